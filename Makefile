@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make demo` and `make test` need Python >= 3.11 with venv and headers, a C compiler and make.
+
+PYTHON ?= python3
+CC ?= cc
+VENV ?= .venv
+JOBS ?= 2
+DATA ?= $(FSTCRF_DATA)
+
+PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
+PYTEST = $(VENV)/bin/python -m pytest -n $(JOBS)
+FAST = not slow and not corpus
+KERNEL_TESTS = $(wildcard tests/unit/test_kernel*.py tests/oracle/test_kernel*.py)
+C_SOURCES = $(wildcard csrc/*.c csrc/*.h)
+BUILD_INPUTS = pyproject.toml csrc/CMakeLists.txt $(C_SOURCES) $(wildcard grammars/*)
+
+.PHONY: demo test test-long check lint format kernel sanitize bench coverage clean tools
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.installed
+	$(VENV)/bin/fstcrf demo
+
+test: $(VENV)/.kernel
+	$(PYTEST) -m "not slow"
+
+test-long: $(VENV)/.kernel
+	HYPOTHESIS_PROFILE=nightly $(PYTEST)
+
+check: lint
+	$(PYTEST) -m "$(FAST)"
+
+lint: $(VENV)/.kernel
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/codespell
+	$(VENV)/bin/clang-format --dry-run -Werror $(C_SOURCES)
+	PATH="$(abspath $(VENV))/bin:$$PATH" cmake -S csrc -B build/lint -G Ninja -DFSTCRF_WERROR=ON \
+	    -DPython_EXECUTABLE=$(abspath $(VENV))/bin/python --log-level=WARNING
+	PATH="$(abspath $(VENV))/bin:$$PATH" cmake --build build/lint -- --quiet
+
+format: $(VENV)/.dev
+	$(VENV)/bin/ruff check --fix --exit-zero .
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/clang-format -i $(C_SOURCES)
+
+# The kernel tests under AddressSanitizer and UndefinedBehaviorSanitizer.
+sanitize: $(VENV)-sanitize/.kernel
+	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	    UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc HYPOTHESIS_PROFILE=ci \
+	    $(VENV)-sanitize/bin/python -m pytest --capture=sys -m "not slow" \
+	        -p no:cacheprovider $(KERNEL_TESTS)
+
+bench: $(VENV)/.kernel
+	@test -n "$(DATA)" || { echo "say where the corpora are: make bench DATA=folder" >&2; exit 1; }
+	set -e; for script in tests/benchmarks/bench_*.py; do \
+	    FSTCRF_DATA="$(abspath $(DATA))" $(VENV)/bin/python $$script; done
+
+coverage: $(VENV)/.kernel
+	$(PYTEST) -m "not slow" --cov --cov-report=term
+
+kernel: $(VENV)/.dev
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $(VENV)/.kernel
+
+clean:
+	rm -rf build dist $(VENV) $(VENV)-sanitize .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	    .import_linter_cache .coverage fstcrf/_kernel.*.so
+	find fstcrf tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- Virtual environments ------------------------------------------------------------------------
+# Installed editable: changes of Python files count at once, changes of C files through the stamps.
+
+$(VENV)/bin/python: | tools
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(BUILD_INPUTS) | $(VENV)/bin/python
+	$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install --editable ".[dev]"
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.kernel: $(VENV)/.dev $(BUILD_INPUTS)
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@ $(VENV)/.installed
+
+# Another kernel, the same packages: those of the first environment are put on its path.
+$(VENV)-sanitize/.kernel: $(VENV)/.dev $(BUILD_INPUTS)
+	$(PYTHON) -m venv --clear $(VENV)-sanitize
+	$(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	    > "$$($(VENV)-sanitize/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/main.pth"
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)-sanitize/bin/python -m pip --quiet \
+	    --disable-pip-version-check install --no-deps --no-build-isolation --editable . \
+	    --config-settings=build-dir=build/sanitize \
+	    --config-settings=cmake.define.FSTCRF_SANITIZE=ON
+	@touch $@
+
+# One line that names the Debian packages of whatever is missing.
+tools:
+	@missing=; \
+	if ! command -v $(PYTHON) >/dev/null; then missing="python3 python3-venv python3-dev"; \
+	elif ! $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
+	    echo "fstcrf needs Python >= 3.11, $(PYTHON) is $$($(PYTHON) -V); try: make PYTHON=python3.11" >&2; \
+	    exit 1; \
+	else \
+	    $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing python3-venv"; \
+	    $(PYTHON) -c 'import os, sys, sysconfig as s; \
+	sys.exit(not os.path.exists(os.path.join(s.get_path("include"), "Python.h")))' \
+	        || missing="$$missing python3-dev"; \
+	fi; \
+	if ! command -v $(CC) >/dev/null; then missing="$$missing gcc libc6-dev"; \
+	elif ! printf '#include <math.h>\nint main(void) { return 0; }\n' | \
+	    $(CC) -x c -o /dev/null - 2>/dev/null; then missing="$$missing libc6-dev"; fi; \
+	test -z "$$missing" || \
+	    { echo "fstcrf cannot be built yet; missing Debian packages: apt-get install" $$missing >&2; exit 1; }

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Batches of sentences over one graph. */
+
+#include "sentence.h"
+#include "target.h"
+
+static int64_t longest_sentence(const fc_batch *batch) {
+    int64_t longest = 0;
+    for (int64_t b = 0; b < batch->B; b++) {
+        const int64_t T = batch->offsets[b + 1] - batch->offsets[b];
+        longest = T > longest ? T : longest;
+    }
+    return longest;
+}
+
+fc_status FC_NAME(fc_log_partition)(const fc_graph *graph, const fc_batch *batch, fc_domain domain,
+                                    double *log_z, double *work, int64_t *where) {
+    workspace w;
+    lay_out(&w, graph, longest_sentence(batch), work);
+    for (int64_t b = 0; b < batch->B; b++) {
+        const int64_t first = batch->offsets[b], T = batch->offsets[b + 1] - first;
+        fc_domain used;
+        int tracked;
+        if (forward(&w, batch->node + first * graph->S, first, T, domain, &used, &tracked,
+                    log_z + b) == LOST) {
+            *where = b;
+            return FC_ERANGE;
+        }
+    }
+    return FC_OK;
+}
+
+fc_status FC_NAME(fc_forward_backward)(const fc_graph *graph, const fc_batch *batch,
+                                       fc_domain domain, const double *weight, double *log_z,
+                                       double *node, double *arc, double *work, int64_t *where) {
+    workspace w;
+    machine *m = &w.m;
+    lay_out(&w, graph, longest_sentence(batch), work);
+    const int64_t N = batch->offsets[batch->B], S = m->S;
+    memset(m->outer, 0, (size_t)m->size * sizeof *m->outer);
+    memset(arc, 0, (size_t)((graph->moving ? N : 1) * m->arcs) * sizeof *arc);
+    for (int64_t b = 0; b < batch->B; b++) {
+        const int64_t first = batch->offsets[b], T = batch->offsets[b + 1] - first;
+        if (forward_backward(&w, batch->node + first * S, first, T, domain, weight[b], log_z + b,
+                             node + first * S, arc) == LOST) {
+            *where = b;
+            return FC_ERANGE;
+        }
+    }
+    if (!graph->moving) {
+        load(m, 0, LINEAR);
+        collect_arcs(m, arc);
+    }
+    return FC_OK;
+}
+
+void FC_NAME(fc_viterbi)(const fc_graph *graph, const fc_batch *batch, int32_t *path,
+                         double *score, double *work) {
+    workspace w;
+    lay_out(&w, graph, longest_sentence(batch), work);
+    for (int64_t b = 0; b < batch->B; b++) {
+        const int64_t first = batch->offsets[b];
+        score[b] = best_path(&w, batch->node + first * graph->S, first,
+                             batch->offsets[b + 1] - first, path + first);
+    }
+}
+
+void FC_NAME(fc_max_marginals)(const fc_graph *graph, const fc_batch *batch, double *out,
+                               double *work) {
+    workspace w;
+    machine *m = &w.m;
+    lay_out(&w, graph, longest_sentence(batch), work);
+    const int64_t S = m->S, P = m->P;
+    for (int64_t b = 0; b < batch->B; b++) {
+        const int64_t first = batch->offsets[b], T = batch->offsets[b + 1] - first;
+        const double *node = batch->node + first * S;
+        max_backward(&w, node, first, T);
+        copy_row(&w, graph->initial, w.beta); /* best score of what precedes token t */
+        for (int64_t t = 0; t < T; t++) {
+            double *best = out + (first + t) * S;
+            const double *v = w.emission + t * P;
+            for (int64_t j = 0; j < S; j++) best[j] = w.beta[j] + v[j];
+            if (t == T - 1) break;
+            copy_row(&w, node + t * S, w.spare);
+            for (int64_t j = 0; j < P; j++) w.spare[j] += w.beta[j];
+            load(m, first + t + 1, SCORES);
+            step_max(m, FORWARD, w.spare, w.beta);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The public entry points: checks, then the chosen variant. Compiled once. */
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "target.h"
+#include "vec.h"
+
+extern const fc_table fc_table_base;
+#ifdef FC_X86_64
+extern const fc_table fc_table_v3, fc_table_v4;
+#endif
+
+static const fc_table *table = &fc_table_base;
+static const char *variant = "base";
+
+const char *fc_text(fc_status status) {
+    switch (status) {
+        case FC_OK: return "done";
+        case FC_EINVAL: return "a size or index is outside what it may be";
+        case FC_ENUMERIC: return "NaN or +inf where a potential is expected";
+        case FC_ERANGE: return "a sentence cannot be represented in the linear domain";
+        case FC_ETARGET: return "this machine or build lacks the kernel variant";
+    }
+    return "unknown status";
+}
+
+const char *fc_variant(void) { return variant; }
+
+static fc_status choose(const fc_table *chosen, const char *name) {
+    table = chosen;
+    variant = name;
+    return FC_OK;
+}
+
+fc_status fc_use(const char *name) {
+    if (name == NULL) return FC_EINVAL;
+    const int automatic = strcmp(name, "auto") == 0;
+#ifdef FC_X86_64
+    __builtin_cpu_init();
+    if (automatic || strcmp(name, "v4") == 0) {
+        if (__builtin_cpu_supports("x86-64-v4")) return choose(&fc_table_v4, "v4");
+        if (!automatic) return FC_ETARGET;
+    }
+    if (automatic || strcmp(name, "v3") == 0) {
+        if (__builtin_cpu_supports("x86-64-v3")) return choose(&fc_table_v3, "v3");
+        if (!automatic) return FC_ETARGET;
+    }
+#endif
+    if (automatic || strcmp(name, "base") == 0) return choose(&fc_table_base, "base");
+    return FC_ETARGET;
+}
+
+/* --- Checks -------------------------------------------------------------------------------- */
+
+static int64_t arcs_of(const fc_graph *g) { return g->A == 0 ? g->S * g->S : g->A; }
+
+static fc_status fail(fc_status status, int64_t place, int64_t *where) {
+    *where = place;
+    return status;
+}
+
+/* Index of the first NaN or +inf, or -1. Blocks, so that the usual answer is found vectorised. */
+static int64_t first_invalid(int64_t n, const double *x) {
+    for (int64_t start = 0; start < n; start += 256) {
+        const int64_t end = start + 256 < n ? start + 256 : n;
+        int bad = 0;
+        for (int64_t i = start; i < end; i++) bad |= !(x[i] < (double)INFINITY);
+        for (int64_t i = start; bad && i < end; i++)
+            if (!(x[i] < (double)INFINITY)) return i;
+    }
+    return -1;
+}
+
+fc_status fc_check_graph(const fc_graph *g, int64_t N, int64_t *where) {
+    *where = 0;
+    if (g == NULL || g->S < 1 || g->S > INT32_MAX / 2 || g->A < 0 || N < 0) return FC_EINVAL;
+    if (g->A == 0 && g->S > 32768) return FC_EINVAL;
+    if (g->A > 0) {
+        if (g->row[0] != 0 || g->row[g->S] != g->A) return FC_EINVAL;
+        for (int64_t i = 0; i < g->S; i++)
+            if (g->row[i] > g->row[i + 1]) return fail(FC_EINVAL, i, where);
+        for (int64_t i = 0; i < g->S; i++)
+            for (int64_t a = g->row[i]; a < g->row[i + 1]; a++) {
+                const int32_t target = g->target[a];
+                if (g->source[a] != i || target < 0 || target >= g->S ||
+                    (a > g->row[i] && g->target[a - 1] >= target))
+                    return fail(FC_EINVAL, a, where);
+            }
+    }
+    const int64_t arcs = arcs_of(g), skipped = g->moving ? 1 : 0;
+    int64_t bad = -1;
+    if (!g->moving) bad = first_invalid(arcs, g->score);
+    if (g->moving && N > 1) bad = first_invalid((N - skipped) * arcs, g->score + arcs);
+    if (bad >= 0) return fail(FC_ENUMERIC, bad + skipped * arcs, where);
+    bad = first_invalid(g->S, g->initial);
+    if (bad < 0) bad = first_invalid(g->S, g->final);
+    return bad < 0 ? FC_OK : fail(FC_ENUMERIC, bad, where);
+}
+
+static fc_status check_offsets(const fc_batch *batch, int64_t *where) {
+    *where = 0;
+    if (batch == NULL || batch->B < 0 || batch->offsets[0] != 0) return FC_EINVAL;
+    for (int64_t b = 0; b < batch->B; b++)
+        if (batch->offsets[b] >= batch->offsets[b + 1]) return fail(FC_EINVAL, b, where);
+    return FC_OK;
+}
+
+fc_status fc_check_batch(const fc_graph *g, const fc_batch *batch, int64_t *where) {
+    const fc_status status = check_offsets(batch, where);
+    if (status != FC_OK) return status;
+    const int64_t bad = first_invalid(batch->offsets[batch->B] * g->S, batch->node);
+    return bad < 0 ? FC_OK : fail(FC_ENUMERIC, bad, where);
+}
+
+fc_status fc_check_rows(int64_t N, int64_t R, int64_t n_index, const int64_t *indptr,
+                        const int32_t *index, int64_t *where) {
+    *where = 0;
+    if (N < 0 || R < 0 || R > INT32_MAX || indptr[0] != 0 || indptr[N] != n_index)
+        return FC_EINVAL;
+    for (int64_t n = 0; n < N; n++)
+        if (indptr[n] > indptr[n + 1]) return fail(FC_EINVAL, n, where);
+    for (int64_t k = 0; k < n_index; k++)
+        if (index[k] < 0 || index[k] >= R) return fail(FC_EINVAL, k, where);
+    return FC_OK;
+}
+
+static int has_arc(const fc_graph *g, int32_t i, int32_t j) {
+    if (g->A == 0) return 1;
+    for (int64_t a = g->row[i]; a < g->row[i + 1]; a++)
+        if (g->target[a] == j) return 1;
+    return 0;
+}
+
+fc_status fc_check_path(const fc_graph *g, const fc_batch *batch, const int32_t *path,
+                        int64_t *where) {
+    const fc_status status = check_offsets(batch, where);
+    if (status != FC_OK) return status;
+    for (int64_t b = 0; b < batch->B; b++)
+        for (int64_t n = batch->offsets[b]; n < batch->offsets[b + 1]; n++) {
+            if (path[n] < 0 || path[n] >= g->S) return fail(FC_EINVAL, n, where);
+            if (n > batch->offsets[b] && !has_arc(g, path[n - 1], path[n]))
+                return fail(FC_EINVAL, n, where);
+        }
+    return FC_OK;
+}
+
+/* --- Entry points -------------------------------------------------------------------------- */
+
+int64_t fc_work_size(const fc_graph *g, int64_t longest) {
+    const int64_t P = fc_padded(g->S);
+    const int64_t size = g->A == 0 ? g->S * P : fc_padded(g->A);
+    return 3 * size + 2 * (fc_padded(size) / 8) + 3 * longest * P + longest + 4 * P +
+           fc_padded(2 * P) / 8;
+}
+
+int64_t fc_learner_work(const fc_graph *g, const fc_learner *learner, int64_t longest) {
+    return longest * (learner->W + 2 * g->S) + 2 * arcs_of(g) + 2 * g->S + fc_work_size(g, longest);
+}
+
+static int domain_known(fc_domain domain) {
+    return domain == FC_AUTO || domain == FC_LINEAR || domain == FC_LOG;
+}
+
+fc_status fc_log_partition(const fc_graph *graph, const fc_batch *batch, fc_domain domain,
+                           double *log_z, double *work, int64_t *where) {
+    *where = 0;
+    if (!domain_known(domain)) return FC_EINVAL;
+    const fc_status status = check_offsets(batch, where);
+    if (status != FC_OK) return status;
+    return table->log_partition(graph, batch, domain, log_z, work, where);
+}
+
+fc_status fc_forward_backward(const fc_graph *graph, const fc_batch *batch, fc_domain domain,
+                              const double *weight, double *log_z, double *node, double *arc,
+                              double *work, int64_t *where) {
+    *where = 0;
+    if (!domain_known(domain)) return FC_EINVAL;
+    const fc_status status = check_offsets(batch, where);
+    if (status != FC_OK) return status;
+    return table->forward_backward(graph, batch, domain, weight, log_z, node, arc, work, where);
+}
+
+fc_status fc_viterbi(const fc_graph *graph, const fc_batch *batch, int32_t *path, double *score,
+                     double *work) {
+    int64_t where;
+    const fc_status status = check_offsets(batch, &where);
+    if (status == FC_OK) table->viterbi(graph, batch, path, score, work);
+    return status;
+}
+
+fc_status fc_max_marginals(const fc_graph *graph, const fc_batch *batch, double *out,
+                           double *work) {
+    int64_t where;
+    const fc_status status = check_offsets(batch, &where);
+    if (status == FC_OK) table->max_marginals(graph, batch, out, work);
+    return status;
+}
+
+fc_status fc_gather(int64_t N, int64_t R, int64_t W, const int64_t *indptr, const int32_t *index,
+                    const float *value, const double *weights, double *out) {
+    if (N < 0 || R < 0 || W < FC_LANES || W % FC_LANES != 0) return FC_EINVAL;
+    table->gather(N, W, indptr, index, value, weights, out);
+    return FC_OK;
+}
+
+static fc_status check_learner(const fc_graph *graph, const fc_batch *batch,
+                               const fc_learner *learner, int64_t n_order, const int64_t *order,
+                               int64_t *where) {
+    const fc_status status = check_offsets(batch, where);
+    if (status != FC_OK) return status;
+    if (graph->moving || learner->K < 1 || learner->W < FC_LANES || learner->W % FC_LANES != 0)
+        return FC_EINVAL;
+    for (int64_t i = 0; i < graph->S * learner->K; i++)
+        if (learner->slot[i] < 0 || learner->slot[i] >= learner->W)
+            return fail(FC_EINVAL, i, where);
+    for (int64_t k = 0; k < n_order; k++)
+        if (order[k] < 0 || order[k] >= batch->B) return fail(FC_EINVAL, k, where);
+    return FC_OK;
+}
+
+fc_status fc_perceptron(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                        int64_t n_order, const int64_t *order, const int32_t *gold,
+                        const double *weight, fc_parameters *theta, fc_parameters *sums,
+                        double *step, int64_t *errors, double *work) {
+    int64_t where;
+    const fc_status status = check_learner(graph, batch, learner, n_order, order, &where);
+    if (status == FC_OK)
+        table->perceptron(graph, batch, learner, n_order, order, gold, weight, theta, sums, step,
+                          errors, work);
+    return status;
+}
+
+fc_status fc_sgd(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                 int64_t n_order, const int64_t *order, const int32_t *gold, const double *weight,
+                 const double *rate, double decay, fc_parameters *theta, double *scale,
+                 double *loss, double *work, int64_t *where) {
+    const fc_status status = check_learner(graph, batch, learner, n_order, order, where);
+    if (status != FC_OK) return status;
+    return table->sgd(graph, batch, learner, n_order, order, gold, weight, rate, decay, theta,
+                      scale, loss, work, where);
+}

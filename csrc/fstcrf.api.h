@@ -1,0 +1,176 @@
+/* The kernel's whole contract. Declarations only and no preprocessor line, so that the C compiler
+ * and cffi read this very file.
+ *
+ * The kernel is a calculator: no I/O, no threads, no allocation, no state but the chosen variant.
+ * The caller owns every buffer and passes every size. Buffers never overlap. Potentials are
+ * natural-log scores; -inf forbids; NaN and +inf are errors. Names of sizes:
+ *
+ *   B  sentences of a batch      N  tokens of the batch     S  states      A  arcs
+ *   R  rows of a weight table    W  width of a row (slots, padded)
+ *
+ * Every function returns a status; where a status has a place (a sentence, a token, an entry), its
+ * index goes to *where. Outputs are unspecified unless the status is FC_OK. */
+
+typedef enum {
+    FC_OK = 0,
+    FC_EINVAL = 1,   /* a size or index outside what it may be; *where: which argument or entry */
+    FC_ENUMERIC = 2, /* NaN or +inf came in; *where: index of the entry */
+    FC_ERANGE = 3,   /* FC_LINEAR was forced, but sentence *where cannot be represented in it */
+    FC_ETARGET = 4   /* this machine or build lacks the variant */
+} fc_status;
+
+/* Text of a status; never NULL. */
+const char *fc_text(fc_status status);
+
+/* Variants: one file compiled several times. "auto" takes the best that the processor runs, else
+ * "base", "v3" (x86-64-v3: AVX2, FMA) or "v4" (x86-64-v4: AVX-512). Not to be called while another
+ * thread is inside the kernel. fc_variant names the one in use. */
+fc_status fc_use(const char *variant);
+const char *fc_variant(void);
+
+/* --- Graphs and batches ------------------------------------------------------------------------
+ *
+ * A graph is what a topology looks like to the kernel: S states, arcs between them, one potential
+ * an arc. Every token has one state; a path is a state per token:
+ *
+ *   score(s) = initial[s_0] + sum_t node[t][s_t] + sum_{t>0} arc[s_{t-1} -> s_t] + final[s_{T-1}]
+ *
+ * Dense (A = 0): every pair of states is an arc, arc number i * S + j leads from i to j.
+ * Sparse (A > 0): arc a leads from source[a] to target[a], sorted by source; the arcs that leave i
+ * are row[i] .. row[i + 1] - 1.
+ * Moving (moving = 1): each token has its own arc potentials, score[n] belongs to the arcs that
+ * lead *into* token n; rows of first tokens are not read. */
+typedef struct {
+    int64_t S;
+    int64_t A;
+    int64_t moving;
+    const int64_t *row;    /* [S + 1]  sparse only */
+    const int32_t *source; /* [A]      sparse only */
+    const int32_t *target; /* [A]      sparse only */
+    const double *score;   /* [A or S * S], or [N][A or S * S] when moving */
+    const double *initial; /* [S] */
+    const double *final;   /* [S] */
+} fc_graph;
+
+/* B sentences, one after the other: sentence b has the tokens offsets[b] .. offsets[b + 1] - 1,
+ * at least one. */
+typedef struct {
+    int64_t B;
+    const int64_t *offsets; /* [B + 1], offsets[0] = 0 */
+    const double *node;     /* [N][S] */
+} fc_batch;
+
+/* In which domain sums are taken. FC_AUTO: linear, scaled at every token; a sentence in which a
+ * reachable state underflows is done again in the log domain. */
+typedef enum { FC_AUTO = 0, FC_LINEAR = 1, FC_LOG = 2 } fc_domain;
+
+/* Checks a graph once: sizes, order, indices; arc potentials (those of N tokens when moving),
+ * initial and final potentials. The other functions take it for granted. */
+fc_status fc_check_graph(const fc_graph *graph, int64_t N, int64_t *where);
+
+/* Checks a batch: offsets; node potentials. */
+fc_status fc_check_batch(const fc_graph *graph, const fc_batch *batch, int64_t *where);
+
+/* Number of doubles that the functions below need as scratch for sentences of up to `longest`
+ * tokens; the contents are irrelevant. */
+int64_t fc_work_size(const fc_graph *graph, int64_t longest);
+
+/* log Z of each sentence; -inf where no path exists.
+ *   log_z [B] out
+ * Cost: N * arcs multiply-adds, N * S exponentials. */
+fc_status fc_log_partition(const fc_graph *graph, const fc_batch *batch, fc_domain domain,
+                           double *log_z, double *work, int64_t *where);
+
+/* log Z and posterior probabilities, each times the weight of its sentence.
+ *   weight [B]         in
+ *   log_z  [B]         out  unweighted; -inf where no path exists, whose posteriors are then 0
+ *   node   [N][S]      out  weight * P(state at token)
+ *   arc    [arcs]      out  sum over tokens and sentences of weight * P(arc into token), or
+ *          [N][arcs]   out  each of them, when moving (rows of first tokens are 0)
+ * Cost: 3 * N * arcs multiply-adds. Source: Rabiner (1989) V.A for the scaling. */
+fc_status fc_forward_backward(const fc_graph *graph, const fc_batch *batch, fc_domain domain,
+                              const double *weight, double *log_z, double *node, double *arc,
+                              double *work, int64_t *where);
+
+/* Best path of each sentence. Ties: the smaller state, at the earliest token where they differ.
+ *   path  [N] out  states; -1 throughout a sentence that has no path
+ *   score [B] out  -inf where no path exists */
+fc_status fc_viterbi(const fc_graph *graph, const fc_batch *batch, int32_t *path, double *score,
+                     double *work);
+
+/* Max-marginals: the score of the best path through each (token, state); -inf where there is none.
+ *   out [N][S] */
+fc_status fc_max_marginals(const fc_graph *graph, const fc_batch *batch, double *out, double *work);
+
+/* --- Sparse rows times a table -----------------------------------------------------------------
+ *
+ *   out[n] = sum_{k = indptr[n]}^{indptr[n + 1] - 1} value[k] * table[index[k]],   n < N
+ *
+ * Potentials are design matrix x weights; the gradient is the transposed design x posteriors: the
+ * same sum with the roles of tokens and attributes exchanged. Rows of `out` are independent, so any
+ * split over threads gives the same bits.
+ *   value may be NULL: all ones.  W is a multiple of 8. */
+fc_status fc_gather(int64_t N, int64_t R, int64_t W, const int64_t *indptr, const int32_t *index,
+                    const float *value, const double *table, double *out);
+
+/* Checks indptr [N + 1] (from 0, not falling, ending at n_index) and index (below R) once. */
+fc_status fc_check_rows(int64_t N, int64_t R, int64_t n_index, const int64_t *indptr,
+                        const int32_t *index, int64_t *where);
+
+/* Checks that gold states [N] are states and that consecutive ones of a sentence have an arc. */
+fc_status fc_check_path(const fc_graph *graph, const fc_batch *batch, const int32_t *path,
+                        int64_t *where);
+
+/* --- Training one sentence at a time -----------------------------------------------------------
+ *
+ * What an online learner needs to know of a tagger. Node potentials of a state are the sum of K
+ * slots of the token's row: node[n][s] = sum_k U[n][slot[s][k]], U = design x table. Arc, initial
+ * and final potentials are parameters of their own. A parameter is trained where its mask is 1. */
+typedef struct {
+    int64_t R, W, K;
+    const int32_t *slot;    /* [S][K]   slots of a state */
+    const int64_t *indptr;  /* [N + 1]  design */
+    const int32_t *index;   /* [nnz] */
+    const float *value;     /* [nnz] or NULL: all ones */
+    const uint8_t *mask;    /* [R][W] */
+    const uint8_t *arc_mask;/* [arcs] */
+    int64_t ends;           /* 1: initial and final potentials are trained, too */
+} fc_learner;
+
+/* The parameters (or anything of their shape). */
+typedef struct {
+    double *table;   /* [R][W] */
+    double *arc;     /* [arcs] */
+    double *initial; /* [S] */
+    double *final;   /* [S] */
+} fc_parameters;
+
+/* One epoch of the averaged perceptron over the sentences order[0 .. n_order - 1]:
+ *   theta += rate_b * (features(gold) - features(best path)), where they differ, and
+ *   sums  += step * (the same), so that the average over all steps is theta - sums / step.
+ * The potentials of `graph` and `batch` are not read: structure and offsets are; scores come from
+ * theta, where -inf forbids. The graph must not move. gold has passed fc_check_path.
+ *   gold   [N]  in      states
+ *   weight [B]  in      rate of each sentence
+ *   step   [1]  in/out  sentences seen so far, from 1
+ *   errors [1]  out     tokens whose state was wrong
+ *   work        fc_learner_work doubles */
+fc_status fc_perceptron(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                        int64_t n_order, const int64_t *order, const int32_t *gold,
+                        const double *weight, fc_parameters *theta, fc_parameters *sums,
+                        double *step, int64_t *errors, double *work);
+
+/* One epoch of stochastic gradient descent on  weight_b (log Z_b - score(gold_b)) + decay/2 |theta|^2,
+ * one sentence a step, with rate[k] for the k-th of order. The decay is kept in one factor: the true
+ * parameters are scale[0] * theta.
+ *   scale [1] in/out
+ *   loss  [1] out     sum of weight_b * (log Z_b - score(gold_b)), each before its own step
+ * FC_ENUMERIC with *where = k when a step leaves the finite numbers.
+ * Source: Shalev-Shwartz, Singer and Srebro (2007), Pegasos; Bottou (2010). */
+fc_status fc_sgd(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                 int64_t n_order, const int64_t *order, const int32_t *gold, const double *weight,
+                 const double *rate, double decay, fc_parameters *theta, double *scale,
+                 double *loss, double *work, int64_t *where);
+
+/* Doubles of scratch for the two functions above. */
+int64_t fc_learner_work(const fc_graph *graph, const fc_learner *learner, int64_t longest);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sparse rows times a table of padded rows: potentials, and gradients through the transposed
+ * design. The next row is asked for while this one is added: rows are scattered over the table, and
+ * waiting for memory is most of the cost. */
+
+#include "target.h"
+#include "vec.h"
+
+#define AHEAD 8 /* rows of prefetch */
+
+FC_INLINE void gather_tile(const int L, int64_t W, int64_t begin, int64_t end,
+                           const int32_t *restrict index, const float *restrict value,
+                           const double *restrict table, double *restrict out) {
+    double acc[32] = {0};
+    for (int64_t k = begin; k < end; k++) {
+        const double *restrict row = table + index[k] * W;
+        const double v = value == NULL ? 1.0 : (double)value[k];
+        for (int l = 0; l < L; l++) acc[l] += v * row[l];
+    }
+    for (int l = 0; l < L; l++) out[l] = acc[l];
+}
+
+void FC_NAME(fc_gather)(int64_t N, int64_t W, const int64_t *indptr, const int32_t *index,
+                        const float *value, const double *table, double *out) {
+    const int64_t last = indptr[N];
+    for (int64_t n = 0; n < N; n++) {
+        const int64_t begin = indptr[n], end = indptr[n + 1];
+        double *to = out + n * W;
+        for (int64_t k = end; k < end + AHEAD && k < last; k++)
+            for (int64_t l = 0; l < W; l += 8) __builtin_prefetch(table + index[k] * W + l);
+        int64_t j = 0;
+        for (; j + 32 <= W; j += 32)
+            gather_tile(32, W, begin, end, index, value, table + j, to + j);
+        switch (W - j) {
+            case 24: gather_tile(24, W, begin, end, index, value, table + j, to + j); break;
+            case 16: gather_tile(16, W, begin, end, index, value, table + j, to + j); break;
+            case 8: gather_tile(8, W, begin, end, index, value, table + j, to + j); break;
+            default: break;
+        }
+    }
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of entry points of the instruction set that this file is compiled for. */
+
+#include "target.h"
+
+const fc_table FC_NAME(fc_table) = {
+    .log_partition = FC_NAME(fc_log_partition),
+    .forward_backward = FC_NAME(fc_forward_backward),
+    .viterbi = FC_NAME(fc_viterbi),
+    .max_marginals = FC_NAME(fc_max_marginals),
+    .gather = FC_NAME(fc_gather),
+    .perceptron = FC_NAME(fc_perceptron),
+    .sgd = FC_NAME(fc_sgd),
+};

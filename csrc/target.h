@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The hot files are compiled once per instruction set, with FC_TARGET = base, v3 or v4. Each
+ * compilation fills one table of entry points; dispatch.c picks a table. */
+#ifndef FSTCRF_TARGET_H
+#define FSTCRF_TARGET_H
+
+#include "fstcrf.h"
+
+typedef fc_status log_partition_fn(const fc_graph *, const fc_batch *, fc_domain, double *, double *,
+    int64_t *);
+typedef fc_status forward_backward_fn(const fc_graph *, const fc_batch *, fc_domain, const double *, double *, double *,
+    double *, double *, int64_t *);
+typedef void viterbi_fn(const fc_graph *, const fc_batch *, int32_t *, double *, double *);
+typedef void max_marginals_fn(const fc_graph *, const fc_batch *, double *, double *);
+typedef void gather_fn(int64_t, int64_t, const int64_t *, const int32_t *, const float *, const double *,
+    double *);
+typedef void perceptron_fn(const fc_graph *, const fc_batch *, const fc_learner *, int64_t, const int64_t *,
+    const int32_t *, const double *, fc_parameters *, fc_parameters *, double *, int64_t *,
+    double *);
+typedef fc_status sgd_fn(const fc_graph *, const fc_batch *, const fc_learner *, int64_t, const int64_t *,
+    const int32_t *, const double *, const double *, double, fc_parameters *, double *,
+    double *, double *, int64_t *);
+
+typedef struct {
+    log_partition_fn *log_partition;
+    forward_backward_fn *forward_backward;
+    viterbi_fn *viterbi;
+    max_marginals_fn *max_marginals;
+    gather_fn *gather;
+    perceptron_fn *perceptron;
+    sgd_fn *sgd;
+} fc_table;
+
+#define FC_JOIN2(a, b) a##_##b
+#define FC_JOIN(a, b) FC_JOIN2(a, b)
+#define FC_NAME(name) FC_JOIN(name, FC_TARGET) /* fc_viterbi -> fc_viterbi_v4 */
+
+
+#ifdef FC_TARGET /* a hot file: its entry points and its table */
+log_partition_fn FC_NAME(fc_log_partition);
+forward_backward_fn FC_NAME(fc_forward_backward);
+viterbi_fn FC_NAME(fc_viterbi);
+max_marginals_fn FC_NAME(fc_max_marginals);
+gather_fn FC_NAME(fc_gather);
+perceptron_fn FC_NAME(fc_perceptron);
+sgd_fn FC_NAME(fc_sgd);
+extern const fc_table FC_NAME(fc_table);
+#endif
+
+#endif

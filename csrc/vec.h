@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loops that a compiler vectorises on every target: branch-free bodies over restrict rows, widths
+ * that are multiples of FC_LANES, exp without libm. */
+#ifndef FSTCRF_VEC_H
+#define FSTCRF_VEC_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define FC_LANES 8 /* doubles in the widest vector register; rows are padded to a multiple */
+#define FC_INLINE static inline __attribute__((always_inline))
+
+#define FC_NEVER ((double)-INFINITY) /* the score of what is forbidden */
+
+/* Values below are taken as underflow: products of two of them still have full precision. */
+#define FC_TINY 1e-140
+
+FC_INLINE int64_t fc_padded(int64_t n) { return (n + FC_LANES - 1) / FC_LANES * FC_LANES; }
+
+/* exp(x) for x <= 709, to 3e-16 relative; 0 below -708, hence exp(-inf) = 0.
+ *
+ *   n = round(x / ln 2), r = x - n ln 2 in two parts (Cody and Waite), |r| <= 0.3466
+ *   exp(x) = 2^n * sum_{k <= 13} r^k / k!          (remainder 4e-18)
+ *
+ * Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits, from where a shift by 52
+ * makes it an exponent. */
+FC_INLINE double fc_exp(double x) {
+    const double magic = 6755399441055744.0;
+    const double c = x < -708.0 ? -708.0 : x;
+    const double shifted = c * 1.4426950408889634074 + magic;
+    const double n = shifted - magic;
+    const double r = (c - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
+    double p = 1.0 / 6227020800.0;
+    p = p * r + 1.0 / 479001600.0;
+    p = p * r + 1.0 / 39916800.0;
+    p = p * r + 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits << 52) + ((uint64_t)1023 << 52);
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    const double y = p * power;
+    return x < -708.0 ? 0.0 : y;
+}
+
+/* max_j x[j], lane by lane first: a scalar reduction would not be vectorised. */
+FC_INLINE double fc_max(int64_t P, const double *restrict x) {
+    double lane[FC_LANES];
+    for (int l = 0; l < FC_LANES; l++) lane[l] = x[l];
+    for (int64_t j = FC_LANES; j < P; j += FC_LANES)
+        for (int l = 0; l < FC_LANES; l++) lane[l] = x[j + l] > lane[l] ? x[j + l] : lane[l];
+    double best = lane[0];
+    for (int l = 1; l < FC_LANES; l++) best = lane[l] > best ? lane[l] : best;
+    return best;
+}
+
+FC_INLINE double fc_sum(int64_t P, const double *restrict x) {
+    double lane[FC_LANES] = {0};
+    for (int64_t j = 0; j < P; j += FC_LANES)
+        for (int l = 0; l < FC_LANES; l++) lane[l] += x[j + l];
+    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+}
+
+FC_INLINE double fc_dot(int64_t P, const double *restrict x, const double *restrict y) {
+    double lane[FC_LANES] = {0};
+    for (int64_t j = 0; j < P; j += FC_LANES)
+        for (int l = 0; l < FC_LANES; l++) lane[l] += x[j + l] * y[j + l];
+    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+}
+
+/* x *= c */
+FC_INLINE void fc_scale(int64_t P, double c, double *restrict x) {
+    for (int64_t j = 0; j < P; j++) x[j] *= c;
+}
+
+/* y += x * c */
+FC_INLINE void fc_axpy(int64_t P, double c, const double *restrict x, double *restrict y) {
+    for (int64_t j = 0; j < P; j++) y[j] += x[j] * c;
+}
+
+FC_INLINE void fc_fill(int64_t P, double c, double *restrict y) {
+    for (int64_t j = 0; j < P; j++) y[j] = c;
+}
+
+#endif

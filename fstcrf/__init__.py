@@ -1,0 +1,81 @@
+"""fstcrf: sequence taggers as weighted finite-state transducers, composed and decoded exactly.
+
+>>> import fstcrf
+>>> data = fstcrf.Corpus.from_sentences([{"word": ["a", "dog"], "tag": ["D", "N"]}])
+>>> tagger = fstcrf.CRF.train(data, target="tag", template="U:%x[0,word]\\nB")
+>>> tagger.tag({"word": ["a", "dog"]})
+['D', 'N']
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fstcrf.corpus import (
+        Corpus,
+        Sentence,
+        read_columns,
+        read_conllu,
+        stream_columns,
+        stream_conllu,
+        write_columns,
+    )
+    from fstcrf.evaluate import evaluate_spans, evaluate_tokens
+    from fstcrf.features import TemplateSet, parse_template, read_template
+    from fstcrf.lattice import Lattice, Path
+    from fstcrf.model import CRF, load
+
+_HOME = {
+    "CRF": "model",
+    "Corpus": "corpus",
+    "Lattice": "lattice",
+    "Path": "lattice",
+    "Sentence": "corpus",
+    "TemplateSet": "features",
+    "evaluate_spans": "evaluate",
+    "evaluate_tokens": "evaluate",
+    "load": "model",
+    "parse_template": "features",
+    "read_columns": "corpus",
+    "read_conllu": "corpus",
+    "read_template": "features",
+    "stream_columns": "corpus",
+    "stream_conllu": "corpus",
+    "write_columns": "corpus",
+}
+
+__all__ = [
+    "CRF",
+    "Corpus",
+    "Lattice",
+    "Path",
+    "Sentence",
+    "TemplateSet",
+    "evaluate_spans",
+    "evaluate_tokens",
+    "load",
+    "parse_template",
+    "read_columns",
+    "read_conllu",
+    "read_template",
+    "stream_columns",
+    "stream_conllu",
+    "write_columns",
+]
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """Import public names when they are first used: a tagger starts in a fraction of a second."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'fstcrf' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"fstcrf.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,177 @@
+"""Column files: one token a line, a blank line after each sentence.
+
+=============== ==============================================================
+read_columns    a whole file as one corpus
+stream_columns  a file of any size, some sentences at a time
+ColumnWriter    writes corpora one after the other into one file
+write_columns   writes one corpus
+=============== ==============================================================
+
+::
+
+    -DOCSTART- -X- O O          opens a document (kept, not a token)
+
+    EU      NNP  I-ORG          fields split at spaces and tabs, or at a given separator
+    rejects VBZ  O
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.corpus.batching import DocumentCounter, batches
+from fstcrf.corpus.blocks import blocks
+from fstcrf.corpus.corpus import Column, Corpus
+from fstcrf.corpus.files import Source, open_binary, source_name
+from fstcrf.corpus.scan import Interner, Layout, Scan, scan
+from fstcrf.corpus.writing import ColumnWriter, write_columns
+from fstcrf.errors import DataError, OptionError
+
+__all__ = ["ColumnWriter", "read_columns", "stream_columns", "write_columns"]
+
+# Large enough that numpy's fixed costs vanish, small enough that a block fits in cache.
+_BLOCK_LINES = 1 << 16
+
+
+def read_columns(
+    path: Source,
+    columns: Sequence[str],
+    *,
+    separator: str | None = None,
+    docstart: str | None = "-DOCSTART-",
+    allow_empty: bool = False,
+) -> Corpus:
+    r"""Read a column file.
+
+    Parameters
+    ----------
+    path : path, "-" or binary file
+        UTF-8, perhaps gzipped; ``"-"`` is standard input. A byte order mark and Windows line
+        ends are accepted.
+    columns : sequence of str
+        Names of the columns, one for each field of a row.
+    separator : str, optional
+        Splits rows exactly, so that fields may hold spaces (``"\t"``). When absent, any run of
+        spaces and tabs splits; no other character does.
+    docstart : str, optional
+        First field of the lines that open a document. None: no line does.
+    allow_empty : bool
+        Accept a file without sentences.
+
+    Returns
+    -------
+    Corpus
+        With `lines` (for messages), and documents where the file opens any.
+
+    Raises
+    ------
+    DataError
+        A row with another number of fields, an empty field, a byte that is not UTF-8, a
+        damaged gzip file, no sentence; names file and line.
+    OptionError
+        Column names that repeat, or an impossible separator.
+    """
+    layout = _layout(path, columns, separator, docstart)
+    interners = [Interner[bytes]() for _ in layout.columns]
+    with open_binary(path) as file:
+        scans = [scan(block, layout, interners) for block in blocks(file, _BLOCK_LINES)]
+    documents = DocumentCounter()
+    numbers = [documents.number(s.lines[s.starts], s.header_lines, s.headers) for s in scans]
+    if not any(len(s.starts) for s in scans) and not allow_empty:
+        raise DataError("holds no sentences", path=layout.path)
+    return _corpus(scans, numbers, interners, layout, documents.take())
+
+
+def stream_columns(
+    path: Source,
+    columns: Sequence[str],
+    *,
+    batch_tokens: int = 100_000,
+    separator: str | None = None,
+    docstart: str | None = "-DOCSTART-",
+) -> Iterator[Corpus]:
+    """Read a column file of any size, some sentences at a time.
+
+    Parameters
+    ----------
+    path, columns, separator, docstart
+        As in `read_columns`.
+    batch_tokens : int
+        Most tokens of a batch; a longer sentence is a batch of its own.
+
+    Yields
+    ------
+    Corpus
+        Whole sentences, in order. Documents are numbered through the whole file; a batch knows
+        the headers of its own documents. A file without sentences gives no batch.
+
+    Raises
+    ------
+    DataError, OptionError
+        As `read_columns`, when the batch is reached.
+    """
+    layout = _layout(path, columns, separator, docstart)
+    if batch_tokens < 1:
+        raise OptionError(f"batch_tokens={batch_tokens}, expected at least 1")
+    return _stream(path, layout, batch_tokens)
+
+
+def _stream(path: Source, layout: Layout, batch_tokens: int) -> Iterator[Corpus]:
+    documents = DocumentCounter()
+    with open_binary(path) as file:
+        for block in blocks(file, batch_tokens):
+            interners = [Interner[bytes]() for _ in layout.columns]
+            part = scan(block, layout, interners)
+            starts = part.lines[part.starts]
+            numbers = documents.number(starts, part.header_lines, part.headers)
+            if len(numbers):
+                known = documents.take()
+                yield from batches(
+                    _corpus([part], [numbers], interners, layout, known), batch_tokens
+                )
+
+
+def _layout(
+    path: Source, columns: Sequence[str], separator: str | None, docstart: str | None
+) -> Layout:
+    if isinstance(columns, str):
+        raise OptionError(f"columns={columns!r}, expected a sequence: columns=({columns!r},)")
+    if not columns:
+        raise OptionError("columns names no column")
+    repeated = sorted({name for name in columns if list(columns).count(name) > 1})
+    if repeated:
+        raise OptionError(f"column {repeated[0]!r} is named twice in {tuple(columns)}")
+    if separator is not None and (not separator or "\n" in separator or "\r" in separator):
+        raise OptionError(f"separator={separator!r}, expected at least one character of a line")
+    return Layout(tuple(columns), separator, docstart or None, source_name(path))
+
+
+def _corpus(
+    scans: Sequence[Scan],
+    numbers: Sequence[NDArray[np.int32]],
+    interners: Sequence[Interner[bytes]],
+    layout: Layout,
+    documents: tuple[int, tuple[str, ...]],
+) -> Corpus:
+    n_tokens = np.cumsum([0, *(len(s.lines) for s in scans)])
+    starts = [s.starts + n for s, n in zip(scans, n_tokens.tolist(), strict=False)]
+    none = np.zeros(0, dtype=np.int64)
+    return Corpus(
+        {
+            name: Column(
+                np.concatenate([none.astype(np.int32), *(s.ids[c] for s in scans)]),
+                interner.strings(),
+            )
+            for c, (name, interner) in enumerate(zip(layout.columns, interners, strict=True))
+        },
+        np.concatenate([none, *starts, n_tokens[-1:]]),
+        documents=np.concatenate([none.astype(np.int32), *numbers]),
+        document_headers=documents[1],
+        first_document=documents[0],
+        source=layout.path,
+        lines=np.concatenate([none, *(s.lines for s in scans)]),
+        blank_lines=np.concatenate([none.astype(np.int32), *(s.blank_lines for s in scans)]),
+    )

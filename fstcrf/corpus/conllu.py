@@ -1,0 +1,302 @@
+"""CoNLL-U files: the treebanks of Universal Dependencies.
+
+============= ================================================================
+CONLLU        names of the ten columns
+read_conllu   a whole file as one corpus
+stream_conllu a file of any size, some sentences at a time
+============= ================================================================
+
+::
+
+    # newdoc id = weblog-1            opens a document
+    # text = We can't.
+    1    We    we   PRON  PRP  Case=Nom|Number=Plur  2  nsubj  2:nsubj  _
+    2-3  can't _    _     _    _                     _  _      _        SpaceAfter=No
+
+Rows ``n-m`` (multiword tokens) and ``n.m`` (empty nodes) are no tokens. The text of a document,
+which character offsets count, is the text of its sentences with one line end after each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.corpus.batching import DocumentCounter, batches
+from fstcrf.corpus.blocks import Block, blocks
+from fstcrf.corpus.corpus import Column, Corpus
+from fstcrf.corpus.files import Source, decoded, open_binary, source_name
+from fstcrf.corpus.scan import Interner
+from fstcrf.corpus.surface import Surface
+from fstcrf.errors import DataError, OptionError
+
+__all__ = ["CONLLU", "read_conllu", "stream_conllu"]
+
+CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+_JOINED = "upos+feats"
+_FEATS = CONLLU.index("feats")
+_BLOCK_LINES = 1 << 16
+_NEWDOC = re.compile(r"#\s*newdoc\b(?:\s+id)?\s*=?\s*(.*)")
+_TEXT = re.compile(r"#\s*text\s*=\s?(.*)")
+_RANGE = re.compile(r"([0-9]+)([-.])([0-9]+)")
+_SHOWN = 60
+
+Number = TypeVar("Number", np.int32, np.int64)
+
+
+def read_conllu(
+    path: Source, *, feature_columns: Sequence[str] = (), allow_empty: bool = False
+) -> Corpus:
+    """Read a CoNLL-U file.
+
+    Parameters
+    ----------
+    path : path, "-" or binary file
+        UTF-8, perhaps gzipped; ``"-"`` is standard input.
+    feature_columns : sequence of str
+        Morphological features (``"Number"``) that become columns; ``_`` where absent.
+    allow_empty : bool
+        Accept a file without sentences.
+
+    Returns
+    -------
+    Corpus
+        The ten columns of `CONLLU`; ``upos+feats``, both joined by ``|`` where there are
+        features; the `feature_columns`. Documents by ``# newdoc``, their ids as headers.
+        Character offsets: found in ``# text``, or built from ``SpaceAfter=No`` where a sentence
+        has no such line; tokens of a multiword token share its span; -1 in a sentence whose
+        text does not hold its forms.
+
+    Raises
+    ------
+    DataError
+        A row without ten columns or with an impossible id, a byte that is not UTF-8, a damaged
+        gzip file, no sentence; names file and line.
+    OptionError
+        A feature column that repeats or is named like another column.
+    """
+    _check_features(feature_columns)
+    name = source_name(path)
+    documents = DocumentCounter()
+    interners = [Interner[str]() for _ in CONLLU]
+    parts: list[_Part] = []
+    position = 0
+    with open_binary(path) as file:
+        for block in blocks(file, _BLOCK_LINES):
+            rows = _Rows(position=position)
+            parts.append(_read_block(block, name, rows, documents, interners))
+            position = rows.position
+    if not any(len(part.lengths) for part in parts) and not allow_empty:
+        raise DataError("holds no sentences", path=name)
+    return _corpus(parts, interners, feature_columns, name, documents.take())
+
+
+def stream_conllu(
+    path: Source, *, batch_tokens: int = 100_000, feature_columns: Sequence[str] = ()
+) -> Iterator[Corpus]:
+    """Read a CoNLL-U file of any size, some sentences at a time.
+
+    Parameters
+    ----------
+    path, feature_columns
+        As in `read_conllu`.
+    batch_tokens : int
+        Most tokens of a batch; a longer sentence is a batch of its own.
+
+    Yields
+    ------
+    Corpus
+        Whole sentences, in order. Documents and character offsets count through the whole
+        file. A file without sentences gives no batch.
+
+    Raises
+    ------
+    DataError, OptionError
+        As `read_conllu`, when the batch is reached.
+    """
+    _check_features(feature_columns)
+    if batch_tokens < 1:
+        raise OptionError(f"batch_tokens={batch_tokens}, expected at least 1")
+    return _stream(path, batch_tokens, tuple(feature_columns))
+
+
+def _stream(path: Source, batch_tokens: int, feature_columns: Sequence[str]) -> Iterator[Corpus]:
+    name = source_name(path)
+    documents = DocumentCounter()
+    position = 0
+    with open_binary(path) as file:
+        for block in blocks(file, batch_tokens):
+            interners = [Interner[str]() for _ in CONLLU]
+            rows = _Rows(position=position)
+            part = _read_block(block, name, rows, documents, interners)
+            position = rows.position
+            if len(part.lengths):
+                known = documents.take()
+                corpus = _corpus([part], interners, feature_columns, name, known)
+                yield from batches(corpus, batch_tokens)
+
+
+def _check_features(names: Sequence[str]) -> None:
+    if isinstance(names, str):
+        raise OptionError(f"feature_columns={names!r}, expected a sequence: ({names!r},)")
+    taken = [*CONLLU, _JOINED, *names]
+    repeated = sorted({name for name in names if taken.count(name) > 1})
+    if repeated:
+        raise OptionError(f"feature column {repeated[0]!r} names a column that there is already")
+
+
+@dataclass(slots=True)
+class _Rows:
+    """What was read of a block: an entry per token, or per sentence for `lengths`."""
+
+    position: int  # where the next sentence starts in its document's text
+    fields: list[list[str]] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    chars: list[tuple[int, int]] = field(default_factory=list)
+
+    def close(self, surface: Surface) -> None:
+        """End a sentence, if there is one."""
+        length = len(self.fields) - len(self.chars)
+        if length:
+            self.lengths.append(length)
+            self.position = surface.locate(self.chars, self.position)
+
+
+class _Part(NamedTuple):
+    """A block as arrays: ids int32 [N] per column; lines, chars per token; lengths, documents."""
+
+    ids: list[NDArray[np.int32]]
+    lines: NDArray[np.int64]
+    chars: NDArray[np.int32]
+    lengths: NDArray[np.int64]
+    documents: NDArray[np.int32]
+
+
+def _read_block(
+    block: Block,
+    path: str,
+    rows: _Rows,
+    documents: DocumentCounter,
+    interners: Sequence[Interner[str]],
+) -> _Part:
+    text = decoded(block.data, path, first_line=block.first_line)
+    headers: dict[int, str] = {}
+    surface = Surface()
+    for number, line in enumerate(text.split("\n"), block.first_line):
+        if line.startswith("#"):
+            if (newdoc := _NEWDOC.match(line)) is not None:
+                headers[number] = newdoc[1].strip()
+                rows.position = 0
+            elif (given := _TEXT.match(line)) is not None:
+                surface.text = given[1].rstrip()
+        elif line.strip(" \t"):
+            _read_row(line, number, path, rows, surface)
+        else:
+            rows.close(surface)
+            surface = Surface()
+    rows.close(surface)
+    lines = np.asarray(rows.lines, dtype=np.int64)
+    lengths = np.asarray(rows.lengths, dtype=np.int64)
+    return _Part(
+        ids=[
+            interner.ids([fields[c] for fields in rows.fields])
+            for c, interner in enumerate(interners)
+        ],
+        lines=lines,
+        chars=np.asarray(rows.chars, dtype=np.int32).reshape(-1, 2),
+        lengths=lengths,
+        documents=documents.number(
+            lines[np.cumsum(lengths) - lengths],
+            np.asarray(list(headers), dtype=np.int64),
+            list(headers.values()),
+        ),
+    )
+
+
+def _read_row(line: str, number: int, path: str, rows: _Rows, surface: Surface) -> None:
+    fields = line.split("\t")
+    if fields[0].isdecimal() and len(fields) == len(CONLLU) and "" not in fields:
+        rows.fields.append(fields)
+        rows.lines.append(number)
+        surface.token(fields[1], spaced=_spaced(fields))
+        return
+    identifier = _RANGE.fullmatch(fields[0])
+    if len(fields) != len(CONLLU) or identifier is None or "" in fields:
+        raise _bad_row(line, fields, number, path)
+    first, mark, last = identifier.groups()
+    if mark == "-" and int(last) < int(first):
+        raise _bad_row(line, fields, number, path)
+    if mark == "-":
+        surface.multiword(fields[1], int(last) - int(first) + 1, spaced=_spaced(fields))
+
+
+def _spaced(fields: Sequence[str]) -> bool:
+    misc = fields[-1]
+    return misc == "_" or "SpaceAfter=No" not in misc.split("|")
+
+
+def _bad_row(line: str, fields: Sequence[str], number: int, path: str) -> DataError:
+    shown = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+    if len(fields) != len(CONLLU):
+        what = f"{len(fields)} columns, expected {len(CONLLU)} split by tabs"
+    elif "" in fields:
+        what = f"column {CONLLU[fields.index('')]!r} is empty"
+    else:
+        what = f"id {fields[0]!r}, expected n, n-m (n < m) or n.m"
+    return DataError(f"{what}: {shown!r}", path=path, line=number)
+
+
+def _corpus(
+    parts: Sequence[_Part],
+    interners: Sequence[Interner[str]],
+    feature_columns: Sequence[str],
+    path: str,
+    documents: tuple[int, tuple[str, ...]],
+) -> Corpus:
+    columns = {
+        name: Column(_concatenated([part.ids[c] for part in parts], np.int32), interner.strings())
+        for c, (name, interner) in enumerate(zip(CONLLU, interners, strict=True))
+    }
+    feats = columns["feats"]
+    columns[_JOINED] = _joined(columns["upos"], feats)
+    parsed = [_features(value) for value in feats.values]
+    for name in feature_columns:
+        values = Column.from_strings([features.get(name, "_") for features in parsed])
+        columns[name] = Column(values.ids[feats.ids], values.values)
+    lengths = _concatenated([part.lengths for part in parts], np.int64)
+    chars = _concatenated([part.chars.reshape(-1) for part in parts], np.int32)
+    return Corpus(
+        columns,
+        np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)]),
+        documents=_concatenated([part.documents for part in parts], np.int32),
+        document_headers=documents[1],
+        first_document=documents[0],
+        char_offsets=chars.reshape(-1, 2),
+        source=path,
+        lines=_concatenated([part.lines for part in parts], np.int64),
+    )
+
+
+def _concatenated(parts: Sequence[NDArray[Number]], dtype: type[Number]) -> NDArray[Number]:
+    return np.concatenate([np.zeros(0, dtype=dtype), *parts])
+
+
+def _joined(upos: Column, feats: Column) -> Column:
+    # Once per distinct pair.
+    size = max(len(feats.values), 1)
+    keys, ids = np.unique(upos.ids.astype(np.int64) * size + feats.ids, return_inverse=True)
+    values = [(upos.values[key // size], feats.values[key % size]) for key in keys.tolist()]
+    return Column(
+        ids.astype(np.int32).reshape(-1),
+        tuple(tag if features == "_" else f"{tag}|{features}" for tag, features in values),
+    )
+
+
+def _features(feats: str) -> dict[str, str]:
+    return dict(part.split("=", 1) for part in feats.split("|") if "=" in part)

@@ -1,0 +1,325 @@
+"""Sentences of interned columns.
+
+========== ===================================================================
+Column     one column of a corpus: an id per token and the distinct strings
+Sentence   one sentence: its columns as lists of strings
+Corpus     many sentences: columns, sentence offsets, documents, char offsets
+Place      where a token stands, for messages
+========== ===================================================================
+
+A corpus is a struct of arrays. Token ``n`` of the corpus has the string
+``column.values[column.ids[n]]`` in each column; sentence ``s`` owns the tokens
+``offsets[s] : offsets[s + 1]``. All string work downstream (features, labels) is done once per
+*distinct* string, then by indexing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypedDict, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.corpus.sentence import Sentence, as_sentence, no_column
+from fstcrf.errors import DataError
+
+__all__ = ["Column", "Corpus", "Place", "Sentence", "as_sentence"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One interned column.
+
+    Parameters
+    ----------
+    ids : int32 [N]
+        For each token, the index of its string in `values`.
+    values : tuple of str
+        The distinct strings. All of them need not occur.
+    """
+
+    ids: NDArray[np.int32]
+    values: tuple[str, ...]
+
+    @classmethod
+    def from_strings(cls, strings: Iterable[str]) -> Column:
+        """Intern strings, numbering them by first appearance."""
+        index: dict[str, int] = {}
+        ids = [index.setdefault(string, len(index)) for string in strings]
+        return cls(np.asarray(ids, dtype=np.int32), tuple(index))
+
+    def strings(self, start: int = 0, end: int | None = None) -> list[str]:
+        """Return the strings of the tokens ``start : end``."""
+        values = self.values
+        return [values[i] for i in self.ids[start:end].tolist()]
+
+
+class Place(TypedDict, total=False):
+    """Where a token stands, as keyword arguments of `DataError`."""
+
+    path: str | None
+    line: int
+    sentence: int
+    token: int
+
+
+class Corpus(Sequence[Sentence]):
+    """Sentences as a struct of arrays.
+
+    Parameters
+    ----------
+    columns : mapping of str to Column
+        Interned columns, all with N tokens.
+    offsets : int64 [S + 1]
+        Sentence ``s`` owns the tokens ``offsets[s] : offsets[s + 1]``.
+    documents : int32 [S], optional
+        Document of each sentence; one document when absent.
+    document_headers : sequence of str, optional
+        For each document, the line that opened it (``-DOCSTART- ...`` or a CoNLL-U ``newdoc``
+        id), empty when it has none.
+    first_document : int
+        Number of the document that ``document_headers[0]`` belongs to: not 0 in the later
+        batches of a stream.
+    char_offsets : int32 [N, 2], optional
+        Start and end of each token in its document's text, end exclusive; -1 where unknown.
+    source : str, optional
+        Where it was read from, for messages.
+    lines : int64 [N], optional
+        Line of each token in the source, from 1, for messages.
+    blank_lines : int32 [S], optional
+        Blank lines that follow each sentence in the source, for the writer.
+
+    Raises
+    ------
+    DataError
+        Arrays whose sizes disagree.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, Column],
+        offsets: NDArray[np.int64],
+        *,
+        documents: NDArray[np.int32] | None = None,
+        document_headers: Sequence[str] = ("",),
+        first_document: int = 0,
+        char_offsets: NDArray[np.int32] | None = None,
+        source: str | None = None,
+        lines: NDArray[np.int64] | None = None,
+        blank_lines: NDArray[np.int32] | None = None,
+    ) -> None:
+        self.columns = dict(columns)
+        self.offsets = np.ascontiguousarray(offsets, dtype=np.int64)
+        if len(self.offsets) == 0 or self.offsets[0] != 0 or (np.diff(self.offsets) < 0).any():
+            raise DataError("sentence offsets must start at 0 and never fall")
+        self.documents = (
+            np.zeros(len(self.offsets) - 1, dtype=np.int32) if documents is None else documents
+        )
+        self.document_headers = tuple(document_headers)
+        self.first_document = first_document
+        self.char_offsets = char_offsets
+        self.source = source
+        self.lines = lines
+        self.blank_lines = blank_lines
+        sizes = {name: len(column.ids) for name, column in self.columns.items()}
+        if any(size != self.n_tokens for size in sizes.values()):
+            raise DataError(f"columns hold {sizes} tokens, the offsets {self.n_tokens}")
+        if len(self.documents) != len(self):
+            raise DataError(f"{len(self.documents)} document numbers for {len(self)} sentences")
+        if char_offsets is not None and char_offsets.shape != (self.n_tokens, 2):
+            raise DataError(
+                f"char_offsets is {list(char_offsets.shape)}, expected {[self.n_tokens, 2]}"
+            )
+
+    @classmethod
+    def from_sentences(
+        cls,
+        sentences: Iterable[Sentence | Mapping[str, Sequence[str]] | Sequence[Sequence[str]]],
+        columns: Sequence[str] | None = None,
+    ) -> Corpus:
+        """Intern sentences given as `Sentence`, mapping column → list, or list of row tuples.
+
+        Parameters
+        ----------
+        sentences : iterable
+            The sentences.
+        columns : sequence of str, optional
+            Names of the columns: required for row tuples, else those of the first sentence.
+
+        Raises
+        ------
+        DataError
+            A sentence without one of the columns, or of unequal columns.
+        """
+        parsed = [as_sentence(s, columns) for s in sentences]
+        names = tuple(columns) if columns is not None else (parsed[0].columns if parsed else ())
+        table: dict[str, list[str]] = {name: [] for name in names}
+        for number, sentence in enumerate(parsed):
+            for name in names if len(sentence) else ():
+                if name not in sentence:
+                    raise DataError(no_column(name, sentence.columns), sentence=number)
+                table[name] += sentence[name]
+        offsets = np.zeros(len(parsed) + 1, dtype=np.int64)
+        np.cumsum([len(s) for s in parsed], out=offsets[1:])
+        documents = np.asarray([s.document for s in parsed], dtype=np.int32)
+        return cls(
+            {name: Column.from_strings(strings) for name, strings in table.items()},
+            offsets,
+            documents=documents,
+            document_headers=("",) * (int(documents.max(initial=0)) + 1),
+            char_offsets=_joined_offsets(parsed),
+        )
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> Sentence: ...
+    @overload
+    def __getitem__(self, index: slice) -> Corpus: ...
+    def __getitem__(self, index: int | slice) -> Sentence | Corpus:
+        if isinstance(index, slice):
+            return self.select(np.arange(len(self))[index])
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"sentence {index} of {len(self)}")
+        index %= len(self)
+        start, end = int(self.offsets[index]), int(self.offsets[index + 1])
+        chars = self.char_offsets
+        return Sentence(
+            {name: column.strings(start, end) for name, column in self.columns.items()},
+            document=int(self.documents[index]),
+            char_offsets=None if chars is None else [(a, b) for a, b in chars[start:end].tolist()],
+        )
+
+    def __iter__(self) -> Iterator[Sentence]:
+        return (self[i] for i in range(len(self)))
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens, N."""
+        return int(self.offsets[-1])
+
+    def column(self, name: str) -> Column:
+        """Return a column by name.
+
+        Raises
+        ------
+        DataError
+            There is no such column; names those there are.
+        """
+        try:
+            return self.columns[name]
+        except KeyError:
+            raise DataError(no_column(name, self.columns), path=self.source) from None
+
+    def column_lists(self, name: str) -> list[list[str]]:
+        """Return a column as one list of strings per sentence."""
+        strings = self.column(name).strings()
+        bounds = self.offsets.tolist()
+        return [strings[a:b] for a, b in itertools.pairwise(bounds)]
+
+    def document_header(self, document: int) -> str:
+        """Return the line that opened a document, empty when there is none."""
+        index = document - self.first_document
+        return self.document_headers[index] if 0 <= index < len(self.document_headers) else ""
+
+    def document_slices(self) -> list[slice]:
+        """Return the sentences of each document, in order, as ``corpus[slice]`` takes them.
+
+        A document without sentences has none; one whose sentences do not stand together has
+        one slice for each stretch.
+        """
+        if len(self) == 0:
+            return []
+        bounds = [0, *(np.flatnonzero(np.diff(self.documents)) + 1).tolist(), len(self)]
+        return [slice(a, b) for a, b in itertools.pairwise(bounds)]
+
+    def with_column(self, name: str, strings: Iterable[Sequence[str]]) -> Corpus:
+        """Return the corpus with one more column (or one replaced), given per sentence.
+
+        Raises
+        ------
+        DataError
+            A sentence whose list has another length than its tokens.
+        """
+        flat: list[str] = []
+        bounds = self.offsets.tolist()
+        for number, labels in enumerate(strings):
+            flat += labels
+            if number >= len(self) or len(flat) != bounds[number + 1]:
+                raise DataError(f"{len(labels)} strings for column {name!r}", sentence=number)
+        if len(flat) != self.n_tokens:
+            raise DataError(f"column {name!r} has {len(flat)} strings for {self.n_tokens} tokens")
+        return self._replaced({**self.columns, name: Column.from_strings(flat)})
+
+    def with_interned(self, name: str, column: Column) -> Corpus:
+        """Return the corpus with one more column (or one replaced), given interned.
+
+        Raises
+        ------
+        DataError
+            A column of another number of tokens.
+        """
+        return self._replaced({**self.columns, name: column})
+
+    def select(self, sentences: NDArray[np.int64] | Sequence[int]) -> Corpus:
+        """Return the corpus of the given sentences, in the given order.
+
+        Document numbers stay; headers of documents without a chosen sentence become empty.
+        """
+        chosen = np.asarray(sentences, dtype=np.int64)
+        lengths = np.diff(self.offsets)[chosen]
+        offsets = np.zeros(len(chosen) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        tokens = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        documents = self.documents[chosen]
+        kept = set(documents.tolist())
+        return Corpus(
+            {name: Column(c.ids[tokens], c.values) for name, c in self.columns.items()},
+            offsets,
+            documents=documents,
+            document_headers=[
+                header if number in kept else ""
+                for number, header in enumerate(self.document_headers, self.first_document)
+            ],
+            first_document=self.first_document,
+            char_offsets=None if self.char_offsets is None else self.char_offsets[tokens],
+            source=self.source,
+            lines=None if self.lines is None else self.lines[tokens],
+            blank_lines=None if self.blank_lines is None else self.blank_lines[chosen],
+        )
+
+    def where(self, token: int) -> Place:
+        """Return the place of a token as keyword arguments of `DataError`."""
+        if self.lines is not None:
+            return {"path": self.source, "line": int(self.lines[token])}
+        sentence = int(np.searchsorted(self.offsets, token, side="right")) - 1
+        return {
+            "path": self.source,
+            "sentence": sentence,
+            "token": token - int(self.offsets[sentence]),
+        }
+
+    def _replaced(self, columns: Mapping[str, Column]) -> Corpus:
+        return Corpus(
+            columns,
+            self.offsets,
+            documents=self.documents,
+            document_headers=self.document_headers,
+            first_document=self.first_document,
+            char_offsets=self.char_offsets,
+            source=self.source,
+            lines=self.lines,
+            blank_lines=self.blank_lines,
+        )
+
+
+def _joined_offsets(sentences: Sequence[Sentence]) -> NDArray[np.int32] | None:
+    parts = [s.char_offsets for s in sentences if len(s)]
+    if not parts or any(part is None for part in parts):
+        return None
+    flat = [pair for part in parts if part is not None for pair in part]
+    return np.asarray(flat, dtype=np.int32).reshape(-1, 2)

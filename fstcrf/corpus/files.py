@@ -1,0 +1,238 @@
+"""Opening what is read, and writing files so that none is ever half written.
+
+============= ================================================================
+Source        what can be read: a path, ``"-"`` (standard input) or a binary file
+Target        what can be written: a path, ``"-"`` (standard output) or a binary file
+open_binary   a source as a binary file; gzip is recognised by its first bytes
+open_text     a small source as text, decoded and checked as a whole
+open_target   a target as a binary file; paths are written by `atomic_write`
+atomic_write  a binary file that takes its name only when it is complete
+source_name   what messages call a source
+============= ================================================================
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import secrets
+import stat
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, TypeAlias, cast
+
+from fstcrf.errors import DataError, OptionError
+
+__all__ = [
+    "Source",
+    "Target",
+    "atomic_write",
+    "open_binary",
+    "open_target",
+    "open_text",
+    "source_name",
+]
+
+Source: TypeAlias = str | os.PathLike[str] | BinaryIO
+Target: TypeAlias = str | os.PathLike[str] | BinaryIO
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def source_name(source: Source) -> str:
+    """Return what messages call a source: its path, ``<stdin>`` or ``<input>``."""
+    if isinstance(source, str | os.PathLike):
+        return "<stdin>" if os.fspath(source) == "-" else os.fspath(source)
+    name = getattr(source, "name", None)
+    return name if isinstance(name, str) else "<input>"
+
+
+@contextmanager
+def open_binary(source: Source) -> Iterator[BinaryIO]:
+    """Open a source for reading bytes, unpacking gzip.
+
+    Parameters
+    ----------
+    source : path, "-" or binary file
+        ``"-"`` is standard input. A file object stays open.
+
+    Yields
+    ------
+    binary file
+        Buffered, with ``read1``.
+
+    Raises
+    ------
+    DataError
+        A gzip file that is damaged or cut short.
+    OptionError
+        A file object that does not give bytes.
+    OSError
+        The file cannot be opened or read.
+    """
+    name = source_name(source)
+    if not isinstance(source, str | os.PathLike):
+        with _peekable(source) as reader, _unpacked(reader, name) as file:
+            yield file
+    elif os.fspath(source) == "-":
+        with _peekable(sys.stdin.buffer) as reader, _unpacked(reader, name) as file:
+            yield file
+    else:
+        with Path(source).open("rb") as reader, _unpacked(reader, name) as file:
+            yield file
+
+
+@contextmanager
+def _peekable(file: BinaryIO) -> Iterator[io.BufferedReader]:
+    if isinstance(file, io.BufferedReader):
+        yield file
+        return
+    if not hasattr(file, "readinto"):
+        raise OptionError(f"{source_name(file)} is not open for bytes, expected a binary file")
+    reader = io.BufferedReader(cast("io.RawIOBase", file))
+    try:
+        yield cast("io.BufferedReader", reader)
+    finally:
+        # Else the reader would close a file that is not ours.
+        reader.detach()
+
+
+@contextmanager
+def _unpacked(file: io.BufferedReader, name: str) -> Iterator[BinaryIO]:
+    if file.peek(2)[:2] != _GZIP_MAGIC:
+        yield cast("BinaryIO", file)
+        return
+    try:
+        with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
+            yield cast("BinaryIO", unpacked)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"damaged gzip file: {error}", path=name) from error
+
+
+def open_text(source: Source) -> io.StringIO:
+    r"""Read a small source (a template, a list of words) as text.
+
+    Parameters
+    ----------
+    source : path, "-" or binary file
+        UTF-8, with or without a byte order mark, perhaps gzipped.
+
+    Returns
+    -------
+    io.StringIO
+        The whole text, line ends as ``\n``.
+
+    Raises
+    ------
+    DataError
+        A byte that is not UTF-8; names file and line.
+    """
+    with open_binary(source) as file:
+        data = file.read()
+    return io.StringIO(decoded(data, source_name(source)), newline=None)
+
+
+def decoded(data: bytes, path: str, *, first_line: int = 1) -> str:
+    """Decode UTF-8 without its byte order mark; `first_line` numbers the first line of `data`.
+
+    Raises
+    ------
+    DataError
+        A byte that is not UTF-8; names file and line.
+    """
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # The codec counts from behind the mark.
+        start = error.start + (3 if data.startswith(b"\xef\xbb\xbf") else 0)
+        raise DataError(
+            f"byte 0x{data[start]:02x} is not UTF-8; convert the file to UTF-8",
+            path=path,
+            line=first_line + data.count(b"\n", 0, start),
+        ) from None
+
+
+@contextmanager
+def open_target(target: Target) -> Iterator[BinaryIO]:
+    """Open a target for writing bytes; a path ending in ``.gz`` is compressed.
+
+    Parameters
+    ----------
+    target : path, "-" or binary file
+        ``"-"`` is standard output. Paths are written by `atomic_write`. File objects are
+        flushed and stay open.
+    """
+    if not isinstance(target, str | os.PathLike):
+        yield target
+        target.flush()
+    elif os.fspath(target) == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    elif os.fspath(target).endswith(".gz"):
+        # No name and no time in the header: equal content gives equal bytes.
+        with (
+            atomic_write(target) as file,
+            gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed,
+        ):
+            yield cast("BinaryIO", packed)
+    else:
+        with atomic_write(target) as file:
+            yield file
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Write a file that appears under its name only when it is complete and on disk.
+
+    The bytes go to a temporary file in the same folder, which is flushed, synced and renamed.
+    After any failure, an interrupt or a full disk included, the temporary file is gone and
+    what stood under the name before is untouched. An existing file keeps its permission bits;
+    a symbolic link keeps pointing to its file; a device or pipe is written directly.
+
+    Parameters
+    ----------
+    path : path
+        Name of the file.
+
+    Yields
+    ------
+    binary file
+        To write to.
+
+    Raises
+    ------
+    OSError
+        The folder cannot be written, or the disk is full.
+    """
+    target = Path(path).resolve()
+    mode = target.stat().st_mode if target.exists() else None
+    if mode is not None and not stat.S_ISREG(mode):
+        with target.open("wb") as file:
+            yield file
+        return
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), stat.S_IMODE(mode))
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    # The rename itself lives in the folder.
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,138 @@
+"""What fstcrf raises: one tree, each leaf also the built-in error that a caller would expect.
+
+::
+
+    FstcrfError
+      DataError (ValueError)              a file, sentence or value is not what it claims to be
+        SchemeError                       labels that break their tagging scheme
+        TemplateError                     a feature template that cannot be read or applied
+      OptionError (ValueError)            an argument outside what it may be
+      ShapeError (ValueError)             arrays whose shapes or dtypes disagree
+      LabelError (LookupError)            a label that the model or the scheme does not have
+      NoPathError (ArithmeticError)       every label sequence is forbidden
+      NumericError (ArithmeticError)      NaN or +inf where a potential is expected; divergence
+      ModelFileError (OSError)            a model file that is foreign, damaged or too new
+      MissingDependencyError (ImportError)  an optional package is needed; says how to get it
+      KernelError (RuntimeError)          the kernel reports what Python should have prevented
+
+Messages are one line: what (file, line, token, label, shape), what was expected, what to do.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "DataError",
+    "FstcrfError",
+    "KernelError",
+    "LabelError",
+    "MissingDependencyError",
+    "ModelFileError",
+    "NoPathError",
+    "NumericError",
+    "OptionError",
+    "SchemeError",
+    "ShapeError",
+    "TemplateError",
+]
+
+
+class FstcrfError(Exception):
+    """Base of everything that fstcrf raises on purpose."""
+
+
+class DataError(FstcrfError, ValueError):
+    """A file, sentence or value is not what it claims to be.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong and what was expected.
+    path : str, optional
+        File it was read from.
+    line : int, optional
+        Line in that file, from 1.
+    sentence : int, optional
+        Index of the sentence, from 0.
+    token : int, optional
+        Index of the token in its sentence, from 0.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        line: int | None = None,
+        sentence: int | None = None,
+        token: int | None = None,
+    ) -> None:
+        self.path, self.line, self.sentence, self.token = path, line, sentence, token
+        super().__init__(_located(message, path, line, sentence, token))
+
+
+def _located(
+    message: str, path: str | None, line: int | None, sentence: int | None, token: int | None
+) -> str:
+    file = path if line is None else f"{path or '<input>'}:{line}"
+    places = (
+        file,
+        None if sentence is None else f"sentence {sentence}",
+        None if token is None else f"token {token}",
+    )
+    return ": ".join([", ".join(p for p in places if p), message]) if any(places) else message
+
+
+class SchemeError(DataError):
+    """Labels that break the tagging scheme they are read under."""
+
+
+class TemplateError(DataError):
+    """A feature template that cannot be read, or that names what the data does not have."""
+
+
+class OptionError(FstcrfError, ValueError):
+    """An argument outside what it may be."""
+
+
+class ShapeError(FstcrfError, ValueError):
+    """Arrays whose shapes or dtypes disagree."""
+
+
+class LabelError(FstcrfError, LookupError):
+    """A label that the model or the scheme does not have."""
+
+
+class NoPathError(FstcrfError, ArithmeticError):
+    """Every label sequence is forbidden.
+
+    Parameters
+    ----------
+    message : str
+        What forbids it.
+    position : int, optional
+        First position at which every continuation is dead.
+    sentence : int, optional
+        Index of the sentence in its batch.
+    """
+
+    def __init__(
+        self, message: str, *, position: int | None = None, sentence: int | None = None
+    ) -> None:
+        self.position, self.sentence = position, sentence
+        super().__init__(_located(message, None, None, sentence, position))
+
+
+class NumericError(FstcrfError, ArithmeticError):
+    """NaN or +inf where a potential is expected, or an optimiser that diverges."""
+
+
+class ModelFileError(FstcrfError, OSError):
+    """A model file that is foreign, damaged or too new."""
+
+
+class MissingDependencyError(FstcrfError, ImportError):
+    """An optional package is needed; the message says how to install it."""
+
+
+class KernelError(FstcrfError, RuntimeError):
+    """The kernel reports a condition that the Python side should have prevented."""

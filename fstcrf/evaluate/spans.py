@@ -1,0 +1,244 @@
+"""Spans found against spans wanted, counted as conlleval counts.
+
+============== ===============================================================
+SpanScore      counts, precision, recall and F of one type, or of all together
+SpanReport     a score per type and overall, token and sentence accuracy
+evaluate_spans compare two labellings of the same sentences
+============== ===============================================================
+
+A span is correct when its start, its end and its type are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.corpus.schemes import Scheme
+from fstcrf.corpus.span import SpanArrays, span_arrays
+from fstcrf.errors import OptionError
+from fstcrf.evaluate.pairs import LabelPairs, f_score, paired, ratio
+
+__all__ = ["SpanReport", "SpanScore", "evaluate_spans"]
+
+
+@dataclass(frozen=True, slots=True)
+class SpanScore:
+    """Counts of one type of span, or of all together.
+
+    Parameters
+    ----------
+    correct, guessed, gold : int
+        Spans found rightly, found, and wanted.
+    beta : float
+        Weight of recall in F.
+    """
+
+    correct: int
+    guessed: int
+    gold: int
+    beta: float = 1.0
+
+    @property
+    def precision(self) -> float:
+        """Share of the spans found that are correct, in [0, 1]; 0 when none was found."""
+        return ratio(self.correct, self.guessed)
+
+    @property
+    def recall(self) -> float:
+        """Share of the spans wanted that were found, in [0, 1]; 0 when none was wanted."""
+        return ratio(self.correct, self.gold)
+
+    @property
+    def f(self) -> float:
+        """F-score, in [0, 1]; 0 when nothing is correct."""
+        return f_score(self.precision, self.recall, self.beta)
+
+    def to_dict(self) -> dict[str, float]:
+        """Return counts and scores by name."""
+        return {
+            "correct": self.correct,
+            "guessed": self.guessed,
+            "gold": self.gold,
+            "precision": self.precision,
+            "recall": self.recall,
+            "f": self.f,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SpanReport:
+    """What `evaluate_spans` found; printed as conlleval prints it.
+
+    Parameters
+    ----------
+    overall : SpanScore
+        All types together.
+    types : mapping of str to SpanScore
+        One score per type that occurs, sorted by type.
+    tokens, correct_tokens : int
+        Number of tokens, and of those with the right label.
+    sentences, correct_sentences : int
+        Number of sentences, and of those with all labels right.
+    """
+
+    overall: SpanScore
+    types: Mapping[str, SpanScore]
+    tokens: int
+    correct_tokens: int
+    sentences: int
+    correct_sentences: int
+
+    @property
+    def phrases(self) -> int:
+        """Number of spans wanted."""
+        return self.overall.gold
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the tokens with the right label, in [0, 1]."""
+        return ratio(self.correct_tokens, self.tokens)
+
+    @property
+    def sentence_accuracy(self) -> float:
+        """Share of the sentences with all labels right, in [0, 1]."""
+        return ratio(self.correct_sentences, self.sentences)
+
+    @property
+    def precision(self) -> float:
+        """Precision over all types, in [0, 1]."""
+        return self.overall.precision
+
+    @property
+    def recall(self) -> float:
+        """Recall over all types, in [0, 1]."""
+        return self.overall.recall
+
+    @property
+    def f(self) -> float:
+        """F-score over all types, in [0, 1]."""
+        return self.overall.f
+
+    def to_dict(self) -> dict[str, object]:
+        """Return counts and scores by name, as JSON can hold them."""
+        return {
+            "tokens": self.tokens,
+            "correct_tokens": self.correct_tokens,
+            "accuracy": self.accuracy,
+            "sentences": self.sentences,
+            "correct_sentences": self.correct_sentences,
+            "sentence_accuracy": self.sentence_accuracy,
+            "beta": self.overall.beta,
+            "overall": self.overall.to_dict(),
+            "types": {name: score.to_dict() for name, score in self.types.items()},
+        }
+
+    def conlleval(self) -> str:
+        """Return the text that conlleval prints, to the digit, without a line end."""
+        overall = self.overall
+        head = f"processed {self.tokens} tokens with {overall.gold} phrases"
+        lines = [f"{head}; found: {overall.guessed} phrases; correct: {overall.correct}."]
+        if self.tokens:
+            accuracy = 100 * self.correct_tokens / self.tokens
+            lines.append(f"accuracy: {accuracy:6.2f}%; {_percentages(overall)}")
+        lines += [
+            f"{name:>17}: {_percentages(score)}  {score.guessed}"
+            for name, score in self.types.items()
+        ]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.conlleval()
+
+
+def _percentages(score: SpanScore) -> str:
+    # conlleval computes in percent, which matters where the last digit is a tie.
+    precision = 100 * score.correct / score.guessed if score.guessed else 0.0
+    recall = 100 * score.correct / score.gold if score.gold else 0.0
+    f = f_score(precision, recall, score.beta)
+    return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB{score.beta:g}: {f:6.2f}"
+
+
+def evaluate_spans(
+    gold: Sequence[Sequence[str]],
+    predicted: Sequence[Sequence[str]],
+    *,
+    scheme: str | Scheme = "conlleval",
+    strict: bool = False,
+    beta: float = 1.0,
+) -> SpanReport:
+    """Compare the spans of two labellings of the same sentences.
+
+    Parameters
+    ----------
+    gold, predicted : sequence of sequences of str
+        One list of labels per sentence.
+    scheme : str or Scheme
+        Scheme of the labels. It matters to `strict` only: conlleval's rules read IOB1, IOB2 and
+        BIOES alike.
+    strict : bool
+        Count only spans that are well formed in `scheme`; what breaks it is no span. Else
+        conlleval's rules, which make the best of every label sequence.
+    beta : float
+        Weight of recall in F; 1 weighs precision and recall alike.
+
+    Returns
+    -------
+    SpanReport
+        Counts and scores.
+
+    Raises
+    ------
+    ShapeError
+        Another number of sentences, or of labels in a sentence; names the sentence.
+    OptionError
+        No such scheme; `strict` without one; `beta` that is not positive.
+    """
+    if not 0 < beta < float("inf"):
+        raise OptionError(f"beta={beta}, expected a positive number")
+    if strict and scheme == "conlleval":
+        raise OptionError("strict=True needs the scheme of the labels: scheme='iob2'")
+    pairs = paired(gold, predicted)
+    illegal: Literal["drop", "repair"] = "drop" if strict else "repair"
+    wanted, found = (
+        span_arrays(column, pairs.offsets, scheme, illegal=illegal)
+        for column in (pairs.gold, pairs.predicted)
+    )
+    return _report(pairs, wanted, found, beta)
+
+
+def _report(pairs: LabelPairs, wanted: SpanArrays, found: SpanArrays, beta: float) -> SpanReport:
+    counts = _counts(wanted, found, pairs.n_tokens)
+    correct, guessed, gold = counts.sum(axis=1).tolist()
+    scores = {
+        kind: SpanScore(right, tried, wished, beta)
+        for kind, (right, tried, wished) in zip(wanted.types, counts.T.tolist(), strict=True)
+        if tried or wished
+    }
+    return SpanReport(
+        overall=SpanScore(correct, guessed, gold, beta),
+        types=dict(sorted(scores.items())),
+        tokens=pairs.n_tokens,
+        correct_tokens=pairs.correct_tokens,
+        sentences=pairs.n_sentences,
+        correct_sentences=pairs.correct_sentences,
+    )
+
+
+def _counts(wanted: SpanArrays, found: SpanArrays, n_tokens: int) -> NDArray[np.int64]:
+    # int64 [3, types]: correct, guessed, gold. At most one span starts at a token.
+    end = np.full(n_tokens, -1, dtype=np.int64)
+    kind = np.full(n_tokens, -1, dtype=np.int64)
+    end[wanted.start], kind[wanted.start] = wanted.end, wanted.type
+    correct = (end[found.start] == found.end) & (kind[found.start] == found.type)
+    size = len(wanted.types)
+    return np.stack(
+        [
+            np.bincount(types, minlength=size)
+            for types in (found.type[correct], found.type, wanted.type)
+        ]
+    )

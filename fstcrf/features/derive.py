@@ -1,0 +1,287 @@
+"""What a template reads of a token: a column, or strings derived from one.
+
+============= ================================================================
+Plain         a column, by name or (before it meets a corpus) by number
+Derived       a function of a column or of another derived column
+derived       checks the arguments of a `Derived`
+FUNCTIONS     the functions, by the name they have in templates
+strings_of    the strings that a source makes of one string
+char_classes  each character's class: ``A`` upper, ``a`` lower, ``x`` other letter, ``0`` digit
+============= ================================================================
+
+All of these run once per *distinct* string of a column, never per token.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+
+from fstcrf.errors import TemplateError
+
+__all__ = [
+    "FUNCTIONS",
+    "Derived",
+    "Function",
+    "Plain",
+    "Source",
+    "char_classes",
+    "derived",
+    "is_multiple",
+    "quoted",
+    "resolved",
+    "root",
+    "strings_of",
+]
+
+_BARE = re.compile(r"[^\s,()\[\]{}\"%]+")
+_CATEGORY_CLASS = {"Lu": "A", "Lt": "A", "Ll": "a", "Lm": "x", "Lo": "x"}
+_CLASS_ORDER = "Aax0."
+_RUNS = re.compile(r"(.)\1+", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A column as it is.
+
+    Parameters
+    ----------
+    column : str or int
+        Its name, or its number from 0 in the order of the corpus.
+    """
+
+    column: str | int
+
+    def __str__(self) -> str:
+        if isinstance(self.column, int):
+            return str(self.column)
+        bare = _BARE.fullmatch(self.column) and not self.column.isdecimal()
+        return self.column if bare else quoted(self.column)
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A function of a source; made by `derived`, which checks it.
+
+    Parameters
+    ----------
+    function : str
+        Name in `FUNCTIONS`.
+    source : Plain or Derived
+        What it is applied to.
+    arguments : tuple of str and int
+        Further arguments, as in the text of a template.
+    entries : tuple of str
+        The strings of a ``member`` list, sorted; they are part of the model.
+    """
+
+    function: str
+    source: Source
+    arguments: tuple[str | int, ...] = ()
+    entries: tuple[str, ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        texts = [quoted(a) if isinstance(a, str) else str(a) for a in self.arguments]
+        return f"{self.function}({','.join([str(self.source), *texts])})"
+
+
+Source = Plain | Derived
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One function that templates may call.
+
+    Parameters
+    ----------
+    parameters : tuple of type
+        Types of the arguments after the source, `int` or `str`.
+    make : callable
+        Takes a `Derived`, returns the function from a string to a list of strings.
+    multiple : bool
+        Whether a string may give several strings, hence a token several attributes.
+    """
+
+    parameters: tuple[type[int | str], ...]
+    make: Callable[[Derived], Callable[[str], list[str]]]
+    multiple: bool = False
+
+
+def derived(
+    function: str,
+    source: Source,
+    arguments: Sequence[str | int] = (),
+    *,
+    entries: Sequence[str] = (),
+) -> Derived:
+    """Return a checked `Derived`.
+
+    Raises
+    ------
+    TemplateError
+        An unknown function, wrong arguments, or a regular expression that does not compile.
+    """
+    if function not in FUNCTIONS:
+        near = get_close_matches(function, FUNCTIONS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(FUNCTIONS)}"
+        raise TemplateError(f"no function {function!r}; {hint}")
+    types = FUNCTIONS[function].parameters
+    if tuple(map(type, arguments)) != types:
+        expected = ",".join(["column", *("number" if t is int else '"text"' for t in types)])
+        raise TemplateError(f"{function} is called as {function}({expected})")
+    if is_multiple(source):
+        raise TemplateError(f"{source} gives several strings a token: it must be outermost")
+    result = Derived(function, source, tuple(arguments), tuple(sorted(set(entries))))
+    if any("\n" in a or "\r" in a for a in result.arguments if isinstance(a, str)):
+        raise TemplateError(f"an argument of {function} holds a line end")
+    FUNCTIONS[function].make(result)
+    return result
+
+
+def is_multiple(source: Source) -> bool:
+    """Return whether a source may give several strings for one token."""
+    return isinstance(source, Derived) and FUNCTIONS[source.function].multiple
+
+
+def root(source: Source) -> str | int:
+    """Return the column that a source reads in the end."""
+    while isinstance(source, Derived):
+        source = source.source
+    return source.column
+
+
+def resolved(source: Source, column: str) -> Source:
+    """Return the source with the column it reads replaced."""
+    if isinstance(source, Plain):
+        return Plain(column)
+    return replace(source, source=resolved(source.source, column))
+
+
+def strings_of(source: Source) -> Callable[[str], list[str]]:
+    """Return the function from a string of the column to the strings the source makes of it."""
+    if isinstance(source, Plain):
+        return lambda string: [string]
+    outer = FUNCTIONS[source.function].make(source)
+    if isinstance(source.source, Plain):
+        return outer
+    inner = strings_of(source.source)
+    return lambda string: outer(inner(string)[0])
+
+
+def quoted(text: str) -> str:
+    """Return a string in double quotes, quotes inside doubled (a backslash means nothing)."""
+    return '"' + text.replace('"', '""') + '"'
+
+
+class _Classes(dict[int, str]):
+    """Code point to class, filled as characters are met."""
+
+    def __missing__(self, code: int) -> str:
+        category = unicodedata.category(chr(code))
+        named = {"M": "x", "N": "0"}.get(category[0], chr(code))
+        self[code] = found = _CATEGORY_CLASS.get(category, named)
+        return found
+
+
+_CLASSES = _Classes()
+
+
+def char_classes(string: str) -> str:
+    """Return the string with each letter and digit replaced by its class.
+
+    Upper and title case give ``A``, lower case ``a``, other letters and marks ``x``, numbers
+    ``0``; every other character stays.
+
+    Examples
+    --------
+    >>> char_classes("McCoy's B-52")
+    "AaAaa'a A-00"
+    """
+    return string.translate(_CLASSES)
+
+
+def _short_shape(string: str) -> str:
+    return _RUNS.sub(r"\1", char_classes(string))
+
+
+def _charclass(string: str) -> str:
+    present = {c if c in "Aax0" else "." for c in char_classes(string)}
+    return "".join(c for c in _CLASS_ORDER if c in present)
+
+
+def _simple(function: Callable[[str], str]) -> Callable[[Derived], Callable[[str], list[str]]]:
+    return lambda _: lambda string: [function(string)]
+
+
+def _sizes(node: Derived) -> list[int]:
+    sizes = [int(a) for a in node.arguments]
+    if sizes != sorted(sizes) or sizes[0] < 1:
+        raise TemplateError(f"{node}: lengths start at 1 and may not decrease")
+    return sizes
+
+
+def _prefix(node: Derived) -> Callable[[str], list[str]]:
+    (size,) = _sizes(node)
+    return lambda string: [string[:size]]
+
+
+def _suffix(node: Derived) -> Callable[[str], list[str]]:
+    (size,) = _sizes(node)
+    return lambda string: [string[-size:]]
+
+
+def _ngrams(node: Derived) -> Callable[[str], list[str]]:
+    shortest, longest = _sizes(node)
+
+    def grams(string: str) -> list[str]:
+        marked = f"<{string}>"
+        lengths = range(max(shortest, 2), min(longest, len(marked)) + 1)
+        found = [marked[i : i + n] for n in lengths for i in range(len(marked) - n + 1)]
+        single = list(string) if shortest == 1 else []  # a mark alone says nothing
+        return list(dict.fromkeys(single + found))
+
+    return grams
+
+
+def _pattern(node: Derived) -> re.Pattern[str]:
+    try:
+        return re.compile(str(node.arguments[0]))
+    except re.error as error:
+        raise TemplateError(f"{node}: not a regular expression: {error}") from None
+
+
+def _match(node: Derived) -> Callable[[str], list[str]]:
+    search = _pattern(node).search
+    return lambda string: ["1" if search(string) else "0"]
+
+
+def _find(node: Derived) -> Callable[[str], list[str]]:
+    search = _pattern(node).search
+
+    def found(string: str) -> list[str]:
+        hit = search(string)
+        return [hit.group() if hit else ""]
+
+    return found
+
+
+def _member(node: Derived) -> Callable[[str], list[str]]:
+    entries = frozenset(node.entries)
+    return lambda string: ["1" if string in entries else "0"]
+
+
+FUNCTIONS: dict[str, Function] = {
+    "lower": Function((), _simple(str.lower)),
+    "shape": Function((), _simple(char_classes)),
+    "short_shape": Function((), _simple(_short_shape)),
+    "charclass": Function((), _simple(_charclass)),
+    "prefix": Function((int,), _prefix),
+    "suffix": Function((int,), _suffix),
+    "ngrams": Function((int, int), _ngrams, multiple=True),
+    "match": Function((str,), _match),
+    "find": Function((str,), _find),
+    "member": Function((str,), _member),
+}

@@ -1,0 +1,188 @@
+"""Which attributes each token has, as sparse rows.
+
+================ =================================================================
+Rows             attributes per token: CSR arrays
+Design           rows on labels and rows on label pairs
+Block            the attributes that one template family gives
+assembled        blocks put together, token by token
+check_order      a renumbering of rows, checked
+AttributeIndex   what the index of templates and the index of literals have in common
+================ =================================================================
+
+A *row* is the number of an attribute: its row in the weight matrix ``[rows, slots]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import ShapeError
+
+__all__ = ["AttributeIndex", "Block", "Design", "Rows", "assembled", "check_order"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Attributes of N tokens.
+
+    Token ``n`` has the attributes ``rows[indptr[n] : indptr[n + 1]]``, in the order of the
+    templates.
+
+    Parameters
+    ----------
+    indptr : int64 [N + 1]
+        Where each token's attributes start.
+    rows : int32 [nnz]
+        Attribute numbers.
+    values : float32 [nnz] or None
+        Their values; all 1 when None.
+    """
+
+    indptr: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    values: NDArray[np.float32] | None = None
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens, N."""
+        return len(self.indptr) - 1
+
+    def renumbered(self, order: NDArray[np.int32]) -> Rows:
+        """Return the same attributes under other numbers: row ``r`` becomes ``order[r]``."""
+        return Rows(self.indptr, order[self.rows], self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """The design matrix of a corpus.
+
+    Parameters
+    ----------
+    node : Rows
+        Attributes of single labels (templates ``U``).
+    arc : Rows or None
+        Attributes of label pairs (templates ``B`` with macros): row ``t`` belongs to the pair of
+        labels at ``t - 1`` and ``t``, so first tokens of sentences have none. None when no
+        template has such attributes.
+    """
+
+    node: Rows
+    arc: Rows | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Attributes from one template family, sorted by token.
+
+    Parameters
+    ----------
+    tokens : int32 [n] or None
+        Token of each entry; ``0 .. N - 1`` when None.
+    rows : int32 [n]
+        Attribute of each entry.
+    values : float32 [n] or None
+        Value of each entry; all 1 when None.
+    """
+
+    tokens: NDArray[np.int32] | None
+    rows: NDArray[np.int32]
+    values: NDArray[np.float32] | None = None
+
+
+def assembled(n_tokens: int, blocks: Sequence[Block]) -> Rows:
+    """Put blocks together: within a token, the entries of earlier blocks come first.
+
+    Complexity: O(n_tokens · blocks + entries).
+    """
+    counts = np.zeros(n_tokens, dtype=np.int64)
+    for block in blocks:
+        counts += 1 if block.tokens is None else np.bincount(block.tokens, minlength=n_tokens)
+    indptr = np.zeros(n_tokens + 1, dtype=np.int64)
+    np.cumsum(counts, out=indptr[1:])
+    rows = np.empty(int(indptr[-1]), dtype=np.int32)
+    values = None
+    if any(block.values is not None for block in blocks):
+        values = np.ones(len(rows), dtype=np.float32)
+    cursor = indptr[:-1].copy()
+    for block in blocks:
+        place, used = _places(block.tokens, cursor)
+        rows[place] = block.rows
+        if values is not None and block.values is not None:
+            values[place] = block.values
+        cursor += used
+    return Rows(indptr, rows, values)
+
+
+def _places(
+    tokens: NDArray[np.int32] | None, cursor: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64] | int]:
+    """Return where a block's entries go and how many each token gets."""
+    if tokens is None:
+        return cursor.copy(), 1
+    used = np.bincount(tokens, minlength=len(cursor))
+    first = cursor - (np.cumsum(used) - used)  # minus the entries of earlier tokens
+    return first[tokens] + np.arange(len(tokens)), used
+
+
+_Data_contra = TypeVar("_Data_contra", contravariant=True)
+
+
+class AttributeIndex(Protocol[_Data_contra]):
+    """An index of attributes, of templates or of literal strings.
+
+    It is filled by `build` on training data, and afterwards only looked up: attributes that it
+    does not know are absent from a design.
+    """
+
+    @property
+    def n_node_rows(self) -> int:
+        """Number of attributes of single labels."""
+
+    @property
+    def n_arc_rows(self) -> int:
+        """Number of attributes of label pairs."""
+
+    @property
+    def hash_bits(self) -> int | None:
+        """The k of 2^k hashed rows; None when attributes are kept by name."""
+
+    def design(self, data: _Data_contra, /) -> Design:
+        """Return the attributes of every token of the data."""
+
+    def attribute(self, row: int, *, arc: bool = False) -> str:
+        """Return the text of an attribute, ``#row`` when it is hashed."""
+
+    def row(self, attribute: str, *, arc: bool = False) -> int | None:
+        """Return the number of an attribute, None when it is unknown."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the index as arrays, for a model file."""
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the rest of the index as JSON values."""
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> Self:
+        """Return the index that `arrays` and `metadata` describe."""
+
+
+def check_order(order: NDArray[np.int32], n_rows: int) -> NDArray[np.int32]:
+    """Return a renumbering of rows after checking that it is a permutation.
+
+    Raises
+    ------
+    ShapeError
+        Anything but a permutation of ``0 .. n_rows - 1``.
+    """
+    order = np.ascontiguousarray(order, dtype=np.int32)
+    seen = np.zeros(n_rows, dtype=bool)
+    if order.shape == (n_rows,) and not np.any((order < 0) | (order >= n_rows)):
+        seen[order] = True
+    if order.shape != (n_rows,) or not seen.all():
+        raise ShapeError(f"order is {list(order.shape)}, expected a permutation of {n_rows} rows")
+    return order

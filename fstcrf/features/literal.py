@@ -1,0 +1,332 @@
+"""Attributes that the caller writes: per token a list of strings or a dict.
+
+============== ==============================================================
+LiteralIndex   attribute strings ↔ rows, and the design matrix of sentences
+is_literal     whether a sentence is given as attributes rather than as columns
+============== ==============================================================
+
+A dict becomes attributes as in python-crfsuite::
+
+    {"word": "the"}        word:the   1
+    {"title": True}        title      1       False gives 0
+    {"length": 3.5}        length     3.5
+    {"in": ["a", "b"]}     in:a  in:b 1       a list, a set, or nested dicts
+    {"prev": {"w": "x"}}   prev:w:x   1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.corpus.corpus import Sentence
+from fstcrf.errors import DataError, ModelFileError, OptionError
+from fstcrf.features.design import Design, Rows, check_order
+from fstcrf.features.hashed import Collisions
+from fstcrf.features.hashing import check_bits, hashed_rows, string_hashes
+from fstcrf.features.storage import field
+from fstcrf.features.vocabulary import Vocabulary, pack_strings, unpack_strings
+
+__all__ = ["LiteralIndex", "LiteralSentence", "is_literal"]
+
+LiteralSentence = Sequence[Sequence[str] | set[str] | frozenset[str] | Mapping[str, Any]]
+"""Per token, its attributes: strings, or a dict."""
+
+KIND = "literal"
+VERSION = 1
+
+
+def is_literal(sentence: object) -> TypeGuard[LiteralSentence]:
+    """Return whether a sentence is given as attributes.
+
+    The first token decides: a list, a set or a dict holds attributes; a *tuple* is a row of
+    columns. A mapping of columns, a `Sentence` and an empty sentence are not literal.
+
+    Examples
+    --------
+    >>> is_literal([["w=the", "first"], ["w=cat"]])
+    True
+    >>> is_literal([("the", "DT"), ("cat", "NN")])
+    False
+    """
+    if isinstance(sentence, (Sentence, Mapping, str)) or not isinstance(sentence, Sequence):
+        return False
+    return bool(sentence) and isinstance(sentence[0], (list, set, frozenset, Mapping))
+
+
+class LiteralIndex:
+    """The attributes of sentences given as attribute strings; made by `build`.
+
+    Parameters
+    ----------
+    attributes : sequence of str
+        The attributes, in the order of their rows.
+    hash_bits : int, optional
+        Hash attributes into 2^hash_bits rows; then `attributes` is empty.
+
+    Raises
+    ------
+    DataError
+        An attribute that is there twice.
+    OptionError
+        `hash_bits` outside 1 to 30.
+    """
+
+    def __init__(self, attributes: Sequence[str] = (), *, hash_bits: int | None = None) -> None:
+        self._vocabulary = Vocabulary(attributes)
+        self._bits = check_bits(hash_bits)
+        if len(self._vocabulary) != len(attributes):
+            raise DataError("an attribute is there twice")
+
+    @classmethod
+    def build(
+        cls,
+        sentences: Sequence[LiteralSentence],
+        *,
+        min_count: int = 1,
+        hash_bits: int | None = None,
+        base: LiteralIndex | None = None,
+    ) -> tuple[LiteralIndex, Design]:
+        """Return the index of the attributes of sentences, and their design.
+
+        Parameters
+        ----------
+        sentences : sequence of sentence
+            Per token, a list of strings or a dict.
+        min_count : int, default 1
+            Leave out attributes that occur fewer times.
+        hash_bits : int, optional
+            Hash attributes into 2^hash_bits rows instead of keeping them by name.
+        base : LiteralIndex, optional
+            An index whose attributes keep their rows; new ones follow.
+
+        Raises
+        ------
+        DataError
+            A token that is neither list nor dict, or a value that is not a finite number.
+        OptionError
+            Options outside what they may be, or other than those of `base`.
+        """
+        if min_count < 1 or (hash_bits is not None and min_count > 1):
+            raise OptionError(
+                f"min_count is {min_count}, expected at least 1, and 1 with hash_bits"
+            )
+        if base is not None and base.hash_bits != hash_bits:
+            raise OptionError(f"the index to start from has hash_bits {base.hash_bits}")
+        tokens = _Tokens(sentences)
+        if hash_bits is not None:
+            index = cls(hash_bits=hash_bits)
+            return index, index._rows(tokens)
+        known = () if base is None else base.attribute_strings
+        found = Vocabulary(tokens.names)
+        counts = np.bincount(found.numbers(tokens.names), minlength=len(found))
+        frequent = [found.strings[i] for i in np.flatnonzero(counts >= min_count).tolist()]
+        index = cls(tuple(dict.fromkeys([*known, *frequent])))
+        return index, index._rows(tokens)
+
+    def design(self, data: Sequence[LiteralSentence], /) -> Design:
+        """Return the attributes of every token; those the index does not know are absent.
+
+        Raises
+        ------
+        DataError
+            A token that is neither list nor dict, or a value that is not a finite number.
+        """
+        return self._rows(_Tokens(data))
+
+    @property
+    def n_node_rows(self) -> int:
+        """Number of attributes."""
+        return len(self._vocabulary) if self._bits is None else 1 << self._bits
+
+    @property
+    def n_arc_rows(self) -> int:
+        """Number of attributes of label pairs: literal attributes are never that."""
+        return 0
+
+    @property
+    def hash_bits(self) -> int | None:
+        """The k of 2^k hashed rows; None when attributes are kept by name."""
+        return self._bits
+
+    @property
+    def attribute_strings(self) -> tuple[str, ...]:
+        """All attributes, in the order of their rows; none when they are hashed."""
+        return self._vocabulary.strings
+
+    def attribute(self, row: int, *, arc: bool = False) -> str:
+        """Return the text of an attribute, ``#row`` when it is hashed.
+
+        Raises
+        ------
+        OptionError
+            There is no such row.
+        """
+        n_rows = 0 if arc else self.n_node_rows
+        if not 0 <= row < n_rows:
+            raise OptionError(f"row {row} of an index with {n_rows} rows")
+        return self._vocabulary.strings[row] if self._bits is None else f"#{row}"
+
+    def row(self, attribute: str, *, arc: bool = False) -> int | None:
+        """Return the row of an attribute; None when it is unknown."""
+        if arc:
+            return None
+        if self._bits is None:
+            return self._vocabulary.number(attribute)
+        return int(hashed_rows(string_hashes([attribute]), self._bits)[0])
+
+    def collisions(self, sentences: Sequence[LiteralSentence]) -> Collisions:
+        """Return how many attributes share a hashed row.
+
+        Raises
+        ------
+        OptionError
+            The index is not hashed.
+        """
+        if self._bits is None:
+            raise OptionError("only a hashed index has collisions: build it with hash_bits=")
+        names = tuple(dict.fromkeys(_Tokens(sentences).names))
+        return Collisions.of(np.unique(string_hashes(names)), self._bits)
+
+    def renumbered(self, order: NDArray[np.int32]) -> LiteralIndex:
+        """Return the index under other rows: row ``r`` becomes ``order[r]``.
+
+        Raises
+        ------
+        ShapeError
+            `order` is no permutation of the rows.
+        OptionError
+            The index is hashed.
+        """
+        if self._bits is not None:
+            raise OptionError("hashed rows cannot be renumbered")
+        places = np.argsort(check_order(order, self.n_node_rows)).tolist()
+        return LiteralIndex([self._vocabulary.strings[place] for place in places])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the attributes as one UTF-8 blob with offsets, in the order of their rows."""
+        blob, offsets = pack_strings(self._vocabulary.strings)
+        return {"strings.blob": blob, "strings.offsets": offsets}
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the rest of the index as JSON values."""
+        return {"kind": KIND, "version": VERSION, "hash_bits": self._bits}
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]
+    ) -> LiteralIndex:
+        """Return the index that `arrays` and `metadata` describe.
+
+        Raises
+        ------
+        ModelFileError
+            Something is missing, or not what it must be.
+        """
+        found = metadata.get("kind"), metadata.get("version")
+        if found != (KIND, VERSION):
+            raise ModelFileError(f"the index is {found}, expected {(KIND, VERSION)}")
+        blob = field(arrays, "strings.blob", np.uint8)
+        strings = unpack_strings(blob, field(arrays, "strings.offsets", np.int64), "attributes")
+        try:
+            return cls(strings, hash_bits=metadata.get("hash_bits"))
+        except (DataError, OptionError, TypeError) as error:
+            raise ModelFileError(f"the index is damaged: {error}") from None
+
+    def _rows(self, tokens: _Tokens) -> Design:
+        if self._bits is not None:
+            found = Vocabulary(tokens.names)
+            hashes = string_hashes(found.strings)[found.numbers(tokens.names)]
+            return Design(Rows(tokens.indptr, hashed_rows(hashes, self._bits), tokens.values))
+        rows = self._vocabulary.numbers(tokens.names).astype(np.int32)
+        keep = rows >= 0
+        if keep.all():
+            return Design(Rows(tokens.indptr, rows, tokens.values))
+        kept = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])
+        values = None if tokens.values is None else tokens.values[keep]
+        return Design(Rows(kept[tokens.indptr], rows[keep], values))
+
+
+class _Tokens:
+    """The attributes of sentences one after the other.
+
+    Parameters
+    ----------
+    sentences : sequence of sentence
+        Per token, a list of strings or a dict.
+    """
+
+    def __init__(self, sentences: Sequence[LiteralSentence]) -> None:
+        self.names: list[str] = []
+        numbers: list[float] = []
+        bounds = [0]
+        for number, sentence in enumerate(sentences):
+            for position, token in enumerate(sentence):
+                try:
+                    _append(token, self.names, numbers)
+                except (TypeError, OverflowError) as error:
+                    raise DataError(str(error), sentence=number, token=position) from None
+                bounds.append(len(self.names))
+        self.indptr = np.array(bounds, dtype=np.int64)
+        self.values = self._checked(numbers, [len(sentence) for sentence in sentences])
+
+    def _checked(self, numbers: list[float], lengths: Sequence[int]) -> NDArray[np.float32] | None:
+        with np.errstate(over="ignore"):
+            values = np.array(numbers, dtype=np.float64).astype(np.float32)
+        if not np.isfinite(values).all():
+            entry = int(np.flatnonzero(~np.isfinite(values))[0])
+            token = int(np.searchsorted(self.indptr, entry, side="right")) - 1
+            offsets = np.cumsum([0, *lengths])
+            sentence = int(np.searchsorted(offsets, token, side="right")) - 1
+            raise DataError(
+                f"attribute {self.names[entry]!r} is {numbers[entry]}, expected a finite number",
+                sentence=sentence,
+                token=token - int(offsets[sentence]),
+            )
+        return None if np.all(values == 1) else values
+
+
+def _append(token: object, names: list[str], numbers: list[float]) -> None:
+    """Append the attributes of one token."""
+    if isinstance(token, Mapping):
+        for name, number in _attributes(token):
+            names.append(name)
+            numbers.append(number)
+        return
+    if not isinstance(token, (list, tuple, set, frozenset)):
+        raise TypeError(f"{token!r} is neither a list of attributes nor a dict")
+    if not all(isinstance(name, str) for name in token):
+        raise TypeError(f"{token!r} holds something that is not a string")
+    strings = sorted(token) if isinstance(token, (set, frozenset)) else token
+    names += strings
+    numbers += [1.0] * len(strings)
+
+
+def _attributes(features: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield the attributes of a dict, as python-crfsuite's ItemSequence makes them."""
+    for key, value in features.items():
+        if not isinstance(key, str):
+            raise TypeError(f"the key {key!r} is not a string")
+        if isinstance(value, str):
+            yield f"{key}:{value}", 1.0
+        elif isinstance(value, Mapping):
+            for name, number in _attributes(value):
+                yield f"{key}:{name}", number
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            for item in sorted(value) if isinstance(value, (set, frozenset)) else value:
+                if not isinstance(item, str):
+                    raise TypeError(f"{key!r} holds {item!r}, expected strings")
+                yield f"{key}:{item}", 1.0
+        else:
+            yield key, _number(key, value)
+
+
+def _number(key: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        expected = "a string, a number, strings or a dict"
+        raise TypeError(f"attribute {key!r} is {value!r}, expected {expected}") from None

@@ -1,0 +1,299 @@
+"""Forward-backward, best paths and max-marginals of batches of sentences over one graph.
+
+===================  ==========================================================
+Graph                states and arcs with potentials, checked once
+forward_backward     log Z and posterior probabilities
+log_partition        log Z
+viterbi              best paths
+max_marginals        best score through every (token, state)
+===================  ==========================================================
+
+Sentences lie one after the other: sentence b owns the rows ``offsets[b] : offsets[b + 1]`` of the
+node potentials. All potentials are natural-log scores; −inf forbids; NaN and +inf are errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import NumericError, ShapeError
+from fstcrf.kernel.native import array_in, check, ffi, lib
+
+__all__ = [
+    "Domain",
+    "Graph",
+    "Posterior",
+    "forward_backward",
+    "log_partition",
+    "max_marginals",
+    "viterbi",
+]
+
+Domain = Literal["auto", "linear", "log"]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """States and arcs with potentials, as the kernel sees them.
+
+    Parameters
+    ----------
+    initial, final : float64 [S]
+        Potentials of starting and ending in a state.
+    score : float64 [arcs] or [N, arcs]
+        Arc potentials: shared by all tokens, or those of the arcs that lead into each token (rows
+        of first tokens are not read). A dense graph has the arcs ``i * S + j``.
+    source, target : int32 [A], optional
+        Ends of the arcs of a sparse graph, sorted by source, then target; dense when absent.
+
+    Raises
+    ------
+    ShapeError
+        Sizes that disagree, or arcs that are not sorted or name no state.
+    NumericError
+        NaN or +inf.
+    """
+
+    initial: Floats
+    final: Floats
+    score: Floats
+    source: NDArray[np.int32] | None = None
+    target: NDArray[np.int32] | None = None
+
+    def __post_init__(self) -> None:
+        handle, _ = _graph(self)
+        where = ffi.new("int64_t *")
+        n = len(self.score) if self.moving else 0
+        status = lib.fc_check_graph(handle, n, where)
+        if status == lib.FC_ENUMERIC:
+            raise NumericError(f"NaN or +inf among the potentials of the graph (entry {where[0]})")
+        if status != lib.FC_OK:
+            raise ShapeError(f"arcs are not sorted by (source, target) or name no state: {where[0]}")
+
+    @property
+    def n_states(self) -> int:
+        """Number of states, S."""
+        return len(self.initial)
+
+    @property
+    def n_arcs(self) -> int:
+        """Number of arcs: S * S for a dense graph."""
+        return self.n_states**2 if self.source is None else len(self.source)
+
+    @property
+    def moving(self) -> bool:
+        """Does each token have arc potentials of its own."""
+        return self.score.ndim == 2
+
+
+class Posterior(NamedTuple):
+    """What `forward_backward` returns.
+
+    log_z : float64 [B]; −inf where no path exists.
+    node : float64 [N, S]; probability of each state at each token, times the sentence's weight.
+    arc : float64 [arcs], summed over tokens and sentences, or [N, arcs] for a moving graph.
+    """
+
+    log_z: Floats
+    node: Floats
+    arc: Floats
+
+
+def log_partition(
+    graph: Graph, offsets: NDArray[np.int64], node: Floats, *, domain: Domain = "auto"
+) -> Floats:
+    """Return log Z of each sentence, −inf where no path exists.
+
+    Parameters
+    ----------
+    graph : Graph
+    offsets : int64 [B + 1]
+    node : float64 [N, S]
+        Node potentials.
+    domain : {"auto", "linear", "log"}
+        Where sums are taken; "auto" is linear with the log domain for sentences that need it.
+
+    Returns
+    -------
+    float64 [B]
+
+    Raises
+    ------
+    ShapeError
+        Sizes or dtypes that disagree; an empty sentence.
+    NumericError
+        NaN or +inf; or ``domain="linear"`` and a sentence that it cannot represent.
+    """
+    call = _Call(graph, offsets, node)
+    log_z = np.empty(call.B)
+    status = lib.fc_log_partition(
+        call.graph,
+        call.batch,
+        _DOMAIN[domain],
+        array_in(log_z, np.float64, (call.B,), "log_z", writable=True),
+        call.work,
+        call.where,
+    )
+    check(status, "log_partition: sentence", call.where[0])
+    return log_z
+
+
+def forward_backward(
+    graph: Graph,
+    offsets: NDArray[np.int64],
+    node: Floats,
+    *,
+    weight: Floats | None = None,
+    domain: Domain = "auto",
+) -> Posterior:
+    """Return log Z and posterior probabilities.
+
+    Parameters
+    ----------
+    graph, offsets, node, domain
+        As for `log_partition`.
+    weight : float64 [B], optional
+        Factor of each sentence's posteriors; ones when absent.
+
+    Returns
+    -------
+    Posterior
+
+    Raises
+    ------
+    ShapeError, NumericError
+        As for `log_partition`.
+    """
+    call = _Call(graph, offsets, node)
+    weights = np.ones(call.B) if weight is None else weight
+    log_z, posterior = np.empty(call.B), np.empty_like(node)
+    arc = np.empty((len(node), graph.n_arcs) if graph.moving else (graph.n_arcs,))
+    status = lib.fc_forward_backward(
+        call.graph,
+        call.batch,
+        _DOMAIN[domain],
+        array_in(weights, np.float64, (call.B,), "weight"),
+        array_in(log_z, np.float64, (call.B,), "log_z", writable=True),
+        array_in(posterior, np.float64, node.shape, "posterior", writable=True),
+        array_in(arc, np.float64, arc.shape, "arc", writable=True),
+        call.work,
+        call.where,
+    )
+    check(status, "forward_backward: sentence", call.where[0])
+    return Posterior(log_z, posterior, arc)
+
+
+def viterbi(
+    graph: Graph, offsets: NDArray[np.int64], node: Floats
+) -> tuple[NDArray[np.int32], Floats]:
+    """Return the best path of each sentence and its score.
+
+    Ties: the smaller state wins, at the earliest token where the candidates differ.
+
+    Returns
+    -------
+    path : int32 [N]
+        States; −1 throughout a sentence that has no path.
+    score : float64 [B]
+        −inf where no path exists.
+
+    Raises
+    ------
+    ShapeError, NumericError
+        As for `log_partition`.
+    """
+    call = _Call(graph, offsets, node)
+    path, score = np.empty(len(node), dtype=np.int32), np.empty(call.B)
+    status = lib.fc_viterbi(
+        call.graph,
+        call.batch,
+        array_in(path, np.int32, path.shape, "path", writable=True),
+        array_in(score, np.float64, score.shape, "score", writable=True),
+        call.work,
+    )
+    check(status, "viterbi")
+    return path, score
+
+
+def max_marginals(graph: Graph, offsets: NDArray[np.int64], node: Floats) -> Floats:
+    """Return the score of the best path through each (token, state), −inf where there is none.
+
+    Returns
+    -------
+    float64 [N, S]
+
+    Raises
+    ------
+    ShapeError, NumericError
+        As for `log_partition`.
+    """
+    call = _Call(graph, offsets, node)
+    out = np.empty_like(node)
+    status = lib.fc_max_marginals(
+        call.graph,
+        call.batch,
+        array_in(out, np.float64, out.shape, "out", writable=True),
+        call.work,
+    )
+    check(status, "max_marginals")
+    return out
+
+
+_DOMAIN = {"auto": lib.FC_AUTO, "linear": lib.FC_LINEAR, "log": lib.FC_LOG}
+
+
+class _Call:
+    """The C structures of one call, and what keeps their memory alive."""
+
+    def __init__(self, graph: Graph, offsets: NDArray[np.int64], node: Floats) -> None:
+        self.B = len(offsets) - 1
+        n = int(offsets[-1]) if self.B >= 0 else -1
+        if self.B < 0:
+            raise ShapeError("offsets is empty, expected [B + 1] numbers from 0")
+        if graph.moving and len(graph.score) != n:
+            raise ShapeError(f"arc potentials of {len(graph.score)} tokens for {n} tokens")
+        self.graph, self._graph_memory = _graph(graph)
+        rows = array_in(node, np.float64, (n, graph.n_states), "node")
+        bounds = array_in(offsets, np.int64, (self.B + 1,), "offsets")
+        self.batch = ffi.new("fc_batch *", {"B": self.B, "offsets": bounds, "node": rows})
+        self._batch_memory = (rows, bounds)
+        self.where = ffi.new("int64_t *")
+        status = lib.fc_check_batch(self.graph, self.batch, self.where)
+        if status == lib.FC_ENUMERIC:
+            token, state = divmod(self.where[0], graph.n_states)
+            raise NumericError(f"NaN or +inf in the potential of token {token}, state {state}")
+        if status != lib.FC_OK:
+            raise ShapeError(f"sentence {self.where[0]} is empty or offsets do not start at 0")
+        longest = int(np.diff(offsets).max(initial=0))
+        scratch = np.empty(lib.fc_work_size(self.graph, longest))
+        self.work = ffi.from_buffer("double[]", scratch)
+
+
+def _graph(graph: Graph) -> tuple[Any, list[Any]]:
+    """Return the C view of a graph and the memory it points into."""
+    states, arcs = graph.n_states, graph.n_arcs
+    shape = (len(graph.score), arcs) if graph.moving else (arcs,)
+    fields: dict[str, Any] = {
+        "score": array_in(graph.score, np.float64, shape, "score"),
+        "initial": array_in(graph.initial, np.float64, (states,), "initial"),
+        "final": array_in(graph.final, np.float64, (states,), "final"),
+    }
+    sparse = graph.source is not None and graph.target is not None
+    if (graph.source is None) != (graph.target is None):
+        raise ShapeError("source and target go together: one of them is missing")
+    if graph.source is not None and graph.target is not None:
+        row = np.zeros(states + 1, dtype=np.int64)
+        counts = np.bincount(graph.source, minlength=states)
+        if arcs == 0 or len(counts) > states:
+            raise ShapeError(f"arcs name {len(counts)} states of {states}; there must be an arc")
+        np.cumsum(counts, out=row[1:])
+        fields["row"] = array_in(row, np.int64, row.shape, "row")
+        fields["source"] = array_in(graph.source, np.int32, (arcs,), "source")
+        fields["target"] = array_in(graph.target, np.int32, (arcs,), "target")
+    scalars = {"S": states, "A": arcs if sparse else 0, "moving": int(graph.moving)}
+    return ffi.new("fc_graph *", {**scalars, **fields}), list(fields.values())

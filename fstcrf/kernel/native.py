@@ -1,0 +1,115 @@
+"""The gate to the compiled module: the only code that touches ``ffi``.
+
+=============  =======================================================
+array_in       an array as a C pointer, after dtype, shape and contiguity
+check          a status as an exception
+use, variant   choose the instruction-set variant; name the one in use
+variants       the variants that this machine runs
+=============  =======================================================
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NoReturn
+
+import numpy as np
+
+from fstcrf._kernel import ffi, lib
+from fstcrf.errors import KernelError, NumericError, OptionError, ShapeError
+
+__all__ = ["array_in", "check", "ffi", "lib", "use", "variant", "variants"]
+
+_POINTER = {
+    np.dtype(np.float64): "double[]",
+    np.dtype(np.float32): "float[]",
+    np.dtype(np.int64): "int64_t[]",
+    np.dtype(np.int32): "int32_t[]",
+    np.dtype(np.uint8): "uint8_t[]",
+}
+
+
+def array_in(
+    array: np.ndarray[Any, Any],
+    dtype: type[np.generic],
+    shape: tuple[int, ...],
+    name: str,
+    *,
+    writable: bool = False,
+) -> Any:
+    """Return a pointer to a contiguous array of exactly this dtype and shape.
+
+    The pointer keeps the array alive. ``ffi.from_buffer`` alone would reinterpret a float32 array
+    as half as many float64 values.
+
+    Raises
+    ------
+    ShapeError
+        Another dtype or shape, or memory that is not contiguous.
+    """
+    wanted = np.dtype(dtype)
+    if array.dtype != wanted:
+        raise ShapeError(f"{name} is {array.dtype}, expected {wanted}")
+    if array.shape != shape:
+        raise ShapeError(f"{name} is {list(array.shape)}, expected {list(shape)}")
+    if not array.flags.c_contiguous:
+        raise ShapeError(f"{name} is not contiguous; pass numpy.ascontiguousarray({name})")
+    return ffi.from_buffer(_POINTER[wanted], array, require_writable=writable)
+
+
+def check(status: int, what: str, where: int | None = None) -> None:
+    """Turn a status into an exception.
+
+    Raises
+    ------
+    NumericError
+        NaN or +inf came in, or a number out of range.
+    KernelError
+        A size or index that the Python side should have refused.
+    """
+    if status != lib.FC_OK:
+        _fail(status, what, where)
+
+
+def _fail(status: int, what: str, where: int | None) -> NoReturn:
+    place = "" if where is None else f" (at {where})"
+    message = f"{what}{place}: {ffi.string(lib.fc_text(status)).decode()}"
+    if status in (lib.FC_ENUMERIC, lib.FC_ERANGE):
+        raise NumericError(message)
+    raise KernelError(message)
+
+
+def use(name: str) -> str:
+    """Choose the variant: ``"base"``, ``"v3"`` (AVX2), ``"v4"`` (AVX-512) or ``"auto"``.
+
+    Not to be called while another thread is computing.
+
+    Returns
+    -------
+    str
+        The variant now in use.
+
+    Raises
+    ------
+    OptionError
+        This machine or build lacks the variant.
+    """
+    if lib.fc_use(name.encode()) != lib.FC_OK:
+        raise OptionError(f"kernel variant {name!r}: this machine has {', '.join(variants())}")
+    return variant()
+
+
+def variant() -> str:
+    """Name of the variant in use."""
+    return str(ffi.string(lib.fc_variant()).decode())
+
+
+def variants() -> tuple[str, ...]:
+    """Return the variants that this machine runs, slowest first."""
+    current = lib.fc_variant()
+    found = tuple(n for n in ("base", "v3", "v4") if lib.fc_use(n.encode()) == lib.FC_OK)
+    lib.fc_use(current)
+    return found
+
+
+use(os.environ.get("FSTCRF_KERNEL", "auto"))

@@ -1,0 +1,121 @@
+"""Sparse rows times a table: potentials from weights, gradients from posteriors.
+
+========  ====================================================================
+SparseRows  a checked sparse matrix in rows (CSR) over int32 columns
+padded      a width rounded up to whole vector registers
+========  ====================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import ShapeError
+from fstcrf.kernel.native import array_in, check, ffi, lib
+
+__all__ = ["SparseRows", "padded"]
+
+_LANES = 8
+
+
+def padded(width: int) -> int:
+    """Round a width up to whole vector registers."""
+    return -(-max(width, 1) // _LANES) * _LANES
+
+
+@dataclass(frozen=True, slots=True)
+class SparseRows:
+    """A sparse matrix [N, R] in rows, checked once.
+
+    Parameters
+    ----------
+    indptr : int64 [N + 1]
+        Row n holds the entries ``indptr[n] : indptr[n + 1]``.
+    index : int32 [nnz]
+        Column of each entry, below `n_columns`.
+    value : float32 [nnz], optional
+        Value of each entry; ones when absent.
+    n_columns : int
+        Number of columns, R.
+
+    Raises
+    ------
+    ShapeError
+        Sizes that disagree or an index out of range.
+    """
+
+    indptr: NDArray[np.int64]
+    index: NDArray[np.int32]
+    value: NDArray[np.float32] | None
+    n_columns: int
+
+    def __post_init__(self) -> None:
+        where = ffi.new("int64_t *")
+        status = lib.fc_check_rows(
+            len(self),
+            self.n_columns,
+            len(self.index),
+            array_in(self.indptr, np.int64, self.indptr.shape, "indptr"),
+            array_in(self.index, np.int32, self.index.shape, "index"),
+            where,
+        )
+        if status != lib.FC_OK:
+            raise ShapeError(
+                f"sparse rows over {self.n_columns} columns: entry {where[0]} is out of range"
+            )
+        if self.value is not None:
+            array_in(self.value, np.float32, self.index.shape, "value")
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def times(
+        self, table: NDArray[np.float64], *, out: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the product with a table.
+
+        Parameters
+        ----------
+        table : float64 [R, W]
+            W a multiple of 8.
+        out : float64 [N, W], optional
+            Where to put it.
+
+        Returns
+        -------
+        float64 [N, W]
+        """
+        n, (_, width) = len(self), table.shape
+        result = np.empty((n, width)) if out is None else out
+        value = self.value
+        status = lib.fc_gather(
+            n,
+            self.n_columns,
+            width,
+            array_in(self.indptr, np.int64, (n + 1,), "indptr"),
+            array_in(self.index, np.int32, self.index.shape, "index"),
+            ffi.NULL if value is None else array_in(value, np.float32, value.shape, "value"),
+            array_in(table, np.float64, (self.n_columns, width), "table"),
+            array_in(result, np.float64, (n, width), "out", writable=True),
+        )
+        check(status, "rows times table")
+        return result
+
+    def slice(self, start: int, end: int) -> SparseRows:
+        """Return the rows ``start : end``."""
+        a, b = int(self.indptr[start]), int(self.indptr[end])
+        value = None if self.value is None else self.value[a:b]
+        indptr = self.indptr[start : end + 1] - a
+        return SparseRows(indptr, self.index[a:b], value, self.n_columns)
+
+    def transposed(self) -> SparseRows:
+        """Return the transpose [R, N], its entries in the order of N within each row."""
+        order = np.argsort(self.index, kind="stable")
+        rows = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.indptr))
+        indptr = np.zeros(self.n_columns + 1, dtype=np.int64)
+        np.cumsum(np.bincount(self.index, minlength=self.n_columns), out=indptr[1:])
+        value = None if self.value is None else self.value[order]
+        return SparseRows(indptr, rows[order], value, len(self))

@@ -1,0 +1,312 @@
+"""The CRF: a topology, an index of attributes, and weights. It tags."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
+from fstcrf.features import Design, FeatureIndex, LiteralIndex
+from fstcrf.lattice import Lattice
+from fstcrf.model.reading import Data, SentenceLike, read_one, read_sentences
+from fstcrf.model.targets import UNKNOWN
+from fstcrf.topology import Topology
+from fstcrf.train import ParameterSpace, Tables
+
+if TYPE_CHECKING:
+    from fstcrf.model.explain import Explanation, Weight
+    from fstcrf.model.training import TrainingRecord
+
+__all__ = ["CRF", "Tape"]
+
+Floats = NDArray[np.float64]
+Forced: TypeAlias = Sequence[str | None]
+Bias: TypeAlias = Mapping[str, float]
+
+_BATCH_TOKENS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Tape:
+    """A tape that a tagger reads.
+
+    Parameters
+    ----------
+    name : str
+    labels : tuple of str
+        Labels of the tagger that writes it.
+    model : str
+        Fingerprint of that tagger.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    model: str
+
+
+@dataclass(frozen=True)
+class CRF:
+    """A conditional random field.
+
+    Made by `CRF.train` or `fstcrf.load`.
+
+    Parameters
+    ----------
+    topology : Topology
+        Labels, label histories and where weights attach.
+    index : FeatureIndex or LiteralIndex
+        Attributes of tokens and their rows.
+    space : ParameterSpace
+        Which weights exist.
+    theta : float64 [space.size]
+        The weights.
+    tape : str
+        Name of the tape it writes.
+    columns : tuple of str
+        Columns of the data it was trained on.
+    reads : tuple of Tape
+        Tapes it reads.
+    record : TrainingRecord, optional
+        How it was trained.
+    """
+
+    topology: Topology
+    index: FeatureIndex | LiteralIndex
+    space: ParameterSpace
+    theta: Floats
+    tape: str
+    columns: tuple[str, ...]
+    reads: tuple[Tape, ...] = ()
+    record: TrainingRecord | None = field(default=None, compare=False)
+
+    # --- Making, saving -----------------------------------------------------------------------
+
+    @classmethod
+    def train(cls, data: Any, target: Any = None, template: Any = None, **options: Any) -> CRF:
+        """Train a CRF; see `fstcrf.model.training.train` for the arguments."""
+        from fstcrf.model.training import train  # noqa: PLC0415 (it imports this module)
+
+        return train(data, target, template, **options)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, whole or not at all.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+        """
+        from fstcrf.model.file import save  # noqa: PLC0415 (it imports this module)
+
+        save(self, path)
+
+    # --- Tagging ------------------------------------------------------------------------------
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels; axis of marginals and of masks."""
+        return self.topology.labels
+
+    def tag(
+        self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
+    ) -> list[str]:
+        """Return the best label sequence of one sentence; ``[]`` for an empty one.
+
+        Parameters
+        ----------
+        sentence : Sentence, mapping, list of rows, or list of attribute lists or feature dicts
+        forced : sequence of str or None, optional
+            Labels known beforehand: None or ``"_"`` where not, ``"a|b"`` for one of several.
+        bias : mapping of str to float, optional
+            Added to the potential of a label at every token: positive for more of it.
+
+        Raises
+        ------
+        DataError
+            The sentence lacks a column, or is not what it should be.
+        LabelError
+            An unknown label in `forced` or `bias`.
+        NoPathError
+            No label sequence agrees with `forced`.
+        """
+        if not len(sentence):
+            return []
+        return self.tag_all(
+            [sentence], forced=None if forced is None else [forced], bias=bias
+        )[0]
+
+    def tag_all(
+        self,
+        sentences: Data,
+        *,
+        threads: int = 1,
+        forced: Sequence[Forced] | None = None,
+        bias: Bias | None = None,
+    ) -> list[list[str]]:
+        """Return the best label sequence of each sentence.
+
+        Parameters
+        ----------
+        sentences : Corpus or sequence of sentences
+        threads : int
+            The answer does not depend on it.
+        forced, bias
+            As for `tag`, `forced` one for each sentence.
+        """
+        names, labels = self.labels, self.topology.state_label
+
+        def best(batch: _Batch) -> list[list[str]]:
+            states, scores = kernel.viterbi(batch.graph, batch.offsets, batch.node)
+            batch.check(scores)
+            flat = [names[i] for i in labels[states].tolist()]
+            bounds = batch.offsets.tolist()
+            return [flat[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+
+        return self._each(sentences, best, threads, forced, bias)
+
+    def marginals_all(
+        self,
+        sentences: Data,
+        *,
+        threads: int = 1,
+        forced: Sequence[Forced] | None = None,
+        bias: Bias | None = None,
+    ) -> list[Floats]:
+        """Return the probability of each label at each token, float64 [T, L] a sentence."""
+
+        def posterior(batch: _Batch) -> list[Floats]:
+            found = kernel.forward_backward(batch.graph, batch.offsets, batch.node)
+            batch.check(found.log_z)
+            return np.split(self.topology.label_sums(found.node), batch.offsets[1:-1])
+
+        empty = np.empty((0, len(self.labels)))
+        return [m if len(m) else empty for m in self._each(sentences, posterior, threads, forced, bias)]
+
+    def lattice(
+        self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
+    ) -> Lattice:
+        """Return one sentence's weighted transducer; arguments as for `tag`."""
+        if not len(sentence):
+            graph = self.topology.graph(self.tables.transition)
+            return Lattice(self.topology, graph, np.empty((0, self.topology.n_states)))
+        data = read_one(self.index, sentence, self.columns)
+        batch = next(
+            self._batches(data, [forced] if forced is not None else None, self._biases(bias))
+        )
+        return Lattice(self.topology, batch.graph, batch.node)
+
+    # --- Looking inside -----------------------------------------------------------------------
+
+    def top_features(self, n: int = 20) -> list[Weight]:
+        """Return the n largest weights, by absolute value."""
+        from fstcrf.model.explain import top_features  # noqa: PLC0415 (it imports this module)
+
+        return top_features(self, n)
+
+    def explain(self, sentence: SentenceLike, token: int) -> Explanation:
+        """Return which features pushed which label at a token, and by how much."""
+        from fstcrf.model.explain import explain  # noqa: PLC0415 (it imports this module)
+
+        return explain(self, sentence, token)
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The weights, laid out for the kernel."""
+        return self.space.tables(self.theta)
+
+    # --- Batches ------------------------------------------------------------------------------
+
+    def _each(
+        self,
+        sentences: Data,
+        answer: Any,
+        threads: int,
+        forced: Sequence[Forced] | None,
+        bias: Bias | None,
+    ) -> list[Any]:
+        if threads < 1:
+            raise OptionError(f"threads is {threads}, expected at least 1")
+        data = read_sentences(self.index, sentences, self.columns)
+        if forced is not None and len(forced) != len(data.lengths):
+            raise ShapeError(f"forced labels of {len(forced)} sentences for {len(data.lengths)}")
+        batches = self._batches(data, forced, self._biases(bias))
+        if threads == 1:
+            results = [answer(batch) for batch in batches]
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                results = list(pool.map(answer, batches))
+        found = iter([item for result in results for item in result])
+        return [next(found) if length else [] for length in data.lengths]
+
+    def _batches(
+        self, data: Any, forced: Sequence[Forced] | None, bias: Floats | None
+    ) -> Iterator[_Batch]:
+        for numbers, offsets, design in data.batches(_BATCH_TOKENS):
+            batch = _Batch(numbers, offsets, *self._potentials(design))
+            if bias is not None:
+                batch.node += bias
+            if forced is not None:
+                mask = np.concatenate([self._mask(forced[i], n) for i, n in numbers.items()])
+                batch.node[~mask] = -np.inf
+            yield batch
+
+    def _potentials(self, design: Design) -> tuple[kernel.Graph, Floats]:
+        tables, space = self.tables, self.space
+        rows = design.node
+        node = kernel.SparseRows(rows.indptr, rows.rows, rows.values, space.n_node_rows)
+        slots: Floats = tables.transition
+        if tables.arc is not None and design.arc is not None:
+            arcs = design.arc
+            into = kernel.SparseRows(arcs.indptr, arcs.rows, arcs.values, space.n_arc_rows)
+            slots = into.times(tables.arc)[:, : len(slots)] + slots
+        graph = self.topology.graph(slots, tables.initial, tables.final)
+        return graph, self.topology.node_potentials(node.times(tables.node))
+
+    def _biases(self, bias: Bias | None) -> Floats | None:
+        if bias is None:
+            return None
+        values = np.zeros(len(self.labels))
+        values[self.topology.label_ids(bias)] = list(bias.values())
+        if not np.isfinite(values).all():
+            raise OptionError("biases must be finite; use forced labels to forbid")
+        return values[self.topology.state_label]
+
+    def _mask(self, forced: Forced, length: int) -> NDArray[np.bool_]:
+        """States that forced labels allow, bool [T, S]."""
+        if len(forced) != length:
+            raise ShapeError(f"{len(forced)} forced labels for {length} tokens")
+        mask = np.zeros((length, len(self.labels)), dtype=bool)
+        index = self.topology.label_index
+        for t, label in enumerate(forced):
+            if label is None or label == UNKNOWN:
+                mask[t] = True
+                continue
+            parts = [label] if label in index else label.split("|")
+            if any(part not in index for part in parts):
+                raise LabelError(f"token {t}: forced label {label!r} is not a label of the model")
+            mask[t, [index[part] for part in parts]] = True
+        return mask[:, self.topology.state_label]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Sentences ready for the kernel: number → length, and their potentials."""
+
+    numbers: dict[int, int]
+    offsets: NDArray[np.int64]
+    graph: kernel.Graph
+    node: Floats
+
+    def check(self, scores: Floats) -> None:
+        dead = np.flatnonzero(np.isneginf(scores))
+        if len(dead):
+            number = list(self.numbers)[int(dead[0])]
+            raise NoPathError("no label sequence is legal", sentence=number)

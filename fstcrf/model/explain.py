@@ -1,0 +1,161 @@
+"""Why a label: the largest weights of a model, and what each feature adds at a token.
+
+===========  ===========================================================
+Weight       one feature and its weight
+Explanation  what pushed which label at one token
+===========  ===========================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import OptionError
+from fstcrf.model.reading import read_one
+
+if TYPE_CHECKING:
+    from fstcrf.model.crf import CRF
+    from fstcrf.model.reading import SentenceLike
+
+__all__ = ["Explanation", "Push", "Weight", "explain", "top_features"]
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """One feature.
+
+    Parameters
+    ----------
+    attribute : str
+        What it sees in the input; empty for one that sees only labels.
+    slot : str
+        The label, pair of labels or succession it speaks for.
+    weight : float
+    """
+
+    attribute: str
+    slot: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """What one feature adds at one token.
+
+    Parameters
+    ----------
+    attribute : str
+    label : str
+    value : float
+        Natural-log score: weight times the attribute's value.
+    """
+
+    attribute: str
+    label: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What pushed which label at one token.
+
+    Parameters
+    ----------
+    token : int
+    best : str
+        Label in the best sequence.
+    probability : dict of str to float
+        Marginal probability of each label.
+    emission : dict of str to float
+        Sum of the pushes for each label.
+    pushes : tuple of Push
+        Largest absolute value first.
+    """
+
+    token: int
+    best: str
+    probability: dict[str, float]
+    emission: dict[str, float]
+    pushes: tuple[Push, ...]
+
+    def __str__(self) -> str:
+        order = sorted(self.probability, key=self.probability.__getitem__, reverse=True)
+        lines = [f"token {self.token}: {self.best}"]
+        lines += [
+            f"  {label:12} probability {self.probability[label]:.4f}"
+            f"  emission {self.emission[label]:+.3f}"
+            for label in order[:3]
+        ]
+        shown = [push for push in self.pushes if push.label in order[:3]][:15]
+        lines += [f"  {push.value:+8.3f}  {push.label:12} {push.attribute}" for push in shown]
+        return "\n".join(lines)
+
+
+def top_features(model: CRF, n: int) -> list[Weight]:
+    """Return the n largest weights of a model, by absolute value."""
+    if n < 0:
+        raise OptionError(f"{n} features, expected at least 0")
+    order = np.argsort(-np.abs(model.theta), kind="stable")[:n]
+    return [_weight(model, int(k)) for k in order]
+
+
+def _weight(model: CRF, k: int) -> Weight:
+    space, topology, value = model.space, model.topology, float(model.theta[k])
+    part = int(np.searchsorted(space.bounds, k, side="right")) - 1
+    k -= space.bounds[part]
+    if part == 0:
+        row, slot = divmod(int(space.node_cells[k]), space.width)
+        return Weight(model.index.attribute(row), topology.node_slot_names[slot], value)
+    if part == 1:
+        return Weight("", topology.arc_slot_names[space.transitions[k]], value)
+    if part == 2:  # noqa: PLR2004 (the order of ParameterSpace.parts)
+        row, slot = divmod(int(space.arc_cells[k]), space.arc_width)
+        return Weight(model.index.attribute(row, arc=True), topology.arc_slot_names[slot], value)
+    states = space.initial if part == 3 else space.final  # noqa: PLR2004
+    where = "first label" if part == 3 else "last label"  # noqa: PLR2004
+    return Weight(where, topology.state_names[states[k]], value)
+
+
+def explain(model: CRF, sentence: SentenceLike, token: int) -> Explanation:
+    """Return which features pushed which label at a token, and by how much.
+
+    Raises
+    ------
+    OptionError
+        There is no such token.
+    """
+    if not 0 <= token < len(sentence):
+        raise OptionError(f"token {token} of a sentence of {len(sentence)}")
+    data = read_one(model.index, sentence, model.columns)
+    rows = next(data.batches(1))[2].node
+    part = slice(int(rows.indptr[token]), int(rows.indptr[token + 1]))
+    values = np.ones(len(rows.rows)) if rows.values is None else rows.values
+    pushes = [
+        push
+        for row, value in zip(rows.rows[part].tolist(), values[part].tolist(), strict=True)
+        for push in _pushes(model, row, value)
+    ]
+    lattice = model.lattice(sentence)
+    marginal = lattice.marginals()[token]
+    emission = dict.fromkeys(model.labels, 0.0)
+    for push in pushes:
+        if push.label in emission:
+            emission[push.label] += push.value
+    return Explanation(
+        token,
+        lattice.best().labels[token],
+        dict(zip(model.labels, marginal.tolist(), strict=True)),
+        emission,
+        tuple(sorted(pushes, key=lambda push: -abs(push.value))),
+    )
+
+
+def _pushes(model: CRF, row: int, value: float) -> list[Push]:
+    weights: NDArray[np.float64] = model.tables.node[row] * value
+    attribute = model.index.attribute(row)
+    names = model.topology.node_slot_names
+    return [Push(attribute, names[s], float(weights[s])) for s in np.flatnonzero(weights).tolist()]

@@ -1,0 +1,173 @@
+"""Model files: one safetensors file, memory-mapped on load, every part checked.
+
+Arrays
+    ``theta`` and the cells of the parameter space; the topology's arrays; the index's arrays.
+Metadata
+    ``model``: names, tapes, record of training; ``index``: the index's own metadata.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import FstcrfError, ModelFileError
+from fstcrf.features import FeatureIndex, LiteralIndex
+from fstcrf.model.crf import CRF, Tape
+from fstcrf.model.training import TrainingRecord
+from fstcrf.storage import read_arrays, write_arrays
+from fstcrf.topology import Topology
+from fstcrf.train import ParameterSpace
+
+__all__ = ["load", "save"]
+
+KIND, VERSION = "fstcrf-crf", 1
+
+
+class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    labels: tuple[str, ...]
+    state_names: tuple[str, ...]
+    node_slot_names: tuple[str, ...]
+    n_arc_slots: int
+    n_node_rows: int
+    n_arc_rows: int
+    tape: str
+    columns: tuple[str, ...]
+    reads: tuple[Tape, ...]
+    kind: Literal["columns", "literal"]
+    record: TrainingRecord | None
+
+
+_CELLS = ("node_cells", "transitions", "arc_cells", "initial", "final")
+_CELL_TYPES = (np.int64, np.int32, np.int64, np.int32, np.int32)
+
+
+def save(model: CRF, path: str | os.PathLike[str]) -> None:
+    """Write a model; the file appears complete or not at all.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+    space, topology = model.space, model.topology
+    arrays: dict[str, NDArray[Any]] = {"theta": model.theta}
+    arrays |= {f"space.{name}": getattr(space, name) for name in _CELLS}
+    arrays |= {f"topology.{name}": array for name, array in topology.arrays().items()}
+    arrays |= {f"index.{name}": array for name, array in model.index.arrays().items()}
+    header = _Header(
+        labels=topology.labels,
+        state_names=topology.state_names,
+        node_slot_names=topology.node_slot_names,
+        n_arc_slots=topology.n_arc_slots,
+        n_node_rows=space.n_node_rows,
+        n_arc_rows=space.n_arc_rows,
+        tape=model.tape,
+        columns=model.columns,
+        reads=model.reads,
+        kind="literal" if isinstance(model.index, LiteralIndex) else "columns",
+        record=model.record,
+    )
+    metadata = {
+        "model": msgspec.json.encode(header).decode(),
+        "index": msgspec.json.encode(model.index.metadata()).decode(),
+    }
+    write_arrays(path, arrays, metadata, kind=KIND, version=VERSION)
+
+
+def load(path: str | os.PathLike[str]) -> CRF:
+    """Map a model file.
+
+    Raises
+    ------
+    ModelFileError
+        Not a model file, of another version, or damaged.
+    OSError
+        The file cannot be opened.
+    """
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    try:
+        return _model(arrays, metadata)
+    except ModelFileError:
+        raise
+    except (KeyError, msgspec.DecodeError, FstcrfError) as error:
+        raise ModelFileError(f"{os.fspath(path)}: not a sound model: {error}") from None
+
+
+def _model(arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> CRF:
+    header = msgspec.json.decode(metadata["model"], type=_Header)
+    topology = _topology(header, _group(arrays, "topology."))
+    space = _space(header, topology, _group(arrays, "space."))
+    theta = arrays["theta"]
+    if theta.dtype != np.float64 or theta.shape != (space.size,):
+        raise ModelFileError(f"theta is {list(theta.shape)}, expected {[space.size]}")
+    if not np.isfinite(theta).all():
+        raise ModelFileError("a weight is not finite")
+    family = LiteralIndex if header.kind == "literal" else FeatureIndex
+    index = family.from_arrays(
+        _group(arrays, "index."), msgspec.json.decode(metadata["index"], type=dict[str, Any])
+    )
+    if (index.n_node_rows, index.n_arc_rows) != (header.n_node_rows, header.n_arc_rows):
+        found = (index.n_node_rows, index.n_arc_rows)
+        raise ModelFileError(
+            f"the index has {found} rows, expected {(header.n_node_rows, header.n_arc_rows)}"
+        )
+    return CRF(
+        topology, index, space, theta, header.tape, header.columns, header.reads, header.record
+    )
+
+
+def _group(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+def _topology(header: _Header, arrays: dict[str, NDArray[Any]]) -> Topology:
+    for name, array in arrays.items():
+        wanted = np.uint8 if name in {"initial", "final"} else np.int32
+        if array.dtype != wanted or array.ndim != (2 if name == "node_slots" else 1):
+            raise ModelFileError(f"topology {name} is {array.dtype} {list(array.shape)}")
+    return Topology(
+        labels=header.labels,
+        state_names=header.state_names,
+        state_label=arrays["state_label"],
+        node_slots=arrays["node_slots"],
+        node_slot_names=header.node_slot_names,
+        source=arrays["source"],
+        target=arrays["target"],
+        arc_slot=arrays["arc_slot"],
+        n_arc_slots=header.n_arc_slots,
+        initial=arrays["initial"].astype(bool),
+        final=arrays["final"].astype(bool),
+    )
+
+
+def _space(
+    header: _Header, topology: Topology, arrays: dict[str, NDArray[Any]]
+) -> ParameterSpace:
+    if header.n_node_rows < 0 or header.n_arc_rows < 0:
+        raise ModelFileError("a negative number of attributes")
+    space = ParameterSpace(
+        topology, header.n_node_rows, header.n_arc_rows, *(arrays[name] for name in _CELLS)
+    )
+    limits = (
+        space.n_node_rows * space.width,
+        topology.n_arc_slots,
+        space.n_arc_rows * space.arc_width,
+        topology.n_states,
+        topology.n_states,
+    )
+    for name, dtype, limit in zip(_CELLS, _CELL_TYPES, limits, strict=True):
+        cells = arrays[name]
+        if cells.dtype != dtype or cells.ndim != 1:
+            raise ModelFileError(f"{name} is {cells.dtype} {list(cells.shape)}")
+        if len(cells) and (cells[0] < 0 or cells[-1] >= limit or (np.diff(cells) <= 0).any()):
+            raise ModelFileError(f"{name} is not a rising list of numbers below {limit}")
+    return space

@@ -1,0 +1,94 @@
+"""Label columns as sets of allowed labels: known, unknown, or one of several.
+
+``_``
+    The label is not known.
+``B-NP|B-PP``
+    One of these. A string with ``|`` is read so when each of its parts is a label in its own
+    right; otherwise it is one label (``NOUN|Number=Sing`` among UPOS+FEATS labels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.corpus import Column
+from fstcrf.errors import DataError, LabelError
+
+__all__ = ["UNKNOWN", "allowed_labels", "label_set"]
+
+UNKNOWN = "_"
+
+
+def label_set(values: Iterable[str], *, partial: bool = True) -> list[str]:
+    """Return the labels of a column, sorted.
+
+    Parameters
+    ----------
+    values : iterable of str
+        Distinct strings of the column.
+    partial : bool
+        Read ``_`` and ``a|b`` as above; otherwise every string is a label.
+
+    Raises
+    ------
+    DataError
+        There is no label.
+    """
+    strings = set(values)
+    if partial:
+        strings.discard(UNKNOWN)
+        strings -= {s for s in strings if _alternatives(s, strings)}
+    if not strings:
+        raise DataError("the target column holds no label")
+    return sorted(strings)
+
+
+def allowed_labels(
+    column: Column, labels: Sequence[str], *, partial: bool = True
+) -> NDArray[np.bool_]:
+    """Return which labels each token may have.
+
+    Parameters
+    ----------
+    column : Column
+        N strings.
+    labels : sequence of L str
+    partial : bool
+        As for `label_set`.
+
+    Returns
+    -------
+    bool [N, L]
+
+    Raises
+    ------
+    LabelError
+        A string that is no label; names it and its first token.
+    """
+    index = {label: i for i, label in enumerate(labels)}
+    masks = np.zeros((len(column.values), len(labels)), dtype=bool)
+    unknown: dict[int, str] = {}
+    for number, string in enumerate(column.values):
+        if string in index:
+            masks[number, index[string]] = True
+        elif partial and string == UNKNOWN:
+            masks[number] = True
+        elif partial and (parts := _alternatives(string, index)):
+            masks[number, [index[part] for part in parts]] = True
+        else:
+            unknown[number] = string
+    used = np.isin(column.ids, np.fromiter(unknown, dtype=np.int32)) if unknown else np.empty(0)
+    if used.any():
+        token = int(np.flatnonzero(used)[0])
+        string = unknown[int(column.ids[token])]
+        raise LabelError(f"token {token}: {string!r} is not one of the {len(index)} labels")
+    return masks[column.ids]
+
+
+def _alternatives(string: str, known: Iterable[str]) -> list[str]:
+    parts = string.split("|")
+    inside = set(parts) - set(known)
+    return parts if len(parts) > 1 and not inside else []

@@ -1,0 +1,158 @@
+"""Named arrays and metadata in one safetensors file, checked on the way in.
+
+=============  ===================================================================
+write_arrays   to a temporary file, fsync, rename
+read_arrays    memory-mapped; every field checked against the file before use
+=============  ===================================================================
+
+The metadata of the file holds ``format`` (what the file is), ``version`` and ``sha256`` over all
+arrays and all other metadata, so that a damaged or half-copied file is noticed. The header is read
+here rather than by the safetensors package, which copies every array.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from fstcrf.corpus.files import atomic_write
+from fstcrf.errors import ModelFileError
+
+__all__ = ["read_arrays", "write_arrays"]
+
+_DTYPES = {
+    "F64": np.dtype("<f8"),
+    "F32": np.dtype("<f4"),
+    "I64": np.dtype("<i8"),
+    "I32": np.dtype("<i4"),
+    "U64": np.dtype("<u8"),
+    "U32": np.dtype("<u4"),
+    "U16": np.dtype("<u2"),
+    "U8": np.dtype("u1"),
+}
+_MAX_HEADER = 100_000_000
+
+
+class _Tensor(msgspec.Struct, frozen=True):
+    dtype: str
+    shape: tuple[int, ...]
+    data_offsets: tuple[int, int]
+
+
+def write_arrays(
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, NDArray[Any]],
+    metadata: Mapping[str, str],
+    *,
+    kind: str,
+    version: int,
+) -> None:
+    """Write arrays and metadata; the file appears complete or not at all.
+
+    Parameters
+    ----------
+    path : path
+    arrays : mapping of str to array
+    metadata : mapping of str to str
+    kind : str
+        What the file is, checked by `read_arrays`.
+    version : int
+        Version of its format.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written: disk full, no permission.
+    """
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    fields = {**metadata, "format": kind, "version": str(version)}
+    fields["sha256"] = _digest(whole, fields)
+    data = save(whole, metadata=fields)
+    with atomic_write(path) as file:
+        file.write(data)
+
+
+def read_arrays(
+    path: str | os.PathLike[str], *, kind: str, version: int
+) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Map a file that `write_arrays` wrote.
+
+    Returns
+    -------
+    arrays : dict of str to array
+        Read-only views of the mapped file.
+    metadata : dict of str to str
+
+    Raises
+    ------
+    ModelFileError
+        Not such a file, another format, a newer version, or damaged.
+    OSError
+        The file cannot be opened.
+    """
+    name = os.fspath(path)
+    with open(name, "rb") as file:  # noqa: PTH123 (the path may be any str)
+        size = os.fstat(file.fileno()).st_size
+        if size < 8:  # noqa: PLR2004 (the length of the header's length)
+            raise ModelFileError(f"{name}: not an fstcrf file: {size} bytes")
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    tensors, metadata, start = _header(name, data, size)
+    if metadata.get("format") != kind:
+        found = metadata.get("format", "another program's file")
+        raise ModelFileError(f"{name}: holds {found!r}, expected {kind!r}")
+    if metadata.get("version") != str(version):
+        raise ModelFileError(
+            f"{name}: format version {metadata.get('version')!r}, this fstcrf reads {version}"
+        )
+    arrays = {key: _array(name, key, tensor, data, start) for key, tensor in tensors.items()}
+    if _digest(arrays, {k: v for k, v in metadata.items() if k != "sha256"}) != metadata.get(
+        "sha256"
+    ):
+        raise ModelFileError(f"{name}: damaged: its contents do not match their checksum")
+    return arrays, metadata
+
+
+def _header(name: str, data: mmap.mmap, size: int) -> tuple[dict[str, _Tensor], dict[str, str], int]:
+    length = int.from_bytes(data[:8], "little")
+    if not 2 <= length <= min(_MAX_HEADER, size - 8):  # noqa: PLR2004 ("{}" is the least)
+        raise ModelFileError(f"{name}: not an fstcrf file, or cut short")
+    try:
+        raw = msgspec.json.decode(data[8 : 8 + length], type=dict[str, msgspec.Raw])
+        metadata = msgspec.json.decode(raw.pop("__metadata__", b"{}"), type=dict[str, str])
+        tensors = {key: msgspec.json.decode(value, type=_Tensor) for key, value in raw.items()}
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ModelFileError(f"{name}: not an fstcrf file, or damaged: {error}") from None
+    return tensors, metadata, 8 + length
+
+
+def _array(name: str, key: str, tensor: _Tensor, data: mmap.mmap, start: int) -> NDArray[Any]:
+    begin, end = tensor.data_offsets
+    dtype = _DTYPES.get(tensor.dtype)
+    if dtype is None or any(n < 0 for n in tensor.shape):
+        raise ModelFileError(f"{name}: array {key!r} has an unknown type or shape")
+    count = 1
+    for n in tensor.shape:
+        count *= n
+    if not (0 <= begin <= end <= len(data) - start and end - begin == count * dtype.itemsize):
+        raise ModelFileError(f"{name}: array {key!r} does not fit the file: cut short or damaged")
+    flat = np.frombuffer(data, dtype=dtype, count=count, offset=start + begin)
+    return flat.reshape(tensor.shape)
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> str:
+    digest = hashlib.sha256()
+    for key in sorted(metadata):
+        digest.update(f"{key}\0{metadata[key]}\0".encode())
+    for key in sorted(arrays):
+        array = arrays[key]
+        digest.update(f"{key}\0{array.dtype.str}\0{array.shape}\0".encode())
+        digest.update(array.data if array.size else b"")
+    return digest.hexdigest()

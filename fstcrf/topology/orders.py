@@ -1,0 +1,121 @@
+"""Topologies of label chains: order 0, 1 and 2.
+
+Order 1
+    A state is a label; an arc y' → y has the slot (y', y).
+Order 2
+    The label-pair encoding of Sha and Pereira (2003): a state is a pair y = (c', c), with the node
+    slots c and y; an arc y' → y has the slot (y', y). Forbidden pairs and successions are absent.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fstcrf.errors import OptionError
+from fstcrf.topology.topology import START, Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["chain_topology"]
+
+MAX_ARCS = 4_000_000
+
+
+def chain_topology(
+    labels: Sequence[str],
+    order: int = 1,
+    *,
+    allowed: Callable[[str | None, str | None], bool] | None = None,
+    start_label: str | None = None,
+) -> Topology:
+    """Return the topology of an order-k chain over labels.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        The labels; their order is the order of ties.
+    order : {0, 1, 2}
+        How many earlier labels a potential sees.
+    allowed : callable, optional
+        Says of a label and its successor whether that succession is legal; None stands for the
+        start (as first argument) and the end (as second). Everything is legal when absent.
+    start_label : str, optional
+        Order 2 only: the label that is taken to precede the first token (Sha and Pereira: ``O``).
+        Without it, the start is a history of its own.
+
+    Raises
+    ------
+    OptionError
+        Another order, no or repeated labels, or more arcs than can be handled.
+    """
+    names = tuple(labels)
+    if not names or len(set(names)) != len(names):
+        raise OptionError("labels must be distinct, and at least one")
+    legal = allowed if allowed is not None else (lambda _a, _b: True)
+    if order == 2:  # noqa: PLR2004
+        return _second_order(names, legal, start_label)
+    if order not in (0, 1):
+        raise OptionError(f"order is {order}, expected 0, 1 or 2")
+    pairs = [(a, b) for a, b in product(range(len(names)), repeat=2) if legal(names[a], names[b])]
+    ends = np.asarray(pairs, dtype=np.int32).reshape(-1, 2)
+    slots = np.arange(len(pairs), dtype=np.int32)
+    return Topology(
+        labels=names,
+        state_names=names,
+        state_label=np.arange(len(names), dtype=np.int32),
+        node_slots=np.arange(len(names), dtype=np.int32)[:, None],
+        node_slot_names=names,
+        source=ends[:, 0].copy(),
+        target=ends[:, 1].copy(),
+        arc_slot=slots if order == 1 else np.full_like(slots, -1),
+        n_arc_slots=len(pairs) if order == 1 else 0,
+        initial=np.asarray([legal(None, label) for label in names]),
+        final=np.asarray([legal(label, None) for label in names]),
+    )
+
+
+def _second_order(
+    names: tuple[str, ...],
+    legal: Callable[[str | None, str | None], bool],
+    start_label: str | None,
+) -> Topology:
+    if start_label is not None and start_label not in names:
+        raise OptionError(f"start label {start_label!r} is not a label")
+    pairs: list[tuple[str, str]] = []
+    if start_label is None:
+        pairs += [(START, c) for c in names if legal(None, c)]
+    pairs += [(a, b) for a, b in product(names, repeat=2) if legal(a, b)]
+    # Among states of one label ties go by state: sort by label first, then by history.
+    rank = {name: i for i, name in enumerate((*names, START))}
+    pairs.sort(key=lambda pair: (rank[pair[1]], rank[pair[0]]))
+    by_first: dict[str, list[int]] = {}
+    for number, (a, _) in enumerate(pairs):
+        by_first.setdefault(a, []).append(number)
+    arcs = [(s, t) for s, (_, b) in enumerate(pairs) for t in by_first.get(b, ())]
+    if len(arcs) > MAX_ARCS:
+        raise OptionError(
+            f"order 2 over {len(names)} labels has {len(arcs)} arcs, more than {MAX_ARCS}; "
+            "use order 1 or a scheme that forbids successions"
+        )
+    ends = np.asarray(arcs, dtype=np.int32).reshape(-1, 2)
+    shown = [f"{a} {b}" for a, b in pairs]
+    begin = START if start_label is None else start_label
+    return Topology(
+        labels=names,
+        state_names=tuple(shown),
+        state_label=np.asarray([rank[b] for _, b in pairs], dtype=np.int32),
+        node_slots=np.asarray(
+            [(rank[b], len(names) + i) for i, (_, b) in enumerate(pairs)], dtype=np.int32
+        ).reshape(-1, 2),
+        node_slot_names=(*names, *shown),
+        source=ends[:, 0].copy(),
+        target=ends[:, 1].copy(),
+        arc_slot=np.arange(len(arcs), dtype=np.int32),
+        n_arc_slots=len(arcs),
+        initial=np.asarray([a == begin and legal(None, b) for a, b in pairs]),
+        final=np.asarray([legal(b, None) for _, b in pairs]),
+    )

@@ -1,0 +1,38 @@
+"""Objective × optimiser over (design matrix, topology, targets). Knows no model class.
+
+====================  =======================================================
+Problem               what is trained
+ParameterSpace        which weights exist
+Likelihood            penalised log-likelihood, full or partial labels
+LBFGS, L2SGD,         the optimisers
+AveragedPerceptron
+fit                   the loop: held-out score, early stopping, checkpoints
+====================  =======================================================
+"""
+
+from fstcrf.train.checkpoint import Checkpoint
+from fstcrf.train.fit import Outcome, Progress, fit
+from fstcrf.train.lbfgs import LBFGS
+from fstcrf.train.likelihood import Likelihood
+from fstcrf.train.perceptron import AveragedPerceptron
+from fstcrf.train.problem import ParameterSpace, Problem, Tables, parameter_space
+from fstcrf.train.protocols import Objective, Optimiser, Step
+from fstcrf.train.sgd import L2SGD
+
+__all__ = [
+    "L2SGD",
+    "LBFGS",
+    "AveragedPerceptron",
+    "Checkpoint",
+    "Likelihood",
+    "Objective",
+    "Optimiser",
+    "Outcome",
+    "ParameterSpace",
+    "Problem",
+    "Progress",
+    "Step",
+    "Tables",
+    "fit",
+    "parameter_space",
+]

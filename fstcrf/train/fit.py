@@ -1,0 +1,186 @@
+"""The training loop: steps, evaluation on held-out data, early stopping, checkpoints, Ctrl-C.
+
+=========  =====================================================
+Progress   what is known after an iteration
+Outcome    the weights to keep, and why training stopped
+fit        run an optimiser to its end
+=========  =====================================================
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import NumericError
+
+if TYPE_CHECKING:
+    from fstcrf.train.checkpoint import Checkpoint
+    from fstcrf.train.protocols import Optimiser, Step
+
+__all__ = ["Outcome", "Progress", "fit"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is known after an iteration.
+
+    Parameters
+    ----------
+    iteration : int
+        From 1.
+    value : float
+        Objective; for the perceptron, wrong tokens.
+    gradient_norm : float or None
+    evaluations : int
+        Passes over the data so far.
+    seconds : float
+        Since training began (this run of it).
+    dev : float or None
+        Score on held-out data, where there is any; larger is better.
+    best : bool
+        Is this the best score so far.
+    """
+
+    iteration: int
+    value: float
+    gradient_norm: float | None
+    evaluations: int
+    seconds: float
+    dev: float | None
+    best: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The weights to keep.
+
+    Parameters
+    ----------
+    theta : float64 [size]
+        Those of the best score on held-out data, or the last ones.
+    iterations : int
+        Made in all.
+    best_iteration : int
+        The one that `theta` comes from.
+    value : float
+        Objective at the last iteration.
+    dev : float or None
+        Best score on held-out data.
+    reason : str
+        Why training stopped.
+    interrupted : bool
+        Ctrl-C stopped it.
+    """
+
+    theta: Floats
+    iterations: int
+    best_iteration: int
+    value: float
+    dev: float | None
+    reason: str
+    interrupted: bool = False
+
+
+class _Best:
+    """Keeps the weights of the best score."""
+
+    def __init__(self, theta: Floats) -> None:
+        self.theta, self.score, self.iteration = theta, -np.inf, 0
+
+    def offer(self, theta: Floats, score: float | None, iteration: int) -> bool:
+        if score is not None and not score > self.score:
+            return False
+        self.score = self.score if score is None else score
+        self.theta, self.iteration = theta.copy(), iteration
+        return True
+
+
+def fit(
+    optimiser: Optimiser,
+    *,
+    max_iterations: int,
+    evaluate: Callable[[Floats], float] | None = None,
+    patience: int = 10,
+    report: Callable[[Progress], None] | None = None,
+    checkpoint: Checkpoint | None = None,
+    keep_on_interrupt: bool = False,
+) -> Outcome:
+    """Run an optimiser until it is done, out of iterations, or no longer better on held-out data.
+
+    Parameters
+    ----------
+    optimiser : Optimiser
+    max_iterations : int
+        Iterations in all, those before a resume included.
+    evaluate : callable, optional
+        theta → score on held-out data, larger is better.
+    patience : int
+        Stop after this many iterations without a better score.
+    report : callable, optional
+        Is told of every iteration.
+    checkpoint : Checkpoint, optional
+        Where the state is saved, and taken from when there is one.
+    keep_on_interrupt : bool
+        On Ctrl-C return the best weights so far instead of raising KeyboardInterrupt.
+
+    Raises
+    ------
+    NumericError
+        The optimiser diverged at its first iteration; later, the best weights so far are returned
+        with the reason.
+    """
+    started = time.perf_counter()
+    best, iteration, value = _Best(optimiser.theta()), 0, np.inf
+    if checkpoint is not None and (saved := checkpoint.restore(optimiser)) is not None:
+        iteration, value = saved.iteration, saved.value
+        best.theta, best.score, best.iteration = saved.theta, saved.score, saved.best_iteration
+    reason, interrupted = f"the limit of {max_iterations} iterations", False
+    try:
+        while iteration < max_iterations:
+            step = optimiser.step()
+            iteration, value = iteration + 1, step.value
+            theta = optimiser.theta()
+            dev = None if evaluate is None else evaluate(theta)
+            better = best.offer(theta, dev, iteration)
+            if report is not None:
+                report(_progress(step, iteration, time.perf_counter() - started, dev, better))
+            done = step.done or _out_of_patience(iteration - best.iteration, patience)
+            if checkpoint is not None and (done or checkpoint.due(iteration)):
+                checkpoint.save(
+                    optimiser, iteration, value, best.theta, best.score, best.iteration
+                )
+            if done:
+                reason = done
+                break
+    except KeyboardInterrupt:
+        if not keep_on_interrupt:
+            raise
+        reason, interrupted = f"interrupted after iteration {iteration}", True
+    except NumericError as error:
+        if iteration == 0:
+            raise
+        reason = f"diverged after iteration {iteration}: {error}"
+    dev = best.score if evaluate is not None and best.iteration else None
+    return Outcome(best.theta, iteration, best.iteration, value, dev, reason, interrupted)
+
+
+def _out_of_patience(waited: int, patience: int) -> str | None:
+    if waited >= patience:
+        return f"no better score on held-out data for {waited} iterations"
+    return None
+
+
+def _progress(
+    step: Step, iteration: int, seconds: float, dev: float | None, better: bool
+) -> Progress:
+    return Progress(
+        iteration, step.value, step.gradient_norm, step.evaluations, seconds, dev, better
+    )

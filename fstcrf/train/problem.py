@@ -1,0 +1,343 @@
+"""What is trained: sentences, their attributes, a topology, and what their labels may be.
+
+===============  =========================================================
+Problem          design matrix, topology, targets, weights of sentences
+ParameterSpace   which weights exist, and where each of them lives
+Tables           the weights, laid out for the kernel
+===============  =========================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import DataError, ShapeError
+from fstcrf.kernel import SparseRows, padded
+from fstcrf.topology import Topology
+
+__all__ = ["Extent", "ParameterSpace", "Problem", "Tables", "parameter_space"]
+
+Floats = NDArray[np.float64]
+Extent = Literal["supported", "complete"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Sentences to learn from.
+
+    Parameters
+    ----------
+    topology : Topology
+    offsets : int64 [B + 1]
+        Sentence b owns the tokens ``offsets[b] : offsets[b + 1]``.
+    node : SparseRows [N, R]
+        Attributes of each token.
+    arc : SparseRows [N, Ra], optional
+        Attributes of the arcs into each token.
+    allowed : bool [N, L]
+        Labels that a token may have: one where it is known.
+    weight : float64 [B]
+        Weight of each sentence.
+
+    Raises
+    ------
+    ShapeError
+        Arrays that disagree.
+    DataError
+        A sentence whose labels have no path through the topology.
+    """
+
+    topology: Topology
+    offsets: NDArray[np.int64]
+    node: SparseRows
+    arc: SparseRows | None
+    allowed: NDArray[np.bool_]
+    weight: Floats
+
+    def __post_init__(self) -> None:
+        n, sentences = int(self.offsets[-1]), len(self.offsets) - 1
+        if self.allowed.shape != (n, self.topology.n_labels):
+            raise ShapeError(
+                f"allowed is {list(self.allowed.shape)}, "
+                f"expected {[n, self.topology.n_labels]} (tokens, labels)"
+            )
+        if self.weight.shape != (sentences,):
+            raise ShapeError(f"weight is {list(self.weight.shape)}, expected {[sentences]}")
+        if not (np.isfinite(self.weight).all() and (self.weight >= 0).all()):
+            raise DataError("weights of sentences must be finite and not negative")
+        broken = np.flatnonzero(np.minimum.reduceat(self.states, self.offsets[:-1]) < 0)
+        broken = broken[~self.partial[broken]] if len(broken) else broken
+        if len(broken):
+            raise DataError(
+                "its labels are a sequence that the topology forbids", sentence=int(broken[0])
+            )
+
+    @cached_property
+    def partial(self) -> NDArray[np.bool_]:
+        """bool [B]: sentences with a token whose label is not known."""
+        several = self.allowed.sum(axis=1) != 1
+        return np.logical_or.reduceat(several, self.offsets[:-1])
+
+    @cached_property
+    def states(self) -> NDArray[np.int32]:
+        """int32 [N]: gold state of each token; meaningless in partial sentences."""
+        labels = self.allowed.argmax(axis=1).astype(np.int32)
+        return self.topology.paths(labels, self.offsets)
+
+    @cached_property
+    def sentence_of(self) -> NDArray[np.int64]:
+        """int64 [N]: sentence of each token."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Weights where the kernel wants them.
+
+    Parameters
+    ----------
+    node : float64 [R, W]
+        Weight of each (attribute, node slot); W is padded.
+    transition : float64 [arc slots]
+        Weight of each arc slot at every token.
+    arc : float64 [Ra, Wa], optional
+        Weight of each (arc attribute, arc slot); Wa is padded.
+    initial, final : float64 [S]
+    """
+
+    node: Floats
+    transition: Floats
+    arc: Floats | None
+    initial: Floats
+    final: Floats
+
+
+@dataclass(frozen=True)
+class ParameterSpace:
+    """Which weights exist. The parameter vector theta lists them part after part.
+
+    Parameters
+    ----------
+    topology : Topology
+    n_node_rows, n_arc_rows : int
+        Number of attributes, R, and of arc attributes, Ra.
+    node_cells : int64, sorted
+        ``attribute * W + slot`` of each node weight, W the padded number of node slots.
+    transitions : int32, sorted
+        Arc slots with a weight at every token.
+    arc_cells : int64, sorted
+        ``attribute * Wa + slot`` of each arc weight.
+    initial, final : int32
+        States with a weight of their own for beginning and ending.
+    """
+
+    topology: Topology
+    n_node_rows: int
+    n_arc_rows: int
+    node_cells: NDArray[np.int64]
+    transitions: NDArray[np.int32]
+    arc_cells: NDArray[np.int64]
+    initial: NDArray[np.int32]
+    final: NDArray[np.int32]
+
+    @cached_property
+    def width(self) -> int:
+        """Padded number of node slots, W."""
+        return padded(len(self.topology.node_slot_names))
+
+    @cached_property
+    def arc_width(self) -> int:
+        """Padded number of arc slots, Wa."""
+        return padded(self.topology.n_arc_slots)
+
+    @cached_property
+    def bounds(self) -> list[int]:
+        """Where each part of theta begins, and its end."""
+        parts = (self.node_cells, self.transitions, self.arc_cells, self.initial, self.final)
+        return [0, *np.cumsum([len(p) for p in parts]).tolist()]
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return self.bounds[-1]
+
+    def parts(self, theta: Floats) -> list[Floats]:
+        """Return views of theta: node, transition, arc, initial, final."""
+        b = self.bounds
+        return [theta[i:j] for i, j in zip(b, b[1:], strict=False)]
+
+    def tables(self, theta: Floats) -> Tables:
+        """Lay theta out; weights that do not exist are zero."""
+        node, transition, arc, initial, final = self.parts(theta)
+        states = self.topology.n_states
+        return Tables(
+            _spread(node, self.node_cells, (self.n_node_rows, self.width)),
+            _spread(transition, self.transitions, (self.topology.n_arc_slots,)),
+            _spread(arc, self.arc_cells, (self.n_arc_rows, self.arc_width))
+            if self.n_arc_rows
+            else None,
+            _spread(initial, self.initial, (states,)),
+            _spread(final, self.final, (states,)),
+        )
+
+    def collect(self, tables: Tables) -> Floats:
+        """Return the theta of which `tables` is the layout (the transpose of `tables` for sums)."""
+        arc = np.empty(0) if tables.arc is None else tables.arc.ravel()[self.arc_cells]
+        return np.concatenate(
+            [
+                tables.node.ravel()[self.node_cells],
+                tables.transition[self.transitions],
+                arc,
+                tables.initial[self.initial],
+                tables.final[self.final],
+            ]
+        )
+
+
+def _spread(values: Floats, cells: NDArray[np.integer], shape: tuple[int, ...]) -> Floats:
+    table = np.zeros(int(np.prod(shape)))
+    table[cells] = values
+    return table.reshape(shape)
+
+
+def parameter_space(
+    problem: Problem,
+    *,
+    features: Extent = "supported",
+    transitions: Literal["observed", "all", "none"] = "observed",
+    ends: bool = False,
+) -> ParameterSpace:
+    """Choose which weights exist.
+
+    Parameters
+    ----------
+    problem : Problem
+    features : {"supported", "complete"}
+        Weights of the (attribute, slot) pairs that occur with an allowed label, or of all pairs.
+    transitions : {"observed", "all", "none"}
+        Weights of the arc slots on gold paths, of all, or none. In sentences with unknown labels
+        every succession of allowed labels counts as observed.
+    ends : bool
+        Weights for beginning and ending in a state.
+    """
+    topology = problem.topology
+    n_node, n_arc = len(topology.node_slot_names), topology.n_arc_slots
+    observed = _observed_arc_slots(problem)
+    chosen = {
+        "observed": np.flatnonzero(observed),
+        "all": np.arange(n_arc),
+        "none": np.empty(0),
+    }[transitions]
+    arc_cells = np.empty(0, dtype=np.int64)
+    n_arc_rows = 0
+    if problem.arc is not None and n_arc:
+        n_arc_rows = problem.arc.n_columns
+        arc_cells = _cells(
+            problem.arc, _arc_support(problem, observed), n_arc, padded(n_arc), features
+        )
+    live = [np.flatnonzero(e if ends else np.zeros_like(e)) for e in _ends(topology)]
+    return ParameterSpace(
+        topology=topology,
+        n_node_rows=problem.node.n_columns,
+        n_arc_rows=n_arc_rows,
+        node_cells=_cells(problem.node, _node_support(problem), n_node, padded(n_node), features),
+        transitions=chosen.astype(np.int32),
+        arc_cells=arc_cells,
+        initial=live[0].astype(np.int32),
+        final=live[1].astype(np.int32),
+    )
+
+
+def _ends(topology: Topology) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    return topology.initial, topology.final
+
+
+def _node_support(problem: Problem) -> list[NDArray[np.int64]]:
+    """Pairs (token, slot) that can be on an allowed path, as [tokens, slots]."""
+    topology = problem.topology
+    partial = problem.partial[problem.sentence_of]
+    known = np.flatnonzero(~partial)
+    slots = topology.node_slots[problem.states[known]].astype(np.int64)
+    tokens = [np.repeat(known, slots.shape[1])]
+    columns = [slots.ravel()]
+    for state, mine in enumerate(topology.node_slots.tolist()):
+        possible = np.flatnonzero(partial & problem.allowed[:, topology.state_label[state]])
+        for slot in mine:
+            tokens.append(possible)
+            columns.append(np.full(len(possible), slot, dtype=np.int64))
+    return [np.concatenate(tokens), np.concatenate(columns)]
+
+
+def _arc_possible(problem: Problem) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs (token, arc) where the arc into the token can be on an allowed path."""
+    topology, offsets = problem.topology, problem.offsets
+    inner = np.ones(int(offsets[-1]), dtype=bool)
+    inner[offsets[:-1]] = False
+    partial = problem.partial[problem.sentence_of]
+    known = np.flatnonzero(inner & ~partial)
+    states = problem.states
+    number = {
+        (s, t): a
+        for a, (s, t) in enumerate(
+            zip(topology.source.tolist(), topology.target.tolist(), strict=True)
+        )
+    }
+    table = np.full((topology.n_states, topology.n_states), -1, dtype=np.int64)
+    for (s, t), a in number.items():
+        table[s, t] = a
+    tokens, arcs = [known], [table[states[known - 1], states[known]]]
+    guessed = np.flatnonzero(inner & partial)
+    if len(guessed):
+        before = problem.allowed[guessed - 1]
+        after = problem.allowed[guessed]
+        for a in range(len(topology.source)):
+            s = topology.state_label[topology.source[a]]
+            t = topology.state_label[topology.target[a]]
+            hit = guessed[before[:, s] & after[:, t]]
+            tokens.append(hit)
+            arcs.append(np.full(len(hit), a, dtype=np.int64))
+    return np.concatenate(tokens), np.concatenate(arcs)
+
+
+def _observed_arc_slots(problem: Problem) -> NDArray[np.bool_]:
+    observed = np.zeros(problem.topology.n_arc_slots + 1, dtype=bool)
+    if len(observed) > 1:
+        observed[problem.topology.arc_slot[np.unique(_arc_possible(problem)[1])]] = True
+    return observed[:-1]
+
+
+def _arc_support(problem: Problem, observed: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+    tokens, arcs = _arc_possible(problem)
+    slots = problem.topology.arc_slot[arcs].astype(np.int64)
+    keep = (slots >= 0) & observed[slots]
+    return [tokens[keep], slots[keep]]
+
+
+def _cells(
+    design: SparseRows,
+    support: list[NDArray[np.int64]],
+    n_slots: int,
+    width: int,
+    features: Extent,
+) -> NDArray[np.int64]:
+    """Flat indices of the (attribute, slot) pairs that get a weight."""
+    if features == "complete":
+        rows = np.arange(design.n_columns, dtype=np.int64)[:, None] * width
+        return (rows + np.arange(n_slots)).ravel()
+    used = np.zeros(design.n_columns * width, dtype=bool)
+    tokens, slots = support
+    starts, counts = design.indptr[tokens], np.diff(design.indptr)[tokens]
+    # In blocks: the list of (attribute, slot) occurrences is far longer than that of the pairs.
+    block = 200_000
+    for begin in range(0, len(tokens), block):
+        part = slice(begin, begin + block)
+        n = counts[part]
+        first = np.cumsum(n) - n
+        entries = np.repeat(starts[part] - first, n) + np.arange(int(n.sum()))
+        used[design.index[entries] * np.int64(width) + np.repeat(slots[part], n)] = True
+    return np.flatnonzero(used)

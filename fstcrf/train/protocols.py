@@ -1,0 +1,71 @@
+"""Objective × optimiser: the two small protocols that training is made of.
+
+=========  ====================================================================
+Objective  theta → value and gradient
+Optimiser  makes one step at a time; its state can be saved and put back
+Step       what one step reached
+=========  ====================================================================
+
+A new objective or a new optimiser is one file that satisfies one of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Objective", "Optimiser", "Step"]
+
+Floats = NDArray[np.float64]
+
+
+class Objective(Protocol):
+    """A differentiable function to minimise."""
+
+    size: int
+    evaluations: int
+
+    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        """Return value and gradient at theta, float64 [size]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one iteration (or epoch) reached.
+
+    Parameters
+    ----------
+    value : float
+        Objective after the step; for online learners, the sum of what each sentence cost before
+        its own update.
+    gradient_norm : float or None
+        Euclidean norm of the gradient, where there is one.
+    evaluations : int
+        Passes over the data so far.
+    done : str or None
+        Why no further step is worth while; None to go on.
+    """
+
+    value: float
+    gradient_norm: float | None
+    evaluations: int
+    done: str | None = None
+
+
+class Optimiser(Protocol):
+    """Makes one step at a time."""
+
+    def step(self) -> Step:
+        """Make one iteration or epoch."""
+
+    def theta(self) -> Floats:
+        """Return the parameters reached (float64 [size]), ready for decoding."""
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that is needed to go on with the same bits."""
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go back to a state."""

@@ -1,0 +1,102 @@
+"""Laws of schemes and spans."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Literal
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from fstcrf.corpus import (
+    Column,
+    Span,
+    labels_from_spans,
+    legal_transitions,
+    named_scheme,
+    span_arrays,
+    spans,
+)
+from fstcrf.corpus.span import Illegal
+from fstcrf.errors import SchemeError
+
+SCHEMES = ["iob1", "iob2", "bioes", "bilou"]
+ILLEGAL: tuple[Illegal, ...] = ("repair", "drop", "raise")
+LETTERS = st.sampled_from(["B", "I", "O", "E", "S", "L", "U", "[", "]", ".", "X"])
+WILD = st.one_of(
+    st.just("O"),
+    st.builds("{}-{}".format, LETTERS, st.sampled_from(["A", "B", "A-B"])),
+    LETTERS,
+)
+SENTENCES = st.lists(st.lists(WILD, max_size=8), max_size=5)
+
+
+@st.composite
+def span_lists(draw: st.DrawFn) -> tuple[list[Span], int]:
+    lengths = draw(st.lists(st.integers(1, 4), max_size=6))
+    found, start = [], 0
+    for length in lengths:
+        kind = draw(st.sampled_from(["A", "B", "A-B", "", None]))
+        if kind is not None:
+            found.append(Span(start, start + length, kind))
+        start += length
+    return found, start
+
+
+@given(span_lists(), st.sampled_from(SCHEMES))
+def test_spans_of_labels_of_spans(case: tuple[list[Span], int], scheme: str) -> None:
+    found, length = case
+    labels = labels_from_spans(found, length, scheme)
+    for illegal in ILLEGAL:
+        assert spans(labels, scheme, illegal=illegal) == found
+
+
+@given(st.lists(WILD, max_size=8), st.sampled_from(SCHEMES))
+def test_raise_is_legal_transitions_and_then_all_ways_agree(labels: list[str], scheme: str) -> None:
+    table = named_scheme(scheme)
+    try:
+        found = spans(labels, scheme, illegal="raise")
+    except SchemeError:
+        found = None
+    known = [x for x in labels if x == "O" or (x[0] in table.letters[1:] and x[1:2] in ("", "-"))]
+    if len(known) < len(labels):
+        assert found is None
+        return
+    legal = legal_transitions([*labels, "O"], scheme)
+    path = [len(labels) + 1, *range(len(labels)), len(labels) + 1]
+    assert (found is not None) == all(legal[a, b] for a, b in itertools.pairwise(path))
+    if found is not None:
+        assert found == spans(labels, scheme) == spans(labels, scheme, illegal="drop")
+        assert labels_from_spans(found, len(labels), scheme) == labels
+
+
+@pytest.mark.parametrize("illegal", ["repair", "drop"])
+@given(sentences=SENTENCES, scheme=st.sampled_from(SCHEMES))
+def test_whole_columns_give_the_same_spans(
+    illegal: Literal["repair", "drop"], sentences: list[list[str]], scheme: str
+) -> None:
+    column = Column.from_strings(itertools.chain.from_iterable(sentences))
+    offsets = np.cumsum([0, *map(len, sentences)])
+    found = span_arrays(column, offsets, scheme, illegal=illegal)
+    listed = [
+        Span(start, end, found.types[kind])
+        for start, end, kind in zip(
+            found.start.tolist(), found.end.tolist(), found.type.tolist(), strict=True
+        )
+    ]
+    expected = [
+        Span(start + base, end + base, kind)
+        for base, labels in zip(offsets.tolist(), sentences, strict=False)
+        for start, end, kind in spans(labels, scheme, illegal=illegal)
+    ]
+    assert listed == expected
+
+
+@given(st.lists(WILD, max_size=8), st.sampled_from(SCHEMES))
+def test_spans_are_ordered_and_apart(labels: list[str], scheme: str) -> None:
+    for illegal in ILLEGAL[:2]:
+        found = spans(labels, scheme, illegal=illegal)
+        assert all(0 <= span.start < span.end <= len(labels) for span in found)
+        assert all(a.end <= b.start for a, b in itertools.pairwise(found))

@@ -1,0 +1,238 @@
+"""Every code block of the README and the pages under docs/, and every docstring example, runs.
+
+A page is run from top to bottom in one namespace and one temporary folder: ``python`` blocks by
+exec, the lines of ``console`` and ``sh`` blocks that start with ``$ `` by bash. An HTML comment on
+the line before a block changes that:
+
+    <!-- needs data -->           only where FSTCRF_DATA is set; the block uses $FSTCRF_DATA
+    <!-- slow -->                 only in `make test-long`
+    <!-- not run: reason -->      never
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fstcrf
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SHELL = frozenset({"console", "sh", "bash", "shell"})
+TIMEOUT = 900  # seconds for one block
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+_FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,}|~{3,})(?P<language>\w*)[^`]*$")
+_COMMENT = re.compile(r"^\s*<!--\s*(.*?)\s*-->\s*$")
+_HERE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block: its language, its first line's number, and when it runs."""
+
+    language: str
+    line: int
+    text: str
+    needs_data: bool = False
+    slow: bool = False
+    not_run: bool = False
+
+
+def blocks(page: str) -> list[Block]:
+    """Split a Markdown page into its fenced blocks."""
+    found: list[Block] = []
+    lines = page.splitlines()
+    i = 0
+    while i < len(lines):
+        fence = _FENCE.match(lines[i])
+        if fence is None:
+            i += 1
+            continue
+        indent, ticks = len(fence["indent"]), fence["ticks"]
+        end = next(
+            (k for k in range(i + 1, len(lines)) if lines[k].strip() == ticks),
+            None,
+        )
+        assert end is not None, f"line {i + 1}: the block is not closed"
+        text = "\n".join(line[min(indent, len(line)) :] for line in lines[i + 1 : end])
+        found.append(Block(fence["language"], i + 2, text, **_marks(lines, i)))
+        i = end + 1
+    return found
+
+
+def _marks(lines: list[str], fence: int) -> dict[str, bool]:
+    marks = dict.fromkeys(("needs_data", "slow", "not_run"), False)
+    before = fence - 1
+    while before >= 0 and (comment := _COMMENT.match(lines[before])):
+        text = comment[1]
+        if text in ("needs data", "slow"):
+            marks[text.replace(" ", "_")] = True
+        elif re.fullmatch(r"not run: .+", text):
+            marks["not_run"] = True
+        elif re.match(r"not.run|needs|slow", text):
+            pytest.fail(f"line {before + 1}: unknown mark {text!r}")
+        before -= 1
+    return marks
+
+
+def commands(block: Block) -> str:
+    """Return the commands of a console block: prompts and printed lines removed."""
+    lines = iter(block.text.splitlines())
+    kept: list[str] = []
+    for line in lines:
+        if not line.startswith("$ "):
+            continue
+        command = [line.removeprefix("$ ")]
+        while command[-1].endswith("\\"):
+            command.append(next(lines).removeprefix("> "))
+        here = _HERE.search("\n".join(command))
+        while here and command[-1].strip() != here[2]:
+            command.append(next(lines))
+        kept.extend(command)
+    assert kept, f"line {block.line}: no line starts with '$ '; mark the block or give it one"
+    return "\n".join(kept)
+
+
+def run(page: Path, selected: Iterable[Block]) -> None:
+    """Run blocks in order, in the current folder."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for block in selected:
+        if block.language in SHELL:
+            _run_commands(page, block)
+        elif ">>> " in block.text:
+            _run_session(page, block, namespace)
+        else:
+            source = "\n" * (block.line - 1) + block.text
+            exec(compile(source, str(page), "exec"), namespace)
+
+
+def _run_commands(page: Path, block: Block) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands(block)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "PATH": path},
+        timeout=TIMEOUT,
+        check=False,
+        text=True,
+    )
+    if done.returncode:
+        pytest.fail(f"{page.name}:{block.line}: exit {done.returncode}\n{done.stdout}")
+
+
+def _run_session(page: Path, block: Block, namespace: dict[str, Any]) -> None:
+    test = doctest.DocTestParser().get_doctest(
+        block.text, namespace, page.name, str(page), block.line - 1
+    )
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    runner.run(test, clear_globs=False)
+    namespace.update(test.globs)
+    assert runner.failures == 0, "see the output above"
+
+
+def _cases() -> Iterable[Any]:
+    for page in PAGES:
+        if not page.exists():
+            continue
+        runnable = [b for b in blocks(page.read_text("utf-8")) if _runnable(b)]
+        quick = [b for b in runnable if not b.needs_data and not b.slow]
+        with_data = [b for b in runnable if not b.slow]
+        if quick:
+            yield pytest.param(page, quick, id=page.name)
+        if len(with_data) > len(quick):
+            yield pytest.param(page, with_data, id=f"{page.name}-data", marks=[pytest.mark.corpus])
+        if len(runnable) > len(with_data):
+            marks = [pytest.mark.slow]
+            if any(b.needs_data for b in runnable):
+                marks.append(pytest.mark.corpus)
+            yield pytest.param(page, runnable, id=f"{page.name}-slow", marks=marks)
+
+
+def _runnable(block: Block) -> bool:
+    return not block.not_run and block.language in SHELL | {"python", "pycon"}
+
+
+@pytest.mark.parametrize(("page", "selected"), list(_cases()))
+def test_page(
+    page: Path,
+    selected: list[Block],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    if any(block.needs_data for block in selected):
+        monkeypatch.setenv("FSTCRF_DATA", str(request.getfixturevalue("data")))
+    monkeypatch.chdir(tmp_path)
+    run(page, selected)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        m.name
+        for m in pkgutil.walk_packages(fstcrf.__path__, "fstcrf.")
+        if not m.name.endswith(("._kernel", ".__main__"))
+    ],
+)
+def test_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(name)
+    assert doctest.testmod(module, optionflags=FLAGS).failed == 0, "see the output above"
+
+
+PAGE = """\
+<!-- needs data -->
+<!-- slow -->
+```python
+x = 1
+```
+
+<!-- not run: it needs the network -->
+```console
+$ echo no
+```
+
+1. A list:
+
+   ```sh
+   $ echo one \\
+   > two
+   one two
+   $ cat > f <<'EOF'
+   inside
+   EOF
+   ```
+"""
+
+
+def test_blocks_carry_their_marks_and_lines() -> None:
+    first, second, third = blocks(PAGE)
+    assert (first.needs_data, first.slow, first.not_run) == (True, True, False)
+    assert (first.line, first.text) == (4, "x = 1")
+    assert second.not_run
+    assert commands(third) == "echo one \\\ntwo\ncat > f <<'EOF'\ninside\nEOF"
+
+
+def test_a_failing_command_fails_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(pytest.fail.Exception, match=r"page\.md:7: exit 3"):
+        run(Path("page.md"), [Block("sh", 7, "$ exit 3")])
+
+
+def test_a_console_block_without_a_prompt_is_an_error() -> None:
+    with pytest.raises(AssertionError, match="no line starts with"):
+        commands(Block("sh", 1, "make test"))

@@ -1,0 +1,60 @@
+"""What a package lists in ``__all__`` is what it offers, and the other way round."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+
+import pytest
+
+import fstcrf
+
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(fstcrf.__path__, "fstcrf.")
+    if not module.name.endswith(("._kernel", ".__main__"))
+]
+PACKAGES = [m.name for m in pkgutil.iter_modules(fstcrf.__path__, "fstcrf.") if m.ispkg]
+
+
+IMPORTED = frozenset({"TYPE_CHECKING", "annotations"})
+
+
+def offered(package: ModuleType) -> set[str]:
+    """Public names of a package but for modules, which are offered when they are listed."""
+    return {
+        name
+        for name in dir(package)
+        if not name.startswith("_")
+        and name not in IMPORTED
+        and not isinstance(getattr(package, name), ModuleType)
+    }
+
+
+@pytest.mark.parametrize("name", ["fstcrf", *MODULES])
+def test_every_listed_name_exists_once(name: str) -> None:
+    module = importlib.import_module(name)
+    listed = module.__all__
+    assert len(set(listed)) == len(listed)
+    missing = [n for n in listed if not hasattr(module, n)]
+    assert missing == []
+
+
+def test_the_top_level_lists_what_is_importable() -> None:
+    listed = {n for n in fstcrf.__all__ if not isinstance(getattr(fstcrf, n), ModuleType)}
+    listed = {n for n in listed if not n.startswith("_")}
+    assert offered(fstcrf) == listed
+    assert list(fstcrf.__all__) == sorted(fstcrf.__all__)
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_packages_list_their_own_names(name: str) -> None:
+    package = importlib.import_module(name)
+    own = {n for n in offered(package) if belongs(getattr(package, n), name)}
+    assert own <= set(package.__all__)
+
+
+def belongs(value: object, package: str) -> bool:
+    module = getattr(value, "__module__", None) or ""
+    return module == package or module.startswith(f"{package}.")

@@ -1,0 +1,181 @@
+"""Opening sources, and writing files that are never half there."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+import resource
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from fstcrf.corpus import atomic_write, open_binary, open_text
+from fstcrf.corpus.files import open_target, source_name
+from fstcrf.errors import DataError, OptionError
+
+
+class _Stdin:
+    def __init__(self, data: bytes) -> None:
+        self.buffer = io.BufferedReader(io.BytesIO(data))
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_paths_files_and_stdin(
+    packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = gzip.compress(b"a b\n") if packed else b"a b\n"
+    path = tmp_path / "plain.txt"  # gzip is recognised by its bytes, not by the name
+    path.write_bytes(data)
+    monkeypatch.setattr(sys, "stdin", _Stdin(data))
+    with open_binary(path) as file:
+        assert file.read() == b"a b\n"
+    with open_binary("-") as file:
+        assert file.read() == b"a b\n"
+    own = io.BytesIO(data)
+    with open_binary(own) as file:
+        assert file.read() == b"a b\n"
+    assert not own.closed
+    with path.open("rb", buffering=0) as raw:
+        with open_binary(raw) as file:
+            assert file.read() == b"a b\n"
+        assert not raw.closed
+
+
+def test_a_text_file_is_no_source() -> None:
+    with (
+        pytest.raises(OptionError, match="<input> is not open for bytes"),
+        open_binary(io.StringIO("a")),  # type: ignore[arg-type]
+    ):
+        pass
+
+
+def test_source_names(tmp_path: Path) -> None:
+    assert source_name("-") == "<stdin>"
+    assert source_name(tmp_path) == str(tmp_path)
+    assert source_name(io.BytesIO()) == "<input>"
+    with (tmp_path / "a").open("wb") as file:
+        assert source_name(file) == str(tmp_path / "a")
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_damaged_gzip(damage: str, tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(b"a b\n" * 1000))
+    if damage == "cut":
+        del packed[-12:]
+    else:
+        packed[-6] ^= 255
+    path = tmp_path / "a.gz"
+    path.write_bytes(packed)
+    with pytest.raises(DataError, match=r"a\.gz: damaged gzip file"), open_binary(path) as file:
+        file.read()
+
+
+def test_open_text(tmp_path: Path) -> None:
+    path = tmp_path / "words"
+    path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+    assert list(open_text(path)) == ["one\n", "two\n"]
+    for mark in (b"", b"\xef\xbb\xbf"):
+        path.write_bytes(mark + b"one\ntwo\nthr\xe9\n")
+        with pytest.raises(DataError, match=r"words:3: byte 0xe9 is not UTF-8"):
+            open_text(path)
+
+
+def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    plain, written = tmp_path / "plain", tmp_path / "written"
+    plain.write_bytes(b"")
+    with atomic_write(written) as file:
+        file.write(b"whole")
+        assert not written.exists()
+    assert written.read_bytes() == b"whole"
+    assert written.stat().st_mode == plain.stat().st_mode
+    assert names(tmp_path) == {"plain", "written"}
+
+
+def test_an_existing_file_keeps_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    with atomic_write(path) as file:
+        file.write(b"new")
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_failure_leaves_the_old_file(error: type[BaseException], tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+
+    def fail() -> None:
+        with atomic_write(path) as file:
+            file.write(b"half")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == {"a"}
+
+
+@pytest.mark.parametrize("size", [100_000, 5_000])
+def test_a_full_disk_leaves_nothing(size: int, tmp_path: Path) -> None:
+    # A limit on file sizes fails like a full disk: in write() or, for the rest, in flush().
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    path = tmp_path / "a"
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, old[1]))
+        with pytest.raises(OSError) as raised, atomic_write(path) as file:  # noqa: PT011
+            file.write(b"x" * size)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    assert raised.value.errno == errno.EFBIG
+    assert names(tmp_path) == set()
+
+
+def test_a_failing_sync_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"), atomic_write(tmp_path / "a") as file:
+        file.write(b"x")
+    assert names(tmp_path) == set()
+
+
+def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    with atomic_write(link) as file:
+        file.write(b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    with atomic_write(os.devnull) as file:
+        file.write(b"gone")
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+def test_targets(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = tmp_path / "a.gz"
+    with open_target(path) as file:
+        file.write(b"text")
+    first = path.read_bytes()
+    assert gzip.decompress(first) == b"text"
+    with open_target(path) as file:
+        file.write(b"text")
+    assert path.read_bytes() == first
+    with open_target("-") as file:
+        file.write(b"out")
+    assert capfdbinary.readouterr().out == b"out"
+    own = io.BytesIO()
+    with open_target(own) as file:
+        file.write(b"text")
+    assert own.getvalue() == b"text"

@@ -1,0 +1,111 @@
+"""Spans found against spans wanted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fstcrf.errors import OptionError, ShapeError
+from fstcrf.evaluate import SpanScore, evaluate_spans
+
+GOLD = [["B-NP", "I-NP", "B-VP", "O"], ["B-NP", "B-NP", "I-NP"], ["O"], []]
+PREDICTED = [["B-NP", "I-NP", "B-PP", "O"], ["B-NP", "I-NP", "I-NP"], ["O"], []]
+
+
+def test_counts_by_hand() -> None:
+    report = evaluate_spans(GOLD, PREDICTED)
+    assert report.types == {
+        "NP": SpanScore(correct=1, guessed=2, gold=3),
+        "PP": SpanScore(correct=0, guessed=1, gold=0),
+        "VP": SpanScore(correct=0, guessed=0, gold=1),
+    }
+    assert report.overall == SpanScore(correct=1, guessed=3, gold=4)
+    assert (report.tokens, report.correct_tokens, report.phrases) == (8, 6, 4)
+    assert (report.sentences, report.correct_sentences) == (4, 2)
+    assert report.precision == pytest.approx(1 / 3, rel=1e-15)
+    assert report.recall == 0.25
+    assert report.f == pytest.approx(2 / 7, rel=1e-15)
+    assert report.accuracy == 0.75
+    assert report.sentence_accuracy == 0.5
+
+
+def test_the_text_of_conlleval() -> None:
+    assert str(evaluate_spans(GOLD, PREDICTED)) == (
+        "processed 8 tokens with 4 phrases; found: 3 phrases; correct: 1.\n"
+        "accuracy:  75.00%; precision:  33.33%; recall:  25.00%; FB1:  28.57\n"
+        "               NP: precision:  50.00%; recall:  33.33%; FB1:  40.00  2\n"
+        "               PP: precision:   0.00%; recall:   0.00%; FB1:   0.00  1\n"
+        "               VP: precision:   0.00%; recall:   0.00%; FB1:   0.00  0"
+    )
+    right = str(evaluate_spans(GOLD, GOLD))
+    assert "accuracy: 100.00%; precision: 100.00%; recall: 100.00%; FB1: 100.00\n" in right
+
+
+def test_nothing_to_score() -> None:
+    report = evaluate_spans([["O", "O"]], [["O", "O"]])
+    assert (report.precision, report.recall, report.f) == (0.0, 0.0, 0.0)
+    assert str(report) == (
+        "processed 2 tokens with 0 phrases; found: 0 phrases; correct: 0.\n"
+        "accuracy: 100.00%; precision:   0.00%; recall:   0.00%; FB1:   0.00"
+    )
+    empty = evaluate_spans([], [])
+    assert str(empty) == "processed 0 tokens with 0 phrases; found: 0 phrases; correct: 0."
+    assert (empty.accuracy, empty.sentence_accuracy) == (0.0, 0.0)
+
+
+def test_sentences_do_not_run_together() -> None:
+    labels = [["B-A"], ["I-A"]]
+    assert evaluate_spans(labels, labels).overall == SpanScore(2, 2, 2)
+
+
+def test_strict_counts_only_what_is_well_formed() -> None:
+    gold, predicted = [["B-A", "I-A", "O", "B-A"]], [["I-A", "I-A", "O", "B-A"]]
+    assert evaluate_spans(gold, predicted).overall == SpanScore(2, 2, 2)
+    assert evaluate_spans(gold, predicted, scheme="iob2").overall == SpanScore(2, 2, 2)
+    strict = evaluate_spans(gold, predicted, scheme="iob2", strict=True)
+    assert strict.overall == SpanScore(1, 1, 2)
+    assert strict.correct_tokens == 3
+
+
+@pytest.mark.parametrize("scheme", ["iob1", "iob2", "bioes", "bilou"])
+def test_a_label_never_seen_is_only_wrong(scheme: str) -> None:
+    report = evaluate_spans([["I-LST", "O"]], [["O", "O"]], scheme=scheme)
+    assert report.types == {"LST": SpanScore(0, 0, 1)}
+
+
+def test_beta_weighs_recall() -> None:
+    report = evaluate_spans(GOLD, PREDICTED, beta=2)
+    p, r = 1 / 3, 1 / 4
+    assert report.f == pytest.approx(5 * p * r / (4 * p + r), rel=1e-15)
+    assert "FB2:  26.32" in str(report)
+
+
+def test_dictionary_is_json() -> None:
+    report = evaluate_spans(GOLD, PREDICTED)
+    again = json.loads(json.dumps(report.to_dict()))
+    assert again["overall"]["f"] == report.f
+    assert again["types"]["NP"]["guessed"] == 2
+    assert again["sentence_accuracy"] == 0.5
+
+
+def test_lengths_that_disagree() -> None:
+    with pytest.raises(ShapeError, match="2 gold sentences, 1 predicted"):
+        evaluate_spans([["O"], ["O"]], [["O"]])
+    with pytest.raises(ShapeError, match="sentence 1: 1 gold labels, 2 predicted"):
+        evaluate_spans([["O"], ["O"]], [["O"], ["O", "O"]])
+
+
+@pytest.mark.parametrize("beta", [0.0, -1.0, float("nan"), float("inf")])
+def test_impossible_beta(beta: float) -> None:
+    with pytest.raises(OptionError, match="beta="):
+        evaluate_spans([], [], beta=beta)
+
+
+def test_options() -> None:
+    with pytest.raises(OptionError, match="strict=True needs the scheme"):
+        evaluate_spans([], [], strict=True)
+    with pytest.raises(OptionError, match="scheme 'xyz'"):
+        evaluate_spans([], [], scheme="xyz", strict=True)
+    with pytest.raises(OptionError, match="scheme 'xyz'"):
+        evaluate_spans([], [], scheme="xyz")

@@ -1,0 +1,530 @@
+"""The index of the attributes that templates give."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fstcrf.corpus.corpus import Column, Corpus
+from fstcrf.errors import DataError, ModelFileError, OptionError, ShapeError, TemplateError
+from fstcrf.features import (
+    FeatureIndex,
+    LiteralIndex,
+    Rows,
+    parse_template,
+    tape_column,
+)
+from fstcrf.features.design import AttributeIndex, Block, assembled
+from fstcrf.features.hashing import mixed, string_hashes
+from fstcrf.features.keys import KeyTable, Packing, distinct
+
+
+def corpus(*sentences: str, columns: tuple[str, ...] = ("word", "pos")) -> Corpus:
+    """Sentences such as ``"the/DT cat/NN"``."""
+    rows = [[tuple(token.split("/")) for token in s.split()] for s in sentences]
+    return Corpus.from_sentences(rows, columns=columns)
+
+
+def decoded(index: FeatureIndex, rows: Rows | None, *, arc: bool = False) -> list[list[str]]:
+    """The attributes of each token; a value that is not 1 follows as ``=value``."""
+    if rows is None:
+        raise TypeError
+    texts = index.attributes(rows.rows.tolist(), arc=arc)
+    if rows.values is not None:
+        pairs = zip(texts, rows.values.tolist(), strict=True)
+        texts = [t if v == 1 else f"{t}={v:g}" for t, v in pairs]
+    bounds = rows.indptr.tolist()
+    return [texts[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+
+
+def node(text: str, data: Corpus, **options: Any) -> list[list[str]]:
+    index, design = FeatureIndex.build(data, parse_template(text), **options)
+    assert decoded(index, index.design(data).node) == decoded(index, design.node)
+    return decoded(index, design.node)
+
+
+DATA = corpus("the/DT cat/NN sat/VB", "cat/NN")
+
+
+def test_pads_outside_the_sentence() -> None:
+    assert node("U0:%x[-2,word]/%x[1,pos]", DATA) == [
+        ["U0:_B-2/NN"],
+        ["U0:_B-1/VB"],
+        ["U0:the/_B+1"],
+        ["U0:_B-2/_B+1"],
+    ]
+
+
+def test_skipping_outside_the_sentence() -> None:
+    assert node("U0:%x[-1,word]/%x[0,pos]\nU1:%x[2,word]", DATA, boundary="skip") == [
+        ["U1:sat"],
+        ["U0:the/NN"],
+        ["U0:cat/VB"],
+        [],
+    ]
+
+
+def test_offsets_beyond_the_corpus() -> None:
+    assert node("U0:%x[9,word]", DATA) == [["U0:_B+7"], ["U0:_B+8"], ["U0:_B+9"], ["U0:_B+9"]]
+    assert node("U0:%x[-9,word]", DATA, boundary="skip") == [[], [], [], []]
+
+
+def test_constants_and_sentence_ends() -> None:
+    assert node("Ubias\nBOS\nEOS", DATA) == [
+        ["Ubias", "__BOS__"],
+        ["Ubias"],
+        ["Ubias", "__EOS__"],
+        ["Ubias", "__BOS__", "__EOS__"],
+    ]
+
+
+def test_attributes_follow_the_order_of_the_templates() -> None:
+    index, design = FeatureIndex.build(DATA, parse_template("U1:%x[0,pos]\nU0:%x[0,word]"))
+    assert decoded(index, design.node)[0] == ["U1:DT", "U0:the"]
+    assert index.attributes(range(index.n_node_rows)) == [
+        "U1:DT",
+        "U1:NN",
+        "U1:VB",
+        "U0:the",
+        "U0:cat",
+        "U0:sat",
+    ]
+
+
+def test_bags_are_sets_without_pads() -> None:
+    data = corpus("a/X b/X a/X a/X")
+    assert [sorted(t) for t in node("U:%x{-2..-1,word}", data)] == [
+        [],
+        ["U:a"],
+        ["U:a", "U:b"],
+        ["U:a", "U:b"],
+    ]
+    assert [sorted(t) for t in node("U:%x{-1..1,word}+%x[0,word]", data)] == [
+        ["U:a+a", "U:b+a"],
+        ["U:a+b", "U:b+b"] if False else ["U:a+b", "U:b+b"],
+        ["U:a+a", "U:b+a"],
+        ["U:a+a"],
+    ]
+
+
+def test_templates_of_one_text_share_attributes() -> None:
+    data = corpus("a/a b/X b/X")
+    assert [sorted(t) for t in node("U:%x[-1,word]\nU:%x[1,word]", data)] == [
+        ["U:_B-1", "U:b"],
+        ["U:a", "U:b"],
+        ["U:_B+1", "U:b"],
+    ]
+    index, _ = FeatureIndex.build(data, parse_template("U:%x[0,word]\nU:%x[0,pos]"))
+    assert index.attributes(range(4)) == ["U:a", "U:b", "U:a", "U:X"]
+
+
+def test_ngrams_are_several_attributes() -> None:
+    data = corpus("aab/X c/X")
+    assert [sorted(t) for t in node("U:%x[-1,ngrams(word,2,2)]/%x[0,pos]", data)] == [
+        ["U:_B-1/X"],
+        ["U:<a/X", "U:aa/X", "U:ab/X", "U:b>/X"],
+    ]
+    both = node("U:%x[0,ngrams(word,1,1)]%x[0,ngrams(word,1,1)]", data)
+    assert [sorted(t) for t in both] == [["U:aa", "U:ab", "U:ba", "U:bb"], ["U:cc"]]
+
+
+def test_unknown_ngrams_are_absent() -> None:
+    index, _ = FeatureIndex.build(corpus("ab/X"), parse_template("U:%x[0,ngrams(word,1,1)]"))
+    assert decoded(index, index.design(corpus("xb/X c/X")).node) == [["U:b"], []]
+
+
+def test_tapes_are_columns_of_their_own() -> None:
+    templates = parse_template("U:%y[0,pos]/%x[0,pos]")
+    data = DATA.with_column(tape_column("pos"), [["d", "n", "v"], ["n"]])
+    assert node(str(templates), data) == [["U:d/DT"], ["U:n/NN"], ["U:v/VB"], ["U:n/NN"]]
+    with pytest.raises(TemplateError, match="labels of tape 'pos', which are not given"):
+        FeatureIndex.build(DATA, templates)
+    index, _ = FeatureIndex.build(data, templates)
+    with pytest.raises(TemplateError, match="labels of tape 'pos', which are not given"):
+        index.design(DATA)
+
+
+def test_values_multiply() -> None:
+    data = corpus("a/0.5 b/2 c/1 d/0", columns=("word", "n"))
+    assert node("U:%x[0,word]%v[0,n]\nU1:%v[-1,n]\nU2:%v[0,n]%v[-1,n]\nU3:x", data) == [
+        ["U:a=0.5", "U3:x"],
+        ["U:b=2", "U1:=0.5", "U2:", "U3:x"],
+        ["U:c", "U1:=2", "U2:=2", "U3:x"],
+        ["U:d=0", "U1:", "U2:=0", "U3:x"],
+    ]
+    bag = node("U:%x{-1..0,word}%v[0,n]", data)
+    assert bag[1] == ["U:a=2", "U:b=2"]
+
+
+@pytest.mark.parametrize("bad", ["nan", "inf", "-Infinity", "x", "1_0"])
+def test_values_must_be_numbers(bad: str) -> None:
+    data = corpus("a/1 b/1", f"c/1 d/{bad}", columns=("word", "n"))
+    with pytest.raises(DataError, match=rf"sentence 1, token 1: column 'n' is '{bad}', expected"):
+        FeatureIndex.build(data, parse_template("U:%v[0,n]"))
+    located = Corpus(
+        data.columns, data.offsets, source="x.txt", lines=np.array([1, 2, 4, 5], dtype=np.int64)
+    )
+    with pytest.raises(DataError, match=r"^x\.txt:5: column"):
+        FeatureIndex.build(located, parse_template("U:%v[0,n]"))
+
+
+def test_values_must_fit() -> None:
+    data = corpus("a/1 b/1e39", columns=("word", "n"))
+    with pytest.raises(DataError, match=r"token 1: the value 1e\+39 exceeds float32"):
+        FeatureIndex.build(data, parse_template("U:%v[0,n]"))
+
+
+def test_attributes_of_transitions_start_at_the_second_token() -> None:
+    templates = parse_template("U:%x[0,word]\nB1:%x[-1,pos]/%x[0,pos]\nB")
+    index, design = FeatureIndex.build(DATA, templates)
+    assert decoded(index, design.arc, arc=True) == [[], ["B1:DT/NN"], ["B1:NN/VB"], []]
+    assert index.n_arc_rows == 2
+    assert index.row("B1:DT/NN", arc=True) == 0
+    assert index.row("B1:DT/NN") is None
+    assert index.templates.has_transitions
+    without, design = FeatureIndex.build(DATA, parse_template("U:%x[0,word]\nB"))
+    assert design.arc is None
+    assert without.n_arc_rows == 0
+
+
+def test_column_numbers_are_resolved_on_building() -> None:
+    index, design = FeatureIndex.build(DATA, parse_template("U:%x[0,1]"))
+    assert str(index.templates) == "U:%x[0,pos]\n"
+    swapped = Corpus({n: DATA.columns[n] for n in ("pos", "word")}, DATA.offsets)
+    assert np.array_equal(index.design(swapped).node.rows, design.node.rows)
+
+
+def test_a_missing_column() -> None:
+    index, _ = FeatureIndex.build(DATA, parse_template("\nU:%x[0,pos]", source="x.tpl"))
+    data = corpus("a", columns=("word",))
+    with pytest.raises(TemplateError, match=r"x\.tpl:2: .*'pos'; the corpus has 'word'"):
+        index.design(data)
+    with pytest.raises(TemplateError, match=r"x\.tpl:1: .*'tag'; the corpus has 'word', 'pos'"):
+        FeatureIndex.build(DATA, parse_template("U:%x[0,tag]", source="x.tpl"))
+
+
+def test_minimum_counts() -> None:
+    index, design = FeatureIndex.build(DATA, parse_template("U:%x[0,word]"), min_count=2)
+    assert decoded(index, design.node) == [[], ["U:cat"], [], ["U:cat"]]
+    assert index.n_node_rows == 1
+    twice = corpus("aa/X", "ab/X")
+    assert node("U:%x[0,ngrams(word,1,1)]", twice, min_count=2) == [["U:a"], ["U:a"]]
+
+
+def test_strings_that_do_not_occur_are_no_part_of_the_index() -> None:
+    many = corpus(*(f"w{i}/X" for i in range(100)))
+    for part, words in ((many[3:4], ["w3"]), (many[10:60], [f"w{i}" for i in range(10, 60)])):
+        index, _ = FeatureIndex.build(part, parse_template("U:%x[0,word]"))
+        assert index.attributes(range(index.n_node_rows)) == [f"U:{w}" for w in words]
+        assert index.row("U:w99") is None
+
+
+def test_a_corpus_without_sentences() -> None:
+    empty = Corpus.from_sentences([], columns=("word", "pos"))
+    index, design = FeatureIndex.build(empty, parse_template("U:%x[-1,word]\nUb\nBOS\nB:%x[0,pos]"))
+    assert index.n_node_rows == 0
+    assert design.node.indptr.tolist() == [0]
+    assert decoded(index, index.design(DATA).node) == [[], [], [], []]
+    full, _ = FeatureIndex.build(DATA, parse_template("U:%x[-1,word]"))
+    assert full.design(empty).node.n_tokens == 0
+
+
+def test_a_base_keeps_its_rows() -> None:
+    templates = parse_template("U0:%x[-1,word]/%x[0,word]\nU1:%x[0,pos]\nB:%x[0,word]")
+    base, old = FeatureIndex.build(DATA, templates)
+    new = corpus("the/DT dog/XX sat/VB")
+    index, design = FeatureIndex.build(new, templates, base=base)
+    known = base.attributes(range(base.n_node_rows))
+    assert index.attributes(range(base.n_node_rows)) == known
+    assert set(index.attributes(range(base.n_node_rows, index.n_node_rows))) == {
+        "U0:the/dog",
+        "U0:dog/sat",
+        "U1:XX",
+    }
+    assert decoded(index, design.node)[1] == ["U0:the/dog", "U1:XX"]
+    assert np.array_equal(index.design(DATA).node.rows, old.node.rows)
+    assert index.attributes(range(index.n_arc_rows), arc=True)[-1] == "B:dog"
+    rare, _ = FeatureIndex.build(new, templates, base=base, min_count=2)
+    assert rare.n_node_rows == base.n_node_rows
+
+
+def test_a_base_of_other_options() -> None:
+    base, _ = FeatureIndex.build(DATA, parse_template("U:%x[0,word]"))
+    with pytest.raises(OptionError, match="same templates"):
+        FeatureIndex.build(DATA, parse_template("U:%x[0,pos]"), base=base)
+    with pytest.raises(OptionError, match="boundary 'pad'"):
+        FeatureIndex.build(DATA, base.templates, base=base, boundary="skip")
+    with pytest.raises(OptionError, match="hash_bits"):
+        FeatureIndex.build(DATA, base.templates, base=base, hash_bits=8)
+    hashed, design = FeatureIndex.build(DATA, base.templates, hash_bits=8)
+    again, other = FeatureIndex.build(DATA, base.templates, hash_bits=8, base=hashed)
+    assert again.n_node_rows == hashed.n_node_rows
+    assert np.array_equal(design.node.rows, other.node.rows)
+
+
+def test_options() -> None:
+    templates = parse_template("U:%x[0,word]")
+    with pytest.raises(OptionError, match="boundary is 'drop'"):
+        FeatureIndex.build(DATA, templates, boundary="drop")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="min_count is 0"):
+        FeatureIndex.build(DATA, templates, min_count=0)
+    with pytest.raises(OptionError, match="hash_bits is 0"):
+        FeatureIndex.build(DATA, templates, hash_bits=0)
+    with pytest.raises(OptionError, match="no meaning with hash_bits"):
+        FeatureIndex.build(DATA, templates, min_count=2, hash_bits=8)
+    index, _ = FeatureIndex.build(DATA, templates)
+    with pytest.raises(OptionError, match="row 3 of an index with 3 rows"):
+        index.attribute(3)
+    with pytest.raises(OptionError, match="only a hashed index"):
+        index.collisions(DATA)
+
+
+def test_rows_by_text() -> None:
+    data = corpus("a/b//X".replace("//", "/"), columns=("word", "pos", "x"))
+    index, _ = FeatureIndex.build(data, parse_template("U:%x[-1,word]/%x[0,word]/%x[1,pos]."))
+    assert index.attribute(0) == "U:_B-1/a/_B+1."
+    assert index.row("U:_B-1/a/_B+1.") == 0
+    for unknown in ("U:_B-1/a/_B+1", "U:_B-1/b/_B+1.", "U:a/a", "V", "", "U:_B-1/a/_B+1.."):
+        assert index.row(unknown) is None
+
+
+def test_rows_of_strings_that_hold_the_separator() -> None:
+    rows = [[("a/b", "c")], [("a", "b/c")]]
+    data = Corpus.from_sentences(rows, columns=("x", "y"))
+    index, _ = FeatureIndex.build(data, parse_template("U:%x[0,x]/%x[0,y]"))
+    assert index.n_node_rows == 2
+    assert index.attributes([0, 1]) == ["U:a/b/c"] * 2
+    assert index.row("U:a/b/c") in (0, 1)
+
+
+def test_renumbering() -> None:
+    templates = parse_template("U0:%x[-1,word]/%x[0,word]\nU1:%x[0,pos]\nB:%x[0,word]")
+    index, design = FeatureIndex.build(DATA, templates)
+    order = np.random.default_rng(1).permutation(index.n_node_rows).astype(np.int32)
+    other = index.renumbered(order)
+    assert np.array_equal(other.design(DATA).node.rows, design.node.renumbered(order).rows)
+    assert [other.attribute(int(r)) for r in order] == index.attributes(range(len(order)))
+    loaded = FeatureIndex.from_arrays(other.arrays(), other.metadata())
+    assert np.array_equal(loaded.design(DATA).node.rows, order[design.node.rows])
+    warm, _ = FeatureIndex.build(corpus("new/NN"), templates, base=other)
+    assert warm.attributes(range(len(order))) == other.attributes(range(len(order)))
+    arcs = index.renumbered(np.array([1, 0], dtype=np.int32), arc=True)
+    assert arcs.attribute(1, arc=True) == index.attribute(0, arc=True)
+    with pytest.raises(ShapeError, match="permutation"):
+        index.renumbered(order[:-1])
+    with pytest.raises(OptionError, match="hashed"):
+        FeatureIndex.build(DATA, templates, hash_bits=4)[0].renumbered(order)
+
+
+def test_hashed_rows() -> None:
+    templates = parse_template("U0:%x[-1,word]/%x[0,word]\nU1:%x[0,pos]\nB:%x[0,word]")
+    index, design = FeatureIndex.build(DATA, templates, hash_bits=12)
+    assert (index.n_node_rows, index.n_arc_rows, index.hash_bits) == (4096, 4096, 12)
+    assert index.attribute(5) == "#5"
+    keyed, by_name = FeatureIndex.build(DATA, templates)
+    texts = [keyed.attribute(int(row)) for row in by_name.node.rows]
+    assert [index.row(text) for text in texts] == design.node.rows.tolist()
+    report = index.collisions(DATA)
+    assert (report.attributes, report.rows) == (keyed.n_node_rows, 4096)
+    assert "attributes in" in str(report)
+    loaded = FeatureIndex.from_arrays(index.arrays(), json.loads(json.dumps(index.metadata())))
+    assert np.array_equal(loaded.design(DATA).node.rows, design.node.rows)
+    assert FeatureIndex.build(DATA, templates, hash_bits=1)[0].collisions(DATA).shared > 0
+
+
+def test_hashes_never_change() -> None:
+    """Models hold rows of hashes: these numbers are part of the file format."""
+    # FNV-1a of "" and "a" are 0xcbf29ce484222325 and 0xaf63dc4c8601ec8c (Fowler, Noll, Vo).
+    plain = np.array([0xCBF29CE484222325, 0xAF63DC4C8601EC8C], dtype=np.uint64)
+    assert np.array_equal(string_hashes(["", "a"]), mixed(plain))
+    # The first outputs of SplitMix64 seeded with 0 and with 0x9e3779b97f4a7c15.
+    seeds = np.array([0, 0x9E3779B97F4A7C15], dtype=np.uint64)
+    assert mixed(seeds).tolist() == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4]
+    index, _ = FeatureIndex.build(DATA, parse_template("U1:%x[0,word]"), hash_bits=30)
+    assert index.row("U1:é中") == GOLDEN_ROW
+
+
+GOLDEN_ROW = 0
+
+
+def test_equal_strings_hash_equally_in_any_company() -> None:
+    strings = ["", "a", "ab", "é" * 40, "abc", "a"]
+    together = string_hashes(strings)
+    assert together.tolist() == [int(string_hashes([s])[0]) for s in strings]
+    assert len(set(together.tolist())) == 5
+    assert len(string_hashes([])) == 0
+
+
+WIDE = "U:" + "/".join(f"%x[{i},word]" for i in range(-5, 6))
+
+
+def wide_corpus(seed: int, words: int) -> Corpus:
+    rng = np.random.default_rng(seed)
+    ids = rng.integers(words, size=600).astype(np.int32)
+    column = Column(ids, tuple(f"w{i}" for i in range(words)))
+    return Corpus({"word": column}, np.arange(0, 601, 20, dtype=np.int64))
+
+
+def test_keys_beyond_63_bits_are_exact() -> None:
+    data = wide_corpus(0, 200)
+    index, design = FeatureIndex.build(data, parse_template(WIDE))
+    assert isinstance(index.attribute(0), str)
+    words = ["_B-%d" % i for i in range(5, 0, -1)]
+    words = [*words, *data.column("word").strings(0, 6)]
+    assert decoded(index, design.node)[0] == ["U:" + "/".join(words)]
+    assert index.row("U:" + "/".join(words)) == design.node.rows[0]
+    assert index.n_node_rows == 600
+    loaded = FeatureIndex.from_arrays(index.arrays(), index.metadata())
+    assert np.array_equal(loaded.design(data).node.rows, design.node.rows)
+    assert len(loaded.design(wide_corpus(1, 200)).node.rows) == 0
+    warm, both = FeatureIndex.build(wide_corpus(1, 300), index.templates, base=index)
+    assert warm.attributes(range(600)) == index.attributes(range(600))
+    assert len(set(both.node.rows.tolist())) == 600
+    assert int(both.node.rows.min()) == 600
+
+
+def test_packing() -> None:
+    codes = [np.array([3, 1, 3], dtype=np.uint64), np.array([0, 5, 0], dtype=np.uint64)]
+    packing = Packing.fitted([2, 3], codes)
+    keys, known = packing.pack(codes, 3)
+    assert keys.tolist() == [24, 13, 24]
+    assert known is None
+    assert packing.bits == 5
+    assert [c.tolist() for c in packing.unpack(keys)] == [[3, 1, 3], [0, 5, 0]]
+    constant, _ = Packing(()).pack([], 2)
+    assert constant.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("bits", [6, 63, 64])
+def test_distinct(bits: int) -> None:
+    keys = np.array([5, 1, 5, 60], dtype=np.uint64)
+    unique, inverse, counts = distinct(keys, bits)
+    assert unique.tolist() == [1, 5, 60]
+    assert inverse.tolist() == [1, 0, 1, 2]
+    assert counts.tolist() == [1, 2, 1]
+
+
+def test_key_tables() -> None:
+    table = KeyTable.empty().merged(
+        np.array([2, 7], dtype=np.uint64), np.array([1, 0], dtype=np.int32)
+    )
+    table = table.merged(np.array([4], dtype=np.uint64), np.array([2], dtype=np.int32))
+    queries = np.array([7, 4, 3, 9, 0, 2], dtype=np.uint64)
+    assert table.lookup(queries).tolist() == [0, 2, -1, -1, -1, 1]
+    assert table.by_row().tolist() == [7, 2, 4]
+
+
+def test_blocks_are_put_together_by_token() -> None:
+    first = Block(None, np.array([0, 1, 2], dtype=np.int32))
+    second = Block(
+        np.array([0, 0, 2], dtype=np.int32),
+        np.array([5, 6, 7], dtype=np.int32),
+        np.array([0.5, 2, 3], dtype=np.float32),
+    )
+    rows = assembled(3, [second, first])
+    assert rows.indptr.tolist() == [0, 3, 4, 6]
+    assert rows.rows.tolist() == [5, 6, 0, 1, 7, 2]
+    assert rows.values is not None
+    assert rows.values.tolist() == [0.5, 2, 1, 1, 3, 1]
+    assert assembled(2, []).indptr.tolist() == [0, 0, 0]
+
+
+def test_both_indexes_are_attribute_indexes() -> None:
+    templates: AttributeIndex[Corpus] = FeatureIndex.build(DATA, parse_template("U:%x[0,word]"))[0]
+    literal: AttributeIndex[Any] = LiteralIndex.build([[["U:the"]]])[0]
+    assert templates.attribute(0) == literal.attribute(0)
+
+
+def damaged(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Arrays that no index may be made of, by what is wrong."""
+    keys, rows = arrays["node.keys"], arrays["node.rows"]
+    starts, strings = arrays["node.starts"], arrays["strings.starts"]
+    out = {
+        "keys that do not increase": {"node.keys": keys[::-1].copy()},
+        "keys of another type": {"node.keys": keys.astype(np.int64)},
+        "keys beyond their width": {"node.keys": keys | np.uint64(1 << 62)},
+        "fewer keys than rows": {"node.keys": keys[:-1]},
+        "a repeated row": {"node.rows": np.zeros_like(rows)},
+        "a row out of range": {"node.rows": rows + 1},
+        "negative rows": {"node.rows": rows - 1},
+        "decreasing starts": {"node.starts": starts[::-1].copy()},
+        "one family fewer": {"node.starts": np.delete(starts, 1)},
+        "no starts": {"node.starts": starts[:0]},
+        "vocabularies missing": {"strings.starts": strings[[0, -1]]},
+        "starts beyond the strings": {"strings.starts": strings + 1},
+        "a prefix that nothing needs": {
+            "node.prefix.keys": keys[:1],
+            "node.prefix.rows": np.zeros(1, dtype=np.int32),
+            "node.prefix.starts": np.array([0, 1]),
+        },
+    }
+    return {name: arrays | change for name, change in out.items()}
+
+
+def test_damaged_arrays() -> None:
+    index, _ = FeatureIndex.build(DATA, parse_template("U0:%x[0,word]\nU1:%x[0,pos]"))
+    for name, arrays in damaged(index.arrays()).items():
+        with pytest.raises(ModelFileError):
+            pytest.fail(f"{name}: {FeatureIndex.from_arrays(arrays, index.metadata())}")
+    for missing in index.arrays():
+        arrays = {name: a for name, a in index.arrays().items() if name != missing}
+        with pytest.raises(ModelFileError, match=f"no array '{missing}'"):
+            FeatureIndex.from_arrays(arrays, index.metadata())
+
+
+def test_damaged_prefixes() -> None:
+    index, _ = FeatureIndex.build(wide_corpus(0, 200), parse_template(WIDE))
+    arrays = index.arrays()
+    prefixes = arrays["node.prefix.rows"]
+    assert len(prefixes)
+    changes: list[dict[str, Any]] = [
+        {"node.prefix.rows": np.zeros_like(prefixes)},
+        {
+            "node.prefix.keys": arrays["node.prefix.keys"][:0],
+            "node.prefix.rows": prefixes[:0],
+            "node.prefix.starts": np.zeros(1, dtype=np.int64),
+        },
+        {
+            "node.prefix.keys": arrays["node.prefix.keys"][:1],
+            "node.prefix.rows": np.zeros(1, dtype=np.int32),
+            "node.prefix.starts": np.array([0, 1]),
+        },
+    ]
+    for change in changes:
+        with pytest.raises(ModelFileError):
+            FeatureIndex.from_arrays(arrays | change, index.metadata())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "literal"}, "the index is"),
+        ({"version": 2}, "the index is"),
+        ({"templates": None}, "names no templates"),
+        ({"templates": "?"}, "starts with U or B"),
+        ({"templates": "U:%x[0,0]"}, "by number"),
+        ({"templates": "U:%x[0,word]"}, "families"),
+        ({"lists": 3}, "names no templates"),
+        ({"lists": ["a", "b", "c", "d"]}, "damaged"),
+        ({"boundary": "drop"}, "boundary 'drop'"),
+        ({"hash_bits": 77}, "hash_bits is 77"),
+        ({"hash_bits": "8"}, "hash_bits is '8'"),
+    ],
+)
+def test_damaged_metadata(change: dict[str, Any], message: str) -> None:
+    index, _ = FeatureIndex.build(DATA, parse_template("U0:%x[0,word]\nU1:%x[0,pos]"))
+    with pytest.raises(ModelFileError, match=message):
+        FeatureIndex.from_arrays(index.arrays(), index.metadata() | change)
+
+
+def test_lists_are_saved_with_the_index() -> None:
+    text = 'U:%x[0,member(word,"pets")]'
+    templates = parse_template(text, lists={"pets": ["cat", "dog"]})
+    index, design = FeatureIndex.build(DATA, templates)
+    assert decoded(index, design.node) == [["U:0"], ["U:1"], ["U:0"], ["U:1"]]
+    loaded = FeatureIndex.from_arrays(index.arrays(), json.loads(json.dumps(index.metadata())))
+    assert loaded.templates == index.templates
+    assert decoded(loaded, loaded.design(corpus("dog/X")).node) == [["U:1"]]

@@ -1,0 +1,245 @@
+"""Attributes that the caller writes."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fstcrf.corpus.corpus import Sentence
+from fstcrf.errors import DataError, ModelFileError, OptionError, ShapeError
+from fstcrf.features import Design, LiteralIndex, is_literal
+
+SENTENCES: list[Any] = [
+    [["w=the", "first"], ["w=cat"]],
+    [],
+    [["w=the", "first"], {"w=cat", "last"}, []],
+]
+
+
+def decoded(index: LiteralIndex, design: Design) -> list[dict[str, float]]:
+    rows = design.node
+    values = np.ones(len(rows.rows)) if rows.values is None else rows.values
+    tokens: list[dict[str, float]] = []
+    for start, end in zip(rows.indptr, rows.indptr[1:], strict=False):
+        token: Counter[str] = Counter()
+        for row, value in zip(rows.rows[start:end], values[start:end], strict=True):
+            token[index.attribute(int(row))] += float(value)
+        tokens.append(dict(token))
+    return tokens
+
+
+def test_lists_of_strings() -> None:
+    index, design = LiteralIndex.build(SENTENCES)
+    assert decoded(index, design) == [
+        {"w=the": 1, "first": 1},
+        {"w=cat": 1},
+        {"w=the": 1, "first": 1},
+        {"w=cat": 1, "last": 1},
+        {},
+    ]
+    assert design.node.values is None
+    assert design.arc is None
+    assert (index.n_node_rows, index.n_arc_rows) == (4, 0)
+    assert index.row("last") == 3
+    assert index.row("w=dog") is None
+    assert index.row("last", arc=True) is None
+
+
+def test_unknown_attributes_are_absent() -> None:
+    index, _ = LiteralIndex.build(SENTENCES)
+    design = index.design([[["w=dog", "first"], {"w=dog": 2.0}], [{"last": 0.5, "new": 1}]])
+    assert decoded(index, design) == [{"first": 1}, {}, {"last": 0.5}]
+
+
+def test_the_rules_of_python_crfsuite() -> None:
+    index, design = LiteralIndex.build(
+        [
+            [
+                {
+                    "word": "the",
+                    "title": True,
+                    "upper": False,
+                    "length": 3.5,
+                    "count": np.int64(2),
+                    "in": ["a", "b"],
+                    "set": {"c"},
+                    "prev": {"w": "x", "deep": {"n": 2}},
+                }
+            ]
+        ]
+    )
+    assert decoded(index, design) == [
+        {
+            "word:the": 1,
+            "title": 1,
+            "upper": 0,
+            "length": 3.5,
+            "count": 2,
+            "in:a": 1,
+            "in:b": 1,
+            "set:c": 1,
+            "prev:w:x": 1,
+            "prev:deep:n": 2,
+        }
+    ]
+
+
+def random_token(rng: random.Random, depth: int = 0) -> dict[str, Any]:
+    makers: list[Callable[[], Any]] = [
+        lambda: rng.choice(["x", "", "a:b", "é"]),
+        lambda: rng.random() < 0.5,
+        lambda: rng.randint(-3, 3),
+        lambda: rng.uniform(-1, 1),
+        lambda: [f"i{k}" for k in range(rng.randint(0, 3))],
+        lambda: {f"s{k}" for k in range(rng.randint(0, 3))},
+        lambda: random_token(rng, depth + 1) if depth < 2 else "leaf",
+    ]
+    return {f"k{k}": rng.choice(makers)() for k in range(rng.randint(0, 4))}
+
+
+def test_dicts_give_what_python_crfsuite_makes_of_them() -> None:
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    rng = random.Random(7)
+    sentence = [random_token(rng) for _ in range(300)]
+    index, design = LiteralIndex.build([sentence])
+    theirs = pycrfsuite.ItemSequence(sentence).items()
+    for ours, expected in zip(decoded(index, design), theirs, strict=True):
+        assert ours == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), 1e39])
+def test_values_must_be_finite(bad: float) -> None:
+    sentences: list[Any] = [[{"a": 1}], [], [[], {"a": 1, "b": bad}]]
+    with pytest.raises(DataError, match=r"sentence 2, token 1: attribute 'b' is .*inf|nan|1e\+39"):
+        LiteralIndex.build(sentences)
+
+
+@pytest.mark.parametrize(
+    ("token", "message"),
+    [
+        ("word", "neither a list of attributes nor a dict"),
+        (3, "neither a list"),
+        (["a", 3], "not a string"),
+        ({3: "a"}, "key 3 is not a string"),
+        ({"a": None}, "attribute 'a' is None"),
+        ({"a": [1]}, "'a' holds 1, expected strings"),
+        ({"a": 10**400}, "too large"),
+    ],
+)
+def test_tokens_that_are_no_attributes(token: Any, message: str) -> None:
+    with pytest.raises(DataError, match=f"sentence 1, token 1: .*{message}"):
+        LiteralIndex.build([[["a"]], [["a"], token]])
+
+
+def test_what_is_literal() -> None:
+    assert is_literal([["w=the"], []])
+    assert is_literal([{"w": "the"}])
+    assert is_literal(({"w"},))
+    assert not is_literal([("the", "DT")])
+    assert not is_literal({"word": ["the"]})
+    assert not is_literal(Sentence({"word": ["the"]}))
+    assert not is_literal([])
+    assert not is_literal("the")
+    assert not is_literal(["the"])
+    assert not is_literal(3)
+
+
+def test_minimum_counts() -> None:
+    index, design = LiteralIndex.build(SENTENCES, min_count=2)
+    assert index.attribute_strings == ("w=the", "first", "w=cat")
+    assert len(design.node.rows) == 6
+
+
+def test_a_base_keeps_its_rows() -> None:
+    base, _ = LiteralIndex.build(SENTENCES)
+    index, design = LiteralIndex.build([[["new", "first", "rare"]], [["new"]]], base=base)
+    assert index.attribute_strings == (*base.attribute_strings, "new", "rare")
+    assert design.node.rows.tolist() == [4, 1, 5, 4]
+    index, _ = LiteralIndex.build([[["new", "rare"]], [["new"]]], base=base, min_count=2)
+    assert index.attribute_strings == (*base.attribute_strings, "new")
+
+
+def test_hashed_rows() -> None:
+    index, design = LiteralIndex.build(SENTENCES, hash_bits=10)
+    assert index.n_node_rows == 1024
+    assert design.node.rows[0] == index.row("w=the")
+    assert index.attribute(17) == "#17"
+    assert index.collisions(SENTENCES).attributes == 4
+    again = LiteralIndex.from_arrays(index.arrays(), index.metadata())
+    assert np.array_equal(again.design(SENTENCES).node.rows, design.node.rows)
+
+
+def test_renumbering() -> None:
+    index, design = LiteralIndex.build(SENTENCES)
+    order = np.array([2, 0, 3, 1], dtype=np.int32)
+    other = index.renumbered(order)
+    assert np.array_equal(other.design(SENTENCES).node.rows, design.node.renumbered(order).rows)
+    with pytest.raises(ShapeError, match="permutation of 4 rows"):
+        index.renumbered(np.zeros(4, dtype=np.int32))
+
+
+def test_save_and_load() -> None:
+    index, design = LiteralIndex.build([[["é", "", "中"], ["a\nb"]]])
+    metadata = json.loads(json.dumps(index.metadata()))
+    again = LiteralIndex.from_arrays(index.arrays(), metadata)
+    assert again.attribute_strings == index.attribute_strings
+    assert np.array_equal(
+        again.design([[["é", "", "中"], ["a\nb"]]]).node.rows, design.node.rows
+    )
+
+
+def test_damaged_arrays() -> None:
+    index, _ = LiteralIndex.build(SENTENCES)
+    arrays, metadata = index.arrays(), index.metadata()
+    offsets = arrays["strings.offsets"]
+    damages: list[dict[str, Any]] = [
+        {"strings.offsets": offsets[:-1]},
+        {"strings.offsets": offsets[::-1].copy()},
+        {"strings.offsets": offsets.astype(np.int32)},
+        {"strings.offsets": np.empty(0, dtype=np.int64)},
+        {"strings.blob": arrays["strings.blob"] | np.uint8(0x80)},
+        {"strings.blob": np.full_like(arrays["strings.blob"], 97)[:, None]},
+    ]
+    for damage in damages:
+        with pytest.raises(ModelFileError):
+            LiteralIndex.from_arrays(arrays | damage, metadata)
+    with pytest.raises(ModelFileError, match="no array"):
+        LiteralIndex.from_arrays({}, metadata)
+    with pytest.raises(ModelFileError, match="expected"):
+        LiteralIndex.from_arrays(arrays, {"kind": "templates", "version": 1})
+    with pytest.raises(ModelFileError, match="hash_bits"):
+        LiteralIndex.from_arrays(arrays, metadata | {"hash_bits": "x"})
+    twice = {
+        "strings.blob": np.frombuffer(b"aa", dtype=np.uint8),
+        "strings.offsets": np.array([0, 1, 2]),
+    }
+    with pytest.raises(ModelFileError, match="twice"):
+        LiteralIndex.from_arrays(twice, metadata)
+
+
+def test_options() -> None:
+    index, _ = LiteralIndex.build(SENTENCES)
+    with pytest.raises(OptionError, match="row 9 of an index with 4 rows"):
+        index.attribute(9)
+    with pytest.raises(OptionError, match="min_count is 0"):
+        LiteralIndex.build(SENTENCES, min_count=0)
+    with pytest.raises(OptionError, match="min_count"):
+        LiteralIndex.build(SENTENCES, min_count=2, hash_bits=4)
+    with pytest.raises(OptionError, match="hash_bits is 31"):
+        LiteralIndex.build(SENTENCES, hash_bits=31)
+    with pytest.raises(OptionError, match="start from"):
+        LiteralIndex.build(SENTENCES, hash_bits=4, base=index)
+    with pytest.raises(OptionError, match="only a hashed index"):
+        index.collisions(SENTENCES)
+    with pytest.raises(OptionError, match="cannot be renumbered"):
+        LiteralIndex(hash_bits=4).renumbered(np.arange(16, dtype=np.int32))
+    with pytest.raises(DataError, match="twice"):
+        LiteralIndex(["a", "a"])
+    with pytest.raises(DataError, match="surrogate"):
+        LiteralIndex(["\ud800"]).arrays()
