@@ -29,7 +29,7 @@ typedef struct {
     double *outer;       /* [S][P] or [A] sums of outer products */
     double shift;        /* LINEAR: weight = exp(score - shift) */
     loaded state;        /* which weights are loaded */
-    int full;            /* no arc is forbidden */
+    int full;            /* every pair of states has an arc, and none is forbidden */
 } machine;
 
 FC_INLINE void tile_sum(const int W, int64_t S, int64_t P, const double *restrict M,
@@ -160,7 +160,7 @@ static inline void load(machine *m, int64_t n, loaded want) {
         full &= score[a] > FC_NEVER;
     }
     m->shift = want == LINEAR && top > FC_NEVER ? top : 0.0;
-    m->full = full;
+    m->full = full && m->arcs == m->S * m->S;
     m->state = want;
     if (m->dense) {
         const int64_t S = m->S, P = m->P;

@@ -12,4 +12,10 @@ const fc_table FC_NAME(fc_table) = {
     .gather = FC_NAME(fc_gather),
     .perceptron = FC_NAME(fc_perceptron),
     .sgd = FC_NAME(fc_sgd),
+    .sweep = FC_NAME(fc_sweep),
+    .sweep_work = FC_NAME(fc_sweep_work),
+    .spread = FC_NAME(fc_spread),
+    .collect = FC_NAME(fc_collect),
+    .dots = FC_NAME(fc_dots),
+    .combine = FC_NAME(fc_combine),
 };

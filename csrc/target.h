@@ -21,6 +21,13 @@ typedef void perceptron_fn(const fc_graph *, const fc_batch *, const fc_learner 
 typedef fc_status sgd_fn(const fc_graph *, const fc_batch *, const fc_learner *, int64_t, const int64_t *,
     const int32_t *, const double *, const double *, double, fc_parameters *, double *,
     double *, double *, int64_t *);
+typedef void sweep_fn(const fc_graph *, const fc_shard *, const float *, float *, double *, double *,
+    double *, double *, int64_t *, double *);
+typedef int64_t sweep_work_fn(const fc_graph *, const fc_shard *);
+typedef void spread_fn(const fc_shard *, const fc_layout *, const double *, float *);
+typedef void collect_fn(const fc_shard *, const fc_layout *, const float *, double *);
+typedef void dots_fn(int64_t, int64_t, int64_t, int64_t, const float *, const double *, double *);
+typedef void combine_fn(int64_t, int64_t, int64_t, const float *, const double *, double *);
 
 typedef struct {
     log_partition_fn *log_partition;
@@ -30,6 +37,12 @@ typedef struct {
     gather_fn *gather;
     perceptron_fn *perceptron;
     sgd_fn *sgd;
+    sweep_fn *sweep;
+    sweep_work_fn *sweep_work;
+    spread_fn *spread;
+    collect_fn *collect;
+    dots_fn *dots;
+    combine_fn *combine;
 } fc_table;
 
 #define FC_JOIN2(a, b) a##_##b
@@ -45,6 +58,12 @@ max_marginals_fn FC_NAME(fc_max_marginals);
 gather_fn FC_NAME(fc_gather);
 perceptron_fn FC_NAME(fc_perceptron);
 sgd_fn FC_NAME(fc_sgd);
+sweep_fn FC_NAME(fc_sweep);
+sweep_work_fn FC_NAME(fc_sweep_work);
+spread_fn FC_NAME(fc_spread);
+collect_fn FC_NAME(fc_collect);
+dots_fn FC_NAME(fc_dots);
+combine_fn FC_NAME(fc_combine);
 extern const fc_table FC_NAME(fc_table);
 #endif
 

@@ -7,7 +7,8 @@ read_arrays    memory-mapped; every field checked against the file before use
 
 The metadata of the file holds ``format`` (what the file is), ``version`` and ``sha256`` over all
 arrays and all other metadata, so that a damaged or half-copied file is noticed. The header is read
-here rather than by the safetensors package, which copies every array.
+and written here rather than by the safetensors package, which copies every array and gives other
+bytes for the same contents.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from typing import Any
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save
 
 from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import ModelFileError
@@ -38,6 +38,7 @@ _DTYPES = {
     "U16": np.dtype("<u2"),
     "U8": np.dtype("u1"),
 }
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _MAX_HEADER = 100_000_000
 
 
@@ -61,6 +62,7 @@ def write_arrays(
     ----------
     path : path
     arrays : mapping of str to array
+        Of the types float64, float32, (u)int64, (u)int32, uint16 and uint8.
     metadata : mapping of str to str
     kind : str
         What the file is, checked by `read_arrays`.
@@ -75,9 +77,12 @@ def write_arrays(
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     fields = {**metadata, "format": kind, "version": str(version)}
     fields["sha256"] = _digest(whole, fields)
-    data = save(whole, metadata=fields)
+    # Wide types first, so that every array lies at a multiple of its item's size.
+    order = sorted(whole, key=lambda name: (-whole[name].itemsize, name))
     with atomic_write(path) as file:
-        file.write(data)
+        file.write(_encoded_header({name: whole[name] for name in order}, fields))
+        for name in order:
+            file.write(whole[name].data if whole[name].size else b"")
 
 
 def read_arrays(
@@ -118,6 +123,19 @@ def read_arrays(
     ):
         raise ModelFileError(f"{name}: damaged: its contents do not match their checksum")
     return arrays, metadata
+
+
+def _encoded_header(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
+    """Return length and header. The safetensors package orders metadata anew in every run."""
+    header: dict[str, Any] = {"__metadata__": dict(sorted(metadata.items()))}
+    end = 0
+    for name, array in arrays.items():
+        begin, end = end, end + array.nbytes
+        dtype = _NAMES[array.dtype]
+        header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": (begin, end)}
+    text = msgspec.json.encode(header)
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
 
 
 def _header(name: str, data: mmap.mmap, size: int) -> tuple[dict[str, _Tensor], dict[str, str], int]:

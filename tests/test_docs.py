@@ -30,6 +30,11 @@ import fstcrf
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHELL = frozenset({"console", "sh", "bash", "shell"})
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(fstcrf.__path__, "fstcrf.")
+    if not module.name.endswith(("._kernel", ".__main__"))
+]
 TIMEOUT = 900  # seconds for one block
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -180,14 +185,7 @@ def test_page(
     run(page, selected)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        m.name
-        for m in pkgutil.walk_packages(fstcrf.__path__, "fstcrf.")
-        if not m.name.endswith(("._kernel", ".__main__"))
-    ],
-)
+@pytest.mark.parametrize("name", ["fstcrf", *MODULES])
 def test_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     module = importlib.import_module(name)

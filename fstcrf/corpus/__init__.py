@@ -23,13 +23,16 @@ convert_column    the same for a column of a corpus
 open_binary       a file, standard input or gzip as bytes
 open_text         a small file as text
 atomic_write      a file that appears only when it is complete
+check_writable    whether it could
+concatenated      several corpora as one
 ================= ============================================================
 """
 
 from fstcrf.corpus.columns import ColumnWriter, read_columns, stream_columns, write_columns
 from fstcrf.corpus.conllu import read_conllu, stream_conllu
 from fstcrf.corpus.corpus import Column, Corpus, Sentence
-from fstcrf.corpus.files import atomic_write, open_binary, open_text
+from fstcrf.corpus.files import atomic_write, check_writable, open_binary, open_text
+from fstcrf.corpus.joining import concatenated
 from fstcrf.corpus.schemes import Scheme, legal_transitions, named_scheme
 from fstcrf.corpus.span import (
     Span,
@@ -50,6 +53,8 @@ __all__ = [
     "Span",
     "SpanArrays",
     "atomic_write",
+    "check_writable",
+    "concatenated",
     "convert",
     "convert_column",
     "labels_from_spans",

@@ -18,15 +18,17 @@ write_columns   writes one corpus
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.corpus.batching import DocumentCounter, batches
-from fstcrf.corpus.blocks import blocks
+from fstcrf.corpus.blocks import Block, blocks
 from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.corpus.files import Source, open_binary, source_name
-from fstcrf.corpus.scan import Interner, Layout, Scan, scan
+from fstcrf.corpus.scan import Interner, Layout, Scan, first_width, scan
 from fstcrf.corpus.writing import ColumnWriter, write_columns
 from fstcrf.errors import DataError, OptionError
 
@@ -38,8 +40,9 @@ _BLOCK_LINES = 1 << 16
 
 def read_columns(
     path: Source,
-    columns: Sequence[str],
+    columns: Sequence[str] | None,
     *,
+    min_columns: int | None = None,
     separator: str | None = None,
     docstart: str | None = "-DOCSTART-",
     allow_empty: bool = False,
@@ -51,8 +54,11 @@ def read_columns(
     path : path, "-" or binary file
         UTF-8, perhaps gzipped; ``"-"`` is standard input. A byte order mark and Windows line
         ends are accepted.
-    columns : sequence of str
-        Names of the columns, one for each field of a row.
+    columns : sequence of str or None
+        Names of the columns, one for each field of a row. None: as many as the first row has,
+        named ``"0"``, ``"1"``, and so on.
+    min_columns : int, optional
+        The file may leave out its last columns down to so many; its first row decides.
     separator : str, optional
         Splits rows exactly, so that fields may hold spaces (``"\t"``). When absent, any run of
         spaces and tabs splits; no other character does.
@@ -75,9 +81,15 @@ def read_columns(
         Column names that repeat, or an impossible separator.
     """
     layout = _layout(path, columns, separator, docstart)
-    interners = [Interner[bytes]() for _ in layout.columns]
+    interners: list[Interner[bytes]] = []
+    scans: list[Scan] = []
     with open_binary(path) as file:
-        scans = [scan(block, layout, interners) for block in blocks(file, _BLOCK_LINES)]
+        for block, fitted in _fitted_blocks(file, _BLOCK_LINES, layout, min_columns):
+            if len(interners) != len(fitted.columns):  # no row was read yet
+                interners = [Interner[bytes]() for _ in fitted.columns]
+            layout = fitted
+            scans.append(scan(block, layout, interners))
+    interners = interners or [Interner[bytes]() for _ in layout.columns]
     documents = DocumentCounter()
     numbers = [documents.number(s.lines[s.starts], s.header_lines, s.headers) for s in scans]
     if not any(len(s.starts) for s in scans) and not allow_empty:
@@ -87,8 +99,9 @@ def read_columns(
 
 def stream_columns(
     path: Source,
-    columns: Sequence[str],
+    columns: Sequence[str] | None,
     *,
+    min_columns: int | None = None,
     batch_tokens: int = 100_000,
     separator: str | None = None,
     docstart: str | None = "-DOCSTART-",
@@ -97,7 +110,7 @@ def stream_columns(
 
     Parameters
     ----------
-    path, columns, separator, docstart
+    path, columns, min_columns, separator, docstart
         As in `read_columns`.
     batch_tokens : int
         Most tokens of a batch; a longer sentence is a batch of its own.
@@ -116,13 +129,15 @@ def stream_columns(
     layout = _layout(path, columns, separator, docstart)
     if batch_tokens < 1:
         raise OptionError(f"batch_tokens={batch_tokens}, expected at least 1")
-    return _stream(path, layout, batch_tokens)
+    return _stream(path, layout, batch_tokens, min_columns)
 
 
-def _stream(path: Source, layout: Layout, batch_tokens: int) -> Iterator[Corpus]:
+def _stream(
+    path: Source, unfitted: Layout, batch_tokens: int, min_columns: int | None
+) -> Iterator[Corpus]:
     documents = DocumentCounter()
     with open_binary(path) as file:
-        for block in blocks(file, batch_tokens):
+        for block, layout in _fitted_blocks(file, batch_tokens, unfitted, min_columns):
             interners = [Interner[bytes]() for _ in layout.columns]
             part = scan(block, layout, interners)
             starts = part.lines[part.starts]
@@ -134,13 +149,34 @@ def _stream(path: Source, layout: Layout, batch_tokens: int) -> Iterator[Corpus]
                 )
 
 
+def _fitted_blocks(
+    file: BinaryIO, lines: int, layout: Layout, min_columns: int | None
+) -> Iterator[tuple[Block, Layout]]:
+    """Yield each block with the layout for it, which the first row of the file decides."""
+    open_ended = not layout.columns or min_columns is not None
+    for block in blocks(file, lines):
+        if open_ended and (width := first_width(block, layout)):
+            layout = _of_width(layout, width, min_columns)
+            open_ended = False
+        yield block, layout
+
+
+def _of_width(layout: Layout, width: int, min_columns: int | None) -> Layout:
+    if not layout.columns:
+        return replace(layout, columns=tuple(map(str, range(width))))
+    if min_columns is not None and min_columns <= width:
+        return replace(layout, columns=layout.columns[:width])
+    return layout
+
+
 def _layout(
-    path: Source, columns: Sequence[str], separator: str | None, docstart: str | None
+    path: Source, columns: Sequence[str] | None, separator: str | None, docstart: str | None
 ) -> Layout:
     if isinstance(columns, str):
         raise OptionError(f"columns={columns!r}, expected a sequence: columns=({columns!r},)")
-    if not columns:
+    if columns is not None and not columns:
         raise OptionError("columns names no column")
+    columns = columns or ()
     repeated = sorted({name for name in columns if list(columns).count(name) > 1})
     if repeated:
         raise OptionError(f"column {repeated[0]!r} is named twice in {tuple(columns)}")
@@ -162,7 +198,9 @@ def _corpus(
     return Corpus(
         {
             name: Column(
-                np.concatenate([none.astype(np.int32), *(s.ids[c] for s in scans)]),
+                np.concatenate(
+                    [none.astype(np.int32), *(s.ids[c] for s in scans if len(s.lines))]
+                ),
                 interner.strings(),
             )
             for c, (name, interner) in enumerate(zip(layout.columns, interners, strict=True))

@@ -1,18 +1,20 @@
 """Opening what is read, and writing files so that none is ever half written.
 
-============= ================================================================
-Source        what can be read: a path, ``"-"`` (standard input) or a binary file
-Target        what can be written: a path, ``"-"`` (standard output) or a binary file
-open_binary   a source as a binary file; gzip is recognised by its first bytes
-open_text     a small source as text, decoded and checked as a whole
-open_target   a target as a binary file; paths are written by `atomic_write`
-atomic_write  a binary file that takes its name only when it is complete
-source_name   what messages call a source
-============= ================================================================
+============== ===============================================================
+Source         what can be read: a path, ``"-"`` (standard input) or a binary file
+Target         what can be written: a path, ``"-"`` (standard output) or a binary file
+open_binary    a source as a binary file; gzip is recognised by its first bytes
+open_text      a small source as text, decoded and checked as a whole
+open_target    a target as a binary file; paths are written by `atomic_write`
+atomic_write   a binary file that takes its name only when it is complete
+check_writable whether `atomic_write` could write a file
+source_name    what messages call a source
+============== ===============================================================
 """
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
@@ -31,6 +33,7 @@ __all__ = [
     "Source",
     "Target",
     "atomic_write",
+    "check_writable",
     "open_binary",
     "open_target",
     "open_text",
@@ -170,8 +173,9 @@ def open_target(target: Target) -> Iterator[BinaryIO]:
         yield target
         target.flush()
     elif os.fspath(target) == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        with _blaming("<stdout>"):
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
     elif os.fspath(target).endswith(".gz"):
         # No name and no time in the header: equal content gives equal bytes.
         with (
@@ -206,15 +210,51 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Raises
     ------
     OSError
-        The folder cannot be written, or the disk is full.
+        The folder cannot be written, or the disk is full; its file name is `path`.
     """
     target = Path(path).resolve()
     mode = target.stat().st_mode if target.exists() else None
     if mode is not None and not stat.S_ISREG(mode):
-        with target.open("wb") as file:
+        with _blaming(path, target), target.open("wb") as file:
             yield file
         return
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    with _blaming(path, temporary):
+        yield from _replacing(target, temporary, mode)
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Find out before long work whether `atomic_write` could write a file.
+
+    Raises
+    ------
+    OSError
+        The name is a folder's, or the folder does not exist or cannot be written.
+    """
+    target = Path(path).resolve()
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if target.exists() and not target.is_file():
+        return
+    probe = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    with _blaming(path, probe):
+        probe.touch(exist_ok=False)
+        probe.unlink()
+
+
+@contextmanager
+def _blaming(path: str | os.PathLike[str], temporary: Path | None = None) -> Iterator[None]:
+    """Let errors name the file that was asked for: of a full disk they name none at all."""
+    try:
+        yield
+    except OSError as error:
+        blamed = None if temporary is None else os.fspath(temporary)
+        if error.filename in {None, blamed} and error.errno is not None:
+            error.filename = os.fspath(path)
+        raise
+
+
+def _replacing(target: Path, temporary: Path, mode: int | None) -> Iterator[BinaryIO]:
     try:
         with temporary.open("xb") as file:
             if mode is not None:

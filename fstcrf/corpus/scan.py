@@ -5,6 +5,7 @@ Layout        how the lines of a column file are to be read
 Interner      strings numbered by first appearance, kept across blocks
 Scan          what one block holds: ids, sentence offsets, document lines
 scan          read one block
+first_width   number of fields of the first row of a block
 ============= ================================================================
 """
 
@@ -23,7 +24,7 @@ from fstcrf.corpus.blocks import Block
 from fstcrf.corpus.files import decoded
 from fstcrf.errors import DataError
 
-__all__ = ["Interner", "Layout", "Scan", "scan"]
+__all__ = ["Interner", "Layout", "Scan", "first_width", "scan"]
 
 # bytes.split() without argument also splits at these, which are no separators here.
 _OTHER_BLANKS = re.compile(rb"[\r\x0b\x0c]")
@@ -135,6 +136,14 @@ def scan(block: Block, layout: Layout, interners: Sequence[Interner[bytes]]) -> 
         header_lines=header_lines + block.first_line,
         headers=[line.decode() for line in headers.values()],
     )
+
+
+def first_width(block: Block, layout: Layout) -> int:
+    """Return the number of fields of the first row of a block, 0 where it has none."""
+    lines = block.data.split(b"\n")
+    _take_headers(lines, block.data, layout)
+    rows = (_rows([line], line, layout.separator)[0] for line in lines)
+    return next((len(row) for row in rows if row), 0)
 
 
 def _rows(lines: list[bytes], data: bytes, separator: str | None) -> list[list[bytes]]:

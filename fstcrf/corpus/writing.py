@@ -51,8 +51,14 @@ class ColumnWriter:
         self._docstart = docstart
         self._document: int | None = None
 
-    def write(self, corpus: Corpus) -> None:
+    def write(self, corpus: Corpus, *, comments: Sequence[str] | None = None) -> None:
         """Write all sentences, each followed by its blank lines, and the lines of documents.
+
+        Parameters
+        ----------
+        corpus : Corpus
+        comments : sequence of str, optional
+            A line before each sentence. A file with such lines does not read back.
 
         Raises
         ------
@@ -71,11 +77,13 @@ class ColumnWriter:
         text: list[str] = []
         blanks = [1] * len(corpus) if corpus.blank_lines is None else corpus.blank_lines.tolist()
         bounds = itertools.pairwise(corpus.offsets.tolist())
-        for (start, end), document, blank in zip(
-            bounds, corpus.documents.tolist(), blanks, strict=True
+        for number, ((start, end), document, blank) in enumerate(
+            zip(bounds, corpus.documents.tolist(), blanks, strict=True)
         ):
             if document != self._document:
                 text += self._headers(corpus, document)
+            if comments is not None:
+                text.append(comments[number])
             text += rows[start:end]
             text += [""] * max(blank, 1)
         text += self._trailing_headers(corpus)

@@ -111,9 +111,7 @@ def derive(symbol: str, draws: Draws, names: Names) -> list[Row]:
     return rows
 
 
-def _another(
-    symbol: str, draws: Draws, names: Names, before: Sequence[Row]
-) -> list[Row]:
+def _another(symbol: str, draws: Draws, names: Names, before: Sequence[Row]) -> list[Row]:
     """Draw a symbol; a word anew while it stands there already ("a pencil, a pencil")."""
     rows = derive(symbol, draws, names)
     while symbol in WORDS and rows[0] in before:

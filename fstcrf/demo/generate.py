@@ -67,8 +67,8 @@ def generate(seed: int, sentences: int, *, fresh: float = 0.0) -> list[Notice]:
 
     Examples
     --------
-    >>> [len(notice) for notice in generate(1, 3)]
-    [3]
+    >>> sum(len(notice) for notice in generate(1, 30))
+    30
     """
     if sentences < 0 or not 0 <= fresh <= 1:
         raise OptionError(f"sentences={sentences}, fresh={fresh}: expected >= 0 and in [0, 1]")

@@ -1,8 +1,9 @@
 """The words of the notice board.
 
-===== ======================================================================
-WORDS for each word class, its part of speech and its words
-===== ======================================================================
+====== ====================================================
+COMMON for each little word that has only one, its part of speech
+WORDS  for each word class, its part of speech and its words
+====== ====================================================
 
 Words after the bar are *fresh*: they turn up in the dev and test parts only, so that a tagger
 meets words it has never seen. Many words are in two classes on purpose ("talks", "reed", "will").
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["WORDS", "WordClass"]
+__all__ = ["COMMON", "WORDS", "WordClass"]
 
 
 class WordClass(NamedTuple):
@@ -23,7 +24,17 @@ class WordClass(NamedTuple):
     fresh: tuple[str, ...]
 
 
-_TEXT = """
+_COMMON_TEXT = """
+PREP about after at before behind between by down for from in near of on since than through to
+  until with
+DET a any her no some the your
+CONJ and as but if or so when
+PRON it there us we who you
+AUX has have
+PUNCT . , : ; ? –
+"""
+
+_WORDS_TEXT = """
 given NAME Rowan Hazel Ivy Wren Linnet Sorrel Bryn Tamsin Orla Piran Juniper Maris Corin Elowen
   Tobin Quill Rose Zoë Clement | Perran Isolde Sable Anaïs Fenella Lark Ash Briar
   Merle Dawn Åse Amber Pearl
@@ -72,18 +83,18 @@ drink NOUN tea coffee soup cider cake | cocoa scones
 """
 
 
-def _read(text: str) -> dict[str, WordClass]:
-    entries: list[list[str]] = []
-    for line in text.strip().splitlines():
-        if line.startswith(" "):
-            entries[-1] += line.split()
-        else:
-            entries.append(line.split())
+def _entries(text: str) -> list[list[str]]:
+    """Split into lines of words; an indented line goes on with the one before."""
+    return [line.split() for line in text.strip().replace("\n  ", " ").splitlines()]
+
+
+def _classes(text: str) -> dict[str, WordClass]:
     table = {}
-    for name, pos, *words in entries:
+    for name, pos, *words in _entries(text):
         bar = words.index("|") if "|" in words else len(words)
         table[name] = WordClass(pos, tuple(words[:bar]), tuple(words[bar + 1 :]))
     return table
 
 
-WORDS: Final = _read(_TEXT)
+COMMON: Final = {word: pos for pos, *words in _entries(_COMMON_TEXT) for word in words}
+WORDS: Final = _classes(_WORDS_TEXT)

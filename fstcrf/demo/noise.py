@@ -20,9 +20,7 @@ SLIP: Final = 0.015
 SHORTEST: Final = 5
 
 
-def roughen(
-    sentences: Sequence[Sequence[Row]], draws: Draws, *, headline: bool
-) -> list[list[Row]]:
+def roughen(sentences: Sequence[Sequence[Row]], draws: Draws, *, headline: bool) -> list[list[Row]]:
     """Return the sentences with the letters of some words changed; labels stay.
 
     Parameters

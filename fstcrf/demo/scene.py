@@ -97,19 +97,16 @@ def clock(half_hours: int, style: str) -> list[Row]:
     """
     hour, half = divmod(half_hours, 2)
     twelve = (hour - 1) % 12 + 1
-    spoken = _NUMBERS[twelve - 1]
     short = f"{twelve}.30" if half else f"{twelve}"
     noon = "am" if half_hours < _NOON else "pm"
-    if style == "19:30":
-        return [Row(f"{hour}:{half * 30:02d}", "NUM")]
-    if style == "7.30pm":
-        return [Row(short + noon, "NUM")]
-    if style == "7.30":
-        return [Row(short, "NUM")]
+    single = {"19:30": f"{hour}:{half * 30:02d}", "7.30pm": short + noon, "7.30": short}
+    if style in single:
+        return [Row(single[style], "NUM")]
     if half_hours == _NOON:
         return [Row("noon", "NOUN")]
     if style == "7.30 pm":
         return [Row(short, "NUM"), Row(noon, "NOUN")]
+    spoken = Row(_NUMBERS[twelve - 1], "NUM")
     if half:
-        return [Row("half", "NOUN"), Row("past", "PREP"), Row(spoken, "NUM")]
-    return [Row(spoken, "NUM"), Row("o'clock", "NOUN")]
+        return [Row("half", "NOUN"), Row("past", "PREP"), spoken]
+    return [spoken, Row("o'clock", "NOUN")]

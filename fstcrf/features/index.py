@@ -136,6 +136,11 @@ class FeatureIndex:
         return Design(self.node.rows(reader), self.arc.rows(reader) if self.arc.families else None)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that the templates read, without tapes."""
+        return tuple(map(str, self.templates.columns))  # names since `build`
+
+    @property
     def n_node_rows(self) -> int:
         """Number of attributes of single labels."""
         return self.node.n_rows

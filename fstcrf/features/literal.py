@@ -264,6 +264,8 @@ class _Tokens:
         numbers: list[float] = []
         bounds = [0]
         for number, sentence in enumerate(sentences):
+            if isinstance(sentence, (Sentence, Mapping, str)):
+                raise DataError("expected attribute lists or dicts, got columns", sentence=number)
             for position, token in enumerate(sentence):
                 try:
                     _append(token, self.names, numbers)
@@ -296,7 +298,9 @@ def _append(token: object, names: list[str], numbers: list[float]) -> None:
             names.append(name)
             numbers.append(number)
         return
-    if not isinstance(token, (list, tuple, set, frozenset)):
+    if isinstance(token, tuple):
+        raise TypeError(f"{token!r} is a row of columns; attributes are a list, a set or a dict")
+    if not isinstance(token, (list, set, frozenset)):
         raise TypeError(f"{token!r} is neither a list of attributes nor a dict")
     if not all(isinstance(name, str) for name in token):
         raise TypeError(f"{token!r} holds something that is not a string")

@@ -4,6 +4,8 @@
 graphs              forward-backward, best paths, max-marginals
 rows                sparse rows × table: potentials and gradients
 online              perceptron and SGD epochs
+sweep               potentials, forward-backward and gradient of a shard at once
+vectors             inner products and combinations, for L-BFGS
 native              the gate: checks, statuses, choice of variant
 ==================  ===================================================
 """
@@ -20,14 +22,21 @@ from fstcrf.kernel.graphs import (
 from fstcrf.kernel.native import use, variant, variants
 from fstcrf.kernel.online import Learner, Parameters
 from fstcrf.kernel.rows import SparseRows, padded
+from fstcrf.kernel.sweep import Layout, Shard, Sweep, SweepWorkspace
+from fstcrf.kernel.vectors import VectorStore
 
 __all__ = [
     "Domain",
     "Graph",
+    "Layout",
     "Learner",
     "Parameters",
     "Posterior",
+    "Shard",
     "SparseRows",
+    "Sweep",
+    "SweepWorkspace",
+    "VectorStore",
     "forward_backward",
     "log_partition",
     "max_marginals",

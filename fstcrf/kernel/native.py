@@ -25,6 +25,7 @@ _POINTER = {
     np.dtype(np.float32): "float[]",
     np.dtype(np.int64): "int64_t[]",
     np.dtype(np.int32): "int32_t[]",
+    np.dtype(np.uint16): "uint16_t[]",
     np.dtype(np.uint8): "uint8_t[]",
 }
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
 from fstcrf.features import Design, FeatureIndex, LiteralIndex
-from fstcrf.lattice import Lattice
+from fstcrf.lattice import Lattice, Path
 from fstcrf.model.reading import Data, SentenceLike, read_one, read_sentences
 from fstcrf.model.targets import UNKNOWN
 from fstcrf.topology import Topology
@@ -52,7 +53,7 @@ class Tape:
     model: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CRF:
     """A conditional random field.
 
@@ -85,7 +86,7 @@ class CRF:
     tape: str
     columns: tuple[str, ...]
     reads: tuple[Tape, ...] = ()
-    record: TrainingRecord | None = field(default=None, compare=False)
+    record: TrainingRecord | None = None
 
     # --- Making, saving -----------------------------------------------------------------------
 
@@ -172,6 +173,33 @@ class CRF:
 
         return self._each(sentences, best, threads, forced, bias)
 
+    def paths_all(
+        self,
+        sentences: Data,
+        *,
+        threads: int = 1,
+        forced: Sequence[Forced] | None = None,
+        bias: Bias | None = None,
+    ) -> list[Path | None]:
+        """Return the best path of each sentence; None where every label sequence is forbidden.
+
+        Arguments as for `tag_all`. Probabilities are those among the sequences that `forced`
+        allows.
+        """
+
+        def best(batch: _Batch) -> list[Path | None]:
+            states, scores = kernel.viterbi(batch.graph, batch.offsets, batch.node)
+            log_z = kernel.log_partition(batch.graph, batch.offsets, batch.node)
+            flat = [self.labels[i] for i in self.topology.state_label[states].tolist()]
+            bounds = itertools.pairwise(batch.offsets.tolist())
+            return [
+                _path(flat[a:b], score, z) if score > -np.inf else None
+                for (a, b), score, z in zip(bounds, scores.tolist(), log_z.tolist(), strict=True)
+            ]
+
+        found = self._each(sentences, best, threads, forced, bias)
+        return [path if path != [] else _path([], 0.0, 0.0) for path in found]
+
     def marginals_all(
         self,
         sentences: Data,
@@ -194,10 +222,10 @@ class CRF:
         self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
     ) -> Lattice:
         """Return one sentence's weighted transducer; arguments as for `tag`."""
-        if not len(sentence):
+        data = read_one(self.index, sentence, self.columns)
+        if not data.lengths[0]:
             graph = self.topology.graph(self.tables.transition)
             return Lattice(self.topology, graph, np.empty((0, self.topology.n_states)))
-        data = read_one(self.index, sentence, self.columns)
         batch = next(
             self._batches(data, [forced] if forced is not None else None, self._biases(bias))
         )
@@ -310,3 +338,8 @@ class _Batch:
         if len(dead):
             number = list(self.numbers)[int(dead[0])]
             raise NoPathError("no label sequence is legal", sentence=number)
+
+
+def _path(labels: Sequence[str], score: float, log_z: float) -> Path:
+    probability = float(min(1.0, np.exp(score - log_z)))
+    return Path(tuple(labels), score, probability, exact=True, bound=score)

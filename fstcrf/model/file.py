@@ -92,9 +92,9 @@ def load(path: str | os.PathLike[str]) -> CRF:
     arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
     try:
         return _model(arrays, metadata)
-    except ModelFileError:
-        raise
-    except (KeyError, msgspec.DecodeError, FstcrfError) as error:
+    except KeyError as error:
+        raise ModelFileError(f"{os.fspath(path)}: not a sound model: no {error}") from None
+    except (msgspec.DecodeError, FstcrfError) as error:
         raise ModelFileError(f"{os.fspath(path)}: not a sound model: {error}") from None
 
 

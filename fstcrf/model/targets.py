@@ -22,7 +22,9 @@ __all__ = ["UNKNOWN", "allowed_labels", "label_set"]
 UNKNOWN = "_"
 
 
-def label_set(values: Iterable[str], *, partial: bool = True) -> list[str]:
+def label_set(
+    values: Iterable[str], *, partial: bool = True, known: Iterable[str] = ()
+) -> list[str]:
     """Return the labels of a column, sorted.
 
     Parameters
@@ -31,17 +33,19 @@ def label_set(values: Iterable[str], *, partial: bool = True) -> list[str]:
         Distinct strings of the column.
     partial : bool
         Read ``_`` and ``a|b`` as above; otherwise every string is a label.
+    known : iterable of str
+        Labels of an earlier model, which need not be repeated: ``a|b`` may name them.
 
     Raises
     ------
     DataError
-        There is no label.
+        There is no label, here or known.
     """
-    strings = set(values)
+    strings, earlier = set(values), set(known)
     if partial:
         strings.discard(UNKNOWN)
-        strings -= {s for s in strings if _alternatives(s, strings)}
-    if not strings:
+        strings -= {s for s in strings - earlier if _alternatives(s, strings | earlier)}
+    if not strings and not earlier:
         raise DataError("the target column holds no label")
     return sorted(strings)
 

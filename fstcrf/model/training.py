@@ -83,6 +83,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         for name in ("min_count", "patience"):
             if getattr(self, name) < 1:
                 raise OptionError(f"{name} is {getattr(self, name)}, expected at least 1")
+        if self.seed < 0:
+            raise OptionError(f"seed is {self.seed}, expected at least 0")
         if self.max_iterations is not None and self.max_iterations < 1:
             raise OptionError(f"max_iterations is {self.max_iterations}, expected at least 1")
 
@@ -201,7 +203,11 @@ def train(
     if threads < 1:
         raise OptionError(f"threads is {threads}, expected at least 1")
     source = _source(data, target, template, reads, settings, warm_start)
-    labels = label_set(source.target_values, partial=settings.partial)
+    labels = label_set(
+        source.target_values,
+        partial=settings.partial,
+        known=() if warm_start is None else warm_start.labels,
+    )
     if warm_start is not None:
         labels = merged_labels(warm_start, labels)
     allowed = source.allowed(labels, partial=settings.partial)
@@ -233,7 +239,8 @@ def train(
             topology, source.index, space, weights_now, name, source.columns, tapes, record
         )
 
-    evaluate = _evaluation(model, dev, dev_target, target, reads, threads)
+    gold = _held_out_labels(dev, dev_target, target)
+    evaluate = None if gold is None else _evaluation(model, dev, gold, reads, threads)
     outcome = fit(
         optimiser,
         max_iterations=settings.max_iterations or _DEFAULT_ITERATIONS[settings.method],
@@ -244,7 +251,7 @@ def train(
         if checkpoint is None
         else Checkpoint(
             checkpoint,
-            fingerprint=_run_fingerprint(settings, problem, space, dev is not None),
+            fingerprint=_run_fingerprint(settings, problem, space, theta, gold),
             every=checkpoint_every,
             resume=resume,
         ),
@@ -291,9 +298,11 @@ class _Source:
         *,
         columns: tuple[str, ...],
         transitions: bool,
+        full: NDArray[np.bool_],
     ) -> None:
         self.index, self.design, self.columns = index, design, columns
         self.transitions = transitions
+        self.full = full  # which of the sentences that were given have tokens
         self.offsets = labelled.offsets
         self._labelled = labelled
 
@@ -318,10 +327,14 @@ def _source(
     warm_start: CRF | None,
 ) -> _Source:
     base = None if warm_start is None else warm_start.index
-    if not isinstance(data, Corpus) and len(data) and is_literal(next(s for s in data if len(s))):
-        if template is not None or reads:
-            raise OptionError("a template and reads= need columns, not attribute lists")
-        return _literal_source(data, target, settings, base)
+    if not isinstance(data, Corpus):
+        first = next((sentence for sentence in data if len(sentence)), None)
+        if first is None:
+            raise DataError("no sentence to train on")
+        if is_literal(first):
+            if template is not None or reads:
+                raise OptionError("a template and reads= need columns, not attribute lists")
+            return _literal_source(data, target, settings, base)
     if template is None:
         raise OptionError("columns need a feature template: template='chunking.tpl'")
     corpus = data if isinstance(data, Corpus) else Corpus.from_sentences(data)
@@ -333,6 +346,10 @@ def _source(
         labelled = Corpus({_TARGET: column}, corpus.offsets, source=corpus.source)
     else:
         labelled = corpus.with_column(_TARGET, target)
+    full = np.diff(corpus.offsets) > 0
+    if not full.all():
+        chosen = np.flatnonzero(full)
+        corpus, labelled = corpus.select(chosen), labelled.select(chosen)
     for tagger in reads:
         corpus = corpus.with_column(tape_column(tagger.tape), tagger.tag_all(corpus))
     if isinstance(base, LiteralIndex):
@@ -348,7 +365,12 @@ def _source(
     )
     _check_template(index.templates, target, reads)
     return _Source(
-        index, design, labelled, columns=columns, transitions=index.templates.has_transitions
+        index,
+        design,
+        labelled,
+        columns=columns,
+        transitions=index.templates.has_transitions,
+        full=full,
     )
 
 
@@ -364,10 +386,10 @@ def _literal_source(
         raise OptionError("warm_start reads columns, the data has attribute lists")
     if len(target) != len(data):
         raise DataError(f"labels of {len(target)} sentences for {len(data)}")
+    for i, (labels, sentence) in enumerate(zip(target, data, strict=True)):
+        if len(labels) != len(sentence):
+            raise DataError(f"{len(labels)} labels for {len(sentence)} tokens", sentence=i)
     full = [i for i, sentence in enumerate(data) if len(sentence)]
-    for i in full:
-        if len(target[i]) != len(data[i]):
-            raise DataError(f"{len(target[i])} labels for {len(data[i])} tokens", sentence=i)
     index, design = LiteralIndex.build(
         [data[i] for i in full],
         min_count=settings.min_count,
@@ -375,7 +397,8 @@ def _literal_source(
         base=base,
     )
     labelled = Corpus.from_sentences([{_TARGET: target[i]} for i in full])
-    return _Source(index, design, labelled, columns=(), transitions=True)
+    filled = np.asarray([len(sentence) > 0 for sentence in data])
+    return _Source(index, design, labelled, columns=(), transitions=True, full=filled)
 
 
 def _check_template(
@@ -445,10 +468,14 @@ def _weights(
     weights: Sequence[float] | None,
     class_weights: Mapping[str, float] | None,
 ) -> Floats:
-    n = len(source.offsets) - 1
-    total = np.ones(n) if weights is None else np.array(weights, dtype=np.float64)
+    n = len(source.full)
+    try:
+        total = np.ones(n) if weights is None else np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"weights of sentences: {error}") from None
     if total.shape != (n,):
-        raise DataError(f"{len(total)} weights for {n} sentences")
+        raise DataError(f"weights are {list(total.shape)}, expected {[n]}: one for each sentence")
+    total = total[source.full]
     if class_weights is not None:
         unknown = set(class_weights) - set(labels)
         if unknown:
@@ -473,26 +500,31 @@ def _optimiser(
     return LBFGS(Likelihood(problem, space, l2=settings.l2, threads=threads), theta)
 
 
+def _held_out_labels(
+    dev: Any, dev_target: Sequence[Sequence[str]] | None, target: str | Sequence[Sequence[str]]
+) -> list[list[str]] | None:
+    if dev is None:
+        return None
+    if isinstance(target, str):
+        data = dev if isinstance(dev, Corpus) else Corpus.from_sentences(dev)
+        return data.column_lists(target)
+    if dev_target is None:
+        raise OptionError("dev needs dev_target: the labels of each of its sentences")
+    return [list(labels) for labels in dev_target]
+
+
 def _evaluation(
     model: Callable[[Floats], CRF],
     dev: Any,
-    dev_target: Sequence[Sequence[str]] | None,
-    target: str | Sequence[Sequence[str]],
+    gold: list[list[str]],
     reads: Sequence[CRF],
     threads: int,
-) -> Callable[[Floats], float] | None:
-    if dev is None:
-        return None
+) -> Callable[[Floats], float]:
     data = dev
-    if isinstance(target, str):
+    if reads:
         data = dev if isinstance(dev, Corpus) else Corpus.from_sentences(dev)
-        gold = data.column_lists(target)
-        for tagger in reads:
-            data = data.with_column(tape_column(tagger.tape), tagger.tag_all(data))
-    elif dev_target is None:
-        raise OptionError("dev needs dev_target: the labels of each of its sentences")
-    else:
-        gold = [list(labels) for labels in dev_target]
+    for tagger in reads:
+        data = data.with_column(tape_column(tagger.tape), tagger.tag_all(data))
     spans = any(label[:2] in {"B-", "I-"} for labels in gold for label in labels)
 
     def score(theta: Floats) -> float:
@@ -505,13 +537,22 @@ def _evaluation(
 
 
 def _run_fingerprint(
-    settings: Options, problem: Problem, space: ParameterSpace, dev: bool  # noqa: FBT001
+    settings: Options,
+    problem: Problem,
+    space: ParameterSpace,
+    theta: Floats,
+    gold: list[list[str]] | None,
 ) -> str:
     """Hash what decides the course of training."""
     stored = msgspec.structs.replace(settings, max_iterations=None)
-    digest = hashlib.sha256(msgspec.json.encode((stored, problem.topology.labels, dev)))
-    for array in (problem.offsets, problem.node.indptr, problem.node.index, problem.weight):
-        digest.update(np.ascontiguousarray(array).data)
-    digest.update(np.packbits(problem.allowed).data)
-    digest.update(space.node_cells.data if space.node_cells.size else b"")
+    digest = hashlib.sha256(msgspec.json.encode((stored, problem.topology.labels, gold)))
+    arrays = [problem.offsets, problem.weight, np.packbits(problem.allowed), theta]
+    arrays += [space.node_cells, space.transitions, space.arc_cells]
+    for rows in (problem.node, problem.arc):
+        if rows is not None:
+            arrays += [rows.indptr, rows.index]
+            arrays += [] if rows.value is None else [rows.value]
+    for array in arrays:
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data if array.size else b"")
     return digest.hexdigest()

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.corpus import check_writable
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.storage import read_arrays, write_arrays
 from fstcrf.train.protocols import Optimiser
@@ -35,6 +36,8 @@ class Saved:
     score : float
         Their score on held-out data; −inf when there was none.
     best_iteration : int
+    done : str or None
+        Why the run had ended, other than by its limit of iterations.
     """
 
     iteration: int
@@ -42,11 +45,13 @@ class Saved:
     theta: Floats
     score: float
     best_iteration: int
+    done: str | None = None
 
 
 class _Position(msgspec.Struct, frozen=True):
     iteration: int
     best_iteration: int
+    done: str | None = None
 
 
 class Checkpoint:
@@ -61,6 +66,11 @@ class Checkpoint:
         Save after every so many iterations.
     resume : bool
         Go on from the file if it exists; otherwise it is overwritten.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written: better now than after hours.
     """
 
     def __init__(
@@ -68,6 +78,7 @@ class Checkpoint:
     ) -> None:
         if every < 1:
             raise OptionError(f"a checkpoint every {every} iterations: expected at least 1")
+        check_writable(path)
         self.path, self.fingerprint, self.every, self.resume = path, fingerprint, every, resume
 
     def due(self, iteration: int) -> bool:
@@ -82,9 +93,10 @@ class Checkpoint:
         theta: Floats,
         score: float,
         best_iteration: int,
+        done: str | None = None,
     ) -> None:
         """Write the state of the run."""
-        position = _Position(iteration, best_iteration)
+        position = _Position(iteration, best_iteration, done)
         arrays = {f"optimiser.{name}": array for name, array in optimiser.state().items()}
         arrays["best"] = theta
         arrays["scores"] = np.asarray([value, score])
@@ -124,5 +136,10 @@ class Checkpoint:
         optimiser.restore(state)
         value, score = arrays["scores"].tolist()
         return Saved(
-            position.iteration, value, arrays["best"].copy(), score, position.best_iteration
+            position.iteration,
+            value,
+            arrays["best"].copy(),
+            score,
+            position.best_iteration,
+            position.done,
         )

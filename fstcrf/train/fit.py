@@ -129,7 +129,8 @@ def fit(
     checkpoint : Checkpoint, optional
         Where the state is saved, and taken from when there is one.
     keep_on_interrupt : bool
-        On Ctrl-C return the best weights so far instead of raising KeyboardInterrupt.
+        On Ctrl-C return the best weights so far instead of raising KeyboardInterrupt, which is
+        still raised where no iteration is complete yet.
 
     Raises
     ------
@@ -139,12 +140,14 @@ def fit(
     """
     started = time.perf_counter()
     best, iteration, value = _Best(optimiser.theta()), 0, np.inf
-    if checkpoint is not None and (saved := checkpoint.restore(optimiser)) is not None:
+    saved = None if checkpoint is None else checkpoint.restore(optimiser)
+    if saved is not None:
         iteration, value = saved.iteration, saved.value
         best.theta, best.score, best.iteration = saved.theta, saved.score, saved.best_iteration
-    reason, interrupted = f"the limit of {max_iterations} iterations", False
+    done = None if saved is None else saved.done
+    reason, interrupted = done or f"the limit of {max_iterations} iterations", False
     try:
-        while iteration < max_iterations:
+        while iteration < max_iterations and not done:
             step = optimiser.step()
             iteration, value = iteration + 1, step.value
             theta = optimiser.theta()
@@ -153,15 +156,14 @@ def fit(
             if report is not None:
                 report(_progress(step, iteration, time.perf_counter() - started, dev, better))
             done = step.done or _out_of_patience(iteration - best.iteration, patience)
-            if checkpoint is not None and (done or checkpoint.due(iteration)):
+            last = bool(done) or iteration == max_iterations
+            if checkpoint is not None and (last or checkpoint.due(iteration)):
                 checkpoint.save(
-                    optimiser, iteration, value, best.theta, best.score, best.iteration
+                    optimiser, iteration, value, best.theta, best.score, best.iteration, done
                 )
-            if done:
-                reason = done
-                break
+            reason = done or reason
     except KeyboardInterrupt:
-        if not keep_on_interrupt:
+        if not keep_on_interrupt or not best.iteration:
             raise
         reason, interrupted = f"interrupted after iteration {iteration}", True
     except NumericError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +27,7 @@ def decoded(index: LiteralIndex, design: Design) -> list[dict[str, float]]:
     values = np.ones(len(rows.rows)) if rows.values is None else rows.values
     tokens: list[dict[str, float]] = []
     for start, end in zip(rows.indptr, rows.indptr[1:], strict=False):
-        token: Counter[str] = Counter()
+        token: dict[str, float] = defaultdict(float)
         for row, value in zip(rows.rows[start:end], values[start:end], strict=True):
             token[index.attribute(int(row))] += float(value)
         tokens.append(dict(token))
@@ -126,6 +126,7 @@ def test_values_must_be_finite(bad: float) -> None:
         ("word", "neither a list of attributes nor a dict"),
         (3, "neither a list"),
         (["a", 3], "not a string"),
+        (("the", "DT"), "is a row of columns"),
         ({3: "a"}, "key 3 is not a string"),
         ({"a": None}, "attribute 'a' is None"),
         ({"a": [1]}, "'a' holds 1, expected strings"),
@@ -135,6 +136,12 @@ def test_values_must_be_finite(bad: float) -> None:
 def test_tokens_that_are_no_attributes(token: Any, message: str) -> None:
     with pytest.raises(DataError, match=f"sentence 1, token 1: .*{message}"):
         LiteralIndex.build([[["a"]], [["a"], token]])
+
+
+def test_sentences_of_columns_are_refused() -> None:
+    for sentence in ({"word": ["the"]}, Sentence({"word": ["the"]}), "the"):
+        with pytest.raises(DataError, match=r"^sentence 1: expected attribute lists"):
+            LiteralIndex.build([[["a"]], sentence])  # type: ignore[list-item]
 
 
 def test_what_is_literal() -> None:
@@ -189,9 +196,7 @@ def test_save_and_load() -> None:
     metadata = json.loads(json.dumps(index.metadata()))
     again = LiteralIndex.from_arrays(index.arrays(), metadata)
     assert again.attribute_strings == index.attribute_strings
-    assert np.array_equal(
-        again.design([[["é", "", "中"], ["a\nb"]]]).node.rows, design.node.rows
-    )
+    assert np.array_equal(again.design([[["é", "", "中"], ["a\nb"]]]).node.rows, design.node.rows)
 
 
 def test_damaged_arrays() -> None:

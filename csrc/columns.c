@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Column files: bytes to numbers of strings, and back.
+ *
+ * Strings are numbered in a hash table with linear probing. A slot holds 32 bits of the hash above
+ * number + 1, so that nearly every comparison of bytes is one that succeeds:
+ *
+ *   slot[i] = (hash & ~(2^32 - 1)) | (number + 1),   i = hash mod 2^k, and on from there
+ *
+ * Every table has more slots than strings, so a search always meets a free one. */
+
+#include <string.h>
+
+#include "fstcrf.h"
+
+/* --- Distinct strings -------------------------------------------------------------------------- */
+
+#define SPREAD 0x9E3779B97F4A7C15u /* 2^64 / golden ratio: multiplying carries every bit upwards */
+
+static uint64_t mixed(uint64_t hash, uint64_t word) {
+    hash = (hash ^ word) * SPREAD;
+    return hash ^ (hash >> 32);
+}
+
+/* Eight bytes at a time; the last words overlap the ones before. */
+static uint64_t hash_of(const uint8_t *text, int64_t size) {
+    uint64_t word = 0, hash = (uint64_t)size;
+    if (size >= 8) {
+        for (int64_t i = 0; i + 8 < size; i += 8) {
+            memcpy(&word, text + i, 8);
+            hash = mixed(hash, word);
+        }
+        memcpy(&word, text + size - 8, 8);
+    } else if (size >= 4) {
+        uint32_t low, high;
+        memcpy(&low, text, 4);
+        memcpy(&high, text + size - 4, 4);
+        word = (uint64_t)high << 32 | low;
+    } else if (size > 0) {
+        word = (uint64_t)text[0] << 16 | (uint64_t)text[size / 2] << 8 | text[size - 1];
+    }
+    return mixed(mixed(hash, word), 0);
+}
+
+/* The number of a string, or ~(its free slot). */
+static int64_t search(const fc_strings *s, uint64_t hash, const uint8_t *text, int64_t size) {
+    const uint64_t mask = (uint64_t)s->slots - 1, tag = hash >> 32;
+    uint64_t i = hash & mask;
+    for (; s->slot[i] != 0; i = (i + 1) & mask) {
+        if (s->slot[i] >> 32 != tag) continue;
+        const int64_t number = (int64_t)(s->slot[i] & 0xffffffffu) - 1;
+        const int64_t begin = s->offset[number];
+        if (s->offset[number + 1] - begin == size &&
+            memcmp(s->text + begin, text, (size_t)size) == 0)
+            return number;
+    }
+    return ~(int64_t)i;
+}
+
+static int sound(const fc_strings *s) {
+    return s->slots > s->room && (s->slots & (s->slots - 1)) == 0 && s->count >= 0 &&
+           s->count <= s->room && s->room < INT32_MAX && s->offset[0] == 0 &&
+           s->offset[s->count] <= s->space;
+}
+
+fc_status fc_hash_strings(fc_strings *s, int64_t *where) {
+    *where = -1;
+    if (!sound(s)) return FC_EINVAL;
+    memset(s->slot, 0, (size_t)s->slots * sizeof *s->slot);
+    for (int64_t k = 0; k < s->count; k++) {
+        const int64_t begin = s->offset[k], size = s->offset[k + 1] - begin;
+        *where = k;
+        if (size < 0 || begin + size > s->space) return FC_EINVAL;
+        const uint64_t hash = hash_of(s->text + begin, size);
+        const int64_t place = search(s, hash, s->text + begin, size);
+        if (place >= 0) return FC_EINVAL;
+        s->slot[~place] = (hash >> 32 << 32) | (uint64_t)(k + 1);
+    }
+    return FC_OK;
+}
+
+fc_status fc_find_strings(const fc_strings *s, int64_t n, const int64_t *offset,
+                          const uint8_t *text, int64_t size, int64_t *number) {
+    if (!sound(s)) return FC_EINVAL;
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t begin = offset[k], length = offset[k + 1] - begin;
+        if (begin < 0 || length < 0 || begin + length > size) return FC_EINVAL;
+        const int64_t found = search(s, hash_of(text + begin, length), text + begin, length);
+        number[k] = found < 0 ? -1 : found;
+    }
+    return FC_OK;
+}
+
+/* The number of a string, which is added if it is new; -1 where there is no room. */
+static int64_t intern(fc_strings *s, const uint8_t *text, int64_t size) {
+    const uint64_t hash = hash_of(text, size);
+    const int64_t place = search(s, hash, text, size);
+    if (place >= 0) return place;
+    const int64_t begin = s->offset[s->count];
+    if (s->count == s->room || size > s->space - begin) return -1;
+    memcpy(s->text + begin, text, (size_t)size);
+    s->offset[s->count + 1] = begin + size;
+    s->slot[~place] = (hash >> 32 << 32) | (uint64_t)(s->count + 1);
+    return s->count++;
+}
+
+/* --- Lines to numbers -------------------------------------------------------------------------- */
+
+static int is_blank(uint8_t byte) { return byte == ' ' || byte == '\t'; }
+
+static int starts_with(const uint8_t *p, const uint8_t *end, const uint8_t *text, int64_t size) {
+    return end - p >= size && memcmp(p, text, (size_t)size) == 0;
+}
+
+/* The mark stands alone as the first field. */
+static int opens_document(const fc_lines *l, const uint8_t *p, const uint8_t *end) {
+    if (l->n_mark == 0 || !starts_with(p, end, l->mark, l->n_mark)) return 0;
+    const uint8_t *rest = p + l->n_mark;
+    return rest == end || is_blank(*rest) ||
+           (l->n_separator > 0 && starts_with(rest, end, l->separator, l->n_separator));
+}
+
+/* The end of the field that begins at p. */
+static const uint8_t *field_end(const fc_lines *l, const uint8_t *p, const uint8_t *end) {
+    if (l->n_separator == 0) {
+        while (p < end && !is_blank(*p)) p++;
+        return p;
+    }
+    while (p < end && !starts_with(p, end, l->separator, l->n_separator)) p++;
+    return p;
+}
+
+static const uint8_t *skip_blanks(const uint8_t *p, const uint8_t *end) {
+    while (p < end && is_blank(*p)) p++;
+    return p;
+}
+
+/* Numbers the fields of one row; the id of the row's field c goes to ids[c * lines + token]. */
+static fc_status read_row(fc_lines *l, const uint8_t *p, const uint8_t *end) {
+    const int64_t blanks = l->n_separator == 0;
+    int64_t fields = 0, empty = -1;
+    int full = 0;
+    for (;; fields++) {
+        if (blanks && (p = skip_blanks(p, end)) == end) break;
+        const uint8_t *stop = field_end(l, p, end);
+        if (stop == p && empty < 0) empty = fields;
+        if (fields < l->C && !full) {
+            const int64_t number = intern(l->strings + fields, p, stop - p);
+            full = number < 0;
+            l->ids[fields * l->lines + l->tokens] = (int32_t)number;
+        }
+        if (stop == end) {
+            fields++;
+            break;
+        }
+        p = stop + l->n_separator;
+    }
+    l->found = fields != l->C ? fields : ~empty;
+    if (fields != l->C || empty >= 0) return FC_EROW;
+    return full ? FC_EFULL : FC_OK;
+}
+
+fc_status fc_read_lines(fc_lines *l) {
+    if (l->C < 1 || l->n_separator < 0 || l->n_mark < 0 || l->line < 0 || l->at < 0 ||
+        (l->size > 0 && l->text[l->size - 1] != '\n'))
+        return FC_EINVAL;
+    for (int64_t c = 0; c < l->C; c++)
+        if (!sound(l->strings + c)) return FC_EINVAL;
+    while (l->at < l->size) {
+        if (l->line >= l->lines) return FC_EINVAL;
+        const uint8_t *p = l->text + l->at;
+        const uint8_t *end = memchr(p, '\n', (size_t)(l->size - l->at));
+        if (skip_blanks(p, end) == end) {
+            if (l->inside != FC_BETWEEN) l->blank[l->sentences - 1]++;
+            if (l->inside == FC_SENTENCE) l->inside = FC_BEHIND;
+        } else if (opens_document(l, p, end)) {
+            l->header[l->headers++] = l->line;
+            l->inside = FC_BETWEEN;
+        } else {
+            const fc_status status = read_row(l, p, end);
+            if (status != FC_OK) return status;
+            if (l->inside != FC_SENTENCE) {
+                l->start[l->sentences] = l->tokens;
+                l->blank[l->sentences++] = 0;
+                l->inside = FC_SENTENCE;
+            }
+            l->token_line[l->tokens++] = l->line;
+        }
+        l->at = end + 1 - l->text;
+        l->line++;
+    }
+    return FC_OK;
+}
+
+/* --- Numbers to lines -------------------------------------------------------------------------- */
+
+fc_status fc_rows_size(int64_t N, int64_t C, const fc_column *column, int64_t n_separator,
+                       const int32_t *breaks, int64_t *size, int64_t *where) {
+    int64_t total = N * (1 + (C - 1) * n_separator);
+    *where = -1;
+    if (N < 0 || C < 1 || n_separator < 0) return FC_EINVAL;
+    for (int64_t c = 0; c < C; c++) {
+        const fc_column *from = column + c;
+        for (int64_t n = 0; n < N; n++) {
+            const int32_t id = from->ids[n];
+            *where = n;
+            if (id < 0 || id >= from->count) return FC_EINVAL;
+            total += from->offset[id + 1] - from->offset[id];
+        }
+    }
+    for (int64_t n = 0; n < N; n++) {
+        *where = n;
+        if (breaks[n] < 0) return FC_EINVAL;
+        total += breaks[n];
+    }
+    *size = total;
+    return FC_OK;
+}
+
+fc_status fc_write_rows(int64_t N, int64_t C, const fc_column *column, int64_t n_separator,
+                        const uint8_t *separator, const int32_t *breaks, int64_t size,
+                        uint8_t *out) {
+    int64_t at = 0;
+    for (int64_t n = 0; n < N; n++) {
+        for (int64_t c = 0; c < C; c++) {
+            const fc_column *from = column + c;
+            const int64_t begin = from->offset[from->ids[n]];
+            const int64_t length = from->offset[from->ids[n] + 1] - begin;
+            if (at + length + n_separator + 1 > size) return FC_EINVAL;
+            memcpy(out + at, from->text + begin, (size_t)length);
+            at += length;
+            if (c + 1 < C) {
+                memcpy(out + at, separator, (size_t)n_separator);
+                at += n_separator;
+            }
+        }
+        if (at + 1 + breaks[n] > size) return FC_EINVAL;
+        memset(out + at, '\n', (size_t)breaks[n] + 1);
+        at += 1 + breaks[n];
+    }
+    return at == size ? FC_OK : FC_EINVAL;
+}

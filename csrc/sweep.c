@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Training at full speed: potentials, forward-backward and gradient of one shard in a single sweep,
+ * in float32 with float64 totals.
+ *
+ * A shard is a small problem of its own: its attributes are numbered by how often they occur in it,
+ * so that the weights that matter stay in cache, and a sentence's posteriors go into the gradient
+ * while they are still there. Attributes come in two layouts:
+ *
+ *   rows     weights of all slots side by side, padded to whole registers: an occurrence costs
+ *            P / 16 vector additions, whatever the number of its labels
+ *   singles  attributes with few slots, as (slot, weight) entries of a token: a few bytes each
+ *            where a padded row is 4 P
+ *
+ * The recursions are those of sentence.h with Rabiner's scaling: the backward rows take the scales
+ * c_t of the forward rows, so that a_t(j) b_t(j) is the posterior without further ado:
+ *
+ *   a_t = c_t (A' a_{t-1}) * e_t        sum_j a_t(j) = 1
+ *   n_t = c_t  e_t * b_t                b_{t-1} = A n_t
+ *   P(s_t = j) = a_t(j) b_t(j)          P(s_{t-1} = i, s_t = j) = a_{t-1}(i) A(i, j) n_t(j)
+ *
+ * Why one guard is enough. Every reachable a_t(j) is at least FAINT before scaling. Then no b_t(j)
+ * exceeds 1 / a_t(j), and whatever underflows on the way back belongs to a state whose posterior is
+ * below the smallest float. Arcs that underflow in A carry less than 1e-38 / FAINT of their target.
+ * A sentence that fails the guard is done in float64 by sentence.h, in the log domain if need be. */
+
+#include <stddef.h>
+
+#include "target.h"
+#include "vec.h"
+
+#define LANES 16 /* floats in the widest register */
+#define FAINT 1e-28f
+
+/* exp(x) for x <= 88, to 2e-7 relative; 0 below -87. As fc_exp (vec.h), with six terms. */
+FC_INLINE float expf_fast(float x) {
+    const float magic = 12582912.0f; /* 1.5 * 2^23 */
+    const float c = x < -87.0f ? -87.0f : x;
+    const float shifted = c * 1.44269504f + magic;
+    const float n = shifted - magic;
+    const float r = (c - n * 0.693359375f) - n * -2.12194440e-4f;
+    float p = 1.0f / 5040.0f;
+    p = p * r + 1.0f / 720.0f;
+    p = p * r + 1.0f / 120.0f;
+    p = p * r + 1.0f / 24.0f;
+    p = p * r + 1.0f / 6.0f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    uint32_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits << 23) + ((uint32_t)127 << 23);
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    const float y = p * power;
+    return x < -87.0f ? 0.0f : y;
+}
+
+/* Four floats of any alignment: sums and maxima end in one such vector. */
+typedef float quad __attribute__((vector_size(16)));
+
+FC_INLINE quad quad_at(const float *x) {
+    quad q;
+    memcpy(&q, x, sizeof q);
+    return q;
+}
+
+FC_INLINE float max_of(int64_t P, const float *restrict x) {
+    float lane[LANES];
+    for (int l = 0; l < LANES; l++) lane[l] = x[l];
+    for (int64_t j = LANES; j < P; j += LANES)
+        for (int l = 0; l < LANES; l++) lane[l] = x[j + l] > lane[l] ? x[j + l] : lane[l];
+    for (int l = 0; l < 8; l++) lane[l] = lane[l] > lane[l + 8] ? lane[l] : lane[l + 8];
+    for (int l = 0; l < 4; l++) lane[l] = lane[l] > lane[l + 4] ? lane[l] : lane[l + 4];
+    const float a = lane[0] > lane[1] ? lane[0] : lane[1];
+    const float b = lane[2] > lane[3] ? lane[2] : lane[3];
+    return a > b ? a : b;
+}
+
+FC_INLINE float sum_of(int64_t P, const float *restrict x) {
+    quad a = quad_at(x), b = quad_at(x + 4), c = quad_at(x + 8), d = quad_at(x + 12);
+    for (int64_t j = LANES; j < P; j += LANES) {
+        a += quad_at(x + j);
+        b += quad_at(x + j + 4);
+        c += quad_at(x + j + 8);
+        d += quad_at(x + j + 12);
+    }
+    const quad all = (a + b) + (c + d);
+    return (all[0] + all[1]) + (all[2] + all[3]);
+}
+
+/* y[0 .. W) = sum_i x[i] M[i][0 .. W): two chains of additions hide the latency of one. */
+FC_INLINE void product_tile(const int W, int64_t S, int64_t P, const float *restrict M,
+                            const float *restrict x, float *restrict y) {
+    float even[64] = {0}, odd[64] = {0};
+    int64_t i = 0;
+    for (; i + 2 <= S; i += 2) {
+        for (int l = 0; l < W; l++) even[l] += x[i] * M[i * P + l];
+        for (int l = 0; l < W; l++) odd[l] += x[i + 1] * M[(i + 1) * P + l];
+    }
+    if (i < S)
+        for (int l = 0; l < W; l++) even[l] += x[i] * M[i * P + l];
+    for (int l = 0; l < W; l++) y[l] = even[l] + odd[l];
+}
+
+FC_INLINE void product(int64_t S, int64_t P, const float *M, const float *x, float *y) {
+    int64_t j = 0;
+    for (; j + 64 <= P; j += 64) product_tile(64, S, P, M + j, x, y + j);
+    if (P - j == 48) product_tile(48, S, P, M + j, x, y + j);
+    if (P - j == 32) product_tile(32, S, P, M + j, x, y + j);
+    if (P - j == 16) product_tile(16, S, P, M + j, x, y + j);
+}
+
+/* total[i][j] += sum_t a[t][i] n[t][j] for 4 rows i and W columns j, summed in registers. */
+FC_INLINE void outer_tile(const int W, int64_t T, int64_t P, const float *restrict a,
+                          const float *restrict n, double *restrict total) {
+    float acc[4][32] = {{0}};
+    for (int64_t t = 0; t < T; t++)
+        for (int k = 0; k < 4; k++)
+            for (int l = 0; l < W; l++) acc[k][l] += a[t * P + k] * n[t * P + l];
+    for (int k = 0; k < 4; k++)
+        for (int l = 0; l < W; l++) total[k * P + l] += (double)acc[k][l];
+}
+
+/* total += a' n over T tokens; S is rounded up to 4, rows beyond it are padding. */
+static void outer(int64_t T, int64_t S, int64_t P, const float *a, const float *n, double *total) {
+    for (int64_t i = 0; i < S; i += 4) {
+        int64_t j = 0;
+        for (; j + 32 <= P; j += 32) outer_tile(32, T, P, a + i, n + j, total + i * P + j);
+        if (j < P) outer_tile(16, T, P, a + i, n + j, total + i * P + j);
+    }
+}
+
+/* --- Potentials and gradient ---------------------------------------------------------------- */
+
+FC_INLINE void add_rows(const int L, const fc_shard *s, int64_t begin, int64_t end,
+                        const float *restrict weight, float *restrict u) {
+    float acc[64] = {0};
+    for (int64_t k = begin; k < end; k++) {
+        const float *restrict row = weight + s->row[k] * s->P;
+        const float v = s->row_value == NULL ? 1.0f : s->row_value[k];
+        for (int l = 0; l < L; l++) acc[l] += v * row[l];
+    }
+    for (int l = 0; l < L; l++) u[l] = acc[l];
+}
+
+/* Asks for the rows of token n, which are scattered over the table. */
+FC_INLINE void prefetch_rows(const fc_shard *s, int64_t n, const float *table) {
+    if (n >= s->N) return;
+    for (int64_t k = s->row_ptr[n]; k < s->row_ptr[n + 1]; k++)
+        for (int64_t l = 0; l < s->P; l += LANES) __builtin_prefetch(table + s->row[k] * s->P + l);
+}
+
+/* u[t] = sum of the weights of token n's attributes */
+static void potentials(const fc_shard *s, int64_t n, const float *weight, float *u) {
+    const int64_t begin = s->row_ptr[n], end = s->row_ptr[n + 1], P = s->P;
+    prefetch_rows(s, n + 1, weight);
+    int64_t j = 0;
+    for (; j + 64 <= P; j += 64) add_rows(64, s, begin, end, weight + j, u + j);
+    if (P - j == 48) add_rows(48, s, begin, end, weight + j, u + j);
+    if (P - j == 32) add_rows(32, s, begin, end, weight + j, u + j);
+    if (P - j == 16) add_rows(16, s, begin, end, weight + j, u + j);
+    /* Entries of a token are sorted by slot, and most of them share one: a rare attribute speaks
+     * for the label that its token has. */
+    const float *single = weight + s->R * P;
+    const int64_t last = s->single_ptr[n + 1];
+    for (int64_t k = s->single_ptr[n]; k < last;) {
+        const uint16_t slot = s->single_slot[k];
+        float sum = 0.0f;
+        for (; k < last && s->single_slot[k] == slot; k++) {
+            const float v = s->single_value == NULL ? 1.0f : s->single_value[k];
+            sum += v * single[s->single[k]];
+        }
+        u[slot] += sum;
+    }
+}
+
+/* gradient of token n's attributes += p */
+static void scatter(const fc_shard *s, int64_t n, const float *restrict p,
+                    float *restrict gradient) {
+    const int64_t P = s->P;
+    prefetch_rows(s, n + 1, gradient);
+    for (int64_t k = s->row_ptr[n]; k < s->row_ptr[n + 1]; k++) {
+        float *restrict row = gradient + s->row[k] * P;
+        const float v = s->row_value == NULL ? 1.0f : s->row_value[k];
+        for (int64_t j = 0; j < P; j += LANES)
+            for (int l = 0; l < LANES; l++) row[j + l] += v * p[j + l];
+    }
+    float *single = gradient + s->R * P;
+    for (int64_t k = s->single_ptr[n]; k < s->single_ptr[n + 1]; k++) {
+        const float v = s->single_value == NULL ? 1.0f : s->single_value[k];
+        single[s->single[k]] += v * p[s->single_slot[k]];
+    }
+}
+
+/* --- One sentence --------------------------------------------------------------------------- */
+
+typedef struct {
+    const fc_shard *shard;
+    const fc_graph *graph;
+    int64_t S, Q;          /* states; the same, padded */
+    double shift, initial_shift, final_shift;
+    float *forward;        /* [Q4][Q] exp(arc - shift) by source; Q4 = S rounded up to 4 */
+    float *backward;       /* [Q4][Q] by target */
+    float *initial;        /* [Q] exp, 0 in the padding */
+    float *final;          /* [Q] */
+    float *faint;          /* [Q] guard of each state: FAINT, or -1 where it cannot be reached */
+    uint8_t *open;         /* [S][Q] 1 where there is an arc */
+    uint8_t *reach;        /* [2][Q] */
+    float *slots;          /* [longest][P] potentials of slots, then their posteriors */
+    float *emission;       /* [longest][Q] */
+    float *alpha;          /* [longest][Q] */
+    float *scale;          /* [longest] */
+    float *beta;           /* [2][Q] */
+    double *total;         /* [Q4][Q] sums of outer products */
+    double *begin, *end;   /* [Q] posteriors of first and last states */
+    double *node;          /* [longest][S] for a sentence in float64 */
+    double *posterior;     /* [longest][S] */
+    double *arc;           /* [S * S] its expectations of arcs */
+    double *rest;          /* scratch of sentence.h */
+} sweep;
+
+static int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
+
+int64_t FC_NAME(fc_sweep_work)(const fc_graph *g, const fc_shard *s) {
+    const int64_t S = g->S, Q = padded(S), Q4 = (S + 3) / 4 * 4, T = s->longest;
+    const int64_t floats = 2 * Q4 * Q + 3 * Q + T * (s->P + 2 * Q) + padded(T) + 2 * Q + LANES;
+    const int64_t bytes = S * Q + 2 * Q;
+    const int64_t doubles = Q4 * Q + 2 * Q + 2 * T * S + S * S + fc_work_size(g, T);
+    return (floats + 1) / 2 + bytes / 8 + 1 + doubles + LANES;
+}
+
+static void lay_out(sweep *w, const fc_graph *g, const fc_shard *s, double *work) {
+    const int64_t S = g->S, Q = padded(S), Q4 = (S + 3) / 4 * 4, T = s->longest;
+    w->shard = s;
+    w->graph = g;
+    w->S = S;
+    w->Q = Q;
+    float *f = (float *)work;
+    f += (LANES - ((uintptr_t)f / sizeof *f) % LANES) % LANES; /* whole cache lines */
+    float **part[] = {&w->forward, &w->backward, &w->initial, &w->final, &w->faint,
+                      &w->slots,   &w->emission, &w->alpha,   &w->scale, &w->beta};
+    const int64_t size[] = {Q4 * Q, Q4 * Q, Q, Q, Q, T * s->P, T * Q, T * Q, padded(T), 2 * Q};
+    for (int k = 0; k < 10; k++) {
+        *part[k] = f;
+        f += size[k];
+    }
+    double *d = (double *)(void *)f;
+    double **whole[] = {&w->total, &w->begin, &w->end, &w->node, &w->posterior, &w->arc, &w->rest};
+    const int64_t width[] = {Q4 * Q, Q, Q, T * S, T * S, S * S, fc_work_size(g, T)};
+    for (int k = 0; k < 7; k++) {
+        *whole[k] = d;
+        d += width[k];
+    }
+    w->open = (uint8_t *)d;
+    w->reach = w->open + S * Q;
+}
+
+static double top_of(int64_t n, const double *x) {
+    double top = FC_NEVER;
+    for (int64_t i = 0; i < n; i++) top = x[i] > top ? x[i] : top;
+    return top > FC_NEVER ? top : 0.0;
+}
+
+static void load(sweep *w) {
+    const fc_graph *g = w->graph;
+    const int64_t S = w->S, Q = w->Q;
+    w->shift = top_of(S * S, g->score);
+    w->initial_shift = top_of(S, g->initial);
+    w->final_shift = top_of(S, g->final);
+    /* forward, backward, initial and final lie side by side; so do total, begin and end */
+    memset(w->forward, 0, (size_t)(w->faint - w->forward) * sizeof *w->forward);
+    memset(w->open, 0, (size_t)S * (size_t)Q);
+    for (int64_t i = 0; i < S; i++) {
+        for (int64_t j = 0; j < S; j++) {
+            const float a = (float)fc_exp(g->score[i * S + j] - w->shift);
+            w->forward[i * Q + j] = a;
+            w->backward[j * Q + i] = a;
+            w->open[i * Q + j] = g->score[i * S + j] > FC_NEVER;
+        }
+        w->initial[i] = (float)fc_exp(g->initial[i] - w->initial_shift);
+        w->final[i] = (float)fc_exp(g->final[i] - w->final_shift);
+    }
+    memset(w->total, 0, (size_t)(w->node - w->total) * sizeof *w->total);
+}
+
+/* Sets the guards for the states that can be reached at token t. Returns 1 once they are the same
+ * as before and hence for good. */
+static __attribute__((noinline)) int guard(sweep *w, int64_t t) {
+    uint8_t *now = w->reach, *then = w->reach + w->Q;
+    memset(then, 0, (size_t)w->Q);
+    if (t == 0) {
+        memset(now, 0, (size_t)w->Q);
+        for (int64_t j = 0; j < w->S; j++) then[j] = w->graph->initial[j] > FC_NEVER;
+    } else {
+        for (int64_t i = 0; i < w->S; i++)
+            if (now[i])
+                for (int64_t j = 0; j < w->Q; j++) then[j] |= w->open[i * w->Q + j];
+    }
+    const int same = t > 0 && memcmp(now, then, (size_t)w->Q) == 0;
+    memcpy(now, then, (size_t)w->Q);
+    for (int64_t j = 0; j < w->Q; j++) w->faint[j] = now[j] ? FAINT : -1.0f;
+    return same;
+}
+
+/* Potentials of states from those of slots; the padding gets a potential that cannot win. */
+static void to_states(const sweep *w, const float *restrict u, float *restrict e) {
+    const fc_shard *s = w->shard;
+    if (s->K == 0) {
+        for (int64_t j = 0; j < w->Q; j++) e[j] = j < w->S ? u[j] : -1e30f;
+        return;
+    }
+    for (int64_t j = w->S; j < w->Q; j++) e[j] = -1e30f;
+    for (int64_t j = 0; j < w->S; j++) {
+        float sum = 0.0f;
+        for (int64_t k = 0; k < s->K; k++) sum += u[s->slot[j * s->K + k]];
+        e[j] = sum;
+    }
+}
+
+/* Posteriors of slots from those of states, times the sentence's weight. */
+static void to_slots(const sweep *w, const float *restrict p, float weight, float *restrict u) {
+    const fc_shard *s = w->shard;
+    if (s->K == 0) {
+        for (int64_t j = 0; j < w->Q; j++) u[j] = weight * p[j];
+        return;
+    }
+    memset(u, 0, (size_t)s->P * sizeof *u);
+    for (int64_t j = 0; j < w->S; j++)
+        for (int64_t k = 0; k < s->K; k++) u[s->slot[j * s->K + k]] += weight * p[j];
+}
+
+/* Forward rows of the sentence; 0 when a state is too faint. log Z without the shifts of arcs. */
+static int forward_rows(sweep *w, int64_t T, int64_t always, double *log_z) {
+    const int64_t S = w->S, Q = w->Q;
+    double total = 0.0, product_of_sums = 1.0;
+    int settled = 0;
+    for (int64_t t = 0; t < T; t++) {
+        float *restrict a = w->alpha + t * Q, *restrict e = w->emission + t * Q;
+        to_states(w, w->slots + t * w->shard->P, e);
+        const float top = max_of(Q, e);
+        if (!(top > -1e29f && top < 1e29f)) return 0;
+        for (int64_t j = 0; j < Q; j++) e[j] = expf_fast(e[j] - top);
+        if (t == 0) {
+            for (int64_t j = 0; j < Q; j++) a[j] = w->initial[j] * e[j];
+        } else {
+            product(S, Q, w->forward, a - Q, a);
+            for (int64_t j = 0; j < Q; j++) a[j] *= e[j];
+        }
+        if (!always && !settled) settled = guard(w, t);
+        const float *restrict faint = w->faint;
+        int32_t lost = 0;
+        for (int64_t j = 0; j < Q; j++) lost |= a[j] < faint[j];
+        const float sum = sum_of(Q, a);
+        if (lost || !(sum > 0.0f)) return 0;
+        const float c = 1.0f / sum;
+        for (int64_t j = 0; j < Q; j++) a[j] *= c;
+        w->scale[t] = c;
+        total += (double)top;
+        product_of_sums *= (double)sum;
+        if (product_of_sums < 1e-200 || product_of_sums > 1e200) {
+            total += log(product_of_sums);
+            product_of_sums = 1.0;
+        }
+    }
+    *log_z = total + log(product_of_sums);
+    return 1;
+}
+
+/* Backward rows, posteriors into w->slots, arcs into w->total; 0 when the end is too faint. */
+static int backward_rows(sweep *w, int64_t T, double weight, double *log_z) {
+    const int64_t S = w->S, Q = w->Q, P = w->shard->P;
+    float *b = w->beta, *other = w->beta + Q;
+    float last = 0.0f;
+    for (int64_t j = 0; j < Q; j++) last += w->alpha[(T - 1) * Q + j] * w->final[j];
+    if (!(last > FAINT)) return 0;
+    *log_z += log((double)last);
+    for (int64_t j = 0; j < Q; j++) b[j] = w->final[j] / last;
+    const float scaled = (float)weight;
+    for (int64_t t = T - 1; t >= 0; t--) {
+        float *restrict a = w->alpha + t * Q, *restrict n = w->emission + t * Q;
+        float *restrict p = other;
+        for (int64_t j = 0; j < Q; j++) p[j] = a[j] * b[j];
+        to_slots(w, p, scaled, w->slots + t * P);
+        if (t == T - 1)
+            for (int64_t j = 0; j < S; j++) w->end[j] += weight * (double)p[j];
+        if (t == 0) {
+            for (int64_t j = 0; j < S; j++) w->begin[j] += weight * (double)p[j];
+            break;
+        }
+        const float c = w->scale[t];
+        for (int64_t j = 0; j < Q; j++) n[j] *= c * b[j];
+        product(S, Q, w->backward, n, other);
+        float *swap = b;
+        b = other;
+        other = swap;
+    }
+    if (weight != 1.0)
+        for (int64_t k = 0; k < (T - 1) * Q; k++) w->alpha[k] *= scaled;
+    outer(T - 1, S, Q, w->alpha, w->emission + Q, w->total);
+    return 1;
+}
+
+/* The same in float64, for a sentence that float32 cannot hold. */
+static void in_double(sweep *w, int64_t T, double weight, double *log_z) {
+    const int64_t S = w->S, P = w->shard->P;
+    for (int64_t t = 0; t < T; t++) {
+        to_states(w, w->slots + t * P, w->emission);
+        for (int64_t j = 0; j < S; j++) w->node[t * S + j] = (double)w->emission[j];
+    }
+    const int64_t offsets[2] = {0, T};
+    const fc_batch one = {1, offsets, w->node};
+    int64_t where;
+    FC_NAME(fc_forward_backward)
+    (w->graph, &one, FC_AUTO, &weight, log_z, w->posterior, w->arc, w->rest, &where);
+    for (int64_t t = 0; t < T; t++) {
+        for (int64_t j = 0; j < w->Q; j++)
+            w->beta[j] = j < S ? (float)w->posterior[t * S + j] : 0.0f;
+        to_slots(w, w->beta, 1.0f, w->slots + t * P);
+    }
+    for (int64_t j = 0; j < S; j++) {
+        w->begin[j] += w->posterior[j];
+        w->end[j] += w->posterior[(T - 1) * S + j];
+    }
+}
+
+void FC_NAME(fc_sweep)(const fc_graph *graph, const fc_shard *s, const float *weight,
+                       float *gradient, double *loss, double *arc, double *begin, double *end,
+                       int64_t *rescued, double *work) {
+    sweep w;
+    lay_out(&w, graph, s, work);
+    load(&w);
+    const int64_t S = w.S, Q = w.Q, P = s->P;
+    int always = 1; /* every state can be reached at every token */
+    for (int64_t a = 0; a < S * S; a++) always &= graph->score[a] > FC_NEVER;
+    for (int64_t j = 0; j < S; j++) always &= graph->initial[j] > FC_NEVER;
+    for (int64_t j = 0; j < Q; j++) w.faint[j] = j < S ? FAINT : -1.0f;
+    memset(arc, 0, (size_t)(S * S) * sizeof *arc);
+    *loss = 0.0;
+    *rescued = 0;
+    for (int64_t b = 0; b < s->B; b++) {
+        const int64_t first = s->offsets[b], T = s->offsets[b + 1] - first;
+        double log_z = 0.0;
+        for (int64_t t = 0; t < T; t++) potentials(s, first + t, weight, w.slots + t * P);
+        if (forward_rows(&w, T, always, &log_z) && backward_rows(&w, T, s->weight[b], &log_z)) {
+            log_z += (double)(T - 1) * w.shift + w.initial_shift + w.final_shift;
+        } else {
+            for (int64_t t = 0; t < T; t++) potentials(s, first + t, weight, w.slots + t * P);
+            in_double(&w, T, s->weight[b], &log_z);
+            for (int64_t a = 0; a < S * S; a++) arc[a] += w.arc[a];
+            *rescued += 1;
+        }
+        *loss += s->weight[b] * log_z;
+        for (int64_t t = 0; t < T; t++) scatter(s, first + t, w.slots + t * P, gradient);
+    }
+    for (int64_t i = 0; i < S; i++)
+        for (int64_t j = 0; j < S; j++)
+            arc[i * S + j] += w.total[i * Q + j] * (double)w.forward[i * Q + j];
+    memcpy(begin, w.begin, (size_t)S * sizeof *begin);
+    memcpy(end, w.end, (size_t)S * sizeof *end);
+}
+
+/* --- Between the parameter vector and a shard's weights ------------------------------------- */
+
+void FC_NAME(fc_spread)(const fc_shard *s, const fc_layout *l, const double *theta,
+                        float *weight) {
+    memset(weight, 0, (size_t)(s->R * s->P) * sizeof *weight);
+    for (int64_t r = 0; r < s->R; r++) {
+        float *row = weight + r * s->P;
+        for (int64_t k = l->ptr[s->rows[r]]; k < l->ptr[s->rows[r] + 1]; k++)
+            row[l->slot[k]] = (float)theta[k];
+    }
+    float *single = weight + s->R * s->P;
+    for (int64_t i = 0; i < s->M; i++) single[i] = (float)theta[s->singles[i]];
+}
+
+void FC_NAME(fc_collect)(const fc_shard *s, const fc_layout *l, const float *gradient,
+                         double *theta) {
+    for (int64_t r = 0; r < s->R; r++) {
+        const float *row = gradient + r * s->P;
+        for (int64_t k = l->ptr[s->rows[r]]; k < l->ptr[s->rows[r] + 1]; k++)
+            theta[k] += (double)row[l->slot[k]];
+    }
+    const float *single = gradient + s->R * s->P;
+    for (int64_t i = 0; i < s->M; i++) theta[s->singles[i]] += (double)single[i];
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The vector work of L-BFGS: inner products with, and linear combinations of, many stored vectors.
+ *
+ * Two-loop recursion reads each stored vector twice and depends on itself at every step. Written in
+ * coordinates over the stored vectors and the gradient, it needs their inner products only: one
+ * pass over the store for those, a second one to form the direction, and in between arithmetic on
+ * a few dozen numbers (Chen, Wang and Zhou 2014). The store is float32, which halves what has to be
+ * moved; sums are float64. */
+
+#include "target.h"
+#include "vec.h"
+
+#define BLOCK 1024 /* doubles of one vector that stay in cache while the store streams by */
+
+static double dot_mixed(int64_t n, const float *restrict a, const double *restrict x) {
+    double lane[4 * FC_LANES] = {0};
+    int64_t j = 0;
+    for (; j + 4 * FC_LANES <= n; j += 4 * FC_LANES)
+        for (int l = 0; l < 4 * FC_LANES; l++) lane[l] += (double)a[j + l] * x[j + l];
+    double sum = 0.0;
+    for (; j < n; j++) sum += (double)a[j] * x[j];
+    for (int l = 0; l < 4 * FC_LANES; l++) sum += lane[l];
+    return sum;
+}
+
+void FC_NAME(fc_dots)(int64_t m, int64_t k, int64_t n, int64_t stride, const float *rows,
+                      const double *x, double *out) {
+    for (int64_t i = 0; i < m * k; i++) out[i] = 0.0;
+    for (int64_t start = 0; start < n; start += BLOCK) {
+        const int64_t length = start + BLOCK < n ? BLOCK : n - start;
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t v = 0; v < k; v++)
+                out[i * k + v] += dot_mixed(length, rows + i * stride + start, x + v * n + start);
+    }
+}
+
+void FC_NAME(fc_combine)(int64_t m, int64_t n, int64_t stride, const float *rows,
+                         const double *coefficient, double *out) {
+    for (int64_t start = 0; start < n; start += BLOCK) {
+        const int64_t length = start + BLOCK < n ? BLOCK : n - start;
+        double *restrict y = out + start;
+        for (int64_t i = 0; i < m; i++) {
+            const float *restrict a = rows + i * stride + start;
+            const double c = coefficient[i];
+            for (int64_t j = 0; j < length; j++) y[j] += c * (double)a[j];
+        }
+    }
+}

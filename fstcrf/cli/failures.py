@@ -1,0 +1,139 @@
+"""What a failure looks like on the command line: one line on stderr and an exit status.
+
+==============  ================================================================
+Failure         a message and an exit status, shown by the program
+as_failure      any exception as a `Failure`
+say             one line on stderr
+keep_stdout     flush standard output, or give it up for good
+interruptible   SIGTERM is taken like Ctrl-C
+undisturbed     Ctrl-C waits until a block is done
+==============  ================================================================
+
+Exit status: 0 done, 1 a failure of the work, 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+import click
+
+from fstcrf.errors import FstcrfError, OptionError
+
+__all__ = [
+    "DEBUG",
+    "INTERRUPTED",
+    "Failure",
+    "as_failure",
+    "interruptible",
+    "keep_stdout",
+    "say",
+    "undisturbed",
+]
+
+DEBUG = "FSTCRF_DEBUG"
+"""Environment variable: when it is set, exceptions keep their tracebacks."""
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Failure(click.ClickException):
+    """A message and an exit status; an empty message is not shown."""
+
+    def __init__(self, message: str, status: int = FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = status  # type: ignore[misc]
+
+
+def as_failure(error: BaseException) -> Failure:
+    """Return the failure that tells a user about an exception."""
+    if isinstance(error, KeyboardInterrupt):
+        return Failure("interrupted", INTERRUPTED)
+    if isinstance(error, BrokenPipeError):
+        return Failure("")  # whoever read the output has had enough
+    if isinstance(error, FstcrfError):
+        return Failure(str(error), USAGE if isinstance(error, OptionError) else FAILED)
+    if isinstance(error, OSError):
+        return Failure(_system(error))
+    if isinstance(error, MemoryError):
+        return Failure("out of memory")
+    kind = type(error).__name__
+    return Failure(f"this should not happen: {kind}: {error} (set {DEBUG}=1 for a traceback)")
+
+
+def _system(error: OSError) -> str:
+    what = error.strerror or str(error)
+    return f"{os.fsdecode(error.filename)}: {what}" if error.filename is not None else what
+
+
+def say(message: str) -> None:
+    """Print one line on stderr; a stderr that is closed is no failure."""
+    with suppress(OSError):
+        click.echo(f"fstcrf: {' '.join(message.splitlines())}", err=True)
+
+
+def keep_stdout() -> None:
+    """Flush standard output; if that fails, keep the interpreter from trying again at exit.
+
+    Raises
+    ------
+    OSError
+        What is buffered cannot be written.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        with suppress(OSError, ValueError):  # a stdout without a file descriptor
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.filename is None and not isinstance(error, BrokenPipeError):
+            error.filename = "<stdout>"
+        raise
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Take SIGTERM like Ctrl-C: what can be saved is saved, temporary files go."""
+    with _handling((signal.SIGTERM,), signal.default_int_handler):
+        yield
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let an impatient Ctrl-C wait until the block is done.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After the block, where there was a Ctrl-C.
+    """
+    waiting: list[int] = []
+
+    def wait(number: int, _: FrameType | None) -> None:
+        waiting.append(number)
+
+    with _handling(_SIGNALS, wait):
+        yield
+    if waiting:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _handling(
+    signals: tuple[signal.Signals, ...], handler: signal.Handlers | object
+) -> Iterator[None]:
+    before = {}
+    with suppress(ValueError):  # only the main thread may do this
+        for number in signals:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                before[number] = signal.signal(number, handler)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, signal.SIG_DFL if old is None else old)

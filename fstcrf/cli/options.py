@@ -1,0 +1,101 @@
+"""Options that several commands share.
+
+==============  ===================================================
+input_options   ``--columns``, ``--format``, ``--separator``
+threads_option  ``--threads``
+CommaList       a parameter type: ``word,pos,chunk``
+Assignment      a parameter type: ``LABEL=NUMBER``
+==============  ===================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["Assignment", "CommaList", "input_options", "threads_option"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class CommaList(click.ParamType):  # type: ignore[type-arg]
+    """Names between commas, as a tuple."""
+
+    name = "NAME,NAME,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Split at commas."""
+        if isinstance(value, tuple):
+            return value
+        names = tuple(name.strip() for name in str(value).split(","))
+        if "" in names:
+            self.fail(f"{value!r} has an empty name; write word,pos,chunk", param, ctx)
+        return names
+
+
+class Assignment(click.ParamType):  # type: ignore[type-arg]
+    """``LABEL=NUMBER``, as a pair."""
+
+    name = "LABEL=NUMBER"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, float]:
+        """Split at the last equals sign."""
+        if isinstance(value, tuple):
+            return value
+        label, equals, number = str(value).rpartition("=")
+        try:
+            found = float(number)
+        except ValueError:
+            found = math.nan
+        if not (equals and label and math.isfinite(found)):
+            self.fail(f"{value!r} is not LABEL=NUMBER, such as O=-0.5", param, ctx)
+        return label, found
+
+
+_INPUT = (
+    click.option(
+        "--columns",
+        type=CommaList(),
+        help="Names of the columns of the input, one for each: word,pos,chunk.",
+    ),
+    click.option(
+        "--format",
+        "kind",
+        type=click.Choice(["columns", "conllu"]),
+        help="What the input is: a column file or CoNLL-U.",
+    ),
+    click.option(
+        "--separator",
+        type=click.Choice(["any", "tab", "space"]),
+        default="any",
+        show_default=True,
+        help="Between columns: any run of tabs and spaces, or exactly one tab or space.",
+    ),
+)
+
+
+def input_options(command: Command) -> Command:
+    """Add the options that say how the input is to be read."""
+    for option in reversed(_INPUT):
+        command = option(command)
+    return command
+
+
+def threads_option(command: Command) -> Command:
+    """Add ``--threads``."""
+    option: Callable[[Command], Command] = click.option(
+        "--threads",
+        metavar="N",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help="Threads to use; the result does not depend on it.",
+    )
+    return option(command)

@@ -1,0 +1,139 @@
+"""Telling how training goes: a live line, plain lines, or JSON lines, all on stderr.
+
+=========  ======================================================
+Reporter   told of the data, of every iteration, and of the end
+reporter   the one that fits stderr and the options
+=========  ======================================================
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from fstcrf.cli.failures import say
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+    from fstcrf.train import Progress
+
+__all__ = ["Reporter", "reporter"]
+
+
+class Reporter(Protocol):
+    """Told of the data, of every iteration, and of the end."""
+
+    def data(self, message: str, **facts: Any) -> None:
+        """Hear what was read."""
+
+    def iteration(self, progress: Progress) -> None:
+        """Hear how an iteration went."""
+
+    def done(self, message: str, **facts: Any) -> None:
+        """Hear the end."""
+
+
+class _Plain:
+    """One line per iteration."""
+
+    def data(self, message: str, **_: Any) -> None:
+        say(message)
+
+    def iteration(self, progress: Progress) -> None:
+        click.echo(f"iteration {progress.iteration:4}  {_figures(progress)}", err=True)
+
+    def done(self, message: str, **_: Any) -> None:
+        say(message)
+
+
+class _Json:
+    """One JSON object per line, with the member ``event``."""
+
+    def data(self, message: str, **facts: Any) -> None:
+        self._write("data", message=message, **facts)
+
+    def iteration(self, progress: Progress) -> None:
+        facts = asdict(progress)
+        self._write("iteration", objective=facts.pop("value"), **facts)
+
+    def done(self, message: str, **facts: Any) -> None:
+        self._write("done", message=message, **facts)
+
+    def _write(self, event: str, **facts: Any) -> None:
+        sound = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in facts.items()
+        }
+        click.echo(json.dumps({"event": event, **sound}, ensure_ascii=False), err=True)
+
+
+class _Live(_Plain):
+    """A line that changes in place."""
+
+    def __init__(self, bar: Bar, task: TaskID) -> None:
+        self._bar, self._task = bar, task
+        self._best = ""
+
+    def iteration(self, progress: Progress) -> None:
+        if progress.dev is not None and progress.best:
+            self._best = f"  (best: iteration {progress.iteration})"
+        figures = _figures(progress) + self._best
+        self._bar.update(self._task, completed=progress.iteration, figures=figures)
+
+    def done(self, message: str, **facts: Any) -> None:
+        self._bar.stop()
+        super().done(message, **facts)
+
+
+@contextmanager
+def reporter(*, as_json: bool, max_iterations: int | None) -> Iterator[Reporter]:
+    """Give the reporter that fits stderr and the options.
+
+    Parameters
+    ----------
+    as_json : bool
+    max_iterations : int, optional
+        Length of the bar; without it there is none.
+    """
+    if as_json:
+        yield _Json()
+    elif not sys.stderr.isatty():
+        yield _Plain()
+    else:
+        with _bar(max_iterations) as live:
+            yield live
+
+
+@contextmanager
+def _bar(max_iterations: int | None) -> Iterator[_Live]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn
+
+    columns: list[ProgressColumn] = [
+        SpinnerColumn(),
+        TextColumn("iteration {task.completed}"),
+        TextColumn("{task.fields[figures]}"),
+    ]
+    if max_iterations is not None:
+        columns.insert(1, BarColumn(bar_width=20))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield _Live(bar, bar.add_task("training", total=max_iterations, figures=""))
+
+
+def _figures(progress: Progress) -> str:
+    parts = [f"objective {progress.value:,.2f}"]
+    if progress.gradient_norm is not None:
+        parts.append(f"gradient {progress.gradient_norm:.4g}")
+    parts.append(f"evaluations {progress.evaluations}")
+    if progress.dev is not None:
+        parts.append(f"dev {100 * progress.dev:.2f}{' *' if progress.best else ''}")
+    return "  ".join([*parts, f"{progress.seconds:.1f} s"])

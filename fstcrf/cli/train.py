@@ -1,0 +1,308 @@
+"""``fstcrf train``: files to a saved model.
+
+=====  =============
+train  the command
+=====  =============
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fstcrf.cli.failures import INTERRUPTED, Failure, undisturbed
+from fstcrf.cli.options import Assignment, CommaList, input_options, threads_option
+from fstcrf.cli.progress import Reporter, reporter
+from fstcrf.cli.sources import tagger, training_input
+
+if TYPE_CHECKING:
+    from fstcrf.corpus import Corpus
+    from fstcrf.model import CRF
+
+__all__ = ["train"]
+
+_CHECKPOINT_EVERY = 10
+
+
+@click.command()
+@click.argument("paths", metavar="TRAIN...", nargs=-1, required=True)
+@click.option("-o", "--output", metavar="MODEL", required=True, help="Where the model goes.")
+@input_options
+@click.option(
+    "--feature-columns", type=CommaList(), help="Features of CoNLL-U that become columns."
+)
+@click.option("--target", metavar="COLUMN", required=True, help="Column of the labels.")
+@click.option("--template", metavar="FILE", required=True, help="Feature templates, as of CRF++.")
+@click.option(
+    "--order",
+    metavar="0|1|2",
+    type=click.IntRange(0, 2),
+    default=1,
+    show_default=True,
+    help="How many earlier labels a label depends on.",
+)
+@click.option(
+    "--method",
+    type=click.Choice(["lbfgs", "l2sgd", "perceptron"]),
+    default="lbfgs",
+    show_default=True,
+    help="How the weights are found.",
+)
+@click.option(
+    "--l2",
+    metavar="X",
+    type=click.FloatRange(min=0),
+    default=0.5,
+    show_default=True,
+    help="Strength of the penalty l2·|weights|² (CRFsuite's c2).",
+)
+@click.option(
+    "--features",
+    type=click.Choice(["supported", "complete"]),
+    default="supported",
+    show_default=True,
+    help="Weights of the pairs of attribute and label that occur, or of all.",
+)
+@click.option(
+    "--transitions",
+    type=click.Choice(["observed", "all"]),
+    default="observed",
+    show_default=True,
+    help="Weights of the label pairs that occur, or of all.",
+)
+@click.option(
+    "--min-count",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Drop attributes that fewer tokens have.",
+)
+@click.option("--hash-bits", metavar="K", type=int, help="Hash the attributes into 2^K rows.")
+@click.option(
+    "--boundary",
+    type=click.Choice(["pad", "skip"]),
+    default="pad",
+    show_default=True,
+    help="Beyond the sentence: attributes like _B-1, or none.",
+)
+@click.option(
+    "--scheme",
+    type=click.Choice(["iob1", "iob2", "bioes", "bilou", "observed"]),
+    help="Leave out label pairs that are illegal in this scheme, or unseen.",
+)
+@click.option("--ends", is_flag=True, help="Weights for the first and the last label.")
+@click.option("--dev", metavar="FILE", help="Held-out data: keep the best iteration on it.")
+@click.option(
+    "--patience",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="Stop after so many iterations that are no better on --dev.",
+)
+@click.option(
+    "--max-iterations",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Most iterations.  [default: perceptron 10, else 1000]",
+)
+@click.option(
+    "--reads",
+    metavar="MODEL",
+    multiple=True,
+    help="An earlier tagger, whose labels %y[0,TAPE] reads. Repeatable.",
+)
+@click.option("--tape", metavar="NAME", help="Name of the labels it writes.  [default: target]")
+@click.option("--warm-start", metavar="MODEL", help="Start from the weights of a model.")
+@click.option(
+    "--class-weight",
+    type=Assignment(),
+    multiple=True,
+    help="Weight of sentences with this label. Repeatable.",
+)
+@click.option(
+    "--whole-labels",
+    is_flag=True,
+    help="Read _ and a|b in the target as labels, not as unknown and as either.",
+)
+@click.option(
+    "--checkpoint",
+    metavar="FILE",
+    help="File for the state of training; it is kept.  [default: MODEL.checkpoint, "
+    "removed at the end]",
+)
+@click.option(
+    "--checkpoint-every",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help=f"Save the state every N iterations.  [default: {_CHECKPOINT_EVERY}]",
+)
+@click.option(
+    "--resume", is_flag=True, help="Go on from the saved state if there is one; save it on the way."
+)
+@threads_option
+@click.option(
+    "--seed",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Of the order of sentences, where the method shuffles them.",
+)
+@click.option("--log-json", is_flag=True, help="Progress as JSON lines on standard error.")
+def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
+    r"""Train a tagger.
+
+    Column files have one token a line, a blank line after each sentence, and may be gzipped; "-"
+    is standard input. Files called .conllu are read as CoNLL-U. Progress goes to standard error.
+
+    Ctrl-C ends training and saves the best model so far.
+
+    \b
+    fstcrf train train.txt -o chunk.fstcrf --columns word,pos,chunk \
+        --target chunk --template chunk.tpl
+    """
+    from fstcrf.corpus import check_writable, concatenated
+
+    started = time.perf_counter()
+    source = training_input(
+        paths,
+        columns=given.pop("columns"),
+        kind=given.pop("kind"),
+        separator=given.pop("separator"),
+        features=given.pop("feature_columns"),
+    )
+    _spare_inputs(output, [*paths, given["dev"], given["template"], *given["reads"]])
+    check_writable(output)
+    checkpoint, kept = _checkpoint(given, output)
+    with reporter(as_json=given.pop("log_json"), max_iterations=given["max_iterations"]) as told:
+        data = concatenated([source.read(path) for path in paths])
+        told.data(
+            f"read {len(data):,} sentences, {data.n_tokens:,} tokens from {', '.join(paths)}",
+            sentences=len(data),
+            tokens=data.n_tokens,
+        )
+        dev = given.pop("dev")
+        model = _train(data, None if dev is None else source.read(dev), told, checkpoint, given)
+        _finish(model, output, told, time.perf_counter() - started, checkpoint)
+    if checkpoint is not None and not kept:
+        Path(checkpoint).unlink(missing_ok=True)
+
+
+def _spare_inputs(output: str, inputs: Sequence[str | None]) -> None:
+    target = Path(output).resolve()
+    for path in inputs:
+        if path is not None and Path(path).resolve() == target:
+            raise click.UsageError(f"--output {output} would overwrite an input")
+
+
+def _checkpoint(given: dict[str, Any], output: str) -> tuple[str | None, bool]:
+    """Return the file for the state of training, and whether it stays."""
+    from fstcrf.corpus import check_writable
+
+    path = given.pop("checkpoint")
+    wanted = path is not None or given["resume"] or given["checkpoint_every"] is not None
+    given["checkpoint_every"] = given["checkpoint_every"] or _CHECKPOINT_EVERY
+    if not wanted:
+        return None, False
+    used = path or f"{output}.checkpoint"
+    check_writable(used)
+    return used, path is not None
+
+
+def _train(
+    data: Corpus, dev: Corpus | None, told: Reporter, checkpoint: str | None, given: dict[str, Any]
+) -> CRF:
+    from fstcrf.model import train as library_train
+
+    weights = dict(given.pop("class_weight"))
+    warm_start = given.pop("warm_start")
+    try:
+        return library_train(
+            data,
+            given.pop("target"),
+            Path(given.pop("template")),
+            dev=dev,
+            reads=[tagger(path) for path in given.pop("reads")],
+            class_weights=weights or None,
+            warm_start=None if warm_start is None else tagger(warm_start),
+            report=told.iteration,
+            checkpoint=checkpoint,
+            keep_on_interrupt=True,
+            partial=not given.pop("whole_labels"),
+            **given,
+        )
+    except KeyboardInterrupt:
+        message = "interrupted before an iteration ended: nothing is saved"
+        raise Failure(message, INTERRUPTED) from None
+
+
+def _finish(
+    model: CRF, output: str, told: Reporter, seconds: float, checkpoint: str | None
+) -> None:
+    record = model.record
+    if record is None:
+        raise Failure("the model has no record of its training")
+    with undisturbed():
+        _save(model, output)
+    if record.interrupted:
+        raise Failure(
+            f"interrupted: the best model so far, of iteration {record.best_iteration}, "
+            f"is saved in {output}{_how_to_go_on(checkpoint)}",
+            INTERRUPTED,
+        )
+    score = (
+        ""
+        if record.dev_score is None
+        else (f"; dev {100 * record.dev_score:.2f} at iteration {record.best_iteration}")
+    )
+    told.done(
+        f"{output}: {record.parameters:,} weights of {record.attributes:,} attributes and "
+        f"{len(model.labels)} labels; {record.iterations} iterations in {seconds:.1f} s "
+        f"({record.reason}){score}",
+        model=output,
+        weights=record.parameters,
+        attributes=record.attributes,
+        labels=len(model.labels),
+        iterations=record.iterations,
+        best_iteration=record.best_iteration,
+        objective=record.objective,
+        dev_score=record.dev_score,
+        reason=record.reason,
+        seconds=seconds,
+    )
+
+
+def _how_to_go_on(checkpoint: str | None) -> str:
+    if checkpoint is None or not Path(checkpoint).exists():
+        return ""
+    return "; the same command with --resume goes on"
+
+
+def _save(model: CRF, output: str) -> None:
+    """Save the model; rather elsewhere than not at all.
+
+    Raises
+    ------
+    Failure
+        It could not be saved where it was wanted; says where it is instead.
+    OSError
+        It could not be saved at all.
+    """
+    import tempfile
+
+    try:
+        model.save(output)
+    except OSError as error:
+        spare = Path(tempfile.mkdtemp(prefix="fstcrf-")) / Path(output).name
+        try:
+            model.save(spare)
+        except OSError:
+            spare.parent.rmdir()
+            raise error from None
+        raise Failure(f"{output}: {error.strerror}; the model is in {spare} instead") from None

@@ -1,0 +1,232 @@
+"""Training at full speed: one sweep over a shard gives log Z and gradient.
+
+=========  =====================================================================
+Layout     where the parameters of each attribute are
+Shard      a fixed run of sentences with attributes numbered for itself
+Sweep      what one sweep gives
+=========  =====================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import ShapeError
+from fstcrf.kernel.graphs import Graph, _graph
+from fstcrf.kernel.native import array_in, check, ffi, lib
+
+__all__ = ["Layout", "Shard", "Sweep", "SweepWorkspace", "aligned"]
+
+Floats = NDArray[np.float64]
+Float32 = NDArray[np.float32]
+
+_CACHE_LINE = 64
+
+
+def aligned(size: int, dtype: type[np.generic]) -> NDArray[Any]:
+    """Return a zero array that begins on a cache line: padded rows then share none."""
+    width = np.dtype(dtype).itemsize
+    raw = np.zeros(size * width + _CACHE_LINE, dtype=np.uint8)
+    shift = -raw.ctypes.data % _CACHE_LINE
+    return raw[shift : shift + size * width].view(dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the parameters of each attribute are.
+
+    Parameters
+    ----------
+    ptr : int64 [attributes + 1]
+        Attribute a has the parameters ``theta[ptr[a] : ptr[a + 1]]``.
+    slot : uint16 [parameters]
+        Their slots.
+    """
+
+    ptr: NDArray[np.int64]
+    slot: NDArray[np.uint16]
+
+
+class Sweep(NamedTuple):
+    """What one sweep gives.
+
+    loss : float; sum of weight * log Z.
+    arc : float64 [S * S]; expected arcs.
+    begin, end : float64 [S]; expected first and last states.
+    rescued : int; sentences that needed float64.
+    """
+
+    loss: float
+    arc: Floats
+    begin: Floats
+    end: Floats
+    rescued: int
+
+
+class SweepWorkspace:
+    """Scratch of one thread: weights and work area, grown as needed."""
+
+    def __init__(self) -> None:
+        self._weight: Float32 = np.empty(0, dtype=np.float32)
+        self._work: Floats = np.empty(0)
+
+    def weight(self, size: int) -> Float32:
+        """Return float32 [size]."""
+        if len(self._weight) < size:
+            self._weight = aligned(size, np.float32)
+        return self._weight[:size]
+
+    def work(self, size: int) -> Floats:
+        """Return float64 [at least size]."""
+        if len(self._work) < size:
+            self._work = aligned(size, np.float64)
+        return self._work
+
+
+class Shard:
+    """A fixed run of sentences with attributes numbered for itself; checked once.
+
+    Parameters
+    ----------
+    graph : Graph
+        A graph of the same structure as those of the sweeps: dense, not moving.
+    layout : Layout
+    width : int
+        Padded number of slots, P; a multiple of 16.
+    state_slots : int32 [S, K] or None
+        Slots that a state sums; None when states are slots.
+    offsets : int64 [B + 1]
+    weight : float64 [B]
+    row_ptr, row, row_value
+        int64 [N + 1], int32, float32 or None: row attributes of the tokens.
+    single_ptr, single, single_slot, single_value
+        int64 [N + 1], int32, uint16, float32 or None: entries of single attributes.
+    rows : int32 [R]
+        Attribute of each row.
+    singles : int32 [M]
+        Parameter of each single entry.
+
+    Raises
+    ------
+    ShapeError
+        Sizes or indices that disagree.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        layout: Layout,
+        *,
+        width: int,
+        state_slots: NDArray[np.int32] | None,
+        offsets: NDArray[np.int64],
+        weight: Floats,
+        row_ptr: NDArray[np.int64],
+        row: NDArray[np.int32],
+        row_value: Float32 | None,
+        single_ptr: NDArray[np.int64],
+        single: NDArray[np.int32],
+        single_slot: NDArray[np.uint16],
+        single_value: Float32 | None,
+        rows: NDArray[np.int32],
+        singles: NDArray[np.int32],
+    ) -> None:
+        tokens, sentences = len(row_ptr) - 1, len(offsets) - 1
+        arrays: dict[str, tuple[NDArray[Any] | None, type[np.generic], tuple[int, ...]]] = {
+            "offsets": (offsets, np.int64, (sentences + 1,)),
+            "weight": (weight, np.float64, (sentences,)),
+            "row_ptr": (row_ptr, np.int64, (tokens + 1,)),
+            "row": (row, np.int32, (int(row_ptr[-1]),)),
+            "row_value": (row_value, np.float32, row.shape),
+            "single_ptr": (single_ptr, np.int64, (tokens + 1,)),
+            "single": (single, np.int32, (int(single_ptr[-1]),)),
+            "single_slot": (single_slot, np.uint16, single.shape),
+            "single_value": (single_value, np.float32, single.shape),
+            "rows": (rows, np.int32, rows.shape),
+            "singles": (singles, np.int32, singles.shape),
+            "slot": (
+                state_slots,
+                np.int32,
+                (graph.n_states, 0 if state_slots is None else state_slots.shape[1]),
+            ),
+        }
+        pointers = {
+            name: array_in(array, dtype, shape, name)
+            for name, (array, dtype, shape) in arrays.items()
+            if array is not None
+        }
+        self.size = len(rows) * width + len(singles)
+        self.gradient: Float32 = aligned(self.size, np.float32)
+        scalars = {
+            "B": sentences,
+            "N": tokens,
+            "R": len(rows),
+            "M": len(singles),
+            "P": width,
+            "longest": int(np.diff(offsets).max(initial=0)),
+            "K": 0 if state_slots is None else state_slots.shape[1],
+        }
+        self._shard = ffi.new("fc_shard *", {**scalars, **pointers})
+        layout_fields = {
+            "ptr": array_in(layout.ptr, np.int64, layout.ptr.shape, "ptr"),
+            "slot": array_in(layout.slot, np.uint16, layout.slot.shape, "slot"),
+        }
+        sizes = {"attributes": len(layout.ptr) - 1, "parameters": len(layout.slot)}
+        self._layout = ffi.new("fc_layout *", {**sizes, **layout_fields})
+        self._n_parameters = len(layout.slot)
+        self._memory = (pointers, layout_fields)
+        where = ffi.new("int64_t *")
+        handle, _keep = _graph(graph)
+        status = lib.fc_check_shard(handle, self._shard, self._layout, where)
+        if status != lib.FC_OK:
+            raise ShapeError(f"shard: a size or index is out of range (at {where[0]})")
+
+    def sweep(self, graph: Graph, theta: Floats, space: SweepWorkspace) -> Sweep:
+        """Compute log Z and the gradient, which is kept until `collect`.
+
+        Parameters
+        ----------
+        graph : Graph
+            Dense, not moving.
+        theta : float64 [parameters of attributes]
+        space : SweepWorkspace
+            Of this thread.
+        """
+        handle, _keep = _graph(graph)
+        states = graph.n_states
+        weight = space.weight(self.size)
+        weights = array_in(weight, np.float32, (self.size,), "weight", writable=True)
+        parameters = array_in(theta, np.float64, (self._n_parameters,), "theta")
+        check(lib.fc_spread(self._shard, self._layout, parameters, weights), "spread")
+        self.gradient[:] = 0.0
+        work = space.work(lib.fc_sweep_work(handle, self._shard))
+        loss, rescued = ffi.new("double *"), ffi.new("int64_t *")
+        arc, begin, end = np.empty(states * states), np.empty(states), np.empty(states)
+        status = lib.fc_sweep(
+            handle,
+            self._shard,
+            weights,
+            array_in(self.gradient, np.float32, (self.size,), "gradient", writable=True),
+            loss,
+            array_in(arc, np.float64, arc.shape, "arc", writable=True),
+            array_in(begin, np.float64, begin.shape, "begin", writable=True),
+            array_in(end, np.float64, end.shape, "end", writable=True),
+            rescued,
+            ffi.from_buffer("double[]", work, require_writable=True),
+        )
+        check(status, "sweep")
+        return Sweep(float(loss[0]), arc, begin, end, int(rescued[0]))
+
+    def collect(self, out: Floats) -> None:
+        """Add the gradient of the last sweep to float64 [parameters of attributes]."""
+        status = lib.fc_collect(
+            self._shard,
+            self._layout,
+            array_in(self.gradient, np.float32, (self.size,), "gradient"),
+            array_in(out, np.float64, (self._n_parameters,), "out", writable=True),
+        )
+        check(status, "collect")

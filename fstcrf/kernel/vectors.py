@@ -1,0 +1,69 @@
+"""Inner products with, and linear combinations of, many stored vectors.
+
+===========  ================================================================
+VectorStore  float32 vectors of one length, float64 sums
+===========  ================================================================
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.kernel.native import array_in, check, ffi, lib
+from fstcrf.kernel.sweep import aligned
+
+__all__ = ["VectorStore"]
+
+Floats = NDArray[np.float64]
+
+
+class VectorStore:
+    """Some vectors of one length, kept as float32.
+
+    Parameters
+    ----------
+    count : int
+        How many, m.
+    size : int
+        Their length, n.
+
+    Attributes
+    ----------
+    rows : float32 [m, n]
+        The vectors, to be written to.
+    """
+
+    def __init__(self, count: int, size: int) -> None:
+        self._stride = -(-size // 16) * 16
+        self._memory = aligned(count * self._stride, np.float32)
+        self.rows: NDArray[np.float32] = self._memory.reshape(count, self._stride)[:, :size]
+
+    def dots(self, vectors: Floats) -> Floats:
+        """Return the inner products with k vectors: float64 [k, n] → [m, k]."""
+        (m, n), k = self.rows.shape, len(vectors)
+        out = np.empty((m, k))
+        status = lib.fc_dots(
+            m,
+            k,
+            n,
+            self._stride,
+            ffi.from_buffer("float[]", self._memory),
+            array_in(vectors, np.float64, (k, n), "vectors"),
+            array_in(out, np.float64, (m, k), "out", writable=True),
+        )
+        check(status, "dots")
+        return out
+
+    def add_combination(self, coefficients: Floats, out: Floats) -> None:
+        """Add ``coefficients @ rows`` to `out`, float64 [n], in place."""
+        m, n = self.rows.shape
+        status = lib.fc_combine(
+            m,
+            n,
+            self._stride,
+            ffi.from_buffer("float[]", self._memory),
+            array_in(coefficients, np.float64, (m,), "coefficients"),
+            array_in(out, np.float64, (n,), "out", writable=True),
+        )
+        check(status, "combine")

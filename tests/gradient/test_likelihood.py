@@ -1,0 +1,359 @@
+"""The objective against enumeration and central differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from fstcrf.errors import DataError, NumericError
+from fstcrf.kernel import SparseRows
+from fstcrf.topology import chain_topology
+from fstcrf.train import LBFGS, Likelihood, Problem, fit, parameter_space
+from fstcrf.train.likelihood import Precision
+from tests.problems import Case, iob2, random_case, random_rows
+
+Floats = NDArray[np.float64]
+
+# In single precision weights are rounded, and so is every potential.
+VALUE, GRADIENT = 1e-6, 1e-5
+PRECISIONS: tuple[Precision, ...] = ("float32", "float64")
+
+TEN = tuple("ABCDEFGHIJ")
+BIO = ("B-X", "I-X", "O")
+
+CASES: dict[str, dict[str, Any]] = {
+    "order 0": {"order": 0},
+    "order 1": {},
+    "order 1, all": {"features": "complete", "transitions": "all"},
+    "order 1, no transitions": {"transitions": "none"},
+    "one label": {"labels": ("A",), "features": "complete", "transitions": "all"},
+    "two labels": {"labels": ("A", "B"), "ends": True},
+    "values": {"values": True, "features": "complete"},
+    "ends": {"ends": True, "weights": True},
+    "ten labels": {
+        "labels": TEN,
+        "lengths": (1, 3, 2),
+        "features": "complete",
+        "transitions": "all",
+        "ends": True,
+    },
+    "ten labels, values": {
+        "labels": TEN,
+        "lengths": (3, 1),
+        "values": True,
+        "features": "complete",
+        "weights": True,
+    },
+    "arcs": {"arcs": True, "attributes": 4},
+    "arcs, all, values": {
+        "arcs": True,
+        "values": True,
+        "features": "complete",
+        "transitions": "all",
+    },
+    "arcs, partial": {"arcs": True, "partial": True, "weights": True, "ends": True},
+    "partial": {"partial": True, "weights": True},
+    "partial, all": {"partial": True, "features": "complete", "transitions": "all", "ends": True},
+    "scheme": {"labels": BIO, "legal": iob2, "ends": True, "weights": True},
+    "scheme, partial": {"labels": BIO, "legal": iob2, "partial": True, "transitions": "all"},
+    "order 2": {"order": 2},
+    "order 2, all": {
+        "order": 2,
+        "features": "complete",
+        "transitions": "all",
+        "ends": True,
+        "lengths": (1, 3, 2),
+    },
+    "order 2, start": {"order": 2, "labels": BIO, "start": "O", "ends": True, "weights": True},
+    "order 2, scheme": {"order": 2, "labels": BIO, "start": "O", "legal": iob2, "values": True},
+    "order 2, scheme, no start": {"order": 2, "labels": BIO, "legal": iob2, "partial": True},
+    "order 2, arcs, partial": {"order": 2, "arcs": True, "partial": True, "lengths": (1, 3, 2)},
+}
+
+
+def check(case: Case, theta: Floats, *, l2: float = 0.1) -> None:
+    expected, slope = case.objective(theta, l2=l2)
+    scale = max(1.0, float(np.abs(theta).max(initial=0.0)))
+    for precision, sharper in zip(PRECISIONS, (1.0, 1e-6), strict=True):
+        likelihood = Likelihood(case.problem, case.space, l2=l2, precision=precision)
+        value, gradient = likelihood(theta)
+        near, close = VALUE * sharper, GRADIENT * sharper
+        assert value == pytest.approx(expected, rel=near, abs=near * scale)
+        assert gradient == pytest.approx(slope, rel=close, abs=close * scale)
+
+
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+def test_enumeration(options: dict[str, Any], variant: str) -> None:
+    case = random_case(len(str(options)), **options)
+    rng = np.random.default_rng(1)
+    for scale in (0.0, 1.0):
+        check(case, scale * rng.normal(size=case.space.size))
+
+
+def test_the_comparison_notices() -> None:
+    case = random_case(1, **CASES["order 2, scheme"])
+    theta = np.random.default_rng(1).normal(size=case.space.size)
+    check(case, theta)
+    moved = theta.copy()
+    moved[int(np.argmax(np.abs(case.objective(theta, l2=0.0)[1])))] += 1e-3
+    value, gradient = Likelihood(case.problem, case.space, l2=0.1)(moved)
+    expected, slope = case.objective(theta, l2=0.1)
+    assert value != pytest.approx(expected, rel=VALUE, abs=VALUE)
+    assert gradient != pytest.approx(slope, rel=GRADIENT, abs=GRADIENT)
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    order=st.integers(0, 2),
+    flags=st.fixed_dictionaries(
+        {name: st.booleans() for name in ("arcs", "values", "partial", "weights", "ends")}
+    ),
+    features=st.sampled_from(["supported", "complete"]),
+    transitions=st.sampled_from(["observed", "all", "none"]),
+    scheme=st.booleans(),
+)
+def test_enumeration_of_any_case(
+    seed: int,
+    order: int,
+    flags: dict[str, bool],
+    features: str,
+    transitions: str,
+    scheme: bool,
+) -> None:
+    rules: dict[str, Any] = {"labels": BIO, "legal": iob2} if scheme else {"labels": ("A", "B")}
+    case = random_case(
+        seed,
+        order=order,
+        lengths=(1, 3, 2),
+        features=features,
+        transitions=transitions,
+        **rules,
+        **flags,
+    )
+    check(case, np.random.default_rng(seed).normal(size=case.space.size))
+
+
+@pytest.mark.parametrize("scale", [30.0, 300.0, 3000.0])
+@pytest.mark.parametrize("name", ["order 1, all", "ten labels", "arcs", "scheme", "order 2"])
+def test_large_weights(name: str, scale: float) -> None:
+    case = random_case(3, **CASES[name])
+    theta = scale * np.random.default_rng(2).normal(size=case.space.size)
+    check(case, theta, l2=0.0)
+
+
+@pytest.mark.parametrize("name", ["order 1", "ten labels", "arcs, partial", "order 2, scheme"])
+def test_central_differences(name: str) -> None:
+    case = random_case(5, **CASES[name])
+    likelihood = Likelihood(case.problem, case.space, l2=0.3)
+    rng = np.random.default_rng(7)
+    theta = rng.normal(size=case.space.size)
+    _, gradient = likelihood(theta)
+    for _ in range(8):
+        direction = rng.normal(size=len(theta))
+        direction /= np.linalg.norm(direction)
+        # Five points: a wide step, whose error is still of fourth order.
+        h = 0.02
+        far, near = (
+            likelihood(theta + k * h * direction)[0] - likelihood(theta - k * h * direction)[0]
+            for k in (2, 1)
+        )
+        assert (8 * near - far) / (12 * h) == pytest.approx(
+            float(gradient @ direction), rel=1e-4, abs=1e-4
+        )
+
+
+def larger_case(seed: int, **options: Any) -> Problem:
+    """Enough sentences for every shard to have several."""
+    rng = np.random.default_rng(seed)
+    labels = options.pop("labels", "ABCDEFGHIJK")
+    lengths = rng.integers(1, 12, 90)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    n = int(offsets[-1])
+    allowed = np.zeros((n, len(labels)), dtype=bool)
+    allowed[np.arange(n), rng.integers(len(labels), size=n)] = True
+    if options.pop("partial", False):
+        allowed[rng.random(n) < 0.1] = True
+    node = random_rows(rng, n, 200, values=options.pop("values", False), mean=6.0)
+    arc = random_rows(rng, n, 5, values=False) if options.pop("arcs", False) else None
+    topology = chain_topology(labels, options.pop("order", 1))
+    return Problem(topology, offsets, node, arc, allowed, rng.random(90))
+
+
+LARGER: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "values": {"values": True},
+    "partial": {"partial": True},
+    "arcs": {"arcs": True, "labels": "ABC"},
+    "order 2": {"order": 2, "labels": "ABCD"},
+}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("options", LARGER.values(), ids=LARGER)
+def test_threads_change_no_bit(
+    options: dict[str, Any], precision: Precision, variant: str
+) -> None:
+    problem = larger_case(11, **options)
+    space = parameter_space(problem, ends=True)
+    thetas = [np.random.default_rng(k).normal(size=space.size) for k in range(3)]
+    runs = []
+    for threads in (1, 2, 7, 1):
+        likelihood = Likelihood(problem, space, l2=0.5, threads=threads, precision=precision)
+        runs.append([likelihood(theta) for theta in thetas])
+    for run in runs[1:]:
+        for (value, gradient), (expected, slope) in zip(run, runs[0], strict=True):
+            assert value == expected
+            assert np.array_equal(gradient, slope)
+
+
+@pytest.mark.parametrize("options", LARGER.values(), ids=LARGER)
+def test_a_sum_over_sentences(options: dict[str, Any]) -> None:
+    """Shards neither drop nor repeat a sentence: each alone adds up to all."""
+    problem = larger_case(12, **options)
+    space = parameter_space(problem, ends=True)
+    theta = np.random.default_rng(0).normal(size=space.size)
+    value, gradient = Likelihood(problem, space, l2=0.0)(theta)
+    total, slope = 0.0, np.zeros(space.size)
+    for b in range(len(problem.offsets) - 1):
+        first, last = problem.offsets[b : b + 2].tolist()
+        alone = Problem(
+            problem.topology,
+            np.asarray([0, last - first]),
+            problem.node.slice(first, last),
+            None if problem.arc is None else problem.arc.slice(first, last),
+            problem.allowed[first:last],
+            problem.weight[b : b + 1],
+        )
+        one, part = Likelihood(alone, space, l2=0.0)(theta)
+        total, slope = total + one, slope + part
+    assert value == pytest.approx(total, rel=VALUE)
+    assert gradient == pytest.approx(slope, rel=GRADIENT, abs=GRADIENT * 10)
+
+
+@pytest.mark.parametrize("options", LARGER.values(), ids=LARGER)
+def test_expectations_add_up(options: dict[str, Any]) -> None:
+    """Expected and observed counts have the same sums, so those of the gradient are 0."""
+    problem = larger_case(13, **options)
+    n = int(problem.offsets[-1])
+    bias = SparseRows(np.arange(n + 1), np.zeros(n, dtype=np.int32), None, 1)
+    problem = Problem(
+        problem.topology, problem.offsets, bias, None, problem.allowed, problem.weight
+    )
+    space = parameter_space(problem, features="complete", transitions="all", ends=True)
+    theta = np.random.default_rng(0).normal(size=space.size)
+    _, gradient = Likelihood(problem, space, l2=0.0)(theta)
+    parts = space.parts(gradient)
+    assert [len(part) > 0 for part in parts] == [True, True, False, True, True]
+    for part in parts:
+        assert part.sum() == pytest.approx(0.0, abs=1e-5 * n)
+
+
+def test_the_gradient_is_zero_where_the_data_is_what_the_model_expects() -> None:
+    """Every label sequence once: all weights 0 are the optimum."""
+    n = 4
+    ids = np.array([[0, 0], [0, 1], [1, 0], [1, 1]]).ravel()
+    allowed = ids[:, None] == np.arange(2)
+    node = SparseRows(np.arange(2 * n + 1), np.zeros(2 * n, dtype=np.int32), None, 1)
+    problem = Problem(
+        chain_topology("AB", 1), np.arange(0, 2 * n + 1, 2), node, None, allowed, np.ones(n)
+    )
+    space = parameter_space(problem, ends=True)
+    value, gradient = Likelihood(problem, space, l2=1.0)(np.zeros(space.size))
+    assert value == pytest.approx(n * np.log(4), rel=VALUE)
+    assert gradient == pytest.approx(np.zeros(space.size), abs=1e-6)
+
+
+def test_weights_of_sentences_are_repetitions() -> None:
+    case = random_case(21, lengths=(3, 2), ends=True)
+    old = case.problem
+    doubled = Problem(old.topology, old.offsets, old.node, None, old.allowed, np.array([2.0, 0.0]))
+    first = Problem(
+        old.topology,
+        np.asarray([0, 3, 6]),
+        SparseRows(
+            np.concatenate([old.node.indptr[:4], old.node.indptr[1:4] + old.node.indptr[3]]),
+            np.tile(old.node.index[: old.node.indptr[3]], 2),
+            None,
+            old.node.n_columns,
+        ),
+        None,
+        np.tile(old.allowed[:3], (2, 1)),
+        np.ones(2),
+    )
+    theta = np.random.default_rng(3).normal(size=case.space.size)
+    ours, theirs = (Likelihood(p, case.space, l2=0.2)(theta) for p in (doubled, first))
+    assert ours[0] == pytest.approx(theirs[0], rel=VALUE)
+    assert ours[1] == pytest.approx(theirs[1], abs=GRADIENT)
+
+
+def test_unknown_labels_alone_cost_nothing() -> None:
+    case = random_case(22, labels=BIO, legal=iob2, lengths=(4, 2))
+    old = case.problem
+    free = Problem(
+        old.topology, old.offsets, old.node, None, np.ones_like(old.allowed), old.weight
+    )
+    space = parameter_space(free, features="complete", ends=True)
+    theta = np.random.default_rng(3).normal(size=space.size)
+    value, gradient = Likelihood(free, space, l2=0.0)(theta)
+    assert value == pytest.approx(0.0, abs=1e-6)
+    assert gradient == pytest.approx(np.zeros(space.size), abs=1e-6)
+
+
+def test_calls_do_not_disturb_each_other() -> None:
+    problem = larger_case(14)
+    space = parameter_space(problem)
+    one, other = Likelihood(problem, space, l2=0.5), Likelihood(problem, space, l2=0.5)
+    theta = np.random.default_rng(0).normal(size=space.size)
+    value, gradient = one(theta)
+    kept = gradient.copy()
+    for k in range(3):
+        one(np.full(space.size, float(k)))
+    assert np.array_equal(gradient, kept), "a result that was returned changed later"
+    again, slope = one(theta)
+    assert (value, other(theta)[0]) == (again, again)
+    assert np.array_equal(slope, kept)
+    assert one.evaluations == 5
+    before = theta.copy()
+    one(theta)
+    assert np.array_equal(theta, before)
+
+
+@pytest.mark.parametrize("bad", [1e300, np.nan, np.inf])
+def test_numbers_out_of_range(bad: float) -> None:
+    for options in ({}, {"arcs": True}, {"partial": True}):
+        case = random_case(4, values=True, features="complete", **options)
+        # Overflow on the way to the error is no news.
+        with np.errstate(all="ignore"), pytest.raises(NumericError):
+            Likelihood(case.problem, case.space, l2=0.0)(np.full(case.space.size, bad))
+
+
+def test_allowed_labels_without_a_path() -> None:
+    case = random_case(6, labels=BIO, legal=iob2, lengths=(2, 2))
+    old = case.problem
+    allowed = old.allowed.copy()
+    allowed[2:] = [[False, False, True], [False, True, False]]  # O I-X
+    with pytest.raises(DataError, match="sentence 1"):
+        Problem(old.topology, old.offsets, old.node, None, allowed, old.weight)
+    offsets = np.asarray([0, 2, 5])
+    node = random_rows(np.random.default_rng(0), 5, 3, values=False)
+    partial = np.vstack([allowed, [[True, True, True]]])
+    problem = Problem(old.topology, offsets, node, None, partial, old.weight)
+    space = parameter_space(problem, features="complete")
+    with pytest.raises(DataError, match="sentence 1"):
+        Likelihood(problem, space, l2=0.0)(np.zeros(space.size))
+
+
+@pytest.mark.parametrize("name", ["order 1, all", "partial", "order 2, start", "arcs"])
+def test_zero_gradient_at_the_optimum(name: str) -> None:
+    case = random_case(31, **CASES[name])
+    likelihood = Likelihood(case.problem, case.space, l2=0.5)
+    optimiser = LBFGS(likelihood, np.zeros(case.space.size), epsilon=1e-5, delta=1e-12)
+    theta = fit(optimiser, max_iterations=300).theta
+    _, slope = case.objective(theta, l2=0.5)
+    assert np.linalg.norm(slope) < 1e-4

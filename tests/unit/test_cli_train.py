@@ -1,0 +1,399 @@
+"""`fstcrf train`: options, progress, interrupts, checkpoints, bad input."""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf.cli.train import train as command
+from fstcrf.demo import corpus_path, template_path
+from fstcrf.model import CRF, Options, train
+from tests.command import done, failure, run, start
+
+ROWS = ["--columns", "word,pos,field", "--target", "pos"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder, made the current one, with some sentences of the demo corpus."""
+    for part, size in (("train", 120), ("dev", 40), ("test", 40)):
+        blocks = corpus_path(part).read_text("utf-8").split("\n\n")[:size]
+        (tmp_path / f"{part}.txt").write_text("\n\n".join(blocks) + "\n\n", "utf-8")
+    for name in ("pos", "field"):
+        (tmp_path / f"{name}.tpl").write_bytes(template_path(name).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def trained(*options: object, output: str = "m.fstcrf", data: str = "train.txt") -> CRF:
+    done("train", data, "-o", output, *ROWS, "--template", "pos.tpl", *options)
+    return fstcrf.load(output)
+
+
+@pytest.mark.parametrize("method", ["lbfgs", "l2sgd", "perceptron"])
+def test_trains_what_the_library_trains(folder: Path, method: str) -> None:
+    found = trained("--method", method, "--max-iterations", 3, "--order", 1, "--ends")
+    data = fstcrf.read_columns("train.txt", ("word", "pos", "field"))
+    wanted = CRF.train(data, "pos", folder / "pos.tpl", method=method, max_iterations=3, ends=True)
+    assert found.labels == wanted.labels
+    assert np.array_equal(found.theta, wanted.theta)
+    assert found.record == wanted.record
+
+
+def test_the_defaults_are_those_of_the_library() -> None:
+    with command.make_context(
+        "train", ["x", "-o", "m", "--target", "t", "--template", "f"]
+    ) as made:
+        ours = made.params
+    for field in msgspec.structs.fields(Options):
+        if field.name in ours:
+            assert ours[field.name] == field.default, field.name
+    parameters = inspect.signature(train).parameters
+    assert ours["threads"] == parameters["threads"].default
+    assert "10" in str(parameters["checkpoint_every"].default)
+
+
+def test_progress_is_plain_lines_and_a_summary(folder: Path) -> None:
+    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
+    result = run(*arguments, "--max-iterations", 2, "--dev", "dev.txt")
+    first, *iterations, last = result.stderr.splitlines()
+    assert result.stdout == ""
+    assert first.startswith("fstcrf: read 9")
+    assert [line.split()[:2] for line in iterations] == [["iteration", "1"], ["iteration", "2"]]
+    assert all("objective" in line and " dev " in line for line in iterations)
+    assert last.startswith("fstcrf: m: ")
+    assert "the limit of 2 iterations" in last
+    assert "; dev " in last
+
+
+def test_log_json_gives_a_json_object_a_line(folder: Path) -> None:
+    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
+    result = run(*arguments, "--max-iterations", 2, "--log-json", "--method", "perceptron")
+    events = [json.loads(line) for line in result.stderr.splitlines()]
+    assert [e["event"] for e in events] == ["data", "iteration", "iteration", "done"]
+    assert events[1]["iteration"] == 1
+    assert events[1]["gradient_norm"] is None
+    assert events[-1]["weights"] == fstcrf.load("m").space.size
+
+
+def test_a_terminal_gets_a_live_line(folder: Path) -> None:
+    master, slave = os.openpty()
+    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
+    with start(*arguments, "--max-iterations", 3, stderr=slave) as process:
+        os.close(slave)
+        shown = b""
+        try:
+            while chunk := os.read(master, 4096):
+                shown += chunk
+        except OSError as error:
+            assert error.errno == errno.EIO  # noqa: PT017 (a terminal ends so)
+    os.close(master)
+    assert process.returncode == 0
+    text = shown.decode()
+    assert "fstcrf: m: " in text
+    assert "\x1b[" in text
+    assert not any(line.startswith("iteration") for line in text.splitlines())
+
+
+def test_several_files_dev_and_options_reach_the_model(folder: Path) -> None:
+    done(
+        *("train", "train.txt", "dev.txt", "-o", "m", *ROWS, "--template", "pos.tpl"),
+        *("--max-iterations", 2, "--l2", 2, "--min-count", 2, "--boundary", "skip"),
+        *("--features", "complete", "--transitions", "all", "--class-weight", "NOUN=2"),
+        *("--threads", 2, "--seed", 7, "--tape", "tag", "--patience", 3),
+    )
+    model = fstcrf.load("m")
+    assert model.tape == "tag"
+    assert model.record is not None
+    options = model.record.options
+    assert (options.l2, options.min_count, options.boundary) == (2, 2, "skip")
+    assert (options.features, options.transitions, options.seed) == ("complete", "all", 7)
+    sizes = [len(fstcrf.read_columns(f, ("w", "p", "f"))) for f in ("train.txt", "dev.txt")]
+    assert model.record.sentences == sum(sizes)
+
+
+def test_reads_an_earlier_tagger(folder: Path) -> None:
+    trained("--max-iterations", 5, output="pos.fstcrf")
+    (folder / "y.tpl").write_text("U0:%x[0,word]\nU1:%y[0,pos]\nB\n")
+    done(
+        *("train", "train.txt", "-o", "field.fstcrf", "--columns", "word,gold,field"),
+        *("--target", "field", "--template", "y.tpl", "--max-iterations", 5),
+        *("--reads", "pos.fstcrf", "--scheme", "iob2", "--order", 2),
+    )
+    model = fstcrf.load("field.fstcrf")
+    assert [tape.name for tape in model.reads] == ["pos"]
+    # Tagging alone, it takes the tape as a column of that name.
+    text = "the DET\nhall NOUN\n\n"
+    assert len(done("tag", "field.fstcrf", "--columns", "word,pos", given=text).split()) == 6
+    assert "tape 'pos'" in failure("tag", "field.fstcrf", "test.txt")
+
+
+def test_warm_start_and_partial_labels(folder: Path) -> None:
+    old = trained("--max-iterations", 5, output="old")
+    (folder / "more.txt").write_text("a DET O\nzyx NEW O\n\nthe DET|NOUN O\nhall _ O\n\n")
+    new = trained("--warm-start", "old", "--max-iterations", 2, data="more.txt")
+    assert new.labels == (*old.labels, "NEW")
+    whole = trained("--whole-labels", "--max-iterations", 2, data="more.txt", output="w")
+    assert {"_", "DET|NOUN"} <= set(whole.labels)
+
+
+def test_conllu(folder: Path) -> None:
+    rows = "# newdoc\n1\tTwo\ttwo\tNUM\tCD\tNumForm=Word\t0\troot\t_\t_\n1-2\tx\t_\t_\t_\t_\t_\t_\t_\t_\n"
+    rows += "2\tNew York\t_\tPROPN\tNNP\tNumber=Sing\t1\t_\t_\t_\n\n"
+    (folder / "a.conllu").write_text(rows)
+    (folder / "c.tpl").write_text("U:%x[0,form]\nB\n")
+    common = ["train", "a.conllu", "-o", "m", "--template", "c.tpl", "--max-iterations", 3]
+    done(*common, "--target", "upos")
+    assert fstcrf.load("m").labels == ("NUM", "PROPN")
+    tagged = done("tag", "m", "a.conllu").splitlines()
+    assert tagged[0].split("\t")[1:] == [
+        "Two",
+        "two",
+        "NUM",
+        "CD",
+        "NumForm=Word",
+        "0",
+        "root",
+        "_",
+        "_",
+        "NUM",
+    ]
+    assert tagged[1].split("\t")[-1] == "PROPN"
+    done(*common, "--target", "Number", "--feature-columns", "Number", "--whole-labels")
+    assert fstcrf.load("m").labels == ("Sing", "_")
+    assert done("eval", "m", "a.conllu").startswith("processed 2 tokens")
+    assert "--columns is for column files" in failure(
+        *common, "--target", "upos", "--format", "conllu", "--columns", "a", status=2
+    )
+
+
+# --- Interrupts and checkpoints -------------------------------------------------------------
+
+
+ENDLESS = ["--method", "perceptron", "--max-iterations", "1000000"]
+
+
+def interrupted(*options: object, sign: signal.Signals = signal.SIGINT) -> tuple[int, str]:
+    """Train as a process, interrupt it after some iterations; return its status and last line."""
+    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl", *ENDLESS]
+    with start(*arguments, *options) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("iteration    3"):
+                break
+        process.send_signal(sign)
+        rest = process.stderr.read()
+    return process.returncode, rest.splitlines()[-1]
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_saves_the_best_model_so_far(folder: Path, sign: signal.Signals) -> None:
+    status, line = interrupted(sign=sign)
+    assert status == 130
+    assert line.startswith("fstcrf: interrupted: the best model so far, of iteration ")
+    record = fstcrf.load("m").record
+    assert record is not None
+    assert record.interrupted
+    assert f"iteration {record.best_iteration}," in line
+    assert sorted(p.name for p in folder.iterdir() if "tmp" in p.name) == []
+
+
+def test_interrupted_and_resumed_is_uninterrupted(folder: Path) -> None:
+    status, line = interrupted("--checkpoint-every", 1)
+    assert status == 130
+    assert line.endswith("; the same command with --resume goes on")
+    record = fstcrf.load("m").record
+    assert record is not None
+    assert Path("m.checkpoint").exists()
+    limit = record.iterations + 3
+    options = ["--method", "perceptron", "--max-iterations", limit]
+    resumed = trained("--resume", *options, output="m")
+    whole = trained(*options, output="whole")
+    assert np.array_equal(resumed.theta, whole.theta)
+    assert resumed.record == whole.record
+    assert not Path("m.checkpoint").exists()
+
+
+@pytest.mark.parametrize("method", ["lbfgs", "l2sgd", "perceptron"])
+def test_a_checkpoint_of_ones_own_stays_and_goes_on(folder: Path, method: str) -> None:
+    options = ["--method", method, "--checkpoint", "state", "--max-iterations"]
+    trained(*options, 3)
+    assert Path("state").exists()
+    resumed = trained(*options, 6, "--resume")
+    whole = trained("--method", method, "--max-iterations", 6, output="whole")
+    assert np.array_equal(resumed.theta, whole.theta)
+    arguments = ["train", "dev.txt", "-o", "m", *ROWS, "--template", "pos.tpl", *options, 7]
+    assert "other data or options" in failure(*arguments, "--resume")
+
+
+def test_an_interrupt_before_the_first_iteration_saves_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("m").write_bytes(b"older")
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fstcrf.train.lbfgs.LBFGS.step", interrupt)
+    result = run("train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl")
+    assert result.exit_code == 130
+    assert result.stderr.endswith(
+        "fstcrf: interrupted before an iteration ended: nothing is saved\n"
+    )
+    assert Path("m").read_bytes() == b"older"
+
+
+def test_an_interrupt_while_saving_waits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save = CRF.save
+
+    def impatient(model: CRF, path: str) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        save(model, path)
+
+    monkeypatch.setattr(CRF, "save", impatient)
+    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
+    assert run(*arguments, "--max-iterations", 1).exit_code == 130
+    assert fstcrf.load("m").tape == "pos"
+
+
+# --- Bad input ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a b c\nd e\n", "bad.txt:2: 2 columns, expected 3 (word, pos, field): 'd e'"),
+        (b"", "bad.txt: holds no sentences"),
+        (b"\n\n", "bad.txt: holds no sentences"),
+        (b"a b c\nd \xff e\n", "bad.txt:2: byte 0xff is not UTF-8; convert the file to UTF-8"),
+        (b"\x1f\x8b\x08\x00", "bad.txt: damaged gzip file"),
+    ],
+)
+def test_bad_data(folder: Path, content: bytes, message: str) -> None:
+    Path("bad.txt").write_bytes(content)
+    line = failure("train", "bad.txt", "-o", "m", *ROWS, "--template", "pos.tpl")
+    assert line.startswith(message)
+    assert not Path("m").exists()
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "x"])
+def test_a_value_that_is_no_number(folder: Path, value: str) -> None:
+    Path("v.txt").write_text(f"a 1.5 N\nb {value} V\n\n")
+    Path("v.tpl").write_text("U0:%v[0,height]\n")
+    line = failure(
+        *("train", "v.txt", "-o", "m", "--columns", "word,height,pos"),
+        *("--target", "pos", "--template", "v.tpl"),
+    )
+    assert (
+        line == f"v.txt:2: column 'height' is '{value}', expected a finite number for %v[0,height]"
+    )
+
+
+def test_bad_templates_and_columns(folder: Path) -> None:
+    common = ["train", "train.txt", "-o", "m", "--columns", "word,pos,field"]
+    Path("t.tpl").write_text("U0:%x[0,word]\nU1:%x[0,shoe]\n")
+    line = failure(*common, "--target", "pos", "--template", "t.tpl")
+    assert line.startswith("t.tpl:2: ")
+    assert "column 'shoe'; train.txt has 'word', 'pos', 'field'" in line
+    line = failure(*common, "--target", "chunk", "--template", "pos.tpl")
+    assert line == "train.txt: no column 'chunk'; there are 'word', 'pos', 'field'"
+    line = failure(*common, "--target", "pos", "--template", "none.tpl")
+    assert line == "none.tpl: No such file or directory"
+    line = failure("train", "none.txt", "-o", "m", *ROWS, "--template", "pos.tpl")
+    assert line == "none.txt: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--order", "3"], "'--order'"),
+        (["--l2", "-1"], "'--l2'"),
+        (["--l2", "nan"], "l2 is nan"),
+        (["--class-weight", "NOUN"], "LABEL=NUMBER"),
+        (["--class-weight", "NOUN=x"], "LABEL=NUMBER"),
+        (["--columns", "a,,b"], "empty name"),
+        (["--columns", "a,b,a"], "named twice"),
+        (["--feature-columns", "Number"], "--format conllu"),
+        (["--hash-bits", "99"], "hash_bits"),
+        (["--output", "train.txt"], "would overwrite an input"),
+        (["--nothing"], "No such option"),
+    ],
+)
+def test_wrong_usage(folder: Path, options: list[str], message: str) -> None:
+    before = Path("train.txt").read_bytes()
+    common = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
+    assert message in failure(*common, *options, status=2)
+    assert Path("train.txt").read_bytes() == before
+
+
+def test_columns_must_be_named(folder: Path) -> None:
+    common = ["train", "train.txt", "-o", "m", "--target", "pos", "--template", "pos.tpl"]
+    assert failure(*common, status=2).startswith("--columns is missing")
+
+
+def test_where_the_model_cannot_go_is_found_out_first(folder: Path) -> None:
+    for output, reason in (("none/m", "No such file or directory"), (".", "Is a directory")):
+        result = run("train", "none.txt", "-o", output, *ROWS, "--template", "pos.tpl")
+        assert result.stderr == f"fstcrf: error: {output}: {reason}\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_is_not_ours(folder: Path) -> None:
+    Path("locked").mkdir(mode=0o500)
+    line = failure("train", "train.txt", "-o", "locked/m", *ROWS, "--template", "pos.tpl")
+    assert line == "locked/m: Permission denied"
+
+
+def test_a_full_disk_loses_nothing(folder: Path, tmp_path: Path) -> None:
+    """No file may grow beyond 4 KB: neither the model's nor the one in the spare folder."""
+    Path("m").write_bytes(b"older")
+    script = (
+        "import resource, signal, sys\n"
+        "from fstcrf.cli import main\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "main(sys.argv[1:])\n"
+    )
+    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
+    result = subprocess.run(
+        [sys.executable, "-c", script, *arguments, "--max-iterations", "1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1] == "fstcrf: error: m: File too large"
+    assert Path("m").read_bytes() == b"older"
+    assert [p.name for p in folder.iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_model_that_cannot_be_saved_goes_elsewhere(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = CRF.save
+
+    def full(model: CRF, path: str | Path) -> None:
+        if str(path) == "m":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "m")
+        save(model, path)
+
+    monkeypatch.setattr(CRF, "save", full)
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
+    line = failure(*arguments, "--max-iterations", 1)
+    assert line.startswith("m: No space left on device; the model is in ")
+    spare = line.split(" is in ")[1].removesuffix(" instead")
+    assert fstcrf.load(spare).tape == "pos"

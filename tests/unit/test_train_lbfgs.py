@@ -1,0 +1,202 @@
+"""L-BFGS: convex problems, hard ones, and those where the line search fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from fstcrf.errors import NumericError
+from fstcrf.train import LBFGS, Likelihood, fit
+from tests.problems import BIO_CASES, random_case
+
+Floats = NDArray[np.float64]
+Function = Callable[[Floats], tuple[float, Floats]]
+
+
+class Counted:
+    """A function as an objective."""
+
+    def __init__(self, function: Function, size: int) -> None:
+        self.function, self.size, self.evaluations = function, size, 0
+
+    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        self.evaluations += 1
+        return self.function(theta)
+
+
+def quadratic(size: int, *, condition: float = 1e3) -> tuple[Function, Floats]:
+    rng = np.random.default_rng(size)
+    basis, _ = np.linalg.qr(rng.normal(size=(size, size)))
+    matrix = basis @ np.diag(np.geomspace(1.0, condition, size)) @ basis.T
+    goal = rng.normal(size=size)
+
+    def function(theta: Floats) -> tuple[float, Floats]:
+        slope = matrix @ (theta - goal)
+        return 0.5 * float((theta - goal) @ slope), slope
+
+    return function, goal
+
+
+def rosenbrock(theta: Floats) -> tuple[float, Floats]:
+    x, y = theta.tolist()
+    value = (1 - x) ** 2 + 100 * (y - x * x) ** 2
+    return value, np.asarray([-2 * (1 - x) - 400 * x * (y - x * x), 200 * (y - x * x)])
+
+
+@pytest.mark.parametrize("size", [1, 2, 30])
+def test_quadratic(size: int) -> None:
+    function, goal = quadratic(size)
+    optimiser = LBFGS(Counted(function, size), np.zeros(size), epsilon=1e-9, delta=0.0)
+    outcome = fit(optimiser, max_iterations=500)
+    assert outcome.theta == pytest.approx(goal, abs=1e-6)
+    assert "gradient norm" in outcome.reason
+
+
+def test_rosenbrock() -> None:
+    optimiser = LBFGS(Counted(rosenbrock, 2), np.asarray([-1.2, 1.0]), epsilon=1e-8, delta=0.0)
+    outcome = fit(optimiser, max_iterations=200)
+    assert outcome.theta == pytest.approx([1.0, 1.0], abs=1e-6)
+    assert outcome.iterations < 80
+
+
+@pytest.mark.parametrize("options", BIO_CASES.values(), ids=BIO_CASES)
+@pytest.mark.parametrize("l2", [0.05, 0.5])
+def test_the_minimum_that_scipy_finds(options: dict[str, Any], l2: float) -> None:
+    case = random_case(3, lengths=(1, 3, 4, 2, 1, 4), **options)
+    likelihood = Likelihood(case.problem, case.space, l2=l2)
+    start = np.zeros(case.space.size)
+    optimiser = LBFGS(likelihood, start, epsilon=1e-6, delta=1e-12)
+    outcome = fit(optimiser, max_iterations=500)
+    found = minimize(
+        lambda theta: case.objective(theta, l2=l2),
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-9},
+    )
+    assert case.objective(outcome.theta, l2=l2)[0] == pytest.approx(found.fun, rel=1e-6)
+    assert outcome.value == pytest.approx(found.fun, rel=1e-6)
+    assert outcome.theta == pytest.approx(found.x, abs=1e-3)
+
+
+def test_the_value_never_rises() -> None:
+    optimiser = LBFGS(Counted(rosenbrock, 2), np.asarray([-1.2, 1.0]), delta=0.0)
+    values = [optimiser.step().value for _ in range(25)]
+    assert values == sorted(values, reverse=True)
+
+
+def test_nothing_to_do_at_the_minimum() -> None:
+    function, goal = quadratic(4)
+    objective = Counted(function, 4)
+    step = LBFGS(objective, goal).step()
+    assert step.done is not None
+    assert objective.evaluations == 1
+    empty = LBFGS(Counted(lambda theta: (0.0, theta), 0), np.empty(0))
+    assert fit(empty, max_iterations=5).theta.shape == (0,)
+
+
+def test_too_little_gained_ends() -> None:
+    function, _ = quadratic(30, condition=1e6)
+    optimiser = LBFGS(Counted(function, 30), np.zeros(30), epsilon=0.0, delta=0.5, period=3)
+    outcome = fit(optimiser, max_iterations=500)
+    assert outcome.reason == "less than 0.5 gained in 3 iterations"
+
+
+def test_the_start_is_copied() -> None:
+    function, _ = quadratic(3)
+    start = np.zeros(3)
+    LBFGS(Counted(function, 3), start).step()
+    assert not start.any()
+
+
+def test_a_wrong_gradient_ends_with_a_reason() -> None:
+    optimiser = LBFGS(Counted(lambda x: (float(x @ x), -2 * x), 2), np.ones(2))
+    outcome = fit(optimiser, max_iterations=10)
+    assert outcome.reason.startswith("no descent")
+    assert outcome.theta.tolist() == [1.0, 1.0]
+    assert outcome.iterations == 1
+
+
+def test_numbers_out_of_range_shorten_the_step() -> None:
+    """The function exists near the minimum only; the first steps lead out of there."""
+
+    def barrier(theta: Floats) -> tuple[float, Floats]:
+        if float(theta[0]) >= 1.0:
+            raise NumericError("out of range")
+        # -100 x - log(1 - x): minimum at 0.99
+        x = float(theta[0])
+        return -100 * x - float(np.log1p(-x)), np.asarray([-100 + 1 / (1 - x)])
+
+    optimiser = LBFGS(Counted(barrier, 1), np.zeros(1), epsilon=1e-8, delta=0.0)
+    outcome = fit(optimiser, max_iterations=100)
+    assert outcome.theta == pytest.approx([0.99], abs=1e-6)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_values_out_of_range_shorten_the_step(bad: float) -> None:
+    def walled(theta: Floats) -> tuple[float, Floats]:
+        x = float(theta[0])
+        if x > 0.5:
+            return bad, np.asarray([bad])
+        return (x - 0.4) ** 2, np.asarray([2 * (x - 0.4)])
+
+    # The steepest descent's first step is 0.8 long.
+    outcome = fit(LBFGS(Counted(walled, 1), np.zeros(1), delta=0.0), max_iterations=100)
+    assert outcome.theta == pytest.approx([0.4], abs=1e-4)
+
+
+def test_an_error_at_the_start_is_raised() -> None:
+    def never(theta: Floats) -> tuple[float, Floats]:
+        raise NumericError("never")
+
+    with pytest.raises(NumericError, match="never"):
+        fit(LBFGS(Counted(never, 1), np.zeros(1)), max_iterations=3)
+
+
+def test_an_unbounded_function_does_not_loop() -> None:
+    objective = Counted(lambda x: (-float(x.sum()), -np.ones(2)), 2)
+    outcome = fit(LBFGS(objective, np.zeros(2), epsilon=0.0), max_iterations=5)
+    assert outcome.value < -1e3
+    assert objective.evaluations < 150
+
+
+def test_a_kink_ends() -> None:
+    """|x| has no curvature to satisfy: the best point that descends is taken."""
+    objective = Counted(lambda x: (float(np.abs(x).sum()), np.sign(x)), 1)
+    outcome = fit(LBFGS(objective, np.asarray([0.3])), max_iterations=50)
+    assert abs(outcome.theta[0]) < 0.01
+    assert objective.evaluations < 1000
+
+
+def test_misleading_memory_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    function, goal = quadratic(5)
+    optimiser = LBFGS(Counted(function, 5), np.zeros(5), epsilon=1e-9, delta=0.0)
+    for _ in range(4):
+        before = optimiser.step().value
+    direction = optimiser._pairs.direction
+    monkeypatch.setattr(
+        optimiser._pairs,
+        "direction",
+        lambda gradient: gradient if optimiser._pairs.used else direction(gradient),
+    )
+    assert optimiser.step().value < before
+    assert optimiser._pairs.used == 1
+    monkeypatch.undo()
+    assert fit(optimiser, max_iterations=200).theta == pytest.approx(goal, abs=1e-6)
+
+
+@pytest.mark.parametrize("after", [0, 1, 3, 15])
+def test_a_restored_state_goes_on_with_the_same_bits(after: int) -> None:
+    function, _ = quadratic(20)
+    one, other = (LBFGS(Counted(function, 20), np.zeros(20)) for _ in range(2))
+    for _ in range(after):
+        one.step()
+    other.restore({name: array.copy() for name, array in one.state().items()})
+    for _ in range(6):
+        assert one.step() == other.step()
+        assert np.array_equal(one.theta(), other.theta())
