@@ -52,10 +52,10 @@ sanitize: $(VENV)-sanitize/.kernel
 	    $(VENV)-sanitize/bin/python -m pytest --capture=sys -m "not slow" \
 	        -p no:cacheprovider $(KERNEL_TESTS)
 
-bench: $(VENV)/.kernel
+# make bench DATA=folder BENCH="--quick"; docs/benchmarks.md is made with BENCH="--full --write".
+bench: $(VENV)/.kernel $(VENV)/.bench
 	@test -n "$(DATA)" || { echo "say where the corpora are: make bench DATA=folder" >&2; exit 1; }
-	set -e; for script in tests/benchmarks/bench_*.py; do \
-	    FSTCRF_DATA="$(abspath $(DATA))" $(VENV)/bin/python $$script; done
+	$(VENV)/bin/python -m tests.benchmarks --data "$(abspath $(DATA))" $(BENCH)
 
 coverage: $(VENV)/.kernel
 	$(PYTEST) -m "not slow" --cov --cov-report=term
@@ -86,6 +86,10 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.kernel: $(VENV)/.dev $(BUILD_INPUTS)
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.bench: pyproject.toml | $(VENV)/.kernel
+	$(PIP) install --no-build-isolation --editable ".[bench]"
+	@touch $@
 
 # Another kernel, the same packages: those of the first environment are put on its path.
 $(VENV)-sanitize/.kernel: $(VENV)/.dev $(BUILD_INPUTS)

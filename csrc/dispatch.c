@@ -24,6 +24,8 @@ const char *fc_text(fc_status status) {
         case FC_ENUMERIC: return "NaN or +inf where a potential is expected";
         case FC_ERANGE: return "a sentence cannot be represented in the linear domain";
         case FC_ETARGET: return "this machine or build lacks the kernel variant";
+        case FC_EFULL: return "no room for another string";
+        case FC_EROW: return "a line has other fields than it must have";
     }
     return "unknown status";
 }
@@ -260,9 +262,9 @@ static fc_status check_below(int64_t n, const int32_t *index, int64_t limit, int
 fc_status fc_check_shard(const fc_graph *graph, const fc_shard *s, const fc_layout *l,
                          int64_t *where) {
     *where = 0;
-    if (graph->A != 0 || graph->moving || s->P < 16 || s->P % 16 != 0 || s->R < 0 || s->M < 0)
+    if (graph->A != 0 || graph->moving || s->P < 8 || s->P % 8 != 0 || s->R < 0 || s->M < 0)
         return FC_EINVAL;
-    if (s->K < 0 || (s->K == 0 && (graph->S + 15) / 16 * 16 != s->P)) return FC_EINVAL;
+    if (s->K < 0 || (s->K == 0 && fc_padded(graph->S) != s->P)) return FC_EINVAL;
     const fc_batch batch = {s->B, s->offsets, NULL};
     fc_status status = check_offsets(&batch, where);
     if (status == FC_OK && s->offsets[s->B] != s->N) status = FC_EINVAL;
@@ -319,5 +321,80 @@ fc_status fc_combine(int64_t m, int64_t n, int64_t stride, const float *rows,
                      const double *coefficient, double *out) {
     if (m < 0 || n < 0 || stride < n) return FC_EINVAL;
     table->combine(m, n, stride, rows, coefficient, out);
+    return FC_OK;
+}
+
+fc_status fc_packed_size(int64_t R, int64_t W, int64_t M, const int64_t *cells, int64_t least,
+                         int64_t *rows, int64_t *entries, int64_t *where) {
+    *where = 0;
+    if (R < 0 || R >= INT32_MAX || M < 0 || M >= INT32_MAX || least < 1 || W < FC_LANES ||
+        W % FC_LANES != 0)
+        return FC_EINVAL;
+    for (int64_t k = 0; k < M; k++)
+        if (cells[k] < (k > 0 ? cells[k - 1] + 1 : 0) || cells[k] >= R * W)
+            return fail(FC_EINVAL, k, where);
+    table->packed_size(W, M, cells, least, rows, entries);
+    return FC_OK;
+}
+
+fc_status fc_pack(int64_t R, int64_t W, int64_t M, const int64_t *cells, const double *weight,
+                  int64_t least, int32_t *place, double *padded, fc_entry *entry) {
+    if (R < 0 || M < 0 || least < 1 || W < FC_LANES || W % FC_LANES != 0) return FC_EINVAL;
+    table->pack(R, W, M, cells, weight, least, place, padded, entry);
+    return FC_OK;
+}
+
+fc_status fc_gather_packed(int64_t N, const fc_packed *packed, const int64_t *indptr,
+                           const int32_t *index, const float *value, int64_t S, double *out,
+                           double *sum) {
+    if (N < 0 || packed->W < FC_LANES || packed->W % FC_LANES != 0 || S < 0 || S > packed->W)
+        return FC_EINVAL;
+    table->gather_packed(N, packed, indptr, index, value, S, out, sum);
+    return FC_OK;
+}
+
+fc_status fc_fill_slots(int64_t n, const uint64_t *key, const int32_t *row, int64_t size,
+                        int64_t shift, fc_slot *slot) {
+    if (n < 0 || shift < 1 || shift > 63 || size != (int64_t)1 << (64 - shift) || n >= size)
+        return FC_EINVAL;
+    table->fill_slots(n, key, row, size, shift, slot);
+    return FC_OK;
+}
+
+fc_status fc_find_rows(int64_t B, const int64_t *offsets, int64_t K, int64_t stride,
+                       const int32_t *codes, int64_t reach, int64_t F, const fc_family *families,
+                       int32_t *rows, int64_t *where) {
+    *where = 0;
+    if (B < 0 || reach < 0 || offsets[0] < 0 || offsets[B] > stride) return FC_EINVAL;
+    for (int64_t b = 0; b < B; b++)
+        if (offsets[b] > offsets[b + 1]) return fail(FC_EINVAL, b, where);
+    for (int64_t f = 0; f < F; f++) {
+        const fc_family *family = families + f;
+        if (family->direct == NULL && (family->shift < 1 || family->shift > 63 ||
+                                       family->size != (int64_t)1 << (64 - family->shift)))
+            return fail(FC_EINVAL, f, where);
+        for (int64_t m = 0; m < family->M; m++) {
+            const fc_term *term = family->term + m;
+            if (term->column < 0 || term->column >= K || term->width < 0 || term->width > 63 ||
+                (term->pads && reach < (term->offset < 0 ? -term->offset : term->offset)))
+                return fail(FC_EINVAL, f, where);
+        }
+    }
+    table->find_rows(B, offsets, stride, codes, reach, F, families, rows);
+    return FC_OK;
+}
+
+fc_status fc_compact_rows(int64_t N, int64_t F, const int32_t *rows, int64_t *indptr,
+                          int32_t *index) {
+    int64_t at = 0;
+    if (N < 0 || F < 0) return FC_EINVAL;
+    indptr[0] = 0;
+    for (int64_t n = 0; n < N; n++) {
+        for (int64_t f = 0; f < F; f++) {
+            index[at] = rows[n * F + f];
+            at += rows[n * F + f] >= 0;
+        }
+        indptr[n + 1] = at;
+    }
     return FC_OK;
 }

@@ -16,7 +16,9 @@ typedef enum {
     FC_EINVAL = 1,   /* a size or index outside what it may be; *where: which argument or entry */
     FC_ENUMERIC = 2, /* NaN or +inf came in; *where: index of the entry */
     FC_ERANGE = 3,   /* FC_LINEAR was forced, but sentence *where cannot be represented in it */
-    FC_ETARGET = 4   /* this machine or build lacks the variant */
+    FC_ETARGET = 4,  /* this machine or build lacks the variant */
+    FC_EFULL = 5,    /* no room for another string: give more and call again */
+    FC_EROW = 6      /* a line has other fields than it must have */
 } fc_status;
 
 /* Text of a status; never NULL. */
@@ -179,7 +181,7 @@ int64_t fc_learner_work(const fc_graph *graph, const fc_learner *learner, int64_
  *
  * A shard: a fixed run of sentences with attributes numbered for itself. Row attributes have padded
  * rows of weights; single attributes have entries (slot, weight). Its weights are one float array:
- * R * P for the rows, then M for the singles. P is a multiple of 16. */
+ * R * P for the rows, then M for the singles. P is a multiple of 8. */
 typedef struct {
     int64_t B, N, R, M, P, longest; /* longest: tokens of the longest sentence */
     int64_t K;                   /* slots a state sums; 0: states are slots */
@@ -236,3 +238,145 @@ fc_status fc_dots(int64_t m, int64_t k, int64_t n, int64_t stride, const float *
 /* out [n] += sum_i coefficient[i] * rows[i] */
 fc_status fc_combine(int64_t m, int64_t n, int64_t stride, const float *rows,
                      const double *coefficient, double *out);
+
+/* --- Rows times a table that is mostly empty -----------------------------------------------------
+ *
+ * Rows with at least `least` weights are padded rows of a small table, the others lists of entries.
+ * Row r is at place[r]: row p >= 0 of the table, or the entries from ~p on up to the first whose
+ * slot is negative, which is the last and stands for slot ~slot. */
+typedef struct {
+    double weight;
+    int64_t slot;
+} fc_entry;
+
+typedef struct {
+    int64_t R, W, rows, entries;
+    const int32_t *place;  /* [R] */
+    const double *table;   /* [rows][W] */
+    const fc_entry *entry; /* [entries] */
+} fc_packed;
+
+/* Checks cells once, the places of M weights in the full table: rising, below R * W. Counts the
+ * padded rows and the entries that they need. */
+fc_status fc_packed_size(int64_t R, int64_t W, int64_t M, const int64_t *cells, int64_t least,
+                         int64_t *rows, int64_t *entries, int64_t *where);
+
+/* Fills place [R], table [rows][W] and entry [entries] of the sizes that fc_packed_size found. */
+fc_status fc_pack(int64_t R, int64_t W, int64_t M, const int64_t *cells, const double *weight,
+                  int64_t least, int32_t *place, double *table, fc_entry *entry);
+
+/* The sums of fc_gather, of which the first S <= W columns are kept.
+ *   out [N][S]
+ *   sum [W]     scratch */
+fc_status fc_gather_packed(int64_t N, const fc_packed *packed, const int64_t *indptr,
+                           const int32_t *index, const float *value, int64_t S, double *out,
+                           double *sum);
+
+/* --- Attributes of tokens ------------------------------------------------------------------------
+ *
+ * A family of attributes packs the numbers of strings into keys, and has a row for each key that it
+ * knows: in an array over all keys, or in a hash table (linear probing, `size` = 2^(64 - shift)
+ * slots of which some are free, row < 0). */
+typedef struct {
+    uint64_t key;
+    int64_t row;
+} fc_slot;
+
+typedef enum { FC_EVERY = 0, FC_FIRST = 1, FC_LAST = 2, FC_INNER = 3 } fc_firing;
+
+typedef struct {
+    int64_t column; /* of the codes */
+    int64_t offset; /* relative to the token */
+    int64_t pads;   /* 1: outside the sentence there is a pad; 0: there is nothing */
+    int64_t width;  /* bits */
+} fc_term;
+
+typedef struct {
+    fc_firing firing;      /* every token, first or last tokens only, or all but first ones */
+    int64_t M;
+    const fc_term *term;   /* [M] */
+    int64_t size, shift;
+    const int32_t *direct; /* [size], or NULL: */
+    const fc_slot *slot;   /* [size] */
+} fc_family;
+
+/* Fills a hash table with n < size keys, all different. */
+fc_status fc_fill_slots(int64_t n, const uint64_t *key, const int32_t *row, int64_t size,
+                        int64_t shift, fc_slot *slot);
+
+/* The row of each family at each token, -1 where there is none: no string, or no known attribute.
+ *   offsets [B + 1]        sentences, as in fc_batch, but from any token on
+ *   codes   [K][stride]    number of each token's string in K columns, -1 where it is unknown;
+ *                          numbers below 2 * reach are pads: those before the sentence by distance,
+ *                          then those behind it
+ *   rows    [tokens][F]    out */
+fc_status fc_find_rows(int64_t B, const int64_t *offsets, int64_t K, int64_t stride,
+                       const int32_t *codes, int64_t reach, int64_t F, const fc_family *families,
+                       int32_t *rows, int64_t *where);
+
+/* The same as sparse rows: drops what is -1.
+ *   indptr [N + 1] out    index [indptr[N]] out, room for N * F */
+fc_status fc_compact_rows(int64_t N, int64_t F, const int32_t *rows, int64_t *indptr,
+                          int32_t *index);
+
+/* --- Strings and column files --------------------------------------------------------------------
+ *
+ * Distinct strings, numbered in the order in which they came. The caller gives more memory when a
+ * function says FC_EFULL, then calls fc_hash_strings. */
+typedef struct {
+    int64_t slots;       /* a power of two above `room` */
+    int64_t room, space; /* strings and bytes that there is memory for */
+    int64_t count;       /* strings that are there */
+    uint64_t *slot;      /* [slots] */
+    int64_t *offset;     /* [room + 1] string k is text[offset[k] .. offset[k + 1] - 1] */
+    uint8_t *text;       /* [space] */
+} fc_strings;
+
+/* Fills the slots. FC_EINVAL with *where = k if string k is there twice. */
+fc_status fc_hash_strings(fc_strings *strings, int64_t *where);
+
+/* The number of each of n strings (which lie in `size` bytes), -1 for unknown ones. */
+fc_status fc_find_strings(const fc_strings *strings, int64_t n, const int64_t *offset,
+                          const uint8_t *text, int64_t size, int64_t *number);
+
+/* Where a reader of lines stands. */
+typedef enum { FC_BETWEEN = 0, FC_SENTENCE = 1, FC_BEHIND = 2 } fc_inside;
+
+/* Lines of C fields, blank lines between sentences, and lines that open a document: those whose
+ * first field is `mark`. All zero where reading begins, and carried on by fc_read_lines. */
+typedef struct {
+    int64_t size, lines, C, n_separator, n_mark;
+    const uint8_t *text;      /* [size] `lines` lines, each with its \n */
+    const uint8_t *separator; /* [n_separator]; none: any run of blanks and tabs */
+    const uint8_t *mark;      /* [n_mark]; none: no line opens a document */
+    int64_t at, line;         /* byte and line that come next */
+    int64_t tokens, sentences, headers;
+    int64_t found; /* FC_EROW: fields of the row, or ~(a field that is empty) */
+    fc_inside inside;
+    fc_strings *strings; /* [C] */
+    int32_t *ids;        /* [C][lines] number of each token's string */
+    int64_t *token_line; /* [lines] line of each token */
+    int64_t *start;      /* [lines] first token of each sentence */
+    int32_t *blank;      /* [lines] blank lines behind each sentence */
+    int64_t *header;     /* [lines] lines that open a document */
+} fc_lines;
+
+/* Reads on to the end. FC_EFULL, FC_EROW: stands at the line that was not read. */
+fc_status fc_read_lines(fc_lines *lines);
+
+/* A column of N tokens: strings by number. */
+typedef struct {
+    int64_t count;
+    const int32_t *ids;    /* [N] below count */
+    const int64_t *offset; /* [count + 1] */
+    const uint8_t *text;
+} fc_column;
+
+/* Checks ids and breaks once; the bytes that the next function writes. */
+fc_status fc_rows_size(int64_t N, int64_t C, const fc_column *columns, int64_t n_separator,
+                       const int32_t *breaks, int64_t *size, int64_t *where);
+
+/* Writes a line for each token, and breaks[n] empty lines behind it. */
+fc_status fc_write_rows(int64_t N, int64_t C, const fc_column *columns, int64_t n_separator,
+                        const uint8_t *separator, const int32_t *breaks, int64_t size,
+                        uint8_t *out);

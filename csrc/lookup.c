@@ -46,13 +46,14 @@ FC_INLINE void append(const run *r, const fc_term *term, const int32_t *code, in
     const int32_t step = (int32_t)(term->offset < 0 ? -term->offset : term->offset);
     const int32_t *margin = term->offset < 0 ? r->before : r->after;
     const int32_t pad = (int32_t)(term->offset < 0 ? 0 : reach) + step - 1;
-    const int32_t drop = term->pads && reach > 0 ? 0 : -1; /* or'ed to what is outside */
+    const int32_t drop = term->pads ? 0 : -1; /* or'ed to what is outside */
     const int64_t from = r->first + term->offset;
     const int64_t lowest = from < first_of_all ? first_of_all - from : 0;
     const int64_t highest = from + r->size > end_of_all ? end_of_all - from : r->size;
     int32_t c[RUN];
-    for (int64_t i = 0; i < r->size; i++) c[i] = -1;
+    for (int64_t i = 0; i < lowest && i < r->size; i++) c[i] = -1;
     for (int64_t i = lowest; i < highest; i++) c[i] = code[from + i];
+    for (int64_t i = highest > 0 ? highest : 0; i < r->size; i++) c[i] = -1;
     for (int64_t i = 0; i < r->size; i++)
         c[i] = margin[i] >= step ? c[i] : ((pad - margin[i]) | drop);
     for (int64_t i = 0; i < r->size; i++) {
@@ -116,8 +117,8 @@ void FC_NAME(fc_find_rows)(int64_t B, const int64_t *offsets, int64_t stride, co
     }
 }
 
-fc_status FC_NAME(fc_fill_slots)(int64_t n, const uint64_t *key, const int32_t *row, int64_t size,
-                                 int64_t shift, fc_slot *slot) {
+void FC_NAME(fc_fill_slots)(int64_t n, const uint64_t *key, const int32_t *row, int64_t size,
+                            int64_t shift, fc_slot *slot) {
     const uint64_t mask = (uint64_t)size - 1;
     for (int64_t i = 0; i < size; i++) slot[i] = (fc_slot){0, -1};
     for (int64_t k = 0; k < n; k++) {
@@ -125,5 +126,4 @@ fc_status FC_NAME(fc_fill_slots)(int64_t n, const uint64_t *key, const int32_t *
         while (slot[i].row >= 0) i = (i + 1) & mask;
         slot[i] = (fc_slot){key[k], row[k]};
     }
-    return FC_OK;
 }

@@ -191,7 +191,12 @@ fc_status FC_NAME(fc_sgd)(const fc_graph *graph, const fc_batch *batch, const fc
         collect_arcs(m, o.arc_out);
         *loss += weight[b] * nll;
         *scale *= 1.0 - rate[k] * decay;
-        descend(&o, first, T, gold + first, rate[k] * weight[b] / *scale, theta);
+        const double step = rate[k] * weight[b] / *scale;
+        if (!(*scale > 0.0) || !isfinite(step)) {
+            *where = k;
+            return FC_ENUMERIC;
+        }
+        descend(&o, first, T, gold + first, step, theta);
     }
     return FC_OK;
 }

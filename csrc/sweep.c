@@ -29,8 +29,41 @@
 #include "target.h"
 #include "vec.h"
 
-#define LANES 16 /* floats in the widest register */
+#define LANES 16 /* floats in the widest register; rows of states are padded to a multiple */
 #define FAINT 1e-28f
+
+/* Whole registers, of any alignment: plain loops over small arrays end up in memory. WIDE is for rows
+ * of states, NARROW for rows of weights, which are padded to 8 only, to need fewer cache lines. */
+#if defined(__AVX512F__)
+#define WIDE 16
+#define NARROW 8
+#elif defined(__AVX__)
+#define WIDE 8
+#define NARROW 8
+#else
+#define WIDE 4
+#define NARROW 4
+#endif
+typedef float wide __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
+typedef int32_t wide_mask __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
+typedef float narrow __attribute__((vector_size(4 * NARROW), aligned(4), may_alias));
+
+/* Runs body(V) over n vectors in groups of up to 8, V a constant; `at` is the first of the group. */
+#define IN_GROUPS(n, at, body)                                                    \
+    do {                                                                          \
+        int64_t at = 0;                                                           \
+        for (; at + 8 <= (n); at += 8) body(8);                                   \
+        switch ((n)-at) {                                                         \
+            case 7: body(7); break;                                               \
+            case 6: body(6); break;                                               \
+            case 5: body(5); break;                                               \
+            case 4: body(4); break;                                               \
+            case 3: body(3); break;                                               \
+            case 2: body(2); break;                                               \
+            case 1: body(1); break;                                               \
+            default: break;                                                       \
+        }                                                                         \
+    } while (0)
 
 /* exp(x) for x <= 88, to 2e-7 relative; 0 below -87. As fc_exp (vec.h), with six terms. */
 FC_INLINE float expf_fast(float x) {
@@ -56,113 +89,126 @@ FC_INLINE float expf_fast(float x) {
     return x < -87.0f ? 0.0f : y;
 }
 
-/* Four floats of any alignment: sums and maxima end in one such vector. */
-typedef float quad __attribute__((vector_size(16)));
-
-FC_INLINE quad quad_at(const float *x) {
-    quad q;
-    memcpy(&q, x, sizeof q);
-    return q;
+FC_INLINE wide wide_max(wide a, wide b) {
+    const wide_mask larger = a > b;
+    return (wide)(((wide_mask)a & larger) | ((wide_mask)b & ~larger));
 }
 
-FC_INLINE float max_of(int64_t P, const float *restrict x) {
-    float lane[LANES];
-    for (int l = 0; l < LANES; l++) lane[l] = x[l];
-    for (int64_t j = LANES; j < P; j += LANES)
-        for (int l = 0; l < LANES; l++) lane[l] = x[j + l] > lane[l] ? x[j + l] : lane[l];
-    for (int l = 0; l < 8; l++) lane[l] = lane[l] > lane[l + 8] ? lane[l] : lane[l + 8];
-    for (int l = 0; l < 4; l++) lane[l] = lane[l] > lane[l + 4] ? lane[l] : lane[l + 4];
-    const float a = lane[0] > lane[1] ? lane[0] : lane[1];
-    const float b = lane[2] > lane[3] ? lane[2] : lane[3];
-    return a > b ? a : b;
+FC_INLINE float max_of(int64_t Q, const float *x) {
+    wide best = *(const wide *)x;
+    for (int64_t j = WIDE; j < Q; j += WIDE) best = wide_max(best, *(const wide *)(x + j));
+    float lane[WIDE];
+    memcpy(lane, &best, sizeof lane);
+    for (int h = WIDE / 2; h > 0; h /= 2)
+        for (int l = 0; l < h; l++) lane[l] = lane[l] > lane[l + h] ? lane[l] : lane[l + h];
+    return lane[0];
 }
 
-FC_INLINE float sum_of(int64_t P, const float *restrict x) {
-    quad a = quad_at(x), b = quad_at(x + 4), c = quad_at(x + 8), d = quad_at(x + 12);
-    for (int64_t j = LANES; j < P; j += LANES) {
-        a += quad_at(x + j);
-        b += quad_at(x + j + 4);
-        c += quad_at(x + j + 8);
-        d += quad_at(x + j + 12);
-    }
-    const quad all = (a + b) + (c + d);
-    return (all[0] + all[1]) + (all[2] + all[3]);
+FC_INLINE float sum_of(int64_t Q, const float *x) {
+    wide total = *(const wide *)x;
+    for (int64_t j = WIDE; j < Q; j += WIDE) total += *(const wide *)(x + j);
+    float lane[WIDE];
+    memcpy(lane, &total, sizeof lane);
+    for (int h = WIDE / 2; h > 0; h /= 2)
+        for (int l = 0; l < h; l++) lane[l] += lane[l + h];
+    return lane[0];
 }
 
-/* y[0 .. W) = sum_i x[i] M[i][0 .. W): two chains of additions hide the latency of one. */
-FC_INLINE void product_tile(const int W, int64_t S, int64_t P, const float *restrict M,
-                            const float *restrict x, float *restrict y) {
-    float even[64] = {0}, odd[64] = {0};
+/* Is any x[j] below y[j]? */
+FC_INLINE int any_below(int64_t Q, const float *x, const float *y) {
+    wide_mask below = *(const wide *)x < *(const wide *)y;
+    for (int64_t j = WIDE; j < Q; j += WIDE) below |= *(const wide *)(x + j) < *(const wide *)(y + j);
+    int64_t lane[WIDE / 2], any = 0;
+    memcpy(lane, &below, sizeof lane);
+    for (int l = 0; l < WIDE / 2; l++) any |= lane[l];
+    return any != 0;
+}
+
+/* y = sum_i x[i] M[i] over V vectors: two chains of additions hide the latency of one. */
+FC_INLINE void product_group(const int V, int64_t S, int64_t Q, const float *M, const float *x,
+                             float *y) {
+    wide even[8], odd[8];
+    for (int v = 0; v < V; v++) even[v] = odd[v] = (wide){0};
     int64_t i = 0;
-    for (; i + 2 <= S; i += 2) {
-        for (int l = 0; l < W; l++) even[l] += x[i] * M[i * P + l];
-        for (int l = 0; l < W; l++) odd[l] += x[i + 1] * M[(i + 1) * P + l];
+    for (; i + 2 <= S; i += 2, M += 2 * Q) {
+        const wide *first = (const wide *)M, *second = (const wide *)(M + Q);
+        for (int v = 0; v < V; v++) even[v] += x[i] * first[v];
+        for (int v = 0; v < V; v++) odd[v] += x[i + 1] * second[v];
     }
     if (i < S)
-        for (int l = 0; l < W; l++) even[l] += x[i] * M[i * P + l];
-    for (int l = 0; l < W; l++) y[l] = even[l] + odd[l];
+        for (int v = 0; v < V; v++) even[v] += x[i] * ((const wide *)M)[v];
+    for (int v = 0; v < V; v++) ((wide *)y)[v] = even[v] + odd[v];
 }
 
-FC_INLINE void product(int64_t S, int64_t P, const float *M, const float *x, float *y) {
-    int64_t j = 0;
-    for (; j + 64 <= P; j += 64) product_tile(64, S, P, M + j, x, y + j);
-    if (P - j == 48) product_tile(48, S, P, M + j, x, y + j);
-    if (P - j == 32) product_tile(32, S, P, M + j, x, y + j);
-    if (P - j == 16) product_tile(16, S, P, M + j, x, y + j);
+FC_INLINE void product(int64_t S, int64_t Q, const float *M, const float *x, float *y) {
+#define BODY(V) product_group(V, S, Q, M + at * WIDE, x, y + at * WIDE)
+    IN_GROUPS(Q / WIDE, at, BODY);
+#undef BODY
 }
 
-/* total[i][j] += sum_t a[t][i] n[t][j] for 4 rows i and W columns j, summed in registers. */
-FC_INLINE void outer_tile(const int W, int64_t T, int64_t P, const float *restrict a,
-                          const float *restrict n, double *restrict total) {
-    float acc[4][32] = {{0}};
-    for (int64_t t = 0; t < T; t++)
-        for (int k = 0; k < 4; k++)
-            for (int l = 0; l < W; l++) acc[k][l] += a[t * P + k] * n[t * P + l];
+/* total[i] += sum_t a[t][i] n[t] for 4 rows i and V vectors, summed in registers. */
+FC_INLINE void outer_group(const int V, int64_t T, int64_t Q, const float *a, const float *n,
+                           double *restrict total) {
+    wide acc[4][2];
     for (int k = 0; k < 4; k++)
-        for (int l = 0; l < W; l++) total[k * P + l] += (double)acc[k][l];
+        for (int v = 0; v < V; v++) acc[k][v] = (wide){0};
+    for (int64_t t = 0; t < T; t++, a += Q, n += Q)
+        for (int k = 0; k < 4; k++)
+            for (int v = 0; v < V; v++) acc[k][v] += a[k] * ((const wide *)n)[v];
+    for (int k = 0; k < 4; k++)
+        for (int v = 0; v < V; v++)
+            for (int l = 0; l < WIDE; l++) total[k * Q + v * WIDE + l] += (double)acc[k][v][l];
 }
 
 /* total += a' n over T tokens; S is rounded up to 4, rows beyond it are padding. */
-static void outer(int64_t T, int64_t S, int64_t P, const float *a, const float *n, double *total) {
+static void outer(int64_t T, int64_t S, int64_t Q, const float *a, const float *n, double *total) {
+    const int64_t vectors = Q / WIDE;
     for (int64_t i = 0; i < S; i += 4) {
-        int64_t j = 0;
-        for (; j + 32 <= P; j += 32) outer_tile(32, T, P, a + i, n + j, total + i * P + j);
-        if (j < P) outer_tile(16, T, P, a + i, n + j, total + i * P + j);
+        int64_t at = 0;
+        for (; at + 2 <= vectors; at += 2)
+            outer_group(2, T, Q, a + i, n + at * WIDE, total + i * Q + at * WIDE);
+        if (at < vectors) outer_group(1, T, Q, a + i, n + at * WIDE, total + i * Q + at * WIDE);
     }
 }
 
 /* --- Potentials and gradient ---------------------------------------------------------------- */
 
-FC_INLINE void add_rows(const int L, const fc_shard *s, int64_t begin, int64_t end,
-                        const float *restrict weight, float *restrict u) {
-    float acc[64] = {0};
-    for (int64_t k = begin; k < end; k++) {
-        const float *restrict row = weight + s->row[k] * s->P;
-        const float v = s->row_value == NULL ? 1.0f : s->row_value[k];
-        for (int l = 0; l < L; l++) acc[l] += v * row[l];
-    }
-    for (int l = 0; l < L; l++) u[l] = acc[l];
-}
-
 /* Asks for the rows of token n, which are scattered over the table. */
 FC_INLINE void prefetch_rows(const fc_shard *s, int64_t n, const float *table) {
     if (n >= s->N) return;
     for (int64_t k = s->row_ptr[n]; k < s->row_ptr[n + 1]; k++)
-        for (int64_t l = 0; l < s->P; l += LANES) __builtin_prefetch(table + s->row[k] * s->P + l);
+        for (int64_t l = 0; l < s->P; l += LANES) __builtin_prefetch(table + s->row[k] * s->P + l, 1);
 }
 
-/* u[t] = sum of the weights of token n's attributes */
+/* u = sum of the rows of one token, over V vectors */
+FC_INLINE void add_rows(const int V, const fc_shard *s, int64_t begin, int64_t end,
+                        const float *weight, float *u) {
+    narrow acc[8];
+    for (int v = 0; v < V; v++) acc[v] = (narrow){0};
+    if (s->row_value == NULL) {
+        for (int64_t k = begin; k < end; k++) {
+            const narrow *row = (const narrow *)(weight + s->row[k] * s->P);
+            for (int v = 0; v < V; v++) acc[v] += row[v];
+        }
+    } else {
+        for (int64_t k = begin; k < end; k++) {
+            const narrow *row = (const narrow *)(weight + s->row[k] * s->P);
+            for (int v = 0; v < V; v++) acc[v] += s->row_value[k] * row[v];
+        }
+    }
+    for (int v = 0; v < V; v++) ((narrow *)u)[v] = acc[v];
+}
+
+/* u = sum of the weights of token n's attributes */
 static void potentials(const fc_shard *s, int64_t n, const float *weight, float *u) {
-    const int64_t begin = s->row_ptr[n], end = s->row_ptr[n + 1], P = s->P;
+    const int64_t begin = s->row_ptr[n], end = s->row_ptr[n + 1];
     prefetch_rows(s, n + 1, weight);
-    int64_t j = 0;
-    for (; j + 64 <= P; j += 64) add_rows(64, s, begin, end, weight + j, u + j);
-    if (P - j == 48) add_rows(48, s, begin, end, weight + j, u + j);
-    if (P - j == 32) add_rows(32, s, begin, end, weight + j, u + j);
-    if (P - j == 16) add_rows(16, s, begin, end, weight + j, u + j);
+#define BODY(V) add_rows(V, s, begin, end, weight + at * NARROW, u + at * NARROW)
+    IN_GROUPS(s->P / NARROW, at, BODY);
+#undef BODY
     /* Entries of a token are sorted by slot, and most of them share one: a rare attribute speaks
      * for the label that its token has. */
-    const float *single = weight + s->R * P;
+    const float *single = weight + s->R * s->P;
     const int64_t last = s->single_ptr[n + 1];
     for (int64_t k = s->single_ptr[n]; k < last;) {
         const uint16_t slot = s->single_slot[k];
@@ -175,18 +221,28 @@ static void potentials(const fc_shard *s, int64_t n, const float *weight, float 
     }
 }
 
-/* gradient of token n's attributes += p */
-static void scatter(const fc_shard *s, int64_t n, const float *restrict p,
-                    float *restrict gradient) {
-    const int64_t P = s->P;
-    prefetch_rows(s, n + 1, gradient);
-    for (int64_t k = s->row_ptr[n]; k < s->row_ptr[n + 1]; k++) {
-        float *restrict row = gradient + s->row[k] * P;
-        const float v = s->row_value == NULL ? 1.0f : s->row_value[k];
-        for (int64_t j = 0; j < P; j += LANES)
-            for (int l = 0; l < LANES; l++) row[j + l] += v * p[j + l];
+/* rows of one token += p, over V vectors */
+FC_INLINE void add_to_rows(const int V, const fc_shard *s, int64_t begin, int64_t end,
+                           const float *p, float *gradient) {
+    narrow own[8];
+    for (int v = 0; v < V; v++) own[v] = ((const narrow *)p)[v];
+    for (int64_t k = begin; k < end; k++) {
+        narrow *row = (narrow *)(gradient + s->row[k] * s->P);
+        if (s->row_value == NULL)
+            for (int v = 0; v < V; v++) row[v] += own[v];
+        else
+            for (int v = 0; v < V; v++) row[v] += s->row_value[k] * own[v];
     }
-    float *single = gradient + s->R * P;
+}
+
+/* gradient of token n's attributes += p */
+static void scatter(const fc_shard *s, int64_t n, const float *p, float *gradient) {
+    const int64_t begin = s->row_ptr[n], end = s->row_ptr[n + 1];
+    prefetch_rows(s, n + 1, gradient);
+#define BODY(V) add_to_rows(V, s, begin, end, p + at * NARROW, gradient + at * NARROW)
+    IN_GROUPS(s->P / NARROW, at, BODY);
+#undef BODY
+    float *single = gradient + s->R * s->P;
     for (int64_t k = s->single_ptr[n]; k < s->single_ptr[n + 1]; k++) {
         const float v = s->single_value == NULL ? 1.0f : s->single_value[k];
         single[s->single[k]] += v * p[s->single_slot[k]];
@@ -204,6 +260,7 @@ typedef struct {
     float *backward;       /* [Q4][Q] by target */
     float *initial;        /* [Q] exp, 0 in the padding */
     float *final;          /* [Q] */
+    float *pad;            /* [Q] 0, and in the padding a potential that cannot win */
     float *faint;          /* [Q] guard of each state: FAINT, or -1 where it cannot be reached */
     uint8_t *open;         /* [S][Q] 1 where there is an arc */
     uint8_t *reach;        /* [2][Q] */
@@ -224,7 +281,7 @@ static int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
 int64_t FC_NAME(fc_sweep_work)(const fc_graph *g, const fc_shard *s) {
     const int64_t S = g->S, Q = padded(S), Q4 = (S + 3) / 4 * 4, T = s->longest;
-    const int64_t floats = 2 * Q4 * Q + 3 * Q + T * (s->P + 2 * Q) + padded(T) + 2 * Q + LANES;
+    const int64_t floats = 2 * Q4 * Q + 4 * Q + T * (s->P + 2 * Q) + padded(T) + 2 * Q + LANES;
     const int64_t bytes = S * Q + 2 * Q;
     const int64_t doubles = Q4 * Q + 2 * Q + 2 * T * S + S * S + fc_work_size(g, T);
     return (floats + 1) / 2 + bytes / 8 + 1 + doubles + LANES;
@@ -238,10 +295,11 @@ static void lay_out(sweep *w, const fc_graph *g, const fc_shard *s, double *work
     w->Q = Q;
     float *f = (float *)work;
     f += (LANES - ((uintptr_t)f / sizeof *f) % LANES) % LANES; /* whole cache lines */
-    float **part[] = {&w->forward, &w->backward, &w->initial, &w->final, &w->faint,
+    float **part[] = {&w->forward, &w->backward, &w->initial, &w->final, &w->pad, &w->faint,
                       &w->slots,   &w->emission, &w->alpha,   &w->scale, &w->beta};
-    const int64_t size[] = {Q4 * Q, Q4 * Q, Q, Q, Q, T * s->P, T * Q, T * Q, padded(T), 2 * Q};
-    for (int k = 0; k < 10; k++) {
+    const int64_t size[] = {Q4 * Q,   Q4 * Q, Q,     Q,         Q,    Q,
+                            T * s->P, T * Q,  T * Q, padded(T), 2 * Q};
+    for (int k = 0; k < 11; k++) {
         *part[k] = f;
         f += size[k];
     }
@@ -269,7 +327,7 @@ static void load(sweep *w) {
     w->initial_shift = top_of(S, g->initial);
     w->final_shift = top_of(S, g->final);
     /* forward, backward, initial and final lie side by side; so do total, begin and end */
-    memset(w->forward, 0, (size_t)(w->faint - w->forward) * sizeof *w->forward);
+    memset(w->forward, 0, (size_t)(w->pad - w->forward) * sizeof *w->forward);
     memset(w->open, 0, (size_t)S * (size_t)Q);
     for (int64_t i = 0; i < S; i++) {
         for (int64_t j = 0; j < S; j++) {
@@ -303,14 +361,16 @@ static __attribute__((noinline)) int guard(sweep *w, int64_t t) {
     return same;
 }
 
-/* Potentials of states from those of slots; the padding gets a potential that cannot win. */
+/* Potentials of states from those of slots. */
 static void to_states(const sweep *w, const float *restrict u, float *restrict e) {
     const fc_shard *s = w->shard;
-    if (s->K == 0) {
-        for (int64_t j = 0; j < w->Q; j++) e[j] = j < w->S ? u[j] : -1e30f;
+    if (s->K == 0) { /* the padding of u is zero */
+        for (int64_t j = 0; j < s->P; j += NARROW)
+            *(narrow *)(e + j) = *(const narrow *)(u + j) + *(const narrow *)(w->pad + j);
+        for (int64_t j = s->P; j < w->Q; j += NARROW) *(narrow *)(e + j) = *(const narrow *)(w->pad + j);
         return;
     }
-    for (int64_t j = w->S; j < w->Q; j++) e[j] = -1e30f;
+    for (int64_t j = w->S; j < w->Q; j++) e[j] = w->pad[j];
     for (int64_t j = 0; j < w->S; j++) {
         float sum = 0.0f;
         for (int64_t k = 0; k < s->K; k++) sum += u[s->slot[j * s->K + k]];
@@ -322,7 +382,7 @@ static void to_states(const sweep *w, const float *restrict u, float *restrict e
 static void to_slots(const sweep *w, const float *restrict p, float weight, float *restrict u) {
     const fc_shard *s = w->shard;
     if (s->K == 0) {
-        for (int64_t j = 0; j < w->Q; j++) u[j] = weight * p[j];
+        for (int64_t j = 0; j < s->P; j++) u[j] = weight * p[j];
         return;
     }
     memset(u, 0, (size_t)s->P * sizeof *u);
@@ -348,11 +408,8 @@ static int forward_rows(sweep *w, int64_t T, int64_t always, double *log_z) {
             for (int64_t j = 0; j < Q; j++) a[j] *= e[j];
         }
         if (!always && !settled) settled = guard(w, t);
-        const float *restrict faint = w->faint;
-        int32_t lost = 0;
-        for (int64_t j = 0; j < Q; j++) lost |= a[j] < faint[j];
         const float sum = sum_of(Q, a);
-        if (lost || !(sum > 0.0f)) return 0;
+        if (any_below(Q, a, w->faint) || !(sum > 0.0f)) return 0;
         const float c = 1.0f / sum;
         for (int64_t j = 0; j < Q; j++) a[j] *= c;
         w->scale[t] = c;
@@ -434,7 +491,10 @@ void FC_NAME(fc_sweep)(const fc_graph *graph, const fc_shard *s, const float *we
     int always = 1; /* every state can be reached at every token */
     for (int64_t a = 0; a < S * S; a++) always &= graph->score[a] > FC_NEVER;
     for (int64_t j = 0; j < S; j++) always &= graph->initial[j] > FC_NEVER;
-    for (int64_t j = 0; j < Q; j++) w.faint[j] = j < S ? FAINT : -1.0f;
+    for (int64_t j = 0; j < Q; j++) {
+        w.pad[j] = j < S ? 0.0f : -1e30f;
+        w.faint[j] = j < S ? FAINT : -1.0f;
+    }
     memset(arc, 0, (size_t)(S * S) * sizeof *arc);
     *loss = 0.0;
     *rescued = 0;

@@ -18,4 +18,9 @@ const fc_table FC_NAME(fc_table) = {
     .collect = FC_NAME(fc_collect),
     .dots = FC_NAME(fc_dots),
     .combine = FC_NAME(fc_combine),
+    .packed_size = FC_NAME(fc_packed_size),
+    .pack = FC_NAME(fc_pack),
+    .gather_packed = FC_NAME(fc_gather_packed),
+    .fill_slots = FC_NAME(fc_fill_slots),
+    .find_rows = FC_NAME(fc_find_rows),
 };

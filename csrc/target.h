@@ -28,6 +28,14 @@ typedef void spread_fn(const fc_shard *, const fc_layout *, const double *, floa
 typedef void collect_fn(const fc_shard *, const fc_layout *, const float *, double *);
 typedef void dots_fn(int64_t, int64_t, int64_t, int64_t, const float *, const double *, double *);
 typedef void combine_fn(int64_t, int64_t, int64_t, const float *, const double *, double *);
+typedef void packed_size_fn(int64_t, int64_t, const int64_t *, int64_t, int64_t *, int64_t *);
+typedef void pack_fn(int64_t, int64_t, int64_t, const int64_t *, const double *, int64_t, int32_t *,
+    double *, fc_entry *);
+typedef void gather_packed_fn(int64_t, const fc_packed *, const int64_t *, const int32_t *, const float *,
+    int64_t, double *, double *);
+typedef void fill_slots_fn(int64_t, const uint64_t *, const int32_t *, int64_t, int64_t, fc_slot *);
+typedef void find_rows_fn(int64_t, const int64_t *, int64_t, const int32_t *, int64_t, int64_t,
+    const fc_family *, int32_t *);
 
 typedef struct {
     log_partition_fn *log_partition;
@@ -43,6 +51,11 @@ typedef struct {
     collect_fn *collect;
     dots_fn *dots;
     combine_fn *combine;
+    packed_size_fn *packed_size;
+    pack_fn *pack;
+    gather_packed_fn *gather_packed;
+    fill_slots_fn *fill_slots;
+    find_rows_fn *find_rows;
 } fc_table;
 
 #define FC_JOIN2(a, b) a##_##b
@@ -64,6 +77,11 @@ spread_fn FC_NAME(fc_spread);
 collect_fn FC_NAME(fc_collect);
 dots_fn FC_NAME(fc_dots);
 combine_fn FC_NAME(fc_combine);
+packed_size_fn FC_NAME(fc_packed_size);
+pack_fn FC_NAME(fc_pack);
+gather_packed_fn FC_NAME(fc_gather_packed);
+fill_slots_fn FC_NAME(fc_fill_slots);
+find_rows_fn FC_NAME(fc_find_rows);
 extern const fc_table FC_NAME(fc_table);
 #endif
 

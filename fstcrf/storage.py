@@ -146,7 +146,7 @@ def _header(name: str, data: mmap.mmap, size: int) -> tuple[dict[str, _Tensor], 
         raw = msgspec.json.decode(data[8 : 8 + length], type=dict[str, msgspec.Raw])
         metadata = msgspec.json.decode(raw.pop("__metadata__", b"{}"), type=dict[str, str])
         tensors = {key: msgspec.json.decode(value, type=_Tensor) for key, value in raw.items()}
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelFileError(f"{name}: not an fstcrf file, or damaged: {error}") from None
     return tensors, metadata, 8 + length
 
@@ -162,7 +162,10 @@ def _array(name: str, key: str, tensor: _Tensor, data: mmap.mmap, start: int) ->
     if not (0 <= begin <= end <= len(data) - start and end - begin == count * dtype.itemsize):
         raise ModelFileError(f"{name}: array {key!r} does not fit the file: cut short or damaged")
     flat = np.frombuffer(data, dtype=dtype, count=count, offset=start + begin)
-    return flat.reshape(tensor.shape)
+    try:
+        return flat.reshape(tensor.shape)
+    except (ValueError, OverflowError):  # more dimensions than there can be; sizes beside a zero
+        raise ModelFileError(f"{name}: array {key!r} has an impossible shape") from None
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import hypothesis.strategies as st
 import numpy as np
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, assume, settings
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
@@ -107,9 +107,11 @@ def topologies(draw: st.DrawFn, *, max_labels: int = 3, may_forbid: bool = True)
     labels = "ABCD"[: draw(st.integers(1, max_labels))]
     order = draw(st.integers(0, 2))
     histories = [*labels, None]
-    pairs = [(a, b) for a in histories for b in histories if (a or b) is not None]
+    pairs = [(a, b) for a in histories for b in histories if a or b]
     forbidden = draw(st.sets(st.sampled_from(pairs), max_size=4)) if may_forbid else set()
     start = draw(st.sampled_from([None, *labels])) if order == 2 else None
+    states = [(a, b) for a, b in pairs if b is not None and (a is not None or start is None)]
+    assume(not forbidden.issuperset(states))  # a topology needs a state
     return chain_topology(
         tuple(labels), order, allowed=lambda a, b: (a, b) not in forbidden, start_label=start
     )

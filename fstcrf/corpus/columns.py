@@ -28,9 +28,10 @@ from fstcrf.corpus.batching import DocumentCounter, batches
 from fstcrf.corpus.blocks import Block, blocks
 from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.corpus.files import Source, open_binary, source_name
-from fstcrf.corpus.scan import Interner, Layout, Scan, first_width, scan
+from fstcrf.corpus.scan import Layout, Scan, first_width, scan
 from fstcrf.corpus.writing import ColumnWriter, write_columns
 from fstcrf.errors import DataError, OptionError
+from fstcrf.kernel.strings import Strings
 
 __all__ = ["ColumnWriter", "read_columns", "stream_columns", "write_columns"]
 
@@ -81,20 +82,20 @@ def read_columns(
         Column names that repeat, or an impossible separator.
     """
     layout = _layout(path, columns, separator, docstart)
-    interners: list[Interner[bytes]] = []
+    interned: list[Strings] = []
     scans: list[Scan] = []
     with open_binary(path) as file:
         for block, fitted in _fitted_blocks(file, _BLOCK_LINES, layout, min_columns):
-            if len(interners) != len(fitted.columns):  # no row was read yet
-                interners = [Interner[bytes]() for _ in fitted.columns]
+            if len(interned) != len(fitted.columns):  # no row was read yet
+                interned = [Strings() for _ in fitted.columns]
             layout = fitted
-            scans.append(scan(block, layout, interners))
-    interners = interners or [Interner[bytes]() for _ in layout.columns]
+            scans.append(scan(block, layout, interned))
+    interned = interned or [Strings() for _ in layout.columns]
     documents = DocumentCounter()
     numbers = [documents.number(s.lines[s.starts], s.header_lines, s.headers) for s in scans]
     if not any(len(s.starts) for s in scans) and not allow_empty:
         raise DataError("holds no sentences", path=layout.path)
-    return _corpus(scans, numbers, interners, layout, documents.take())
+    return _corpus(scans, numbers, interned, layout, documents.take())
 
 
 def stream_columns(
@@ -138,14 +139,14 @@ def _stream(
     documents = DocumentCounter()
     with open_binary(path) as file:
         for block, layout in _fitted_blocks(file, batch_tokens, unfitted, min_columns):
-            interners = [Interner[bytes]() for _ in layout.columns]
-            part = scan(block, layout, interners)
+            interned = [Strings() for _ in layout.columns]
+            part = scan(block, layout, interned)
             starts = part.lines[part.starts]
             numbers = documents.number(starts, part.header_lines, part.headers)
             if len(numbers):
                 known = documents.take()
                 yield from batches(
-                    _corpus([part], [numbers], interners, layout, known), batch_tokens
+                    _corpus([part], [numbers], interned, layout, known), batch_tokens
                 )
 
 
@@ -153,20 +154,18 @@ def _fitted_blocks(
     file: BinaryIO, lines: int, layout: Layout, min_columns: int | None
 ) -> Iterator[tuple[Block, Layout]]:
     """Yield each block with the layout for it, which the first row of the file decides."""
-    open_ended = not layout.columns or min_columns is not None
+    numbered = not layout.columns
+    open_ended = numbered or min_columns is not None
+    if numbered:
+        layout = replace(layout, columns=("0",))  # for blocks without rows
     for block in blocks(file, lines):
         if open_ended and (width := first_width(block, layout)):
-            layout = _of_width(layout, width, min_columns)
+            if numbered:
+                layout = replace(layout, columns=tuple(map(str, range(width))))
+            elif min_columns is not None and min_columns <= width:
+                layout = replace(layout, columns=layout.columns[:width])
             open_ended = False
         yield block, layout
-
-
-def _of_width(layout: Layout, width: int, min_columns: int | None) -> Layout:
-    if not layout.columns:
-        return replace(layout, columns=tuple(map(str, range(width))))
-    if min_columns is not None and min_columns <= width:
-        return replace(layout, columns=layout.columns[:width])
-    return layout
 
 
 def _layout(
@@ -188,7 +187,7 @@ def _layout(
 def _corpus(
     scans: Sequence[Scan],
     numbers: Sequence[NDArray[np.int32]],
-    interners: Sequence[Interner[bytes]],
+    interned: Sequence[Strings],
     layout: Layout,
     documents: tuple[int, tuple[str, ...]],
 ) -> Corpus:
@@ -198,12 +197,10 @@ def _corpus(
     return Corpus(
         {
             name: Column(
-                np.concatenate(
-                    [none.astype(np.int32), *(s.ids[c] for s in scans if len(s.lines))]
-                ),
-                interner.strings(),
+                np.concatenate([none.astype(np.int32), *(s.ids[c] for s in scans if len(s.lines))]),
+                strings.strings(),
             )
-            for c, (name, interner) in enumerate(zip(layout.columns, interners, strict=True))
+            for c, (name, strings) in enumerate(zip(layout.columns, interned, strict=True))
         },
         np.concatenate([none, *starts, n_tokens[-1:]]),
         documents=np.concatenate([none.astype(np.int32), *numbers]),

@@ -31,7 +31,6 @@ from fstcrf.corpus.batching import DocumentCounter, batches
 from fstcrf.corpus.blocks import Block, blocks
 from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.corpus.files import Source, decoded, open_binary, source_name
-from fstcrf.corpus.scan import Interner
 from fstcrf.corpus.surface import Surface
 from fstcrf.errors import DataError, OptionError
 
@@ -83,7 +82,7 @@ def read_conllu(
     _check_features(feature_columns)
     name = source_name(path)
     documents = DocumentCounter()
-    interners = [Interner[str]() for _ in CONLLU]
+    interners = [_Interner() for _ in CONLLU]
     parts: list[_Part] = []
     position = 0
     with open_binary(path) as file:
@@ -131,7 +130,7 @@ def _stream(path: Source, batch_tokens: int, feature_columns: Sequence[str]) -> 
     position = 0
     with open_binary(path) as file:
         for block in blocks(file, batch_tokens):
-            interners = [Interner[str]() for _ in CONLLU]
+            interners = [_Interner() for _ in CONLLU]
             rows = _Rows(position=position)
             part = _read_block(block, name, rows, documents, interners)
             position = rows.position
@@ -148,6 +147,19 @@ def _check_features(names: Sequence[str]) -> None:
     repeated = sorted({name for name in names if taken.count(name) > 1})
     if repeated:
         raise OptionError(f"feature column {repeated[0]!r} names a column that there is already")
+
+
+class _Interner(dict[str, int]):
+    """Strings numbered by first appearance: ``interner["the"]`` numbers it if it is new."""
+
+    def __missing__(self, string: str) -> int:
+        """Give a new string the next number."""
+        number = self[string] = len(self)
+        return number
+
+    def ids(self, strings: Sequence[str]) -> NDArray[np.int32]:
+        """Return int32 [N], the number of each string."""
+        return np.fromiter(map(self.__getitem__, strings), dtype=np.int32, count=len(strings))
 
 
 @dataclass(slots=True)
@@ -183,7 +195,7 @@ def _read_block(
     path: str,
     rows: _Rows,
     documents: DocumentCounter,
-    interners: Sequence[Interner[str]],
+    interners: Sequence[_Interner],
 ) -> _Part:
     text = decoded(block.data, path, first_line=block.first_line)
     headers: dict[int, str] = {}
@@ -254,13 +266,13 @@ def _bad_row(line: str, fields: Sequence[str], number: int, path: str) -> DataEr
 
 def _corpus(
     parts: Sequence[_Part],
-    interners: Sequence[Interner[str]],
+    interners: Sequence[_Interner],
     feature_columns: Sequence[str],
     path: str,
     documents: tuple[int, tuple[str, ...]],
 ) -> Corpus:
     columns = {
-        name: Column(_concatenated([part.ids[c] for part in parts], np.int32), interner.strings())
+        name: Column(_concatenated([part.ids[c] for part in parts], np.int32), tuple(interner))
         for c, (name, interner) in enumerate(zip(CONLLU, interners, strict=True))
     }
     feats = columns["feats"]

@@ -174,8 +174,9 @@ def open_target(target: Target) -> Iterator[BinaryIO]:
         target.flush()
     elif os.fspath(target) == "-":
         with _blaming("<stdout>"):
-            yield sys.stdout.buffer
-            sys.stdout.buffer.flush()
+            file = _whole(sys.stdout.buffer)
+            yield file
+            file.flush()
     elif os.fspath(target).endswith(".gz"):
         # No name and no time in the header: equal content gives equal bytes.
         with (
@@ -186,6 +187,25 @@ def open_target(target: Target) -> Iterator[BinaryIO]:
     else:
         with atomic_write(target) as file:
             yield file
+
+
+def _whole(file: BinaryIO) -> BinaryIO:
+    # With PYTHONUNBUFFERED standard output is raw: it may write less than it is given.
+    return cast("BinaryIO", _Whole(file)) if isinstance(file, io.RawIOBase) else file
+
+
+class _Whole:
+    def __init__(self, raw: io.RawIOBase) -> None:
+        self._raw = raw
+
+    def write(self, data: bytes) -> int:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._raw.write(rest) or 0 :]
+        return len(data)
+
+    def flush(self) -> None:
+        self._raw.flush()
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 ============= ================================================================
 Layout        how the lines of a column file are to be read
-Interner      strings numbered by first appearance, kept across blocks
 Scan          what one block holds: ids, sentence offsets, document lines
 scan          read one block
 first_width   number of fields of the first row of a block
@@ -11,11 +10,8 @@ first_width   number of fields of the first row of a block
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +19,11 @@ from numpy.typing import NDArray
 from fstcrf.corpus.blocks import Block
 from fstcrf.corpus.files import decoded
 from fstcrf.errors import DataError
+from fstcrf.kernel.strings import Lines, RowError, Strings, read_lines
 
-__all__ = ["Interner", "Layout", "Scan", "first_width", "scan"]
+__all__ = ["Layout", "Scan", "first_width", "scan"]
 
-# bytes.split() without argument also splits at these, which are no separators here.
-_OTHER_BLANKS = re.compile(rb"[\r\x0b\x0c]")
-_BLANKS = re.compile(rb"[ \t]+")
 _SHOWN = 60
-
-Text = TypeVar("Text", bytes, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +46,6 @@ class Layout:
     separator: str | None
     docstart: str | None
     path: str
-
-
-class Interner(dict[Text, int]):
-    """Strings numbered by first appearance: ``interner["the"]`` numbers it if it is new."""
-
-    def __missing__(self, string: Text) -> int:
-        """Give a new string the next number."""
-        number = self[string] = len(self)
-        return number
-
-    def ids(self, strings: Sequence[Text]) -> NDArray[np.int32]:
-        """Return int32 [N], the number of each string."""
-        return np.fromiter(map(self.__getitem__, strings), dtype=np.int32, count=len(strings))
-
-    def strings(self) -> tuple[str, ...]:
-        """Return the strings in the order of their numbers."""
-        return tuple(map(_text, self))
-
-
-def _text(string: bytes | str) -> str:
-    return string.decode() if isinstance(string, bytes) else string
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +76,8 @@ class Scan:
     headers: list[str]
 
 
-def scan(block: Block, layout: Layout, interners: Sequence[Interner[bytes]]) -> Scan:
-    """Read one block of a column file.
+def scan(block: Block, layout: Layout, interned: Sequence[Strings]) -> Scan:
+    """Read one block of a column file; new strings are added to those of its column.
 
     Raises
     ------
@@ -114,96 +85,51 @@ def scan(block: Block, layout: Layout, interners: Sequence[Interner[bytes]]) -> 
         A byte that is not UTF-8, a row of another width, an empty field; names file and line.
     """
     decoded(block.data, layout.path, first_line=block.first_line)
-    lines = block.data.split(b"\n")
-    headers = _take_headers(lines, block.data, layout)
-    rows = _rows(lines, block.data, layout.separator)
-    widths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-    token_lines = np.flatnonzero(widths)
-    width = len(layout.columns)
-    ragged = token_lines[widths[token_lines] != width]
-    if len(ragged):
-        raise _ragged(int(ragged[0]), int(widths[ragged[0]]), block, layout)
-    fields = list(chain.from_iterable(rows))
-    if layout.separator is not None and b"" in fields:
-        raise _empty_field(fields.index(b""), token_lines, block, layout)
-    starts = np.flatnonzero(np.diff(token_lines, prepend=-2) != 1)
-    header_lines = np.asarray(list(headers), dtype=np.int64)
+    try:
+        found = _read(block, layout, interned)
+    except RowError as error:
+        raise _located(error, block, layout) from None
+    headers = []
+    if len(found.headers):
+        lines = block.data.split(b"\n")
+        headers = [lines[number].decode() for number in found.headers.tolist()]
     return Scan(
-        ids=[interner.ids(fields[c::width]) for c, interner in enumerate(interners)],
-        lines=token_lines + block.first_line,
-        starts=starts,
-        blank_lines=_blank_lines(token_lines, starts, header_lines, len(lines) - 1),
-        header_lines=header_lines + block.first_line,
-        headers=[line.decode() for line in headers.values()],
+        ids=found.ids,
+        lines=found.lines + block.first_line,
+        starts=found.starts,
+        blank_lines=found.blank_lines,
+        header_lines=found.headers + block.first_line,
+        headers=headers,
     )
 
 
 def first_width(block: Block, layout: Layout) -> int:
     """Return the number of fields of the first row of a block, 0 where it has none."""
-    lines = block.data.split(b"\n")
-    _take_headers(lines, block.data, layout)
-    rows = (_rows([line], line, layout.separator)[0] for line in lines)
-    return next((len(row) for row in rows if row), 0)
+    try:
+        return min(len(_read(block, layout, [Strings()]).lines), 1)
+    except RowError as error:
+        return 1 if error.row else error.fields
 
 
-def _rows(lines: list[bytes], data: bytes, separator: str | None) -> list[list[bytes]]:
-    if separator is not None:
-        exact = separator.encode()
-        return [line.split(exact) if line.strip(b" \t") else [] for line in lines]
-    if _OTHER_BLANKS.search(data) is None:
-        return list(map(bytes.split, lines))
-    return [[f for f in _BLANKS.split(line) if f] for line in lines]
-
-
-def _take_headers(lines: list[bytes], data: bytes, layout: Layout) -> dict[int, bytes]:
-    # Document lines are lifted out, leaving blank lines.
-    if layout.docstart is None:
-        return {}
-    mark = layout.docstart.encode()
-    if mark not in data:
-        return {}
-    after = (b" ", b"\t", (layout.separator or " ").encode())
-    found = {
-        n: line
-        for n, line in enumerate(lines)
-        if line == mark or (line.startswith(mark) and line[len(mark) :].startswith(after))
-    }
-    for number in found:
-        lines[number] = b""
-    return found
-
-
-def _blank_lines(
-    token_lines: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    header_lines: NDArray[np.int64],
-    n_lines: int,
-) -> NDArray[np.int32]:
-    # Up to the next sentence, document line or end of the block.
-    if len(starts) == 0:
-        return np.zeros(0, dtype=np.int32)
-    last = token_lines[np.append(starts[1:], len(token_lines)) - 1]
-    stops = np.sort(np.concatenate([token_lines[starts], header_lines, [n_lines]]))
-    blank: NDArray[np.int64] = stops[np.searchsorted(stops, last, side="right")] - last - 1
-    return blank.astype(np.int32)
-
-
-def _ragged(number: int, found: int, block: Block, layout: Layout) -> DataError:
-    text = block.data.split(b"\n")[number].decode()
-    shown = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
-    return DataError(
-        f"{found} columns, expected {len(layout.columns)} ({', '.join(layout.columns)}): {shown!r}",
-        path=layout.path,
-        line=block.first_line + number,
+def _read(block: Block, layout: Layout, interned: Sequence[Strings]) -> Lines:
+    return read_lines(
+        block.data,
+        interned,
+        separator=(layout.separator or "").encode(),
+        mark=(layout.docstart or "").encode(),
     )
 
 
-def _empty_field(
-    field: int, token_lines: NDArray[np.int64], block: Block, layout: Layout
-) -> DataError:
-    row, column = divmod(field, len(layout.columns))
+def _located(error: RowError, block: Block, layout: Layout) -> DataError:
+    line = block.first_line + error.line
+    if error.empty is not None:
+        name = layout.columns[error.empty]
+        return DataError(f"column {name!r} is empty", path=layout.path, line=line)
+    text = block.data.split(b"\n", error.line + 1)[error.line].decode()
+    shown = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
     return DataError(
-        f"column {layout.columns[column]!r} is empty",
+        f"{error.fields} columns, expected {len(layout.columns)} "
+        f"({', '.join(layout.columns)}): {shown!r}",
         path=layout.path,
-        line=block.first_line + int(token_lines[row]),
+        line=line,
     )

@@ -9,13 +9,15 @@ write_columns writes one corpus
 from __future__ import annotations
 
 import io
-import itertools
 from collections.abc import Sequence
 from typing import BinaryIO
+
+import numpy as np
 
 from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.corpus.files import Target, open_target
 from fstcrf.errors import DataError, OptionError
+from fstcrf.kernel.strings import TextColumn, joined_rows, pack_strings
 
 __all__ = ["ColumnWriter", "write_columns"]
 
@@ -72,22 +74,26 @@ class ColumnWriter:
             self._check(name, column)
         if columns and self._docstart in columns[0].values:
             raise DataError(f"token {self._docstart!r} in column {names[0]!r} opens a document")
-        lists = [column.strings() for column in columns]
-        rows = list(map(self._separator.join, zip(*lists, strict=True)))
-        text: list[str] = []
-        blanks = [1] * len(corpus) if corpus.blank_lines is None else corpus.blank_lines.tolist()
-        bounds = itertools.pairwise(corpus.offsets.tolist())
-        for number, ((start, end), document, blank) in enumerate(
-            zip(bounds, corpus.documents.tolist(), blanks, strict=True)
-        ):
-            if document != self._document:
-                text += self._headers(corpus, document)
+        rows = _Rows(corpus, columns, self._separator)
+        done = 0
+        for number in self._openings(corpus, comments):
+            self._put(rows.lines(done, number))
+            done = number
+            if int(corpus.documents[number]) != self._document:
+                self._write(self._headers(corpus, int(corpus.documents[number])))
             if comments is not None:
-                text.append(comments[number])
-            text += rows[start:end]
-            text += [""] * max(blank, 1)
-        text += self._trailing_headers(corpus)
-        self._write("".join([line + "\n" for line in text]))
+                self._write([comments[number]])
+        self._put(rows.lines(done, len(corpus)))
+        self._write(self._trailing_headers(corpus))
+
+    def _openings(self, corpus: Corpus, comments: Sequence[str] | None) -> list[int]:
+        """Return the sentences before which something else is to be written."""
+        if comments is not None:
+            return list(range(len(corpus)))
+        documents = corpus.documents
+        opening = (np.flatnonzero(np.diff(documents)) + 1).tolist()
+        first = len(documents) > 0 and int(documents[0]) != self._document
+        return [0, *opening] if first else opening
 
     def _headers(self, corpus: Corpus, document: int) -> list[str]:
         # Also of the documents without sentences that stand between the last one and this one.
@@ -120,6 +126,9 @@ class ColumnWriter:
 
     def _check(self, name: str, column: Column) -> None:
         bad = {self._separator, "\n", "\r"} | ({"\t"} if self._separator == " " else set())
+        together = "".join(column.values)
+        if "" not in column.values and not any(character in together for character in bad):
+            return
         for value in column.values:
             if not value or any(character in value for character in bad):
                 raise DataError(
@@ -129,11 +138,43 @@ class ColumnWriter:
                     else f"empty string in column {name!r}"
                 )
 
-    def _write(self, text: str) -> None:
+    def _write(self, lines: Sequence[str]) -> None:
+        if lines:
+            self._put("".join([line + "\n" for line in lines]).encode())
+
+    def _put(self, data: bytes | memoryview) -> None:
+        if not len(data):
+            return
         if isinstance(self._file, io.TextIOBase):
-            self._file.write(text)
+            self._file.write(bytes(data).decode())
         else:
-            self._file.write(text.encode())
+            self._file.write(data)
+
+
+class _Rows:
+    """The sentences of a corpus as bytes, some at a time."""
+
+    def __init__(self, corpus: Corpus, columns: Sequence[Column], separator: str) -> None:
+        self._columns = [TextColumn(c.ids, *pack_strings(c.values)) for c in columns]
+        self._separator = separator.encode()
+        self._offsets = corpus.offsets
+        blank = corpus.blank_lines
+        self._blank = (
+            np.ones(len(corpus), dtype=np.int32) if blank is None else np.maximum(blank, 1)
+        )
+
+    def lines(self, first: int, last: int) -> bytes | memoryview:
+        """Return the lines of sentences, each followed by its blank lines."""
+        a, b = int(self._offsets[first]), int(self._offsets[last])
+        breaks = np.zeros(b - a, dtype=np.int32)
+        ends, blank = self._offsets[first + 1 : last + 1] - a - 1, self._blank[first:last]
+        np.add.at(breaks, ends[ends >= 0], blank[ends >= 0])  # empty sentences end where others do
+        leading = b"\n" * int(blank[ends < 0].sum())
+        if a == b:
+            return leading
+        columns = [TextColumn(c.ids[a:b], c.text, c.offsets) for c in self._columns]
+        found = joined_rows(columns, breaks, separator=self._separator)
+        return leading + bytes(found) if leading else found
 
 
 def write_columns(

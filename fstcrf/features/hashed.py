@@ -11,7 +11,7 @@ every run and on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,6 +91,10 @@ class Hashed:
             rows = hashed_rows(_hashes(family, entries.codes, entries.count), self.bits)
             blocks.append(reader.block(family, entries.tokens, rows))
         return assembled(reader.n_tokens, blocks)
+
+    def runs(self, reader: Reader) -> Callable[[int, int], Rows]:
+        """Return the function from a run of sentences, (first, end), to its attributes."""
+        return lambda first, end: self.rows(Reader(reader.corpus[first:end], reach=reader.reach))
 
     def collisions(self, reader: Reader) -> Collisions:
         """Return how many attributes of a corpus share their row."""

@@ -11,7 +11,7 @@ numbers of the keys, template by template.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -130,10 +130,26 @@ class FeatureIndex:
         DataError
             A value that is not a finite number.
         """
+        return self.runs(corpus)(0, len(corpus))
+
+    def runs(self, corpus: Corpus) -> Callable[[int, int], Design]:
+        """Return the function from a run of sentences, (first, end), to its design.
+
+        For many runs of one corpus: what is done per distinct string is done once.
+
+        Raises
+        ------
+        TemplateError
+            A column that the templates read is missing.
+        """
         if not self._columns <= corpus.columns.keys():
             self.templates.resolved(tuple(corpus.columns), data=corpus.source)
         reader = self._reader(corpus)
-        return Design(self.node.rows(reader), self.arc.rows(reader) if self.arc.families else None)
+        node = self.node.runs(reader)
+        if not self.arc.families:
+            return lambda first, end: Design(node(first, end))
+        arc = self.arc.runs(reader)
+        return lambda first, end: Design(node(first, end), arc(first, end))
 
     @property
     def columns(self) -> tuple[str, ...]:

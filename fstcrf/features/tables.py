@@ -9,7 +9,7 @@ fitted        the tables of a corpus, with its rows
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -21,9 +21,11 @@ from fstcrf.features.derive import Source
 from fstcrf.features.design import Block, Rows, assembled
 from fstcrf.features.encode import Encoder, Entries
 from fstcrf.features.families import Family, pad_names
+from fstcrf.features.finding import PlainFamilies, string_codes
 from fstcrf.features.keys import Codes, KeyTable, Packing, distinct, width_of
 from fstcrf.features.reader import Reader, once
 from fstcrf.features.vocabulary import Vocabulary
+from fstcrf.kernel.lookup import compacted
 
 __all__ = ["Tables", "Vocabularies", "fitted"]
 
@@ -60,6 +62,11 @@ class Vocabularies:
         numbers = self.by_source[source].numbers(strings)
         known = numbers >= 0
         return np.where(known, numbers + 2 * self.reach, 0).astype(np.uint64), known
+
+    def numbers(self, source: Source, strings: Sequence[str]) -> NDArray[np.int32]:
+        """Return the numbers of strings, −1 for unknown ones."""
+        numbers = self.by_source[source].numbers(strings)
+        return np.where(numbers >= 0, numbers + 2 * self.reach, -1).astype(np.int32)
 
     def size(self, source: Source) -> int:
         """Return how many numbers a source has."""
@@ -105,16 +112,49 @@ class Tables:
 
     def rows(self, reader: Reader) -> Rows:
         """Return the attributes of every token; unknown ones are absent."""
+        return self.runs(reader)(0, len(reader.corpus))
+
+    def runs(self, reader: Reader) -> Callable[[int, int], Rows]:
+        """Return the function from a run of sentences, (first, end), to its attributes.
+
+        What is done per distinct string is done once for all runs.
+        """
+        plain, offsets = self._plain, reader.corpus.offsets
+        codes = string_codes(reader, plain.sources, self.vocabularies.numbers)
+
+        def rows(first: int, end: int) -> Rows:
+            found = plain.finder.rows(codes, offsets[first : end + 1])
+            if len(plain.numbers) == len(self.families):
+                return Rows(*compacted(found))
+            whole = (first, end) == (0, len(reader.corpus))
+            part = reader if whole else Reader(reader.corpus[first:end], reach=reader.reach)
+            return self._mixed(part, found)
+
+        return rows
+
+    def _mixed(self, reader: Reader, found: NDArray[np.int32]) -> Rows:
+        """Return the attributes of every token, those of plain families given."""
         encoder = Encoder(reader, self.vocabularies)
+        column = {number: k for k, number in enumerate(self._plain.numbers)}
         blocks: list[Block] = []
-        for family, packing, table in zip(self.families, self.packings, self.keys, strict=True):
+        for number, family in enumerate(self.families):
+            if number in column:
+                rows = np.ascontiguousarray(found[:, column[number]])
+                blocks.append(reader.block(family, None, rows))
+                continue
             entries = encoder.entries(family)
-            keys, known = packing.pack(entries.codes, entries.count)
-            rows = table.lookup(keys)
+            keys, known = self.packings[number].pack(entries.codes, entries.count)
+            rows = self.keys[number].lookup(keys)
             if known is not None:
                 rows[~known] = -1
             blocks.append(reader.block(family, entries.tokens, rows))
         return assembled(reader.n_tokens, blocks)
+
+    @cached_property
+    def _plain(self) -> PlainFamilies:
+        return PlainFamilies(
+            self.families, self.packings, self.keys, reach=self.vocabularies.reach
+        )
 
     def attributes(self, rows: NDArray[np.int64]) -> list[str]:
         """Return the texts of attributes."""

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import DataError, ModelFileError
+from fstcrf.errors import ModelFileError
+from fstcrf.kernel.strings import pack_strings
 
 __all__ = ["Vocabulary", "pack_strings", "unpack_strings"]
 
@@ -57,30 +58,6 @@ class Vocabulary:
         """Return the numbers of strings, −1 for unknown ones."""
         found = map(self._numbers.get, strings, [-1] * len(strings))
         return np.fromiter(found, dtype=np.int64, count=len(strings))
-
-
-def pack_strings(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return strings as one blob of UTF-8.
-
-    Returns
-    -------
-    blob : uint8 [B]
-        The bytes of all strings.
-    offsets : int64 [n + 1]
-        String ``i`` is ``blob[offsets[i] : offsets[i + 1]]``.
-
-    Raises
-    ------
-    DataError
-        A string with a lone surrogate, which UTF-8 cannot hold.
-    """
-    try:
-        encoded = [string.encode("utf-8") for string in strings]
-    except UnicodeEncodeError as error:
-        raise DataError(f"{error.object!r} holds a lone surrogate: it is not Unicode") from None
-    offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)), out=offsets[1:])
-    return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
 
 
 def unpack_strings(blob: NDArray[Any], offsets: NDArray[Any], name: str) -> list[str]:

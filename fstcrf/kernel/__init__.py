@@ -3,6 +3,9 @@
 ==================  ===================================================
 graphs              forward-backward, best paths, max-marginals
 rows                sparse rows × table: potentials and gradients
+packed              the same for a table that is mostly empty: tagging
+lookup              string numbers → keys → rows of attributes
+strings             column files: bytes → numbers, numbers → bytes
 online              perceptron and SGD epochs
 sweep               potentials, forward-backward and gradient of a shard at once
 vectors             inner products and combinations, for L-BFGS
@@ -21,6 +24,7 @@ from fstcrf.kernel.graphs import (
 )
 from fstcrf.kernel.native import use, variant, variants
 from fstcrf.kernel.online import Learner, Parameters
+from fstcrf.kernel.packed import PackedTable
 from fstcrf.kernel.rows import SparseRows, padded
 from fstcrf.kernel.sweep import Layout, Shard, Sweep, SweepWorkspace
 from fstcrf.kernel.vectors import VectorStore
@@ -30,6 +34,7 @@ __all__ = [
     "Graph",
     "Layout",
     "Learner",
+    "PackedTable",
     "Parameters",
     "Posterior",
     "Shard",

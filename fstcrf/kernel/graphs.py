@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import NumericError, ShapeError
+from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.native import array_in, check, ffi, lib
 
 __all__ = [
@@ -66,6 +66,8 @@ class Graph:
     target: NDArray[np.int32] | None = None
 
     def __post_init__(self) -> None:
+        if not len(self.initial):
+            raise ShapeError("a graph needs a state: initial is empty")
         handle, _ = _graph(self)
         where = ffi.new("int64_t *")
         n = len(self.score) if self.moving else 0
@@ -128,13 +130,15 @@ def log_partition(
         Sizes or dtypes that disagree; an empty sentence.
     NumericError
         NaN or +inf; or ``domain="linear"`` and a sentence that it cannot represent.
+    OptionError
+        Another domain.
     """
     call = _Call(graph, offsets, node)
     log_z = np.empty(call.B)
     status = lib.fc_log_partition(
         call.graph,
         call.batch,
-        _DOMAIN[domain],
+        _domain(domain),
         array_in(log_z, np.float64, (call.B,), "log_z", writable=True),
         call.work,
         call.where,
@@ -166,17 +170,20 @@ def forward_backward(
 
     Raises
     ------
-    ShapeError, NumericError
-        As for `log_partition`.
+    ShapeError, NumericError, OptionError
+        As for `log_partition`; also for a weight that is not finite.
     """
     call = _Call(graph, offsets, node)
     weights = np.ones(call.B) if weight is None else weight
+    if not np.isfinite(weights).all():
+        first = int(np.flatnonzero(~np.isfinite(weights))[0])
+        raise NumericError(f"the weight of sentence {first} is not finite")
     log_z, posterior = np.empty(call.B), np.empty_like(node)
     arc = np.empty((len(node), graph.n_arcs) if graph.moving else (graph.n_arcs,))
     status = lib.fc_forward_backward(
         call.graph,
         call.batch,
-        _DOMAIN[domain],
+        _domain(domain),
         array_in(weights, np.float64, (call.B,), "weight"),
         array_in(log_z, np.float64, (call.B,), "log_z", writable=True),
         array_in(posterior, np.float64, node.shape, "posterior", writable=True),
@@ -247,19 +254,25 @@ def max_marginals(graph: Graph, offsets: NDArray[np.int64], node: Floats) -> Flo
 _DOMAIN = {"auto": lib.FC_AUTO, "linear": lib.FC_LINEAR, "log": lib.FC_LOG}
 
 
+def _domain(name: str) -> Any:
+    if name not in _DOMAIN:
+        raise OptionError(f"domain is {name!r}, expected one of {', '.join(_DOMAIN)}")
+    return _DOMAIN[name]
+
+
 class _Call:
     """The C structures of one call, and what keeps their memory alive."""
 
     def __init__(self, graph: Graph, offsets: NDArray[np.int64], node: Floats) -> None:
-        self.B = len(offsets) - 1
-        n = int(offsets[-1]) if self.B >= 0 else -1
+        self.B = offsets.size - 1
         if self.B < 0:
             raise ShapeError("offsets is empty, expected [B + 1] numbers from 0")
+        bounds = array_in(offsets, np.int64, (self.B + 1,), "offsets")
+        n = int(offsets[-1])
         if graph.moving and len(graph.score) != n:
             raise ShapeError(f"arc potentials of {len(graph.score)} tokens for {n} tokens")
         self.graph, self._graph_memory = _graph(graph)
         rows = array_in(node, np.float64, (n, graph.n_states), "node")
-        bounds = array_in(offsets, np.int64, (self.B + 1,), "offsets")
         self.batch = ffi.new("fc_batch *", {"B": self.B, "offsets": bounds, "node": rows})
         self._batch_memory = (rows, bounds)
         self.where = ffi.new("int64_t *")
@@ -276,6 +289,8 @@ class _Call:
 
 def _graph(graph: Graph) -> tuple[Any, list[Any]]:
     """Return the C view of a graph and the memory it points into."""
+    if (graph.source is None) != (graph.target is None):
+        raise ShapeError("source and target go together: one of them is missing")
     states, arcs = graph.n_states, graph.n_arcs
     shape = (len(graph.score), arcs) if graph.moving else (arcs,)
     fields: dict[str, Any] = {
@@ -284,16 +299,15 @@ def _graph(graph: Graph) -> tuple[Any, list[Any]]:
         "final": array_in(graph.final, np.float64, (states,), "final"),
     }
     sparse = graph.source is not None and graph.target is not None
-    if (graph.source is None) != (graph.target is None):
-        raise ShapeError("source and target go together: one of them is missing")
     if graph.source is not None and graph.target is not None:
-        row = np.zeros(states + 1, dtype=np.int64)
-        counts = np.bincount(graph.source, minlength=states)
-        if arcs == 0 or len(counts) > states:
-            raise ShapeError(f"arcs name {len(counts)} states of {states}; there must be an arc")
-        np.cumsum(counts, out=row[1:])
-        fields["row"] = array_in(row, np.int64, row.shape, "row")
         fields["source"] = array_in(graph.source, np.int32, (arcs,), "source")
         fields["target"] = array_in(graph.target, np.int32, (arcs,), "target")
+        if arcs == 0:
+            raise ShapeError("a sparse graph has no arcs; there must be an arc")
+        if graph.source.min() < 0 or graph.source.max() >= states:
+            raise ShapeError(f"an arc leaves a state that is none of the {states}")
+        row = np.zeros(states + 1, dtype=np.int64)
+        np.cumsum(np.bincount(graph.source, minlength=states), out=row[1:])
+        fields["row"] = array_in(row, np.int64, row.shape, "row")
     scalars = {"S": states, "A": arcs if sparse else 0, "moving": int(graph.moving)}
     return ffi.new("fc_graph *", {**scalars, **fields}), list(fields.values())

@@ -5,6 +5,7 @@ array_in       an array as a C pointer, after dtype, shape and contiguity
 check          a status as an exception
 use, variant   choose the instruction-set variant; name the one in use
 variants       the variants that this machine runs
+ENTRY, SLOT    C structures as dtypes: entries of packed rows, slots of hash tables
 =============  =======================================================
 """
 
@@ -18,11 +19,17 @@ import numpy as np
 from fstcrf._kernel import ffi, lib
 from fstcrf.errors import KernelError, NumericError, OptionError, ShapeError
 
-__all__ = ["array_in", "check", "ffi", "lib", "use", "variant", "variants"]
+__all__ = ["ENTRY", "SLOT", "array_in", "check", "ffi", "lib", "use", "variant", "variants"]
+
+ENTRY = np.dtype([("weight", np.float64), ("slot", np.int64)])
+SLOT = np.dtype([("key", np.uint64), ("row", np.int64)])
 
 _POINTER = {
+    ENTRY: "fc_entry[]",
+    SLOT: "fc_slot[]",
     np.dtype(np.float64): "double[]",
     np.dtype(np.float32): "float[]",
+    np.dtype(np.uint64): "uint64_t[]",
     np.dtype(np.int64): "int64_t[]",
     np.dtype(np.int32): "int32_t[]",
     np.dtype(np.uint16): "uint16_t[]",
@@ -32,7 +39,7 @@ _POINTER = {
 
 def array_in(
     array: np.ndarray[Any, Any],
-    dtype: type[np.generic],
+    dtype: type[np.generic] | np.dtype[Any],
     shape: tuple[int, ...],
     name: str,
     *,
@@ -46,7 +53,8 @@ def array_in(
     Raises
     ------
     ShapeError
-        Another dtype or shape, or memory that is not contiguous.
+        Another dtype or shape; memory that is not contiguous, not aligned, or read-only where it
+        is written to.
     """
     wanted = np.dtype(dtype)
     if array.dtype != wanted:
@@ -55,6 +63,10 @@ def array_in(
         raise ShapeError(f"{name} is {list(array.shape)}, expected {list(shape)}")
     if not array.flags.c_contiguous:
         raise ShapeError(f"{name} is not contiguous; pass numpy.ascontiguousarray({name})")
+    if not array.flags.aligned:
+        raise ShapeError(f"{name} is not aligned; pass {name}.copy()")
+    if writable and not array.flags.writeable:
+        raise ShapeError(f"{name} is read-only; pass {name}.copy()")
     return ffi.from_buffer(_POINTER[wanted], array, require_writable=writable)
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import DataError, NumericError
+from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
 from fstcrf.kernel.graphs import Graph, _graph
 from fstcrf.kernel.native import array_in, check, ffi, lib
-from fstcrf.kernel.rows import SparseRows
+from fstcrf.kernel.rows import SparseRows, padded
 
 __all__ = ["Learner", "Parameters"]
 
@@ -78,6 +78,8 @@ class Learner:
 
     Raises
     ------
+    ShapeError
+        Sizes or dtypes that disagree, a graph that moves, a slot out of range.
     DataError
         A gold path along an arc that does not exist.
     """
@@ -93,6 +95,7 @@ class Learner:
     weight: Floats
 
     def __post_init__(self) -> None:
+        _check_learner(self)
         call = _LearnerCall(self)
         status = lib.fc_check_path(call.graph, call.batch, call.gold, call.where)
         if status != lib.FC_OK:
@@ -118,7 +121,15 @@ class Learner:
             Number of the sentence after the last.
         errors : int
             Tokens whose state was wrong.
+
+        Raises
+        ------
+        ShapeError
+            Sizes or dtypes that disagree.
+        OptionError
+            A number in `order` that is no sentence.
         """
+        _check_order(self, order)
         call = _LearnerCall(self)
         theta_c, keep_theta = _parameters(theta, self.mask.shape, self.graph)
         sums_c, keep_sums = _parameters(sums, self.mask.shape, self.graph)
@@ -128,7 +139,7 @@ class Learner:
             call.batch,
             call.learner,
             len(order),
-            array_in(order, np.int64, order.shape, "order"),
+            array_in(order, np.int64, (len(order),), "order"),
             call.gold,
             call.weight,
             theta_c,
@@ -173,7 +184,10 @@ class Learner:
         ------
         NumericError
             A step left the finite numbers: the rate is too large.
+        ShapeError, OptionError
+            As for `perceptron_epoch`.
         """
+        _check_order(self, order)
         call = _LearnerCall(self)
         theta_c, keep = _parameters(theta, self.mask.shape, self.graph)
         factor, loss = ffi.new("double *", scale), ffi.new("double *")
@@ -182,7 +196,7 @@ class Learner:
             call.batch,
             call.learner,
             len(order),
-            array_in(order, np.int64, order.shape, "order"),
+            array_in(order, np.int64, (len(order),), "order"),
             call.gold,
             call.weight,
             array_in(rate, np.float64, order.shape, "rate"),
@@ -198,6 +212,29 @@ class Learner:
             raise NumericError(f"diverged at sentence {order[call.where[0]]}: lower the step size")
         check(status, "sgd", call.where[0])
         return float(factor[0]), float(loss[0])
+
+
+def _check_learner(learner: Learner) -> None:
+    """Refuse what would lead the kernel outside its tables."""
+    slots, mask = learner.slots, learner.mask
+    if learner.graph.moving:
+        raise ShapeError("a learner's graph does not move, but its score has a row for each token")
+    if not learner.offsets.size:
+        raise ShapeError("offsets is empty, expected [B + 1] numbers from 0")
+    if learner.offsets.flat[0] != 0 or (np.diff(learner.offsets) < 1).any():
+        raise ShapeError("offsets must begin with 0 and rise: sentences are not empty")
+    if mask.ndim != 2 or mask.shape[1] != padded(mask.shape[1]):
+        raise ShapeError(f"mask is {list(mask.shape)}, expected [R, a multiple of {padded(1)}]")
+    if slots.ndim != 2 or not slots.size:
+        raise ShapeError(f"slots is {list(slots.shape)}, expected [S, at least 1]")
+    if slots.min() < 0 or slots.max() >= mask.shape[1]:
+        raise ShapeError(f"slots holds numbers outside [0, {mask.shape[1]})")
+
+
+def _check_order(learner: Learner, order: NDArray[np.int64]) -> None:
+    sentences = len(learner.offsets) - 1
+    if order.size and not 0 <= order.min() <= order.max() < sentences:
+        raise OptionError(f"order names a sentence that is none of the {sentences}")
 
 
 def _parameters(p: Parameters, table: tuple[int, ...], graph: Graph) -> tuple[Any, list[Any]]:
@@ -219,6 +256,7 @@ class _LearnerCall:
 
     def __init__(self, learner: Learner) -> None:
         graph, design, rows = learner.graph, learner.design, learner.mask.shape
+        bounds = array_in(learner.offsets, np.int64, (learner.offsets.size,), "offsets")
         n, sentences = int(learner.offsets[-1]), len(learner.offsets) - 1
         self.graph, self._graph_memory = _graph(graph)
         value = design.value
@@ -241,7 +279,6 @@ class _LearnerCall:
             "ends": int(learner.ends),
         }
         self.learner = ffi.new("fc_learner *", {**scalars, **fields})
-        bounds = array_in(learner.offsets, np.int64, learner.offsets.shape, "offsets")
         self._memory.append(bounds)
         self.batch = ffi.new("fc_batch *", {"B": sentences, "offsets": bounds})
         self.gold = array_in(learner.gold, np.int32, (n,), "gold")

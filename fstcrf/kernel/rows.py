@@ -53,13 +53,15 @@ class SparseRows:
     n_columns: int
 
     def __post_init__(self) -> None:
+        if not self.indptr.size:
+            raise ShapeError("indptr is empty, expected [N + 1] numbers from 0")
         where = ffi.new("int64_t *")
         status = lib.fc_check_rows(
             len(self),
             self.n_columns,
             len(self.index),
-            array_in(self.indptr, np.int64, self.indptr.shape, "indptr"),
-            array_in(self.index, np.int32, self.index.shape, "index"),
+            array_in(self.indptr, np.int64, (self.indptr.size,), "indptr"),
+            array_in(self.index, np.int32, (self.index.size,), "index"),
             where,
         )
         if status != lib.FC_OK:
@@ -87,8 +89,15 @@ class SparseRows:
         Returns
         -------
         float64 [N, W]
+
+        Raises
+        ------
+        ShapeError
+            Another shape or dtype; memory that is not contiguous.
         """
-        n, (_, width) = len(self), table.shape
+        n, width = len(self), table.shape[-1] if table.ndim == 2 else 0
+        if width == 0 or width % _LANES != 0:
+            raise ShapeError(f"table is {list(table.shape)}, expected [R, a multiple of {_LANES}]")
         result = np.empty((n, width)) if out is None else out
         value = self.value
         status = lib.fc_gather(

@@ -96,7 +96,7 @@ class Shard:
         A graph of the same structure as those of the sweeps: dense, not moving.
     layout : Layout
     width : int
-        Padded number of slots, P; a multiple of 16.
+        Padded number of slots, P; a multiple of 8.
     state_slots : int32 [S, K] or None
         Slots that a state sums; None when states are slots.
     offsets : int64 [B + 1]
@@ -177,7 +177,7 @@ class Shard:
         }
         sizes = {"attributes": len(layout.ptr) - 1, "parameters": len(layout.slot)}
         self._layout = ffi.new("fc_layout *", {**sizes, **layout_fields})
-        self._n_parameters = len(layout.slot)
+        self._n_parameters, self._n_states = len(layout.slot), graph.n_states
         self._memory = (pointers, layout_fields)
         where = ffi.new("int64_t *")
         handle, _keep = _graph(graph)
@@ -195,9 +195,16 @@ class Shard:
         theta : float64 [parameters of attributes]
         space : SweepWorkspace
             Of this thread.
+
+        Raises
+        ------
+        ShapeError
+            Another number of states or parameters than the shard's.
         """
-        handle, _keep = _graph(graph)
         states = graph.n_states
+        if states != self._n_states or graph.source is not None or graph.moving:
+            raise ShapeError(f"a sweep needs a dense graph of {self._n_states} states")
+        handle, _keep = _graph(graph)
         weight = space.weight(self.size)
         weights = array_in(weight, np.float32, (self.size,), "weight", writable=True)
         parameters = array_in(theta, np.float64, (self._n_parameters,), "theta")

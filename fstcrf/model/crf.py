@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
 from fstcrf.features import Design, FeatureIndex, LiteralIndex
+from fstcrf.features.design import Rows
 from fstcrf.lattice import Lattice, Path
-from fstcrf.model.reading import Data, SentenceLike, read_one, read_sentences
+from fstcrf.model.reading import Data, Prepared, Run, SentenceLike, read_one, read_sentences
 from fstcrf.model.targets import UNKNOWN
 from fstcrf.topology import Topology
 from fstcrf.train import ParameterSpace, Tables
@@ -162,16 +164,35 @@ class CRF:
         forced, bias
             As for `tag`, `forced` one for each sentence.
         """
-        names, labels = self.labels, self.topology.state_label
+        names = np.asarray(self.labels, dtype=object)
 
         def best(batch: _Batch) -> list[list[str]]:
-            states, scores = kernel.viterbi(batch.graph, batch.offsets, batch.node)
-            batch.check(scores)
-            flat = [names[i] for i in labels[states].tolist()]
+            flat = names[self._best(batch)].tolist()
             bounds = batch.offsets.tolist()
-            return [flat[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+            return [flat[a:b] for a, b in itertools.pairwise(bounds)]
 
         return self._each(sentences, best, threads, forced, bias)
+
+    def tag_column(
+        self,
+        corpus: Corpus,
+        *,
+        threads: int = 1,
+        forced: Sequence[Forced] | None = None,
+        bias: Bias | None = None,
+    ) -> Column:
+        """Return the labels of a corpus as a column, faster than `tag_all` for large ones.
+
+        Arguments as for `tag_all`.
+        """
+        _, found = self._runs(corpus, self._best, threads, forced, bias)
+        return Column(np.concatenate([np.empty(0, dtype=np.int32), *found]), self.labels)
+
+    def _best(self, batch: _Batch) -> NDArray[np.int32]:
+        """Labels of the best paths, int32 [N]."""
+        states, scores = kernel.viterbi(batch.graph, batch.offsets, batch.node)
+        batch.check(scores)
+        return states if self.topology.direct else self.topology.state_label[states]
 
     def paths_all(
         self,
@@ -224,11 +245,9 @@ class CRF:
         """Return one sentence's weighted transducer; arguments as for `tag`."""
         data = read_one(self.index, sentence, self.columns)
         if not data.lengths[0]:
-            graph = self.topology.graph(self.tables.transition)
-            return Lattice(self.topology, graph, np.empty((0, self.topology.n_states)))
-        batch = next(
-            self._batches(data, [forced] if forced is not None else None, self._biases(bias))
-        )
+            return Lattice(self.topology, self._still_graph, np.empty((0, self.topology.n_states)))
+        run = next(data.runs(1))
+        batch = self._batch(data, run, None if forced is None else [forced], self._biases(bias))
         return Lattice(self.topology, batch.graph, batch.node)
 
     # --- Looking inside -----------------------------------------------------------------------
@@ -260,43 +279,83 @@ class CRF:
         forced: Sequence[Forced] | None,
         bias: Bias | None,
     ) -> list[Any]:
+        data, results = self._runs(sentences, answer, threads, forced, bias)
+        found = iter([item for result in results for item in result])
+        return [next(found) if length else [] for length in data.lengths]
+
+    def _runs(
+        self,
+        sentences: Data,
+        answer: Callable[[_Batch], Any],
+        threads: int,
+        forced: Sequence[Forced] | None,
+        bias: Bias | None,
+    ) -> tuple[Prepared, list[Any]]:
+        """Answer run by run; the runs do not depend on the threads."""
         if threads < 1:
             raise OptionError(f"threads is {threads}, expected at least 1")
         data = read_sentences(self.index, sentences, self.columns)
         if forced is not None and len(forced) != len(data.lengths):
             raise ShapeError(f"forced labels of {len(forced)} sentences for {len(data.lengths)}")
-        batches = self._batches(data, forced, self._biases(bias))
-        if threads == 1:
-            results = [answer(batch) for batch in batches]
-        else:
-            with ThreadPoolExecutor(threads) as pool:
-                results = list(pool.map(answer, batches))
-        found = iter([item for result in results for item in result])
-        return [next(found) if length else [] for length in data.lengths]
+        added = self._biases(bias)
 
-    def _batches(
-        self, data: Any, forced: Sequence[Forced] | None, bias: Floats | None
-    ) -> Iterator[_Batch]:
-        for numbers, offsets, design in data.batches(_BATCH_TOKENS):
-            batch = _Batch(numbers, offsets, *self._potentials(design))
-            if bias is not None:
-                batch.node += bias
-            if forced is not None:
-                mask = np.concatenate([self._mask(forced[i], n) for i, n in numbers.items()])
-                batch.node[~mask] = -np.inf
-            yield batch
+        def answered(run: Run) -> Any:
+            return answer(self._batch(data, run, forced, added))
+
+        runs = data.runs(_BATCH_TOKENS)
+        if threads == 1:
+            return data, list(map(answered, runs))
+        with ThreadPoolExecutor(threads) as pool:
+            return data, list(pool.map(answered, runs))
+
+    def _batch(
+        self, data: Prepared, run: Run, forced: Sequence[Forced] | None, bias: Floats | None
+    ) -> _Batch:
+        graph, node = self._potentials(data.design(run.first, run.end))
+        if bias is not None:
+            node += bias
+        if forced is not None:
+            lengths = np.diff(run.offsets).tolist()
+            pairs = zip(run.numbers.tolist(), lengths, strict=True)
+            node[~np.concatenate([self._mask(forced[i], n) for i, n in pairs])] = -np.inf
+        return _Batch(run.numbers, run.offsets, graph, node)
 
     def _potentials(self, design: Design) -> tuple[kernel.Graph, Floats]:
-        tables, space = self.tables, self.space
-        rows = design.node
+        topology, space, rows = self.topology, self.space, design.node
         node = kernel.SparseRows(rows.indptr, rows.rows, rows.values, space.n_node_rows)
-        slots: Floats = tables.transition
-        if tables.arc is not None and design.arc is not None:
-            arcs = design.arc
-            into = kernel.SparseRows(arcs.indptr, arcs.rows, arcs.values, space.n_arc_rows)
-            slots = into.times(tables.arc)[:, : len(slots)] + slots
-        graph = self.topology.graph(slots, tables.initial, tables.final)
-        return graph, self.topology.node_potentials(node.times(tables.node))
+        slots = self._packed.gathered(node, len(topology.node_slot_names))
+        return self._graph(design.arc), topology.node_potentials(slots)
+
+    def _graph(self, arcs: Rows | None) -> kernel.Graph:
+        weights = self._arc_weights
+        if weights.arc is None or arcs is None:
+            return self._still_graph
+        into = kernel.SparseRows(arcs.indptr, arcs.rows, arcs.values, self.space.n_arc_rows)
+        width = len(weights.transition)
+        slots = into.times(weights.arc)[:, :width] + weights.transition
+        return self.topology.graph(slots, weights.initial, weights.final)
+
+    @cached_property
+    def _still_graph(self) -> kernel.Graph:
+        """The graph without attributes of arcs."""
+        weights = self._arc_weights
+        return self.topology.graph(weights.transition, weights.initial, weights.final)
+
+    @cached_property
+    def _packed(self) -> kernel.PackedTable:
+        """The node weights, laid out for tagging."""
+        space = self.space
+        weights = space.parts(self.theta)[0]
+        return kernel.PackedTable.from_cells(
+            space.n_node_rows, space.width, space.node_cells, weights
+        )
+
+    @cached_property
+    def _arc_weights(self) -> Tables:
+        """All weights but those of nodes."""
+        n = len(self.space.node_cells)
+        rest = replace(self.space, n_node_rows=0, node_cells=self.space.node_cells[:0])
+        return rest.tables(self.theta[n:])
 
     def _biases(self, bias: Bias | None) -> Floats | None:
         if bias is None:
@@ -326,9 +385,9 @@ class CRF:
 
 @dataclass(slots=True)
 class _Batch:
-    """Sentences ready for the kernel: number → length, and their potentials."""
+    """Sentences ready for the kernel: their numbers and their potentials."""
 
-    numbers: dict[int, int]
+    numbers: NDArray[np.int64]
     offsets: NDArray[np.int64]
     graph: kernel.Graph
     node: Floats
@@ -336,7 +395,7 @@ class _Batch:
     def check(self, scores: Floats) -> None:
         dead = np.flatnonzero(np.isneginf(scores))
         if len(dead):
-            number = list(self.numbers)[int(dead[0])]
+            number = int(self.numbers[dead[0]])
             raise NoPathError("no label sequence is legal", sentence=number)
 
 

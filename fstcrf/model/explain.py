@@ -131,7 +131,7 @@ def explain(model: CRF, sentence: SentenceLike, token: int) -> Explanation:
     data = read_one(model.index, sentence, model.columns)
     if not 0 <= token < data.lengths[0]:
         raise OptionError(f"token {token} of a sentence of {data.lengths[0]}")
-    rows = next(data.batches(1))[2].node
+    rows = data.design(0, 1).node
     part = slice(int(rows.indptr[token]), int(rows.indptr[token + 1]))
     values = np.ones(len(rows.rows)) if rows.values is None else rows.values
     pushes = [

@@ -111,8 +111,9 @@ def _model(arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> CRF:
     index = family.from_arrays(
         _group(arrays, "index."), msgspec.json.decode(metadata["index"], type=dict[str, Any])
     )
-    if (index.n_node_rows, index.n_arc_rows) != (header.n_node_rows, header.n_arc_rows):
-        found = (index.n_node_rows, index.n_arc_rows)
+    # Order 0 has no use for attributes of label pairs: they are known but have no weights.
+    found = (index.n_node_rows, index.n_arc_rows if topology.n_arc_slots else 0)
+    if found != (header.n_node_rows, header.n_arc_rows):
         raise ModelFileError(
             f"the index has {found} rows, expected {(header.n_node_rows, header.n_arc_rows)}"
         )
@@ -134,6 +135,17 @@ def _topology(header: _Header, arrays: dict[str, NDArray[Any]]) -> Topology:
         wanted = np.uint8 if name in {"initial", "final"} else np.int32
         if array.dtype != wanted or array.ndim != (2 if name == "node_slots" else 1):
             raise ModelFileError(f"topology {name} is {array.dtype} {list(array.shape)}")
+    if not header.labels or len(set(header.labels)) != len(header.labels):
+        raise ModelFileError("labels must be distinct, and at least one")
+    if not arrays["node_slots"].size:
+        raise ModelFileError("states without node slots")
+    # Tables have a place for every slot: a wrong number must not ask for all the memory there is.
+    if not 0 <= header.n_arc_slots <= len(arrays["source"]):
+        raise ModelFileError(f"{header.n_arc_slots} slots of {len(arrays['source'])} arcs")
+    if len(arrays["source"]) == len(arrays["target"]):
+        arcs = arrays["source"].astype(np.int64) << 32 | arrays["target"]
+        if (arcs[1:] <= arcs[:-1]).any():
+            raise ModelFileError("arcs are not sorted by source and target")
     return Topology(
         labels=header.labels,
         state_names=header.state_names,
@@ -168,6 +180,8 @@ def _space(
         cells = arrays[name]
         if cells.dtype != dtype or cells.ndim != 1:
             raise ModelFileError(f"{name} is {cells.dtype} {list(cells.shape)}")
-        if len(cells) and (cells[0] < 0 or cells[-1] >= limit or (np.diff(cells) <= 0).any()):
+        # Compared, not subtracted: a difference may overflow.
+        rising = bool((cells[1:] > cells[:-1]).all())
+        if len(cells) and not (rising and cells[0] >= 0 and cells[-1] < limit):
             raise ModelFileError(f"{name} is not a rising list of numbers below {limit}")
     return space

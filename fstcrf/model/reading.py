@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,31 @@ from fstcrf.errors import DataError
 from fstcrf.features import Design, FeatureIndex, LiteralIndex
 from fstcrf.features.template import tape_column
 
-__all__ = ["Data", "Prepared", "SentenceLike", "read_one", "read_sentences", "with_tapes"]
+__all__ = ["Data", "Prepared", "Run", "SentenceLike", "read_one", "read_sentences", "with_tapes"]
 
 SentenceLike: TypeAlias = Sentence | Mapping[str, Sequence[str]] | Sequence[Any]
 """A `Sentence`, a mapping column → list, a list of row tuples, or (for models over literal
 attributes) a list of attribute lists or feature dicts."""
 
 Data: TypeAlias = Corpus | Sequence[SentenceLike]
+
+
+class Run(NamedTuple):
+    """Successive sentences.
+
+    Parameters
+    ----------
+    first, end : int
+        Their places among the sentences that are not empty.
+    numbers : int64 [B]
+        Their places among all sentences.
+    offsets : int64 [B + 1]
+    """
+
+    first: int
+    end: int
+    numbers: NDArray[np.int64]
+    offsets: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,36 +50,24 @@ class Prepared:
     lengths : list of int
         Tokens of each sentence; empty sentences included.
     design : callable
-        (first, last) → design of those of the sentences that are not empty.
+        (first, end) → design of those of the sentences that are not empty.
     """
 
     lengths: list[int]
     design: Callable[[int, int], Design]
 
-    def batches(
-        self, tokens: int
-    ) -> Iterator[tuple[dict[int, int], NDArray[np.int64], Design]]:
-        """Yield runs of sentences of about so many tokens.
-
-        Yields
-        ------
-        numbers : dict of int to int
-            Number and length of each sentence that is not empty.
-        offsets : int64
-        design : Design
-        """
-        numbers: dict[int, int] = {}
-        first, held = 0, 0
-        for number, length in enumerate(self.lengths):
-            if length:
-                numbers[number] = length
-                held += length
-            if numbers and (held >= tokens or number == len(self.lengths) - 1):
-                offsets = np.zeros(len(numbers) + 1, dtype=np.int64)
-                np.cumsum(list(numbers.values()), out=offsets[1:])
-                last = first + len(numbers)
-                yield numbers, offsets, self.design(first, last)
-                first, held, numbers = last, 0, {}
+    def runs(self, tokens: int) -> Iterator[Run]:
+        """Yield runs of sentences of about so many tokens."""
+        lengths = np.asarray(self.lengths, dtype=np.int64)
+        numbers = np.flatnonzero(lengths)
+        bounds = np.zeros(len(numbers) + 1, dtype=np.int64)
+        np.cumsum(lengths[numbers], out=bounds[1:])
+        first = 0
+        while first < len(numbers):
+            end = int(np.searchsorted(bounds, bounds[first] + tokens))
+            end = min(end, len(numbers))
+            yield Run(first, end, numbers[first:end], bounds[first : end + 1] - bounds[first])
+            first = end
 
 
 def read_sentences(
@@ -82,11 +88,11 @@ def read_sentences(
     if isinstance(sentences, Corpus):
         lengths = np.diff(sentences.offsets)
         corpus = sentences if lengths.all() else sentences.select(np.flatnonzero(lengths))
-        return Prepared(lengths.tolist(), _slices(index, with_tapes(index, corpus)))
+        return Prepared(lengths.tolist(), index.runs(with_tapes(index, corpus)))
     parsed = [_as_sentence(s, columns) for s in sentences]
     names = _needed(index, parsed)
     corpus = Corpus.from_sentences([s for s in parsed if len(s)], names)
-    return Prepared([len(s) for s in parsed], _slices(index, with_tapes(index, corpus)))
+    return Prepared([len(s) for s in parsed], index.runs(with_tapes(index, corpus)))
 
 
 def read_one(
@@ -116,10 +122,6 @@ def with_tapes(index: FeatureIndex, corpus: Corpus) -> Corpus:
     return corpus
 
 
-def _slices(index: FeatureIndex, corpus: Corpus) -> Callable[[int, int], Design]:
-    return lambda a, b: index.design(corpus[a:b])
-
-
 def _as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:
     """Rows may leave out the last columns: a sentence to tag has no labels yet."""
     if isinstance(sentence, Sentence):
@@ -128,12 +130,14 @@ def _as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:
         return Sentence(sentence)
     if not sentence:
         return Sentence({})
-    row = sentence[0]
-    if isinstance(row, str | Mapping) or not isinstance(row, Sequence):
-        raise DataError(f"expected rows of strings for the columns {tuple(columns)}, got {row!r}")
-    names = list(columns)[: len(row)]
-    if len(names) < len(row):
-        raise DataError(f"rows of {len(row)} strings, the columns are {tuple(columns)}")
+    for position, row in enumerate(sentence):
+        if isinstance(row, str | Mapping) or not isinstance(row, Sequence):
+            wanted = f"expected rows of strings for the columns {tuple(columns)}"
+            raise DataError(f"{wanted}, got {row!r}", token=position)
+    width = len(sentence[0])
+    names = list(columns)[:width]
+    if len(names) < width:
+        raise DataError(f"rows of {width} strings, the columns are {tuple(columns)}")
     table: dict[str, list[str]] = {name: [] for name in names}
     for position, cells in enumerate(sentence):
         if len(cells) != len(names):

@@ -47,6 +47,7 @@ from fstcrf.train import (
     ParameterSpace,
     Problem,
     Progress,
+    Staged,
     fit,
     parameter_space,
 )
@@ -55,6 +56,8 @@ __all__ = ["Options", "TrainingRecord", "train"]
 
 Floats = NDArray[np.float64]
 
+# L-BFGS starts with stochastic epochs where they are cheaper than what they save.
+_STAGED_SENTENCES, _STAGED_EPOCHS = 1000, 6
 _DEFAULT_ITERATIONS = {"lbfgs": 1000, "perceptron": 10, "l2sgd": 1000}
 
 
@@ -202,6 +205,8 @@ def train(
     settings = _options(options)
     if threads < 1:
         raise OptionError(f"threads is {threads}, expected at least 1")
+    if resume and checkpoint is None:
+        raise OptionError("resume needs a checkpoint to go on from")
     source = _source(data, target, template, reads, settings, warm_start)
     labels = label_set(
         source.target_values,
@@ -497,7 +502,21 @@ def _optimiser(
         return AveragedPerceptron(problem, space, theta, seed=settings.seed)
     if settings.method == "l2sgd":
         return L2SGD(problem, space, theta, l2=settings.l2, seed=settings.seed)
-    return LBFGS(Likelihood(problem, space, l2=settings.l2, threads=threads), theta)
+
+    def lbfgs(start: Floats) -> Optimiser:
+        return LBFGS(Likelihood(problem, space, l2=settings.l2, threads=threads), start)
+
+    stochastic = (
+        settings.l2 > 0
+        and len(problem.weight) >= _STAGED_SENTENCES
+        and not problem.partial.any()
+        and not space.n_arc_rows
+        and not theta.any()
+    )
+    if not stochastic:
+        return lbfgs(theta)
+    first = L2SGD(problem, space, theta, l2=settings.l2, seed=settings.seed)
+    return Staged(first, _STAGED_EPOCHS, lbfgs)
 
 
 def _held_out_labels(

@@ -50,7 +50,7 @@ def chain_topology(
     Raises
     ------
     OptionError
-        Another order, no or repeated labels, or more arcs than can be handled.
+        Another order, no or repeated labels, no legal pair, or more arcs than can be handled.
     """
     names = tuple(labels)
     if not names or len(set(names)) != len(names):
@@ -85,22 +85,27 @@ def _second_order(
 ) -> Topology:
     if start_label is not None and start_label not in names:
         raise OptionError(f"start label {start_label!r} is not a label")
+    if START in names:
+        raise OptionError(f"order 2 keeps the label {START!r} for the start of a sentence")
     pairs: list[tuple[str, str]] = []
     if start_label is None:
         pairs += [(START, c) for c in names if legal(None, c)]
     pairs += [(a, b) for a, b in product(names, repeat=2) if legal(a, b)]
+    if not pairs:
+        raise OptionError("every label is forbidden at the start and behind every other")
     # Among states of one label ties go by state: sort by label first, then by history.
     rank = {name: i for i, name in enumerate((*names, START))}
     pairs.sort(key=lambda pair: (rank[pair[1]], rank[pair[0]]))
     by_first: dict[str, list[int]] = {}
     for number, (a, _) in enumerate(pairs):
         by_first.setdefault(a, []).append(number)
-    arcs = [(s, t) for s, (_, b) in enumerate(pairs) for t in by_first.get(b, ())]
-    if len(arcs) > MAX_ARCS:
+    n_arcs = sum(len(by_first.get(b, ())) for _, b in pairs)
+    if n_arcs > MAX_ARCS:
         raise OptionError(
-            f"order 2 over {len(names)} labels has {len(arcs)} arcs, more than {MAX_ARCS}; "
+            f"order 2 over {len(names)} labels has {n_arcs} arcs, more than {MAX_ARCS}; "
             "use order 1 or a scheme that forbids successions"
         )
+    arcs = [(s, t) for s, (_, b) in enumerate(pairs) for t in by_first.get(b, ())]
     ends = np.asarray(arcs, dtype=np.int32).reshape(-1, 2)
     shown = [f"{a} {b}" for a, b in pairs]
     begin = START if start_label is None else start_label

@@ -67,7 +67,7 @@ class Topology:
     Raises
     ------
     ShapeError
-        Arrays that disagree, or two arcs for one (state, label).
+        Arrays that disagree; two arcs for one (state, label), or two beginnings for one label.
     """
 
     labels: tuple[str, ...]
@@ -86,7 +86,9 @@ class Topology:
         states, arcs = len(self.state_label), len(self.source)
         shapes = {
             "state_names": ((len(self.state_names),), (states,)),
-            "node_slots": (self.node_slots.shape[:1], (states,)),
+            "state_label": (self.state_label.shape, (states,)),
+            "source": (self.source.shape, (arcs,)),
+            "node_slots": (self.node_slots.shape, (states, *self.node_slots.shape[-1:])),
             "target": (self.target.shape, (arcs,)),
             "arc_slot": (self.arc_slot.shape, (arcs,)),
             "initial": (self.initial.shape, (states,)),
@@ -108,6 +110,9 @@ class Topology:
         pair = self.source.astype(np.int64) * len(self.labels) + self.state_label[self.target]
         if len(np.unique(pair)) != arcs:
             raise ShapeError("topology: two arcs leave one state with the same label")
+        begins = self.state_label[self.initial]
+        if len(np.unique(begins)) != len(begins):
+            raise ShapeError("topology: two states begin a sentence with the same label")
 
     @property
     def n_states(self) -> int:

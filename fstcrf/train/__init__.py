@@ -6,6 +6,7 @@ ParameterSpace        which weights exist
 Likelihood            penalised log-likelihood, full or partial labels
 LBFGS, L2SGD,         the optimisers
 AveragedPerceptron
+Staged                stochastic epochs, then another optimiser
 fit                   the loop: held-out score, early stopping, checkpoints
 ====================  =======================================================
 """
@@ -18,6 +19,7 @@ from fstcrf.train.perceptron import AveragedPerceptron
 from fstcrf.train.problem import ParameterSpace, Problem, Tables, parameter_space
 from fstcrf.train.protocols import Objective, Optimiser, Step
 from fstcrf.train.sgd import L2SGD
+from fstcrf.train.staged import Staged
 
 __all__ = [
     "L2SGD",
@@ -31,6 +33,7 @@ __all__ = [
     "ParameterSpace",
     "Problem",
     "Progress",
+    "Staged",
     "Step",
     "Tables",
     "fit",

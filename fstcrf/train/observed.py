@@ -12,7 +12,7 @@ __all__ = ["observed_counts"]
 
 Floats = NDArray[np.float64]
 
-_BLOCK = 100_000
+_BLOCK = 20_000
 
 
 def observed_counts(problem: Problem, space: ParameterSpace) -> Floats:

@@ -333,7 +333,7 @@ def _cells(
     tokens, slots = support
     starts, counts = design.indptr[tokens], np.diff(design.indptr)[tokens]
     # In blocks: the list of (attribute, slot) occurrences is far longer than that of the pairs.
-    block = 200_000
+    block = 20_000
     for begin in range(0, len(tokens), block):
         part = slice(begin, begin + block)
         n = counts[part]

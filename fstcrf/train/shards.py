@@ -12,14 +12,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.kernel import Graph, Layout, Shard
+from fstcrf.kernel import Graph, Layout, Shard, padded
 from fstcrf.train.problem import ParameterSpace, Problem
 
 __all__ = ["N_SHARDS", "compiled_shards", "fits", "shard_bounds"]
 
 N_SHARDS = 16
-FEW = 4
-_LANES = 16
+FEW = 2
 
 
 def fits(problem: Problem, space: ParameterSpace) -> bool:
@@ -63,7 +62,7 @@ def compiled_shards(problem: Problem, space: ParameterSpace, graph: Graph) -> It
         yield Shard(
             graph,
             layout,
-            width=-(-n_slots // _LANES) * _LANES,
+            width=padded(n_slots),
             state_slots=state_slots,
             offsets=problem.offsets[first : last + 1] - a,
             weight=np.ascontiguousarray(problem.weight[first:last]),
@@ -105,12 +104,17 @@ def _attributes(
 
 
 def _by_frequency(index: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the distinct numbers, most frequent first, and the place of each among them."""
+    """Return the distinct numbers, most frequent first, and the place of each among them.
+
+    Frequencies count as equal within a factor of two: then the order of the numbers is kept, in
+    which parameters are read and written.
+    """
     if not len(index):
         return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
     counts = np.bincount(index)
     used = np.flatnonzero(counts)
-    used = used[np.argsort(-counts[used], kind="stable")].astype(np.int32)
+    octave = np.frexp(counts[used])[1]
+    used = used[np.argsort(-octave, kind="stable")].astype(np.int32)
     place = np.empty(len(counts), dtype=np.int32)
     place[used] = np.arange(len(used), dtype=np.int32)
     return used, place[index]

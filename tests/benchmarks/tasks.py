@@ -3,7 +3,7 @@
 ========  ==========================================================
 Task      a file, its columns, the target and the attributes
 TUTORIAL  the template of CRFsuite's chunking tutorial
-WORDS     words only: 15 attributes a token
+WORDS     words only: a window, affixes, shapes; 15 attributes a token
 L2        strength of the penalty, CRFsuite's c2
 ========  ==========================================================
 """
@@ -50,8 +50,6 @@ U01:%x[-1,0]
 U02:%x[0,0]
 U03:%x[1,0]
 U04:%x[2,0]
-U05:%x[-1,0]/%x[0,0]
-U06:%x[0,0]/%x[1,0]
 U11:%x[0,prefix(0,1)]
 U12:%x[0,prefix(0,2)]
 U13:%x[0,prefix(0,3)]
@@ -60,6 +58,8 @@ U21:%x[0,suffix(0,1)]
 U22:%x[0,suffix(0,2)]
 U23:%x[0,suffix(0,3)]
 U24:%x[0,suffix(0,4)]
+U31:%x[0,shape(0)]
+U32:%x[0,short_shape(0)]
 BOS
 EOS
 B

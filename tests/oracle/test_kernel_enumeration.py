@@ -152,8 +152,6 @@ def label_score(topology: Topology, labels: tuple[int, ...], slots: Floats, node
 def test_orders(
     variant: str, topology: Topology, data: st.DataObject, tokens: int, *, moving: bool
 ) -> None:
-    if topology.n_states == 0:
-        return
     graph, node, slots, node_slots = weighted(topology, data, tokens, moving=moving)
     free = Graph(np.zeros(topology.n_labels), np.zeros(topology.n_labels),
                  np.zeros(topology.n_labels**2))

@@ -1,0 +1,334 @@
+"""Strings and column files: bytes to numbers, numbers to bytes.
+
+============ ==================================================================
+Strings      distinct strings, numbered by first appearance
+read_lines   lines of fields as numbers
+Lines        what it returns
+RowError     what is wrong with a line
+pack_strings strings as one blob of UTF-8
+joined_rows  numbers as lines of fields
+TextColumn   a column that it joins
+============ ==================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import DataError, FstcrfError, ShapeError
+from fstcrf.kernel.native import array_in, check, ffi, lib
+
+__all__ = ["Lines", "RowError", "Strings", "TextColumn", "joined_rows", "pack_strings", "read_lines"]
+
+_ROOM = 1 << 10
+
+
+class Strings:
+    """Distinct strings as UTF-8, numbered by first appearance; `read_lines` adds to them.
+
+    Parameters
+    ----------
+    text : uint8 [B], optional
+        Strings to start from: all their bytes.
+    offsets : int64 [n + 1], optional
+        String k is ``text[offsets[k] : offsets[k + 1]]``.
+
+    Raises
+    ------
+    ShapeError
+        A string that is there twice, or offsets outside the text.
+    """
+
+    def __init__(
+        self, text: NDArray[np.uint8] | None = None, offsets: NDArray[np.int64] | None = None
+    ) -> None:
+        self._text = np.empty(8 * _ROOM, dtype=np.uint8) if text is None else text
+        self._offsets = np.zeros(_ROOM + 1, dtype=np.int64) if offsets is None else offsets
+        self.view = ffi.new("fc_strings *")
+        self.view.count = 0 if offsets is None else len(offsets) - 1
+        self._hash()
+
+    def __len__(self) -> int:
+        return int(self.view.count)
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each string begins in `text`, int64 [n + 1]."""
+        return self._offsets[: len(self) + 1]
+
+    @property
+    def text(self) -> NDArray[np.uint8]:
+        """The bytes of all strings."""
+        return self._text[: self._offsets[len(self)]]
+
+    def strings(self) -> tuple[str, ...]:
+        """Return the strings in the order of their numbers."""
+        data, bounds = self.text.tobytes(), self.offsets.tolist()
+        if data.isascii():
+            whole = data.decode("ascii")
+            return tuple([whole[a:b] for a, b in zip(bounds, bounds[1:], strict=False)])
+        return tuple([data[a:b].decode() for a, b in zip(bounds, bounds[1:], strict=False)])
+
+    def numbers(
+        self, text: NDArray[np.uint8], offsets: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the numbers of other strings, −1 for unknown ones.
+
+        Parameters
+        ----------
+        text : uint8 [B]
+        offsets : int64 [m + 1]
+
+        Returns
+        -------
+        int64 [m]
+        """
+        out = np.empty(len(offsets) - 1, dtype=np.int64)
+        status = lib.fc_find_strings(
+            self.view,
+            len(out),
+            array_in(offsets, np.int64, offsets.shape, "offsets"),
+            array_in(text, np.uint8, text.shape, "text"),
+            len(text),
+            array_in(out, np.int64, out.shape, "numbers", writable=True),
+        )
+        check(status, "looking strings up")
+        return out
+
+    def grow(self) -> None:
+        """Make room for more strings."""
+        n, used = len(self), len(self.text)
+        offsets = np.zeros(4 * n + _ROOM, dtype=np.int64)
+        offsets[: n + 1] = self.offsets
+        text = np.empty(4 * used + 8 * _ROOM, dtype=np.uint8)
+        text[:used] = self.text
+        self._text, self._offsets = text, offsets
+        self._hash()
+
+    def grow_for(self, size: int) -> None:
+        """Make room for more strings, among them one of so many bytes."""
+        while len(self._text) - len(self.text) < size or len(self._offsets) - len(self) < 2:
+            self.grow()
+
+    def _hash(self) -> None:
+        room = len(self._offsets) - 1
+        slots = np.empty(1 << (2 * room).bit_length(), dtype=np.uint64)
+        view, where = self.view, ffi.new("int64_t *")
+        view.room, view.space, view.slots = room, len(self._text), len(slots)
+        self._memory = (
+            array_in(slots, np.uint64, slots.shape, "slots", writable=True),
+            array_in(self._offsets, np.int64, (room + 1,), "offsets"),
+            array_in(self._text, np.uint8, self._text.shape, "text"),
+        )
+        view.slot, view.offset, view.text = self._memory
+        if lib.fc_hash_strings(view, where) != lib.FC_OK:
+            raise ShapeError(f"string {where[0]} is there twice, or the offsets do not fit")
+
+
+def pack_strings(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return strings as one blob of UTF-8.
+
+    Returns
+    -------
+    blob : uint8 [B]
+        The bytes of all strings.
+    offsets : int64 [n + 1]
+        String ``i`` is ``blob[offsets[i] : offsets[i + 1]]``.
+
+    Raises
+    ------
+    DataError
+        A string with a lone surrogate, which UTF-8 cannot hold.
+    """
+    joined = "".join(strings)
+    sizes: Iterable[int]
+    if joined.isascii():
+        blob, sizes = joined.encode(), map(len, strings)
+    else:
+        try:
+            encoded = [string.encode() for string in strings]
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"{error.object!r} holds a lone surrogate: it is not Unicode"
+            ) from None
+        blob, sizes = b"".join(encoded), map(len, encoded)
+    offsets = np.zeros(len(strings) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(sizes, dtype=np.int64, count=len(strings)), out=offsets[1:])
+    return np.frombuffer(blob, dtype=np.uint8), offsets
+
+
+class RowError(FstcrfError):
+    """A line of other fields than it must have.
+
+    Parameters
+    ----------
+    line : int
+        From 0.
+    fields : int
+        How many it has.
+    empty : int or None
+        The field that is empty, where their number is right.
+    row : int
+        Rows before it.
+    """
+
+    def __init__(self, line: int, fields: int, *, empty: int | None, row: int) -> None:
+        super().__init__(f"line {line} has {fields} fields")
+        self.line = line
+        self.row = row
+        self.fields = fields
+        self.empty = empty
+
+
+class Lines(NamedTuple):
+    """What lines hold.
+
+    Parameters
+    ----------
+    ids : list of int32 [N]
+        Number of each token's string, for each column.
+    lines : int64 [N]
+        Line of each token, from 0.
+    starts : int64 [S]
+        First token of each sentence.
+    blank_lines : int32 [S]
+        Blank lines behind each sentence, up to the next line that is none.
+    headers : int64 [H]
+        Lines that open a document.
+    """
+
+    ids: list[NDArray[np.int32]]
+    lines: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    blank_lines: NDArray[np.int32]
+    headers: NDArray[np.int64]
+
+
+def read_lines(
+    data: bytes, strings: Sequence[Strings], *, separator: bytes = b"", mark: bytes = b""
+) -> Lines:
+    r"""Number the fields of lines.
+
+    Parameters
+    ----------
+    data : bytes
+        Lines that all end in ``\n``.
+    strings : sequence of Strings
+        One for each field of a line; new strings are added.
+    separator : bytes
+        Between fields; any run of blanks and tabs when empty.
+    mark : bytes
+        First field of the lines that open a document; none do when empty.
+
+    Raises
+    ------
+    RowError
+        The first line of another number of fields or with an empty one.
+    """
+    n = data.count(b"\n")
+    ids = np.empty((len(strings), n), dtype=np.int32)
+    lines, starts, headers = (np.empty(n, dtype=np.int64) for _ in range(3))
+    blank = np.empty(n, dtype=np.int32)
+    columns = ffi.new("fc_strings[]", [s.view[0] for s in strings])
+    fields = {
+        "text": ffi.from_buffer("uint8_t[]", data),
+        "separator": ffi.from_buffer("uint8_t[]", separator),
+        "mark": ffi.from_buffer("uint8_t[]", mark),
+        "strings": columns,
+        "ids": array_in(ids, np.int32, ids.shape, "ids", writable=True),
+        "token_line": array_in(lines, np.int64, (n,), "lines", writable=True),
+        "start": array_in(starts, np.int64, (n,), "starts", writable=True),
+        "blank": array_in(blank, np.int32, (n,), "blank", writable=True),
+        "header": array_in(headers, np.int64, (n,), "headers", writable=True),
+    }
+    sizes = {"size": len(data), "lines": n, "C": len(strings)}
+    texts = {"n_separator": len(separator), "n_mark": len(mark)}
+    state = ffi.new("fc_lines *", {**sizes, **texts, **fields})
+    while (status := lib.fc_read_lines(state)) == lib.FC_EFULL:
+        _make_room(data, state, columns, strings)
+    for column, view in zip(strings, columns, strict=True):
+        column.view.count = view.count
+    if status == lib.FC_EROW:
+        found, n_fields = state.found, len(strings)
+        wrong, empty = (found, None) if found >= 0 else (n_fields, ~found)
+        raise RowError(state.line, wrong, empty=empty, row=state.tokens)
+    check(status, "reading lines", state.line)
+    tokens, sentences = state.tokens, state.sentences
+    return Lines(
+        [ids[c, :tokens] for c in range(len(strings))],
+        lines[:tokens],
+        starts[:sentences],
+        blank[:sentences],
+        headers[: state.headers],
+    )
+
+
+def _make_room(data: bytes, state: Any, columns: Any, strings: Sequence[Strings]) -> None:
+    longest = data.index(b"\n", state.at) - state.at
+    for c, column in enumerate(strings):
+        column.view.count = columns[c].count
+        if column.view.room == column.view.count or column.view.space < longest + len(column.text):
+            column.grow_for(longest)
+            columns[c] = column.view[0]
+
+
+class TextColumn(NamedTuple):
+    """A column of tokens: strings by number.
+
+    Parameters
+    ----------
+    ids : int32 [N]
+    text : uint8 [B]
+        The bytes of the distinct strings.
+    offsets : int64 [n + 1]
+        Where each of them begins.
+    """
+
+    ids: NDArray[np.int32]
+    text: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+
+
+def joined_rows(
+    columns: Sequence[TextColumn], breaks: NDArray[np.int32], *, separator: bytes
+) -> memoryview:
+    """Return a line for each token, and as many empty lines behind it as `breaks` says.
+
+    Parameters
+    ----------
+    columns : sequence of TextColumn
+    breaks : int32 [N]
+    separator : bytes
+        Between the fields of a line.
+    """
+    n, memory, views = len(breaks), [], []
+    for ids, text, offsets in columns:
+        fields = {
+            "ids": array_in(ids, np.int32, (n,), "ids"),
+            "offset": array_in(offsets, np.int64, offsets.shape, "offsets"),
+            "text": array_in(text, np.uint8, text.shape, "text"),
+        }
+        memory.append(fields)
+        views.append({"count": len(offsets) - 1, **fields})
+    table = ffi.new("fc_column[]", views)
+    behind = array_in(breaks, np.int32, (n,), "breaks")
+    size, where = ffi.new("int64_t *"), ffi.new("int64_t *")
+    status = lib.fc_rows_size(n, len(columns), table, len(separator), behind, size, where)
+    check(status, "joining rows: token", where[0])
+    out = np.empty(size[0], dtype=np.uint8)
+    status = lib.fc_write_rows(
+        n,
+        len(columns),
+        table,
+        len(separator),
+        ffi.from_buffer("uint8_t[]", separator),
+        behind,
+        size[0],
+        array_in(out, np.uint8, out.shape, "out", writable=True),
+    )
+    check(status, "joining rows")
+    return out.data

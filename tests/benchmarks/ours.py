@@ -1,0 +1,278 @@
+"""Our side: pieces of work that are not a command of ``fstcrf``.
+
+``python -m tests.benchmarks.ours WORK JSON`` does one piece in a process of its own and prints a
+JSON object.
+
+=============  ==================================================================
+evaluate       seconds per evaluation, after some iterations of L-BFGS
+score          objective in float64 and F of a saved model
+predictions    F of a file whose last column is a prediction
+throughput     tagging in memory, on growing corpora
+threads        do results depend on the number of threads
+variants       do they depend on the instruction set
+prepare        column files for other numbers of labels
+=============  ==================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import fstcrf
+from tests.benchmarks.tasks import L2, TEMPLATES, Task
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fstcrf import CRF, Corpus
+    from fstcrf.features import FeatureIndex
+    from fstcrf.train import ParameterSpace, Problem
+
+__all__ = ["evaluate", "prepare", "problem_of", "score", "threads", "throughput"]
+
+
+def _corpus(task: Task, copies: int = 1) -> Corpus:
+    import numpy as np
+
+    corpus = fstcrf.read_columns(task.path, task.columns, separator=task.separator)
+    return corpus if copies == 1 else corpus.select(np.tile(np.arange(len(corpus)), copies))
+
+
+def problem_of(task: Task, copies: int = 1) -> tuple[Problem, ParameterSpace]:
+    """Return what `fstcrf train` would train on for a task."""
+    from fstcrf.features import FeatureIndex, parse_template
+    from fstcrf.model.targets import label_set
+    from fstcrf.topology import chain_topology
+    from fstcrf.train import parameter_space
+
+    corpus = _corpus(task, copies)
+    templates = parse_template(TEMPLATES[task.attributes])
+    index, design = FeatureIndex.build(corpus, templates, boundary="skip")
+    labels = label_set(corpus.column(task.target).values, partial=False)
+    problem = _problem(chain_topology(labels, 1), corpus, design, index.n_node_rows, task.target)
+    return problem, parameter_space(problem)
+
+
+def _problem(topology: Any, corpus: Corpus, design: Any, rows: int, target: str) -> Problem:
+    import numpy as np
+
+    from fstcrf.kernel import SparseRows
+    from fstcrf.model.targets import allowed_labels
+    from fstcrf.train import Problem
+
+    node = SparseRows(design.node.indptr, design.node.rows, design.node.values, rows)
+    allowed = allowed_labels(corpus.column(target), topology.labels, partial=False)
+    return Problem(topology, corpus.offsets, node, None, allowed, np.ones(len(corpus)))
+
+
+def _problem_of_model(tagger: CRF, corpus: Corpus, target: str) -> Problem:
+    design = cast("FeatureIndex", tagger.index).design(corpus)
+    return _problem(tagger.topology, corpus, design, tagger.space.n_node_rows, target)
+
+
+def evaluate(
+    task: Task, *, threads: int = 1, warm: int = 20, timed: int = 20, copies: int = 1
+) -> dict[str, Any]:
+    """Measure iterations of L-BFGS after some others, then the objective alone where they led."""
+    import numpy as np
+
+    from fstcrf import kernel
+    from fstcrf.train import LBFGS, Likelihood
+
+    started = time.perf_counter()
+    problem, space = problem_of(task, copies)
+    objective = Likelihood(problem, space, l2=L2, threads=threads)
+    prepared = time.perf_counter() - started
+    optimiser = LBFGS(objective, np.zeros(space.size))
+    for _ in range(warm):
+        optimiser.step()
+    before, begun = objective.evaluations, time.perf_counter()
+    step = None
+    for _ in range(timed):
+        step = optimiser.step()
+    seconds, evaluations = time.perf_counter() - begun, objective.evaluations - before
+    theta = optimiser.theta()
+    calls = [_seconds(lambda: objective(theta)) for _ in range(max(5, timed // 2))]
+    return {
+        "prepare_seconds": prepared,
+        "seconds_per_iteration_evaluation": seconds / evaluations,
+        "seconds_per_evaluation": statistics.median(calls),
+        "calls": calls,
+        "objective": None if step is None else step.value,
+        "tokens": int(problem.offsets[-1]),
+        "labels": problem.topology.n_labels,
+        "pairs": len(problem.node.index),
+        "attributes": space.n_node_rows,
+        "parameters": space.size,
+        "variant": kernel.variant(),
+    }
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def score(task: Task, *, model: str, test: str) -> dict[str, Any]:
+    """Compute the objective of a saved model once more, in float64, and its F on a test file."""
+    from fstcrf.train import Likelihood
+
+    tagger = fstcrf.load(model)
+    problem = _problem_of_model(tagger, _corpus(task), task.target)
+    likelihood = Likelihood(problem, tagger.space, l2=L2, threads=2, precision="float64")
+    value, _ = likelihood(tagger.theta)
+    gold = fstcrf.read_columns(test, task.columns, separator=task.separator)
+    report = fstcrf.evaluate_spans(gold.column_lists(task.target), tagger.tag_all(gold))
+    record = tagger.record
+    return {
+        "objective": value,
+        "f1": 100 * report.f,
+        "accuracy": 100 * report.accuracy,
+        "parameters": tagger.space.size,
+        "iterations": None if record is None else record.iterations,
+        "reason": None if record is None else record.reason,
+    }
+
+
+def predictions(task: Task, *, tagged: str) -> dict[str, Any]:
+    """Score a column file whose last column is a prediction."""
+    corpus = fstcrf.read_columns(tagged, (*task.columns, "%found"), separator=task.separator)
+    gold, found = corpus.column_lists(task.target), corpus.column_lists("%found")
+    report = fstcrf.evaluate_spans(gold, found)
+    return {"f1": 100 * report.f, "accuracy": 100 * report.accuracy}
+
+
+def throughput(
+    task: Task, *, model: str, copies: Sequence[int], rounds: int, threads: int = 1
+) -> dict[str, Any]:
+    """Tag corpora in memory, sizes in turns; tokens per second of each."""
+    tagger = fstcrf.load(model)
+    corpora = [_corpus(task, k) for k in copies]
+    tagger.tag_all(corpora[0], threads=threads)
+    seconds: list[list[float]] = [[] for _ in copies]
+    for _ in range(rounds):
+        for measured, corpus in zip(seconds, corpora, strict=True):
+            measured.append(_seconds(partial(tagger.tag_all, corpus, threads=threads)))
+    tokens = [corpus.n_tokens for corpus in corpora]
+    return {
+        "tokens": tokens,
+        "seconds": seconds,
+        "tokens_per_second": [
+            n / statistics.median(runs) for n, runs in zip(tokens, seconds, strict=True)
+        ],
+    }
+
+
+def threads(
+    task: Task, *, numbers: Sequence[int], max_iterations: int, model: str
+) -> dict[str, Any]:
+    """Train and tag with several numbers of threads; say what differs. Saves the first model."""
+    corpus = _corpus(task)
+    results = [_bits(corpus, task, n, max_iterations) for n in numbers]
+    results[0][0].save(model)
+    differing = [
+        f"{what} with {n} threads"
+        for n, (_, bits) in zip(numbers, results, strict=True)
+        for what, value in bits.items()
+        if value != results[0][1][what]
+    ]
+    return {"threads": list(numbers), "compared": list(results[0][1]), "differing": differing}
+
+
+def _bits(corpus: Corpus, task: Task, n: int, iterations: int) -> tuple[CRF, dict[str, Any]]:
+    tagger = fstcrf.CRF.train(
+        corpus,
+        task.target,
+        TEMPLATES[task.attributes],
+        boundary="skip",
+        max_iterations=iterations,
+        threads=n,
+    )
+    marginals = b"".join(m.tobytes() for m in tagger.marginals_all(corpus, threads=n))
+    return tagger, {
+        "weights": tagger.theta.tobytes(),
+        "labels": tagger.tag_all(corpus, threads=n),
+        "marginals": marginals,
+    }
+
+
+def variants(task: Task, *, model: str) -> dict[str, Any]:
+    """Evaluate and tag with every variant of the kernel; differences from the first."""
+    import numpy as np
+
+    from fstcrf import kernel
+    from fstcrf.train import Likelihood
+
+    tagger, corpus = fstcrf.load(model), _corpus(task)
+    problem = _problem_of_model(tagger, corpus, task.target)
+    theta = np.array(tagger.theta)
+    found: dict[str, tuple[float, NDArray[np.float64], NDArray[np.float64], int]] = {}
+    for name in kernel.variants():
+        kernel.use(name)
+        value, gradient = Likelihood(problem, tagger.space, l2=L2)(theta)
+        marginals = np.concatenate(tagger.marginals_all(corpus))
+        labels = hash(tuple(map(tuple, tagger.tag_all(corpus))))
+        found[name] = (value, gradient, marginals, labels)
+    value, gradient, marginals, labels = next(iter(found.values()))
+    return {
+        name: {
+            "value": abs(v - value) / abs(value),
+            "gradient": float(np.linalg.norm(g - gradient) / np.linalg.norm(gradient)),
+            "marginals": float(np.abs(m - marginals).max()),
+            "labels": float(tags != labels),
+        }
+        for name, (v, g, m, tags) in found.items()
+    }
+
+
+def prepare(task: Task, *, sources: Sequence[str]) -> dict[str, Any]:
+    """Write the column file of a task from other corpora: CoNLL-2003 as IOB2, or CoNLL-U."""
+    read = _morphology if sources[0].endswith(".conllu") else _entities
+    corpora = [read(source) for source in sources]
+    rows = [zip(*(s[c] for c in task.columns), strict=True) for part in corpora for s in part]
+    corpus = fstcrf.Corpus.from_sentences([list(row) for row in rows], task.columns)
+    fstcrf.write_columns(corpus, task.path, separator=task.separator or " ")
+    return {"sentences": len(corpus), "tokens": corpus.n_tokens}
+
+
+def _entities(source: str) -> Corpus:
+    from fstcrf.corpus import convert_column
+
+    corpus = fstcrf.read_columns(source, ("word", "pos", "chunk", "entity"))
+    return convert_column(corpus, "entity", "iob1", "iob2")
+
+
+def _morphology(source: str) -> Corpus:
+    corpus = fstcrf.read_conllu(source)
+    corpus = corpus.with_interned("label", corpus.column("upos+feats"))
+    return corpus.with_interned("word", corpus.column("form"))
+
+
+WORK: dict[str, Callable[..., dict[str, Any]]] = {
+    "evaluate": evaluate,
+    "predictions": predictions,
+    "prepare": prepare,
+    "score": score,
+    "threads": threads,
+    "throughput": throughput,
+    "variants": variants,
+}
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Do one piece of work: its name, and its arguments as a JSON object."""
+    work, given = arguments[0], json.loads(arguments[1])
+    task = Task.from_plain(given.pop("task"))
+    print(json.dumps(WORK[work](task, **given)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,266 @@
+"""Linear domain, log domain and an extended-precision reference, on sentences of every size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.errors import NumericError
+from fstcrf.kernel import Domain, Graph, Posterior
+from tests.oracles import arc_matrices, assert_close
+
+Floats = NDArray[np.float64]
+Long = NDArray[np.longdouble]
+
+EPSILON = float(np.finfo(np.float64).eps)
+
+
+def log_sum(x: Long, axis: int) -> Long:
+    top = x.max(axis=axis, keepdims=True)
+    top = np.where(np.isneginf(top), 0, top)
+    with np.errstate(divide="ignore"):
+        total: Long = np.log(np.exp(x - top).sum(axis=axis, keepdims=True)) + top
+    return total.squeeze(axis)
+
+
+def reference(graph: Graph, node: Floats) -> tuple[float, Floats, Floats]:
+    """Log Z, node and summed arc posteriors of one sentence, in 80-bit logarithms."""
+    wide, arcs = node.astype(np.longdouble), arc_matrices_of(graph, len(node))
+    forward, backward = wide.copy(), np.zeros_like(wide)
+    forward[0] += graph.initial
+    backward[-1] = graph.final
+    for t in range(1, len(node)):
+        forward[t] += log_sum(forward[t - 1][:, None] + arcs[t - 1], 0)
+    for t in range(len(node) - 1, 0, -1):
+        backward[t - 1] = log_sum(arcs[t - 1] + (wide[t] + backward[t])[None, :], 1)
+    log_z = log_sum(forward[-1] + backward[-1], 0)
+    pairs = np.zeros(arcs.shape[1:])
+    for t in range(1, len(node)):
+        behind = (wide[t] + backward[t])[None, :]
+        pairs += np.exp(forward[t - 1][:, None] + arcs[t - 1] + behind - log_z).astype(np.float64)
+    posterior = np.exp(forward + backward - log_z).astype(np.float64)
+    return float(log_z), posterior, pairs
+
+
+def arc_matrices_of(graph: Graph, tokens: int) -> Long:
+    full = arc_matrices(graph, 0, tokens).astype(np.longdouble)
+    return np.broadcast_to(full, (tokens - 1, *full.shape[1:]))
+
+
+def random_sentence(
+    seed: int, states: int, tokens: int, magnitude: float, kind: str, *, never: float = 0.05
+) -> tuple[Graph, Floats]:
+    rng = np.random.default_rng(seed)
+
+    def potentials(*shape: int) -> Floats:
+        values = rng.uniform(-magnitude, magnitude, shape)
+        return np.where(rng.random(shape) < never, -np.inf, values)
+
+    source, target, n_arcs = None, None, states * states
+    if "sparse" in kind:
+        chosen = rng.random(n_arcs) < 0.4
+        chosen[:: states + 1] = True
+        source, target = (x.astype(np.int32) for x in np.divmod(np.flatnonzero(chosen), states))
+        n_arcs = len(source)
+    score = potentials(tokens, n_arcs) if "moving" in kind else potentials(n_arcs)
+    node = potentials(tokens, states)
+    return Graph(potentials(states), potentials(states), score, source, target), node
+
+
+def run(graph: Graph, node: Floats, domain: Domain = "auto") -> Posterior:
+    return kernel.forward_backward(graph, np.asarray([0, len(node)]), node, domain=domain)
+
+
+def summed_arcs(graph: Graph, arc: Floats) -> Floats:
+    total = arc.sum(axis=0) if graph.moving else arc
+    if graph.source is None or graph.target is None:
+        return total.reshape(graph.n_states, graph.n_states)
+    full = np.zeros((graph.n_states, graph.n_states))
+    full[graph.source, graph.target] = total
+    return full
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "moving", "moving sparse"])
+@pytest.mark.parametrize(
+    ("states", "tokens", "magnitude"),
+    [(60, 500, 1.0), (9, 500, 30.0), (23, 200, 1e3), (60, 40, 1e4), (8, 500, 1e4)],
+)
+def test_large_sentences(
+    variant: str, kind: str, states: int, tokens: int, magnitude: float
+) -> None:
+    if "moving" in kind:
+        tokens = min(tokens, 60)
+    graph, node = random_sentence(states + tokens, states, tokens, magnitude, kind)
+    log_z, posterior, pairs = reference(graph, node)
+    assert log_z > -np.inf
+    # Each token adds roundings of numbers as large as the potentials.
+    slack = 1e-12 + 4 * EPSILON * magnitude * tokens
+    domains: tuple[Domain, ...] = ("auto", "log")
+    for domain in domains:
+        found = run(graph, node, domain)
+        np.testing.assert_allclose(found.log_z[0], log_z, rtol=1e-12)
+        np.testing.assert_allclose(found.node, posterior, rtol=1e-12, atol=slack)
+        arcs = summed_arcs(graph, found.arc)
+        np.testing.assert_allclose(arcs, pairs, rtol=1e-12, atol=slack * tokens)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "moving", "moving sparse"])
+def test_ordinary_potentials_stay_in_the_linear_domain(variant: str, kind: str) -> None:
+    graph, node = random_sentence(7, 20, 300, 3.0, kind)
+    log_z, posterior, pairs = reference(graph, node)
+    found = run(graph, node, "linear")
+    np.testing.assert_allclose(found.log_z[0], log_z, rtol=1e-13)
+    np.testing.assert_allclose(found.node, posterior, rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(summed_arcs(graph, found.arc), pairs, rtol=1e-11, atol=1e-14)
+
+
+# --- Two states that never meet: no scale fits both --------------------------------------------
+
+
+def strangers(kind: str, tokens: int) -> Graph:
+    if kind == "sparse":
+        ends = np.asarray([0, 1], dtype=np.int32)
+        return Graph(np.zeros(2), np.zeros(2), np.zeros(2), ends, ends)
+    score = np.asarray([0.0, -np.inf, -np.inf, 0.0])
+    return Graph(
+        np.zeros(2), np.zeros(2), np.tile(score, (tokens, 1)) if kind == "moving" else score
+    )
+
+
+KINDS = ["dense", "sparse", "moving"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lead", [20, 40, 250])
+def test_states_that_never_meet(variant: str, kind: str, lead: int) -> None:
+    # One leads by 25 a token in the first half, the other in the second.
+    node = np.zeros((2 * lead, 2))
+    node[:lead, 0] = node[lead:, 1] = 25.0
+    graph = strangers(kind, len(node))
+    for domain in ("auto", "log"):
+        found = run(graph, node, domain)  # type: ignore[arg-type]
+        assert_close(found.log_z, [25.0 * lead + np.log(2.0)])
+        assert_close(found.node, np.full(node.shape, 0.5))
+        arcs = np.zeros((2, 2))
+        np.fill_diagonal(arcs, 0.5 * (len(node) - 1))
+        assert_close(summed_arcs(graph, found.arc), arcs, scale=len(node))
+    with pytest.raises(NumericError, match=r"sentence \(at 0\)"):
+        run(graph, node, "linear")
+    with pytest.raises(NumericError, match="linear domain"):
+        kernel.log_partition(graph, np.asarray([0, len(node)]), node, domain="linear")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_alternating_leads_are_no_trouble(variant: str, kind: str) -> None:
+    node = np.zeros((40, 2))
+    node[::2, 0] = node[1::2, 1] = 25.0
+    for domain in ("auto", "linear", "log"):
+        found = run(strangers(kind, 40), node, domain)  # type: ignore[arg-type]
+        assert_close(found.log_z, [500.0 + np.log(2.0)])
+        assert_close(found.node, np.full(node.shape, 0.5))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_the_backward_rows_are_lost(variant: str, kind: str) -> None:
+    # Forward, the second state falls behind by 300 and ends 300 ahead; backward, by 600.
+    node = np.zeros((36, 2))
+    node[:12, 0] = node[12:, 1] = 25.0
+    graph, offsets = strangers(kind, len(node)), np.asarray([0, len(node)])
+    log_z = np.logaddexp(300.0, 600.0)
+    assert_close(kernel.log_partition(graph, offsets, node, domain="linear"), [log_z])
+    with pytest.raises(NumericError, match="linear domain"):
+        run(graph, node, "linear")
+    found = run(graph, node)
+    assert_close(found.log_z, [log_z])
+    share = np.exp([300.0 - log_z, 600.0 - log_z])
+    np.testing.assert_allclose(found.node, np.tile(share, (36, 1)), rtol=1e-11)
+
+
+def test_a_lost_sentence_among_others(variant: str) -> None:
+    node = np.zeros((90, 2))
+    node[5:45, 0] = node[45:85, 1] = 25.0
+    graph, offsets = strangers("dense", 0), np.asarray([0, 5, 85, 90])
+    with pytest.raises(NumericError, match=r"at 1"):
+        kernel.forward_backward(graph, offsets, node, domain="linear")
+    found = kernel.forward_backward(graph, offsets, node)
+    assert_close(found.log_z, [np.log(2.0), 1000.0 + np.log(2.0), np.log(2.0)])
+    assert_close(found.node, np.full(node.shape, 0.5))
+    assert_close(found.arc, [43.5, 0.0, 0.0, 43.5])
+
+
+def test_ends_that_no_scale_fits(variant: str) -> None:
+    for first, last in (([0.0, -800.0], [-800.0, 0.0]), ([0.0, 0.0], [0.0, -800.0])):
+        graph = Graph(np.asarray(first), np.asarray(last), np.zeros(4))
+        node = np.zeros((3, 2))
+        log_z, posterior, pairs = reference(graph, node)
+        found = run(graph, node)
+        assert_close(found.log_z, [log_z])
+        assert_close(found.node, posterior)
+        assert_close(found.arc, pairs.reshape(-1))
+        with pytest.raises(NumericError, match="linear domain"):
+            run(graph, node, "linear")
+
+
+# --- Long sentences ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 3, 17, 1000, 100_000])
+def test_independent_tokens(variant: str, tokens: int) -> None:
+    node = np.random.default_rng(tokens).uniform(-20.0, 20.0, (tokens, 5))
+    graph = Graph(np.zeros(5), np.zeros(5), np.full(25, -3.0))
+    top = node.max(axis=1, keepdims=True)
+    share = np.exp(node - top)
+    total = share.sum(axis=1, keepdims=True)
+    log_z = float((np.log(total) + top).sum()) - 3.0 * (tokens - 1)
+    domains: tuple[Domain, ...] = ("auto", "linear", "log")
+    for domain in domains:
+        found = run(graph, node, domain)
+        assert_close(found.log_z, [log_z], scale=20.0)
+        np.testing.assert_allclose(found.node, share / total, rtol=1e-12, atol=1e-13)
+    path, score = kernel.viterbi(graph, np.asarray([0, tokens]), node)
+    assert (path == node.argmax(axis=1)).all()
+    assert_close(score, [node.max(axis=1).sum() - 3.0 * (tokens - 1)])
+
+
+@pytest.mark.parametrize("magnitude", [10.0, 1e4])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_hundred_thousand_tokens(variant: str, kind: str, magnitude: float) -> None:
+    graph, node = random_sentence(3, 4, 100_000, magnitude, kind, never=0.0)
+    auto, log = run(graph, node), run(graph, node, "log")
+    np.testing.assert_allclose(auto.log_z, log.log_z, rtol=1e-12)
+    np.testing.assert_allclose(auto.node, log.node, rtol=1e-7, atol=1e-15 * magnitude * 1e3)
+    np.testing.assert_allclose(auto.node.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(auto.arc.sum(), len(node) - 1, rtol=1e-11)
+    _, score = kernel.viterbi(graph, np.asarray([0, len(node)]), node)
+    assert score[0] <= auto.log_z[0] * (1.0 - 1e-12 * np.sign(auto.log_z[0]))
+
+
+# --- The kernel's own exponential --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("domain", "deepest"), [("linear", 322.0), ("log", 707.0)])
+def test_exponentials(variant: str, domain: Domain, deepest: float) -> None:
+    # One token, two states: the posterior of the second is e^-x / (1 + e^-x).
+    depths = np.concatenate([
+        np.linspace(0.0, deepest, 20_001),
+        np.arange(1, 400) * np.log(2.0) / 2.0,  # ends of the reduced range
+        [1e-300, 1e-17, 1e-8, 1.0],
+    ])
+    depths = depths[depths < deepest]
+    node = np.stack([np.zeros_like(depths), -depths], axis=1)
+    graph = Graph(np.zeros(2), np.zeros(2), np.zeros(4))
+    found = kernel.forward_backward(graph, np.arange(len(node) + 1), node, domain=domain)
+    small = np.exp(-depths.astype(np.longdouble))
+    error = np.abs(found.node[:, 1] / (small / (1 + small)) - 1)
+    assert float(error.max()) < 4 * EPSILON
+
+
+def test_what_underflows_is_zero(variant: str) -> None:
+    node = np.asarray([[0.0, -708.5], [0.0, -1e5], [0.0, -1e300]])
+    found = kernel.forward_backward(
+        Graph(np.zeros(2), np.zeros(2), np.zeros(4)), np.arange(4), node
+    )
+    assert found.node.tolist() == [[1.0, 0.0]] * 3
+    assert found.log_z.tolist() == [0.0] * 3

@@ -1,0 +1,201 @@
+"""Epochs of online learning against the same algorithms over enumerated paths."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import numpy as np
+from hypothesis import given
+from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
+
+from fstcrf.kernel import Graph, Learner, Parameters, SparseRows
+from tests.oracles import assert_close, truth
+from tests.strategies import each_variant, potentials
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+WIDTH = 8
+
+
+@st.composite
+def learners(draw: st.DrawFn) -> Learner:
+    states, slots = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    lengths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    offsets = np.cumsum([0, *lengths])
+    tokens, rows = int(offsets[-1]), draw(st.integers(1, 4))
+    gold = draw(hnp.arrays(np.int32, tokens, elements=st.integers(0, states - 1)))
+    counts = draw(hnp.arrays(np.int64, tokens, elements=st.integers(0, 3)))
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    index = draw(hnp.arrays(np.int32, int(indptr[-1]), elements=st.integers(0, rows - 1)))
+    value = None
+    if draw(st.booleans()):
+        value = draw(hnp.arrays(np.int8, len(index), elements=st.integers(-4, 4))) / np.float32(4)
+    graph = draw(structures(states, offsets, gold))
+    bits = st.integers(0, 1)
+    return Learner(
+        graph=graph,
+        offsets=offsets,
+        design=SparseRows(indptr, index, value, rows),
+        slots=draw(hnp.arrays(np.int32, (states, slots), elements=st.integers(0, WIDTH - 1))),
+        mask=draw(hnp.arrays(np.uint8, (rows, WIDTH), elements=bits)),
+        arc_mask=draw(hnp.arrays(np.uint8, graph.n_arcs, elements=bits)),
+        ends=draw(st.booleans()),
+        gold=gold,
+        weight=draw(potentials((len(lengths),), unit=0.5, forbid=False)),
+    )
+
+
+@st.composite
+def structures(draw: st.DrawFn, states: int, offsets: Ints, gold: NDArray[np.int32]) -> Graph:
+    """A dense graph, or a sparse one that has the arcs of the gold paths."""
+    zeros = np.zeros(states)
+    if draw(st.booleans()):
+        return Graph(zeros, zeros, np.zeros(states * states))
+    chosen = draw(hnp.arrays(np.bool_, (states, states)))
+    chosen[0, 0] = True
+    inner = np.ones(len(gold), dtype=bool)
+    inner[offsets[:-1]] = False
+    after = np.flatnonzero(inner)
+    chosen[gold[after - 1], gold[after]] = True
+    source, target = (x.astype(np.int32) for x in np.nonzero(chosen))
+    return Graph(zeros, zeros, np.zeros(len(source)), source, target)
+
+
+@st.composite
+def starts(draw: st.DrawFn, learner: Learner, *, forbid: bool) -> Parameters:
+    shapes = (learner.mask.shape, (learner.graph.n_arcs,), *[(learner.graph.n_states,)] * 2)
+    table, *others = (
+        draw(potentials(shape, unit=0.125, forbid=forbid and i > 0))
+        for i, shape in enumerate(shapes)
+    )
+    return Parameters(table, *others)
+
+
+def copy_of(p: Parameters) -> Parameters:
+    return Parameters(*(a.copy() for a in p.arrays()))
+
+
+def design(learner: Learner) -> Floats:
+    rows = learner.design
+    matrix = np.zeros((len(rows), rows.n_columns))
+    value = np.ones(len(rows.index)) if rows.value is None else rows.value
+    token = np.repeat(np.arange(len(rows)), np.diff(rows.indptr))
+    np.add.at(matrix, (token, rows.index), value)
+    return matrix
+
+
+def arc_table(graph: Graph) -> Ints:
+    """Number of the arc between two states; −1 where there is none."""
+    size = graph.n_states
+    if graph.source is None or graph.target is None:
+        return np.arange(size * size).reshape(size, size)
+    table = np.full((size, size), -1)
+    table[graph.source, graph.target] = np.arange(len(graph.source))
+    return table
+
+
+def at_work(learner: Learner, theta: Parameters, x: Floats) -> tuple[Graph, Floats]:
+    """Return graph and node potentials of a sentence under the weights of the moment."""
+    node = (x @ theta.table)[:, learner.slots].sum(axis=2)
+    g = learner.graph
+    return Graph(theta.initial, theta.final, theta.arc, g.source, g.target), node
+
+
+def add(
+    learner: Learner, x: Floats, node: Floats, pairs: Floats, rate: float, to: Parameters
+) -> None:
+    """Add rate × features, of soft or hard states and pairs of states, to what is trained."""
+    slots = np.zeros((len(node), WIDTH))
+    for state, its in enumerate(learner.slots):
+        for slot in its:
+            slots[:, slot] += node[:, state]
+    to.table[...] += rate * (x.T @ slots) * learner.mask
+    exists = arc_table(learner.graph) >= 0
+    arcs = np.zeros(learner.graph.n_arcs)
+    arcs[arc_table(learner.graph)[exists]] = pairs.sum(axis=0)[exists]
+    to.arc[...] += rate * arcs * learner.arc_mask
+    if learner.ends:
+        to.initial[...] += rate * node[0]
+        to.final[...] += rate * node[-1]
+
+
+def one_hot(path: NDArray[np.integer], states: int) -> tuple[Floats, Floats]:
+    node = np.eye(states)[path]
+    return node, node[:-1, :, None] * node[1:, None, :]
+
+
+@each_variant
+@given(data=st.data())
+def test_perceptron(variant: str, data: st.DataObject) -> None:
+    learner = data.draw(learners())
+    theta = data.draw(starts(learner, forbid=True))
+    order = np.asarray(data.draw(orders(learner)), dtype=np.int64)
+    sums, step = theta.zeros(), data.draw(st.integers(1, 5))
+    ours, our_sums, our_step, our_errors = copy_of(theta), copy_of(sums), step, 0
+    x, states = design(learner), learner.graph.n_states
+    for b in order:
+        a, z = learner.offsets[b : b + 2]
+        graph, node = at_work(learner, ours, x[a:z])
+        path = truth(graph, node).path
+        gold = learner.gold[a:z]
+        our_errors += int((path != gold).sum())
+        if path[0] >= 0 and (path != gold).any():
+            for rate, labels in ((1.0, gold), (-1.0, path)):
+                for to, factor in ((ours, 1.0), (our_sums, our_step)):
+                    change = rate * factor * learner.weight[b]
+                    add(learner, x[a:z], *one_hot(labels, states), change, to)
+        our_step += 1
+    found = learner.perceptron_epoch(order, theta, sums, step)
+    assert found == (our_step, our_errors)
+    for mine, kernels in zip(
+        (*ours.arrays(), *our_sums.arrays()), (*theta.arrays(), *sums.arrays()), strict=True
+    ):
+        assert kernels.tolist() == mine.tolist()  # multiples of 1/64: exact
+
+
+@each_variant
+@given(data=st.data())
+def test_sgd(variant: str, data: st.DataObject) -> None:
+    learner = data.draw(learners())
+    theta = data.draw(starts(learner, forbid=False))
+    order = np.asarray(data.draw(orders(learner)), dtype=np.int64)
+    rates = np.asarray([data.draw(st.sampled_from([0.0, 0.25, 1.0])) for _ in order])
+    decay = data.draw(st.sampled_from([0.0, 0.125, 0.5]))
+    scale = data.draw(st.sampled_from([1.0, 0.5, 3.0]))
+    ours = Parameters(*(scale * a for a in theta.arrays()))
+    x, states, our_loss = design(learner), learner.graph.n_states, 0.0
+    for b, rate in zip(order, rates, strict=True):
+        a, z = learner.offsets[b : b + 2]
+        gold = learner.gold[a:z]
+        graph, node = at_work(learner, ours, x[a:z])
+        known = truth(graph, node)
+        gold_node, gold_pairs = one_hot(gold, states)
+        arcs = arc_table(graph)[gold[:-1], gold[1:]]
+        score = graph.initial[gold[0]] + graph.final[gold[-1]] + graph.score[arcs].sum()
+        our_loss += learner.weight[b] * (known.log_z - score - (node * gold_node).sum())
+        for array in ours.arrays():
+            array *= 1.0 - rate * decay
+        change = -rate * learner.weight[b]
+        add(learner, x[a:z], known.node - gold_node, known.arc - gold_pairs, change, ours)
+    new_scale, loss = learner.sgd_epoch(order, rates, decay, theta, scale)
+    assert_close(new_scale, scale * np.prod(1.0 - rates * decay))
+    assert_close(loss, our_loss, scale=50.0)
+    for mine, kernels in zip(ours.arrays(), theta.arrays(), strict=True):
+        assert_close(new_scale * kernels, mine, scale=50.0)
+
+
+def orders(learner: Learner) -> st.SearchStrategy[list[int]]:
+    return st.lists(st.integers(0, len(learner.offsets) - 2), max_size=6)
+
+
+@given(data=st.data())
+def test_averages(data: st.DataObject) -> None:
+    """Theta − sums / step is the mean of the weights that each sentence met."""
+    learner = data.draw(learners())
+    theta = Parameters(*(np.zeros_like(a) for a in data.draw(starts(learner, forbid=False)).arrays()))
+    sums, step, seen = theta.zeros(), 1, [theta.table.copy()]
+    for b in data.draw(orders(learner)):
+        step, _ = learner.perceptron_epoch(np.asarray([b]), theta, sums, step)
+        seen.append(theta.table.copy())
+    assert_close(theta.table - sums.table / step, np.mean(seen, axis=0), scale=10.0)

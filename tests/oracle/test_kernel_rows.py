@@ -1,0 +1,92 @@
+"""Sparse rows times tables against scipy.sparse; stored vectors against NumPy."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+
+from fstcrf import kernel
+from fstcrf.kernel import SparseRows
+from fstcrf.kernel.vectors import VectorStore
+from tests.strategies import each_variant
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> SparseRows:
+    n, columns = draw(st.integers(0, 6)), draw(st.integers(1, 6))
+    counts = draw(hnp.arrays(np.int64, n, elements=st.integers(0, 12)))
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    index = draw(hnp.arrays(np.int32, int(indptr[-1]), elements=st.integers(0, columns - 1)))
+    steps = draw(hnp.arrays(np.int8, len(index), elements=st.integers(-9, 9)))
+    value = (steps / 8).astype(np.float32) if draw(st.booleans()) else None
+    return SparseRows(indptr, index, value, columns)
+
+
+def as_scipy(rows: SparseRows) -> sparse.csr_array:
+    value = np.ones(len(rows.index)) if rows.value is None else rows.value.astype(np.float64)
+    return sparse.csr_array((value, rows.index, rows.indptr), shape=(len(rows), rows.n_columns))
+
+
+@each_variant
+@given(rows=matrices(), width=st.sampled_from([8, 16, 24, 32, 40, 64, 104]), seed=st.integers(0))
+def test_gather(variant: str, rows: SparseRows, width: int, seed: int) -> None:
+    table = np.random.default_rng(seed).normal(size=(rows.n_columns, width))
+    np.testing.assert_allclose(rows.times(table), as_scipy(rows) @ table, rtol=1e-12, atol=1e-12)
+
+
+@each_variant
+@given(rows=matrices(), seed=st.integers(0))
+def test_transposed_gather(variant: str, rows: SparseRows, seed: int) -> None:
+    table = np.random.default_rng(seed).normal(size=(len(rows), 16))
+    found = rows.transposed().times(table)
+    np.testing.assert_allclose(found, as_scipy(rows).T @ table, rtol=1e-12, atol=1e-12)
+
+
+@each_variant
+@given(rows=matrices(), data=st.data())
+def test_any_split_gives_the_same_bits(
+    variant: str, rows: SparseRows, data: st.DataObject
+) -> None:
+    table = np.random.default_rng(len(rows)).normal(size=(rows.n_columns, 24))
+    cut = data.draw(st.integers(0, len(rows)))
+    parts = [rows.slice(0, cut).times(table), rows.slice(cut, len(rows)).times(table)]
+    assert np.vstack(parts).tobytes() == rows.times(table).tobytes()
+
+
+@each_variant
+@given(rows=matrices())
+def test_transposing_twice(variant: str, rows: SparseRows) -> None:
+    twice, dense = rows.transposed().transposed(), as_scipy(rows).toarray()
+    np.testing.assert_array_equal(as_scipy(twice).toarray(), dense)
+
+
+def test_variants_agree() -> None:
+    rng = np.random.default_rng(1)
+    index = rng.integers(0, 500, 20_000).astype(np.int32)
+    rows = SparseRows(np.arange(0, 20_001, 20), index, None, 500)
+    table, before = rng.normal(size=(500, 56)), kernel.variant()
+    found = []
+    for name in kernel.variants():
+        kernel.use(name)
+        found.append(rows.times(table))
+    kernel.use(before)
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 17, 1023, 1024, 1025, 5000])
+@pytest.mark.parametrize(("count", "others"), [(1, 1), (7, 3)])
+def test_stored_vectors(variant: str, size: int, count: int, others: int) -> None:
+    rng = np.random.default_rng(size)
+    store = VectorStore(count, size)
+    store.rows[...] = rng.normal(size=(count, size))
+    rows, vectors = store.rows.astype(np.float64), rng.normal(size=(others, size))
+    dots = store.dots(vectors)
+    np.testing.assert_allclose(dots, rows @ vectors.T, rtol=1e-12, atol=1e-11)
+    out, coefficients = vectors[0].copy(), rng.normal(size=count)
+    store.add_combination(coefficients, out)
+    np.testing.assert_allclose(out, vectors[0] + coefficients @ rows, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,236 @@
+"""Laws of forward-backward, best paths and max-marginals that need no oracle."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import numpy as np
+from hypothesis import given
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.kernel import Graph, Posterior
+from tests.oracles import assert_close, largest
+from tests.strategies import Case, cases, each_variant, potentials
+
+Floats = NDArray[np.float64]
+DENSE = ("dense", "moving")
+
+
+def run(case: Case, weight: Floats | None = None) -> Posterior:
+    return kernel.forward_backward(case.graph, case.offsets, case.node, weight=weight)
+
+
+def scale_of(case: Case) -> float:
+    graph = case.graph
+    return largest(case.node, graph.score, graph.initial, graph.final)
+
+
+def alive(case: Case, log_z: Floats) -> NDArray[np.bool_]:
+    """For each token: does its sentence have a path."""
+    return np.repeat(log_z > -np.inf, np.diff(case.offsets))
+
+
+@each_variant
+@given(case=cases(max_states=9))
+def test_sums_of_posteriors(variant: str, case: Case) -> None:
+    found = run(case)
+    has_path = alive(case, found.log_z)
+    assert_close(found.node.sum(axis=1), has_path)
+    inner = np.ones(len(case.node), dtype=bool)
+    inner[case.offsets[:-1]] = False
+    assert_close(found.arc.sum(), (inner & has_path).sum(), scale=scale_of(case))
+    if case.graph.moving:
+        assert_close(found.arc.sum(axis=1), inner & has_path)
+
+
+@each_variant
+@given(case=cases(kinds=("moving",), max_states=9))
+def test_arcs_agree_with_their_ends(variant: str, case: Case) -> None:
+    found, size = run(case), case.graph.n_states
+    arcs = found.arc.reshape(-1, size, size)
+    for a, b in case.bounds:
+        assert not arcs[a].any()
+        assert_close(arcs[a + 1 : b].sum(axis=2), found.node[a : b - 1], scale=scale_of(case))
+        assert_close(arcs[a + 1 : b].sum(axis=1), found.node[a + 1 : b], scale=scale_of(case))
+
+
+@each_variant
+@given(case=cases(max_states=9))
+def test_best_path_and_max_marginals_agree(variant: str, case: Case) -> None:
+    log_z = kernel.log_partition(case.graph, case.offsets, case.node)
+    path, score = kernel.viterbi(case.graph, case.offsets, case.node)
+    best = kernel.max_marginals(case.graph, case.offsets, case.node)
+    assert (score <= log_z + 1e-12 * np.abs(np.where(np.isinf(log_z), 0, log_z)) + 1e-12).all()
+    assert (np.isneginf(score) == np.isneginf(log_z)).all()
+    for b, (first, last) in enumerate(case.bounds):
+        assert (best[first:last].max(axis=1) == score[b]).all()
+        if score[b] > -np.inf:
+            assert (best[np.arange(first, last), path[first:last]] == score[b]).all()
+
+
+@each_variant
+@given(case=cases(max_states=9), step=st.integers(-5, 5))
+def test_a_constant_moves_log_z_only(variant: str, case: Case, step: int) -> None:
+    found = run(case)
+    moved = run(case._replace(node=case.node + 8.0 * step))
+    lengths = np.diff(case.offsets)
+    assert_close(moved.log_z, found.log_z + 8.0 * step * lengths, scale=scale_of(case))
+    assert_close(moved.node, found.node, scale=scale_of(case))
+    assert_close(moved.arc, found.arc, scale=scale_of(case))
+
+
+@each_variant
+@given(case=cases(kinds=DENSE, max_states=6), data=st.data())
+def test_names_of_states_do_not_matter(variant: str, case: Case, data: st.DataObject) -> None:
+    graph, size = case.graph, case.graph.n_states
+    order = np.asarray(data.draw(st.permutations(range(size))))
+    square = graph.score.reshape(-1, size, size)[:, order][:, :, order]
+    score = square.reshape(graph.score.shape)
+    other = Graph(graph.initial[order], graph.final[order], np.ascontiguousarray(score))
+    renamed = run(Case(other, case.offsets, np.ascontiguousarray(case.node[:, order])))
+    found = run(case)
+    assert_close(renamed.log_z, found.log_z, scale=scale_of(case))
+    assert_close(renamed.node, found.node[:, order], scale=scale_of(case))
+
+
+@each_variant
+@given(case=cases(kinds=("dense",), max_states=6))
+def test_a_reversed_sentence(variant: str, case: Case) -> None:
+    graph, size = case.graph, case.graph.n_states
+    turned = np.ascontiguousarray(graph.score.reshape(size, size).T).reshape(-1)
+    backwards = Graph(graph.final, graph.initial, turned)
+    node = case.node[::-1].copy()
+    offsets = np.cumsum([0, *np.diff(case.offsets)[::-1]])
+    found, mirrored = run(case), run(Case(backwards, offsets, node))
+    assert_close(mirrored.log_z[::-1], found.log_z, scale=scale_of(case))
+    assert_close(mirrored.node[::-1], found.node, scale=scale_of(case))
+    assert_close(mirrored.arc.reshape(size, size).T.reshape(-1), found.arc, scale=scale_of(case))
+
+
+@each_variant
+@given(case=cases(max_states=6))
+def test_one_structure_four_ways(variant: str, case: Case) -> None:
+    """A graph as dense, as sparse and as moving gives the same answers."""
+    graph, size = case.graph, case.graph.n_states
+    tokens, found = len(case.node), run(case)
+    place = (
+        np.arange(size * size)
+        if graph.source is None or graph.target is None
+        else graph.source.astype(np.int64) * size + graph.target
+    )
+    square = np.full((*graph.score.shape[:-1], size * size), -np.inf)
+    square[..., place] = graph.score
+    every = np.arange(size * size, dtype=np.int32)
+    shapes = [Graph(graph.initial, graph.final, square)]
+    shapes.append(Graph(graph.initial, graph.final, square, every // size, every % size))
+    if not graph.moving:
+        tiled = np.tile(square, (tokens, 1))
+        shapes.append(Graph(graph.initial, graph.final, tiled))
+    best, score = kernel.viterbi(graph, case.offsets, case.node)
+    for other in shapes:
+        again = run(case._replace(graph=other))
+        assert_close(again.log_z, found.log_z, scale=scale_of(case))
+        assert_close(again.node, found.node, scale=scale_of(case))
+        arc = again.arc if other.moving == graph.moving else again.arc.sum(axis=0)
+        assert_close(arc[..., place], found.arc, scale=scale_of(case))
+        path, best_score = kernel.viterbi(other, case.offsets, case.node)
+        assert path.tolist() == best.tolist()
+        assert best_score.tolist() == score.tolist()
+
+
+@each_variant
+@given(case=cases(max_states=6), data=st.data())
+def test_weights_are_factors(variant: str, case: Case, data: st.DataObject) -> None:
+    sentences = len(case.offsets) - 1
+    weight = data.draw(potentials((sentences,), unit=0.5, forbid=False))
+    plain, weighted = run(case), run(case, weight)
+    assert weighted.log_z.tolist() == plain.log_z.tolist()
+    per_token = np.repeat(weight, np.diff(case.offsets))[:, None]
+    assert_close(weighted.node, plain.node * per_token)
+    if case.graph.moving:
+        assert_close(weighted.arc, plain.arc * per_token)
+    else:
+        parts = [
+            w * run(case.sentence(a, b)).arc for w, (a, b) in zip(weight, case.bounds, strict=True)
+        ]
+        assert_close(weighted.arc, np.sum(parts, axis=0), scale=scale_of(case))
+
+
+@each_variant
+@given(case=cases(max_states=9))
+def test_batches_are_sentence_by_sentence_bit_for_bit(variant: str, case: Case) -> None:
+    """All but the sum over arcs, whose order of additions depends on the batch."""
+    together = run(case)
+    path, score = kernel.viterbi(case.graph, case.offsets, case.node)
+    best = kernel.max_marginals(case.graph, case.offsets, case.node)
+    log_z = kernel.log_partition(case.graph, case.offsets, case.node)
+    arcs = []
+    for b, (first, last) in enumerate(case.bounds):
+        one = case.sentence(first, last)
+        alone = run(one)
+        assert alone.log_z[0] == together.log_z[b] == log_z[b]
+        assert alone.node.tobytes() == together.node[first:last].tobytes()
+        assert kernel.log_partition(*one)[0] == log_z[b]
+        its_path, its_score = kernel.viterbi(*one)
+        assert its_path.tolist() == path[first:last].tolist()
+        assert its_score[0] == score[b]
+        assert kernel.max_marginals(*one).tobytes() == best[first:last].tobytes()
+        arcs.append(alone.arc)
+    if case.graph.moving:
+        assert np.vstack(arcs).tobytes() == together.arc.tobytes()
+    else:
+        assert_close(np.sum(arcs, axis=0), together.arc, scale=scale_of(case))
+
+
+@given(case=cases(max_states=17))
+def test_variants_agree(case: Case) -> None:
+    before = kernel.variant()
+    results = []
+    for name in kernel.variants():
+        kernel.use(name)
+        results.append(
+            (
+                run(case),
+                kernel.viterbi(case.graph, case.offsets, case.node),
+                kernel.max_marginals(case.graph, case.offsets, case.node),
+            )
+        )
+    kernel.use(before)
+    (sums, (path, score), best), *others = results
+    for other_sums, (other_path, other_score), other_best in others:
+        for one, other in zip(sums, other_sums, strict=True):
+            assert_close(other, one, scale=scale_of(case))
+        assert other_path.tolist() == path.tolist()
+        assert other_score.tobytes() == score.tobytes()
+        assert other_best.tobytes() == best.tobytes()
+
+
+@each_variant
+@given(case=cases(max_states=5), data=st.data())
+def test_a_forbidden_state_splits_the_sum(variant: str, case: Case, data: st.DataObject) -> None:
+    """Z = Z(through the states of a set at one token) + Z(through the others)."""
+    token = data.draw(st.integers(0, len(case.node) - 1))
+    chosen = data.draw(st.sets(st.integers(0, case.graph.n_states - 1)))
+    mask = np.isin(np.arange(case.graph.n_states), list(chosen))
+    with_them, without = case.node.copy(), case.node.copy()
+    with_them[token, ~mask] = -np.inf
+    without[token, mask] = -np.inf
+    parts = [
+        kernel.log_partition(case.graph, case.offsets, node) for node in (with_them, without)
+    ]
+    b = int(np.searchsorted(case.offsets, token, side="right")) - 1
+    whole = kernel.log_partition(case.graph, case.offsets, case.node)
+    assert_close(np.logaddexp(parts[0][b], parts[1][b]), whole[b], scale=scale_of(case))
+
+
+@each_variant
+@given(case=cases())
+def test_nothing_is_written_to_what_comes_in(variant: str, case: Case) -> None:
+    arrays = [case.node, case.offsets, case.graph.score, case.graph.initial, case.graph.final]
+    before = [a.tobytes() for a in arrays]
+    for a in arrays:
+        a.flags.writeable = False
+    run(case)
+    kernel.viterbi(case.graph, case.offsets, case.node)
+    kernel.max_marginals(case.graph, case.offsets, case.node)
+    assert [a.tobytes() for a in arrays] == before

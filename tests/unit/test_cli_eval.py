@@ -1,0 +1,199 @@
+"""`fstcrf eval`, `info`, `explain` and `demo`."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+import fstcrf
+from fstcrf.demo import COLUMNS, corpus_path, template_path
+from fstcrf.model import CRF
+from tests.command import done, failure, run
+
+GOLD = "a B-X\nb I-X\n\nc O\nd B-Y\n\n"
+PRED = "a B-X\nb I-X\n\nc B-Y\nd B-Y\n\n"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one tagger of each column of the demo corpus."""
+    folder = tmp_path_factory.mktemp("models")
+    data = fstcrf.read_columns(corpus_path("train"), COLUMNS)[:200]
+    dev = fstcrf.read_columns(corpus_path("dev"), COLUMNS)[:20]
+    for target in ("pos", "field"):
+        model = CRF.train(data, target, template_path(target), dev=dev, max_iterations=10)
+        model.save(folder / f"{target}.fstcrf")
+    CRF.train([[["a"], ["b"]]], [["X", "Y"]], max_iterations=2).save(folder / "literal.fstcrf")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("gold.txt").write_text(GOLD)
+    Path("pred.txt").write_text(PRED)
+    both = [
+        f"{g} {p.split()[-1]}" if g else ""
+        for g, p in zip(GOLD.split("\n"), PRED.split("\n"), strict=True)
+    ]
+    Path("both.txt").write_text("\n".join(both))
+
+
+# --- eval -----------------------------------------------------------------------------------
+
+
+REPORT = """\
+processed 4 tokens with 2 phrases; found: 3 phrases; correct: 2.
+accuracy:  75.00%; precision:  66.67%; recall: 100.00%; FB1:  80.00
+                X: precision: 100.00%; recall: 100.00%; FB1: 100.00  1
+                Y: precision:  50.00%; recall: 100.00%; FB1:  66.67  2
+sentences: 2; all labels right:  50.00%
+"""
+
+
+def test_labels_in_files() -> None:
+    assert done("eval", "--gold", "gold.txt", "--pred", "pred.txt") == REPORT
+    assert done("eval", "--pred", "both.txt") == REPORT
+    assert done("eval", "--pred", "-", given=Path("both.txt").read_bytes()) == REPORT
+    named = ["--columns", "word,wanted,found", "--target", "wanted", "--pred-column", "found"]
+    assert done("eval", "--pred", "both.txt", *named) == REPORT
+    numbered = ["--target", "1", "--pred-column", "2"]
+    assert done("eval", "--pred", "both.txt", *numbered) == REPORT
+    assert done("eval", "--gold", "gold.txt", "--pred", "both.txt") == REPORT
+
+
+def test_json_tokens_and_strictness() -> None:
+    Path("odd.txt").write_text("a I-X I-X\nb I-X I-X\n\n")
+    lenient = json.loads(done("eval", "--pred", "odd.txt", "--json"))
+    strict = json.loads(done("eval", "--pred", "odd.txt", "--json", "--strict", "--scheme", "iob2"))
+    assert lenient["overall"]["correct"] == 1
+    assert strict["overall"]["gold"] == 0
+    iob1 = json.loads(done("eval", "--pred", "odd.txt", "--json", "--strict", "--scheme", "iob1"))
+    assert iob1["overall"]["correct"] == 1
+    assert done("eval", "--pred", "both.txt", "--tokens").startswith("processed 4 tokens in 2")
+    Path("tags.txt").write_text("a N N\nb V N\n\n")
+    assert "accuracy:  50.00%" in done("eval", "--pred", "tags.txt")
+    assert done("eval", "--pred", "tags.txt", "--spans").startswith("processed 2 tokens with")
+    assert "--strict" in failure("eval", "--pred", "tags.txt", "--strict", status=2)
+    assert "scheme" in failure("eval", "--pred", "both.txt", "--strict", status=2)
+
+
+def test_a_model_on_a_file(models: Path) -> None:
+    data = fstcrf.read_columns(corpus_path("test"), COLUMNS)
+    for target in ("pos", "field"):
+        path = models / f"{target}.fstcrf"
+        found = fstcrf.load(path).tag_all(data)
+        gold = data.column_lists(target)
+        score = fstcrf.evaluate_spans if target == "field" else fstcrf.evaluate_tokens
+        printed = done("eval", path, corpus_path("test"), "--threads", 2)
+        assert printed.startswith(str(score(gold, found)))
+
+
+def test_a_label_that_training_never_saw_is_an_error_and_a_warning(models: Path) -> None:
+    Path("new.txt").write_text("the DET B-NEW\nhall NOUN I-NEW\nthe DET I-NEW\n\n")
+    result = run("eval", models / "field.fstcrf", "new.txt")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "fstcrf: warning: labels that training never saw count as errors: I-NEW (2), B-NEW (1)\n"
+    )
+    assert "NEW: precision:   0.00%; recall:   0.00%" in result.stdout
+
+
+def test_bad_input_of_eval(models: Path) -> None:
+    model = models / "field.fstcrf"
+    Path("short.txt").write_text("a B-X\n\nc O\nd B-Y\n\n")
+    Path("one.txt").write_text("a\n")
+    Path("two.txt").write_text("the DET\n\n")
+    line = failure("eval", "--gold", "gold.txt", "--pred", "short.txt")
+    assert line == "sentence 0: 2 gold labels, 1 predicted"
+    assert failure("eval", "--pred", "one.txt") == "one.txt: 1 column, expected two: wanted, found"
+    assert "no column 'x'" in failure("eval", "--pred", "both.txt", "--target", "x")
+    assert "2 columns, expected 3" in failure("eval", model, "two.txt")
+    assert "none.txt: No such file" in failure("eval", model, "none.txt")
+    for arguments in ([], [model], ["--gold", "gold.txt"], [model, "two.txt", "--pred", "p"]):
+        assert failure("eval", *arguments, status=2).startswith("give MODEL TEST, or --gold")
+
+
+def test_conllu_gold() -> None:
+    row = "{}\t{}\t_\t{}\t_\t_\t_\t_\t_\t_\n"
+    Path("a.conllu").write_text(row.format(1, "New York", "PROPN") + row.format(2, "is", "AUX"))
+    Path("p.txt").write_text("New York\tPROPN\nis\tVERB\n\n")
+    files = ["eval", "--gold", "a.conllu", "--pred", "p.txt", "--separator", "tab"]
+    assert "accuracy:  50.00%" in done(*files, "--target", "upos")
+    assert failure(*files, status=2).startswith("--target is missing")
+
+
+# --- info and explain -----------------------------------------------------------------------
+
+
+def test_info(models: Path) -> None:
+    path = models / "field.fstcrf"
+    model = fstcrf.load(path)
+    text = done("info", path, "--top", 3)
+    assert text.startswith(f"{path}: a conditional random field of order 1 with ")
+    for label in model.labels:
+        assert label in text
+    assert "word, pos of word, pos, field" in text
+    assert "lbfgs, l2 0.5, 10 iterations" in text
+    top = model.top_features(3)
+    assert text.splitlines()[-3:] == [
+        f"  {w.weight:+9.4f}  {w.slot:<20} {w.attribute or '(labels only)'}" for w in top
+    ]
+    facts = json.loads(done("info", path, "--json", "--top", 2))
+    assert facts["labels"] == list(model.labels)
+    assert facts["weights"] == model.space.size
+    assert len(facts["top"]) == 2
+    assert facts["training"]["iterations"] == 10
+    assert "largest" not in done("info", path, "--top", 0)
+    assert "labels" in done("info", models / "literal.fstcrf")
+
+
+def test_explain(models: Path) -> None:
+    path = models / "field.fstcrf"
+    data = fstcrf.read_columns(corpus_path("test"), COLUMNS)
+    text = done("explain", path, corpus_path("test"), "--sentence", 2, "--token", 1)
+    first, *rest = text.splitlines()
+    words = data[2]["word"]
+    assert first == " ".join([words[0], f"[{words[1]}]", *words[2:]])
+    assert "\n".join(rest) == str(fstcrf.load(path).explain(data[2], 1))
+    stdin = done("explain", path, "--token", 0, given="the DET\nhall NOUN\n\n")
+    assert stdin.startswith("[the] hall\ntoken 0: ")
+    options = ["explain", path, corpus_path("dev")]
+    assert "--sentence 9999 of " in failure(*options, "--sentence", 9999, "--token", 0, status=2)
+    assert "token 500 of a sentence" in failure(*options, "--token", 500, status=2)
+    assert "'--token'" in failure(*options, status=2)
+
+
+# --- demo -----------------------------------------------------------------------------------
+
+
+def test_demo_shows_what_it_does() -> None:
+    started = time.perf_counter()
+    result = run("demo")
+    assert result.exit_code == 0
+    assert time.perf_counter() - started < 60
+    for heading in (
+        "1  The corpus",
+        "2  A tagger",
+        "3  A tagger",
+        "4  Sentences",
+        "5  What to try",
+    ):
+        assert f"\n{heading}" in result.stdout
+    tokens = fstcrf.read_columns(corpus_path("test"), COLUMNS).n_tokens
+    assert f"\nprocessed {tokens} tokens with " in result.stdout
+    assert "\x1b" not in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 100
+
+
+def test_demo_copies_its_files() -> None:
+    result = run("demo", "--copy", "a/b")
+    assert result.stdout == ""
+    names = {"train.txt", "dev.txt", "test.txt", "pos.tpl", "field.tpl"}
+    assert {p.name for p in Path("a/b").iterdir()} == names
+    assert Path("a/b/dev.txt").read_bytes() == corpus_path("dev").read_bytes()
+    Path("file").touch()
+    assert failure("demo", "--copy", "file").startswith("file: ")

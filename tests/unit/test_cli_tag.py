@@ -1,0 +1,319 @@
+"""`fstcrf tag`: columns in, columns and labels out; probabilities, forced labels, bad input."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf.demo import COLUMNS, corpus_path
+from fstcrf.model import CRF
+from tests.command import done, failure, run, start
+
+TEMPLATE = "U0:%x[0,word]\nU1:%x[0,pos]\nU2:%x[-1,pos]\nB\n"
+TEXT = """\
+-DOCSTART- -X- O
+
+the DET O
+hall NOUN O
+
+at PREP O
+noon NOUN B-START
+
+
+-DOCSTART- -X- O
+
+today NOUN B-DAY
+
+"""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tagger of fields, the same under a scheme, and one that reads strings."""
+    folder = tmp_path_factory.mktemp("models")
+    data = fstcrf.read_columns(corpus_path("train"), COLUMNS)[:200]
+    for name, scheme in (("field", None), ("strict", "iob2")):
+        CRF.train(data, "field", TEMPLATE, scheme=scheme, max_iterations=15).save(
+            folder / f"{name}.fstcrf"
+        )
+    CRF.train([[["a"], ["b"]]], [["X", "Y"]], max_iterations=2).save(folder / "literal.fstcrf")
+    return folder
+
+
+@pytest.fixture
+def field(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The model of fields; the current folder holds in.txt."""
+    monkeypatch.chdir(tmp_path)
+    Path("in.txt").write_text(TEXT)
+    return str(models / "field.fstcrf")
+
+
+def library(model: str, text: str = TEXT) -> tuple[CRF, fstcrf.Corpus]:
+    Path("library.txt").write_text(text)
+    return fstcrf.load(model), fstcrf.read_columns("library.txt", COLUMNS)
+
+
+def test_columns_documents_and_blank_lines_stay(field: str) -> None:
+    model, data = library(field)
+    labels = iter(label for sentence in model.tag_all(data) for label in sentence)
+    wanted = [
+        f"{line} {next(labels)}" if line and not line.startswith("-DOCSTART-") else line
+        for line in TEXT.splitlines()
+    ]
+    assert done("tag", field, "in.txt").splitlines() == wanted
+    assert done("tag", field, given=TEXT).splitlines() == wanted
+    assert done("tag", field, "-", "--threads", 2, given=TEXT).splitlines() == wanted
+
+
+def test_files_in_and_out_may_be_packed(field: str) -> None:
+    Path("in.gz").write_bytes(gzip.compress(TEXT.encode()))
+    assert done("tag", field, "in.gz", "-o", "out.gz") == ""
+    assert gzip.decompress(Path("out.gz").read_bytes()).decode() == done("tag", field, "in.txt")
+
+
+def test_the_last_columns_may_be_missing(field: str) -> None:
+    short = "".join(
+        line.rpartition(" ")[0] + "\n" if line and "DOC" not in line else line + "\n"
+        for line in TEXT.splitlines()
+    )
+    found, whole = (done("tag", field, given=text).split("\n") for text in (short, TEXT))
+    assert [line.split()[-1:] for line in found] == [line.split()[-1:] for line in whole]
+    assert all(len(line.split()) == 3 for line in found if line and "DOC" not in line)
+    line = failure("tag", field, given="the\nhall\n\n")
+    assert line == "<stdin>:1: 1 columns, expected 3 (word, pos, field): 'the'"
+
+
+def test_other_columns_and_separators(field: str) -> None:
+    text = "DET\tNew York\nNOUN\thall\n\n"
+    found = done("tag", field, "--columns", "pos,word", "--separator", "tab", given=text)
+    assert [line.split("\t")[:2] for line in found.splitlines()[:2]] == [
+        ["DET", "New York"],
+        ["NOUN", "hall"],
+    ]
+    line = failure("tag", field, "--columns", "pos,shape", given="DET X\n\n")
+    assert "reads column 'word'" in line
+
+
+def test_the_input_may_be_larger_than_a_batch(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read in many batches, the output is the same."""
+    import fstcrf.corpus
+
+    text = TEXT * 50
+    whole = done("tag", field, given=text)
+    sizes: list[int] = []
+    stream = fstcrf.corpus.stream_columns
+
+    def small(*arguments: object, **options: object) -> object:
+        for batch in stream(*arguments, **options, batch_tokens=7):  # type: ignore[arg-type]
+            sizes.append(batch.n_tokens)
+            yield batch
+
+    monkeypatch.setattr("fstcrf.corpus.stream_columns", small)
+    assert done("tag", field, given=text) == whole
+    assert max(sizes) <= 7
+    assert len(sizes) > 20
+
+
+# --- Probabilities --------------------------------------------------------------------------
+
+
+def test_probabilities_and_marginals(field: str) -> None:
+    model, data = library(field)
+    lattice = model.lattice(data[1])
+    best, marginals = lattice.best(), lattice.marginals()
+    lines = done("tag", field, "in.txt", "--probabilities").splitlines()
+    at = lines.index(next(line for line in lines if line.startswith("at ")))
+    assert lines[at - 1] == f"# {best.probability:f}"
+    column = model.labels.index(best.labels[0])
+    assert lines[at] == f"at PREP O {best.labels[0]}/{marginals[0, column]:f}"
+    more = done("tag", field, "in.txt", "--marginals").splitlines()
+    every = [f"{name}/{p:f}" for name, p in zip(model.labels, marginals[0], strict=True)]
+    assert more[at] == " ".join([lines[at], *every])
+    assert sum(line.startswith("# ") for line in lines) == len(data)
+
+
+def test_span_probabilities_stand_at_the_first_token(field: str) -> None:
+    model, data = library(field)
+    lines = done("tag", field, "in.txt", "--span-probabilities").split("\n")
+    found = [line.split()[3:] for line in lines if line and not line.startswith("-DOC")]
+    wanted = []
+    for sentence in data:
+        lattice = model.lattice(sentence)
+        labels = lattice.best().labels
+        starts = {s.start: s for s in fstcrf.corpus.spans(labels)}
+        for t, label in enumerate(labels):
+            p = lattice.span_probability(*starts[t]) if t in starts else None
+            wanted.append([label, "_" if p is None else f"{p:f}"])
+    assert found == wanted
+    assert any(cell != "_" for _, cell in found)
+
+
+# --- What is known beforehand ---------------------------------------------------------------
+
+
+def test_forced_labels(field: str) -> None:
+    text = "the DET B-PLACE\nhall NOUN _\n\nat PREP B-DAY|B-HOST\nnoon NOUN O\n\n"
+    lines = [
+        line.split() for line in done("tag", field, "--force", "field", given=text).split("\n")
+    ]
+    labels = [line[-1] for line in lines if line]
+    assert labels[0] == "B-PLACE"
+    assert labels[2] in {"B-DAY", "B-HOST"}
+    assert labels[3] == "O"
+    model, _ = library(field)
+    sentence = [("the", "DET"), ("hall", "NOUN")]
+    assert labels[:2] == model.tag(sentence, forced=["B-PLACE", None])
+    probable = done("tag", field, "--force", "field", "--probabilities", given=text).splitlines()
+    path = model.lattice(sentence, forced=["B-PLACE", None]).best()
+    assert probable[0] == f"# {path.probability:f}"
+
+
+def test_a_forced_label_must_be_known(field: str) -> None:
+    text = "the DET _\nhall NOUN B-HAUL\n\n"
+    line = failure("tag", field, "--force", "field", given=text)
+    assert line.startswith("<stdin>:2: 'B-HAUL' in column 'field' is no label of the model")
+    assert failure("tag", field, "in.txt", "--force", "gold").startswith(
+        "in.txt: no column 'gold'; there are 'word', 'pos', 'field'"
+    )
+
+
+NO_PATH = "the DET O\nhall NOUN I-HOST\n\nat PREP _\nnoon NOUN _\n\n"
+
+
+@pytest.fixture
+def strict(field: str, models: Path) -> str:
+    """A model in which no path agrees with O I-HOST."""
+    assert field
+    return str(models / "strict.fstcrf")
+
+
+def test_no_path_stops(strict: str) -> None:
+    line = failure("tag", strict, "-o", "out.txt", "--force", "field", given=NO_PATH)
+    assert line.startswith("<stdin>:")
+    assert "no label sequence is legal from here on; --on-no-path skip or relax goes on" in line
+    assert not Path("out.txt").exists()
+
+
+def test_no_path_is_skipped(strict: str) -> None:
+    options = ["--force", "field", "--on-no-path", "skip"]
+    result = run("tag", strict, *options, given=NO_PATH)
+    assert [line.split()[-1] for line in result.stdout.splitlines()[:2]] == ["_", "_"]
+    assert result.stderr == "fstcrf: 1 sentence tagged _: no label sequence is legal\n"
+    result = run("tag", strict, *options, "--marginals", "--span-probabilities", given=NO_PATH)
+    first = result.stdout.splitlines()[:2]
+    assert first[0] == "# 0.000000"
+    assert set(first[1].split()[3:]) == {"_"}
+
+
+def test_no_path_is_relaxed(strict: str) -> None:
+    result = run("tag", strict, "--force", "field", "--on-no-path", "relax", given=NO_PATH * 2)
+    model, _ = library(strict)
+    labels = model.tag([("the", "DET"), ("hall", "NOUN")])
+    assert [line.split()[-1] for line in result.stdout.splitlines()[:2]] == labels
+    assert result.stderr.startswith("fstcrf: 2 sentences tagged without the forced labels")
+    result = run(
+        *("tag", strict, "--force", "field", "--on-no-path", "relax", "--probabilities"),
+        given=NO_PATH,
+    )
+    path = model.lattice([("the", "DET"), ("hall", "NOUN")]).best()
+    assert result.stdout.startswith(f"# {path.probability:f}\n")
+
+
+def test_a_bias_gives_more_or_less_of_a_label(field: str) -> None:
+    counts = [
+        done("tag", field, corpus_path("test"), "--bias", f"O={bias}").count(" O\n")
+        for bias in (-3, 0, 3)
+    ]
+    assert counts[0] < counts[1] < counts[2]
+    assert "unknown label 'X'" in failure("tag", field, "in.txt", "--bias", "X=1")
+
+
+# --- Bad input ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a b c\nd e\n", "<stdin>:2: 2 columns, expected 3 (word, pos, field): 'd e'"),
+        (b"a b c d\n", "<stdin>:1: 4 columns, expected 3 (word, pos, field): 'a b c d'"),
+        (b"", "<stdin>: holds no sentences"),
+        (b"a b c\n\n\xff b c\n", "<stdin>:3: byte 0xff is not UTF-8; convert the file to UTF-8"),
+    ],
+)
+def test_bad_data(field: str, content: bytes, message: str) -> None:
+    assert failure("tag", field, "-o", "out.txt", given=content) == message
+    assert sorted(p.name for p in Path.cwd().iterdir()) == ["in.txt"]
+
+
+def test_bad_models(field: str, models: Path) -> None:
+    whole = Path(field).read_bytes()
+    for name, content in (
+        ("cut", whole[: len(whole) // 2]),
+        ("start", whole[:5]),
+        ("empty", b""),
+        ("text", TEXT.encode()),
+        ("flipped", whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]),
+    ):
+        Path(name).write_bytes(content)
+        assert failure("tag", name, "in.txt").startswith(f"{name}: "), name
+    assert failure("tag", "none", "in.txt") == "none: No such file or directory"
+    line = failure("tag", models / "literal.fstcrf", "in.txt")
+    assert line.endswith("which no column file holds: use it from Python")
+
+
+def test_where_the_output_cannot_go(field: str) -> None:
+    assert failure("tag", field, "in.txt", "-o", "no/out") == "no/out: No such file or directory"
+    assert failure("tag", field, "in.txt", "-o", "/dev/full").startswith("/dev/full: No space left")
+    assert failure("tag", field, "none.txt") == "none.txt: No such file or directory"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_standard_output(
+    field: str, unbuffered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    with Path("/dev/full").open("w") as full, start("tag", field, "in.txt", stdout=full) as process:
+        assert process.stderr is not None
+        message = process.stderr.read()
+    assert message == "fstcrf: error: <stdout>: No space left on device\n"
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_has_had_enough(
+    field: str, unbuffered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    Path("long.txt").write_text(TEXT * 5000)
+    with start("tag", field, "long.txt", pipesize=4096) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "-DOCSTART- -X- O\n"
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 1
+
+
+def test_tagging_is_the_same_for_any_number_of_threads(field: str) -> None:
+    outputs = {
+        done("tag", field, corpus_path("test"), "--marginals", "--threads", n) for n in (1, 2, 7)
+    }
+    assert len(outputs) == 1
+
+
+def test_paths_of_the_library(field: str) -> None:
+    model, data = library(field)
+    paths = model.paths_all([*data, []], threads=2)
+    assert [p.labels for p in paths if p is not None] == [
+        *(tuple(labels) for labels in model.tag_all(data)),
+        (),
+    ]
+    for sentence, path in zip(data, paths, strict=False):
+        best = model.lattice(sentence).best()
+        assert path is not None
+        assert np.isclose(path.score, best.score, rtol=1e-12, atol=0)
+        assert np.isclose(path.probability, best.probability, rtol=1e-9, atol=0)

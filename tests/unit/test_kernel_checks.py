@@ -1,0 +1,332 @@
+"""What the kernel refuses, and with which words: graphs and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.errors import KernelError, NumericError, OptionError, ShapeError
+from fstcrf.kernel import Graph, native
+
+Floats = NDArray[np.float64]
+
+STATES, TOKENS = 3, 5
+SOURCE = np.asarray([0, 0, 1, 2], dtype=np.int32)
+TARGET = np.asarray([0, 2, 1, 0], dtype=np.int32)
+OFFSETS = np.asarray([0, 2, 5])
+
+
+def graph(**changes: Any) -> Graph:
+    fields: dict[str, Any] = {
+        "initial": np.zeros(STATES),
+        "final": np.zeros(STATES),
+        "score": np.zeros(STATES * STATES),
+    }
+    return Graph(**{**fields, **changes})
+
+
+def sparse(**changes: Any) -> Graph:
+    return graph(**{"score": np.zeros(4), "source": SOURCE, "target": TARGET, **changes})
+
+
+def strided(*shape: int) -> Floats:
+    return np.zeros((*shape[:-1], 2 * shape[-1]))[..., ::2]
+
+
+def misaligned(*shape: int) -> Floats:
+    size = int(np.prod(shape))
+    return np.zeros(8 * size + 4, dtype=np.uint8)[4:].view(np.float64).reshape(shape)
+
+
+NODE = np.zeros((TOKENS, STATES))
+CALLS: list[Callable[[Graph, NDArray[np.int64], Floats], object]] = [
+    kernel.log_partition,
+    kernel.forward_backward,
+    kernel.viterbi,
+    kernel.max_marginals,
+]
+every_call = pytest.mark.parametrize("call", CALLS, ids=lambda f: f.__name__)
+
+
+def ints(*values: int) -> NDArray[np.int32]:
+    return np.asarray(values, dtype=np.int32)
+
+
+# --- Graphs ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"score": np.zeros(8)}, "score is \\[8\\], expected \\[9\\]"),
+        ({"score": np.zeros((TOKENS, 8))}, "score is"),
+        ({"score": np.zeros((1, 3, 3))}, "score is"),
+        ({"score": np.zeros(())}, "score is"),
+        ({"score": np.zeros(9, dtype=np.float32)}, "score is float32, expected float64"),
+        ({"score": np.zeros(9, dtype=">f8")}, "score is"),
+        ({"score": strided(9)}, "score is not contiguous"),
+        ({"score": misaligned(9)}, "score is not aligned"),
+        ({"initial": np.zeros((STATES, 1))}, "initial is"),
+        ({"initial": np.zeros(STATES, dtype=np.int64)}, "initial is int64"),
+        ({"final": np.zeros(STATES + 1)}, "final is"),
+        ({"final": strided(STATES)}, "final is not contiguous"),
+        ({"initial": np.zeros(0), "final": np.zeros(0), "score": np.zeros(0)}, "state"),
+    ],
+)
+def test_dense_graphs(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ShapeError, match=words):
+        graph(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"target": None}, "go together"),
+        ({"source": None}, "go together"),
+        ({"source": SOURCE.astype(np.int64)}, "source is int64"),
+        ({"target": TARGET.astype(np.float64)}, "target is float64"),
+        ({"source": SOURCE.astype(np.float64)}, "source is float64"),
+        ({"source": SOURCE[:3]}, "is \\["),
+        ({"target": TARGET[:3]}, "target is \\[3\\], expected \\[4\\]"),
+        ({"source": SOURCE[:, None]}, "source is"),
+        ({"source": SOURCE[::-1].copy()}, "sorted"),
+        ({"target": ints(2, 0, 1, 0)}, "sorted"),
+        ({"target": ints(0, 0, 1, 0)}, "sorted"),
+        ({"target": ints(0, 3, 1, 0)}, "name no state"),
+        ({"target": ints(-1, 2, 1, 0)}, "name no state"),
+        ({"source": ints(0, 0, 1, 3)}, "state"),
+        ({"source": ints(0, 0, 1, 2**31 - 1)}, "state"),
+        ({"source": ints(-1, 0, 1, 2)}, "state"),
+        ({"score": np.zeros(9)}, "score is"),
+        ({"score": np.zeros(0), "source": ints(), "target": ints()}, "there must be an arc"),
+        ({"source": np.zeros(8, dtype=np.int32)[::2]}, "source is not contiguous"),
+    ],
+)
+def test_sparse_graphs(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ShapeError, match=words):
+        sparse(**changes)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["score", "initial", "final"])
+def test_numbers_of_a_graph(bad: float, name: str) -> None:
+    values = np.zeros(9 if name == "score" else 3)
+    values[2] = bad
+    with pytest.raises(NumericError, match=r"entry 2"):
+        graph(**{name: values})
+
+
+def test_first_tokens_of_a_moving_graph_are_not_read() -> None:
+    score = np.zeros((TOKENS, 9))
+    score[0] = np.nan
+    found = kernel.forward_backward(graph(score=score), np.asarray([0, TOKENS]), NODE)
+    assert np.isfinite(found.node).all()
+    score[3, 4] = np.inf
+    with pytest.raises(NumericError, match=r"entry 31"):
+        graph(score=score)
+
+
+def test_never_is_no_error() -> None:
+    never = np.full(STATES, -np.inf)
+    found = kernel.forward_backward(graph(initial=never), OFFSETS, NODE)
+    assert np.isneginf(found.log_z).all()
+
+
+# --- Batches -----------------------------------------------------------------------------------
+
+
+@every_call
+@pytest.mark.parametrize(
+    ("offsets", "words"),
+    [
+        ([0, 2, 2, 5], "sentence 1 is empty"),
+        ([0, 0, 5], "sentence 0 is empty"),
+        ([0, 6, 5], "sentence 1"),
+        ([0, 2**40, 5], "sentence 1"),
+        ([0, -1, 5], "sentence 0"),
+        ([1, 5], "offsets"),
+        ([5], "offsets"),
+        ([], "offsets is empty"),
+        ([0, 4], "node is \\[5, 3\\], expected \\[4, 3\\]"),
+        ([0, 6], "node is"),
+        ([0, -3], "node is"),
+        ([0], "node is"),
+    ],
+)
+def test_offsets(
+    call: Callable[..., object], offsets: list[int], words: str
+) -> None:
+    with pytest.raises(ShapeError, match=words):
+        call(graph(), np.asarray(offsets, dtype=np.int64), NODE)
+
+
+@every_call
+@pytest.mark.parametrize(
+    ("offsets", "words"),
+    [
+        (OFFSETS.astype(np.int32), "offsets is int32, expected int64"),
+        (OFFSETS.astype(np.float64), "offsets is float64"),
+        (np.asarray([[0, 5]]), "offsets is"),
+        (np.asarray([[0], [5]]), "offsets is"),
+        (np.asarray(5), "offsets is"),
+        (np.asarray([0, 9, 2, 9, 5, 9])[::2], "offsets is not contiguous"),
+    ],
+)
+def test_offsets_of_another_kind(
+    call: Callable[..., object], offsets: NDArray[Any], words: str
+) -> None:
+    with pytest.raises(ShapeError, match=words):
+        call(graph(), offsets, NODE)
+
+
+@every_call
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        (NODE.astype(np.float32), "node is float32, expected float64"),
+        (np.zeros((TOKENS, STATES + 1)), "node is"),
+        (np.zeros(TOKENS * STATES), "node is"),
+        (np.asfortranarray(NODE), "node is not contiguous"),
+        (strided(TOKENS, STATES), "numpy.ascontiguousarray\\(node\\)"),
+        (misaligned(TOKENS, STATES), "node is not aligned"),
+    ],
+)
+def test_nodes(call: Callable[..., object], node: NDArray[Any], words: str) -> None:
+    with pytest.raises(ShapeError, match=words):
+        call(graph(), OFFSETS, node)
+
+
+@every_call
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize(("token", "state"), [(0, 0), (3, 1), (4, 2)])
+def test_numbers_of_a_batch(
+    call: Callable[..., object], bad: float, token: int, state: int
+) -> None:
+    node = NODE.copy()
+    node[token, state] = bad
+    with pytest.raises(NumericError, match=f"token {token}, state {state}"):
+        call(graph(), OFFSETS, node)
+
+
+@every_call
+def test_the_place_of_a_nan_in_a_large_batch(call: Callable[..., object]) -> None:
+    node = np.zeros((1000, STATES))
+    node[900, 2] = np.nan
+    node[950, 0] = np.nan
+    with pytest.raises(NumericError, match="token 900, state 2"):
+        call(graph(), np.asarray([0, 1000]), node)
+
+
+@every_call
+def test_moving_graphs_have_a_row_for_each_token(call: Callable[..., object]) -> None:
+    with pytest.raises(ShapeError, match="arc potentials of 4 tokens for 5 tokens"):
+        call(graph(score=np.zeros((TOKENS - 1, 9))), OFFSETS, NODE)
+
+
+@every_call
+def test_no_sentence_at_all(variant: str, call: Callable[..., Any]) -> None:
+    for one in (graph(), sparse(), graph(score=np.zeros((0, 9)))):
+        found = call(one, np.asarray([0]), np.zeros((0, STATES)))
+        parts = found if isinstance(found, tuple) else (found,)
+        assert not any(part.any() for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("weight", "error", "words"),
+    [
+        (np.ones(3), ShapeError, "weight is \\[3\\], expected \\[2\\]"),
+        (np.ones(2, dtype=np.float32), ShapeError, "weight is float32"),
+        (strided(2), ShapeError, "weight is not contiguous"),
+        (np.asarray([1.0, np.nan]), NumericError, "weight of sentence 1"),
+        (np.asarray([-np.inf, 1.0]), NumericError, "weight of sentence 0"),
+    ],
+)
+def test_weights(weight: NDArray[Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        kernel.forward_backward(graph(), OFFSETS, NODE, weight=weight)
+
+
+@pytest.mark.parametrize("call", [kernel.log_partition, kernel.forward_backward])
+def test_domains_have_names(call: Callable[..., object]) -> None:
+    with pytest.raises(OptionError, match="domain is 'tropical', expected"):
+        call(graph(), OFFSETS, NODE, domain="tropical")
+
+
+# --- The gate ----------------------------------------------------------------------------------
+
+
+def test_what_is_written_to_must_be_writable() -> None:
+    array = np.zeros(3)
+    array.flags.writeable = False
+    native.array_in(array, np.float64, (3,), "x")
+    with pytest.raises(ShapeError, match="x is read-only"):
+        native.array_in(array, np.float64, (3,), "x", writable=True)
+
+
+def test_pointers_keep_their_array() -> None:
+    pointer = native.array_in(np.arange(1000.0), np.float64, (1000,), "x")
+    assert pointer[999] == 999.0
+
+
+@pytest.mark.parametrize("status", ["FC_EINVAL", "FC_ETARGET"])
+def test_what_python_should_have_prevented(status: str) -> None:
+    with pytest.raises(KernelError, match="here \\(at 3\\): "):
+        native.check(getattr(native.lib, status), "here", 3)
+
+
+def test_every_status_has_a_text() -> None:
+    texts = [native.ffi.string(native.lib.fc_text(code)).decode() for code in range(100)]
+    known = texts.index("unknown status")
+    assert known > native.lib.FC_ETARGET
+    assert len(set(texts[:known])) == known
+    assert set(texts[known:]) == {"unknown status"}
+
+
+@pytest.mark.parametrize("name", ["v5", "", "BASE"])
+def test_variants_have_names(name: str) -> None:
+    before = kernel.variant()
+    with pytest.raises(OptionError, match="this machine has base"):
+        kernel.use(name)
+    assert kernel.variant() == before
+
+
+def test_the_variant_in_use_is_one_of_those_there_are(variant: str) -> None:
+    assert kernel.variant() == variant
+    assert kernel.variants()[0] == "base"
+    assert variant in kernel.variants()
+    assert kernel.variant() == variant
+    assert kernel.use("auto") == kernel.variants()[-1]
+
+
+def test_c_checks_for_itself() -> None:
+    """What Python never passes on: C says no as well."""
+    lib, ffi = native.lib, native.ffi
+    where = ffi.new("int64_t *")
+    zeros = ffi.new("double[9]")
+    fields = {"S": 3, "score": zeros, "initial": zeros, "final": zeros}
+    good = ffi.new("fc_graph *", fields)
+    assert lib.fc_check_graph(good, 0, where) == lib.FC_OK
+    for change in ({"S": 0}, {"S": -1}, {"S": 2**40}, {"A": -1}, {"S": 40_000}):
+        bad = ffi.new("fc_graph *", {**fields, **change})
+        assert lib.fc_check_graph(bad, 0, where) == lib.FC_EINVAL
+    assert lib.fc_check_graph(good, -1, where) == lib.FC_EINVAL
+    assert lib.fc_check_graph(ffi.NULL, 0, where) == lib.FC_EINVAL
+    assert lib.fc_check_batch(good, ffi.NULL, where) == lib.FC_EINVAL
+    assert lib.fc_use(ffi.NULL) == lib.FC_EINVAL
+    falling = ffi.new("int64_t[3]", [0, 2, 1])
+    batch = ffi.new("fc_batch *", {"B": 2, "offsets": falling, "node": zeros})
+    paths, unused = ffi.new("int32_t[9]"), ffi.NULL
+    calls = [
+        lib.fc_log_partition(good, batch, lib.FC_AUTO, unused, unused, where),
+        lib.fc_forward_backward(good, batch, lib.FC_AUTO, *[unused] * 5, where),
+        lib.fc_viterbi(good, batch, paths, unused, unused),
+        lib.fc_max_marginals(good, batch, unused, unused),
+        lib.fc_check_path(good, batch, paths, where),
+    ]
+    assert calls == [lib.FC_EINVAL] * 5
+    assert where[0] == 1

@@ -1,0 +1,193 @@
+"""What the epochs of online learning refuse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fstcrf.errors import DataError, FstcrfError, NumericError, OptionError, ShapeError
+from fstcrf.kernel import Graph, Learner, Parameters, SparseRows
+
+STATES, TOKENS, ROWS = 2, 5, 3
+CHAIN = Graph(np.zeros(2), np.zeros(2), np.zeros(4))
+LOOPS = Graph(np.zeros(2), np.zeros(2), np.zeros(2), *[np.arange(2, dtype=np.int32)] * 2)
+
+
+def learner(**changes: Any) -> Learner:
+    fields: dict[str, Any] = {
+        "graph": CHAIN,
+        "offsets": np.asarray([0, 2, 5]),
+        "design": SparseRows(
+            np.arange(TOKENS + 1), np.asarray([0, 1, 2, 0, 1], dtype=np.int32), None, ROWS
+        ),
+        "slots": np.asarray([[0], [1]], dtype=np.int32),
+        "mask": np.ones((ROWS, 8), dtype=np.uint8),
+        "arc_mask": np.ones(4, dtype=np.uint8),
+        "ends": True,
+        "gold": np.asarray([0, 1, 1, 1, 0], dtype=np.int32),
+        "weight": np.ones(2),
+    }
+    return Learner(**{**fields, **changes})
+
+
+def parameters() -> Parameters:
+    return Parameters(np.zeros((ROWS, 8)), np.zeros(4), np.zeros(2), np.zeros(2))
+
+
+def epoch(one: Learner, theta: Parameters, *, order: NDArray[Any] | None = None) -> None:
+    one.perceptron_epoch(np.arange(2) if order is None else order, theta, theta.zeros(), 1)
+
+
+def sgd(one: Learner, theta: Parameters, **changes: Any) -> tuple[float, float]:
+    fields: dict[str, Any] = {"order": np.arange(2), "rate": np.full(2, 0.1), "decay": 0.1}
+    fields |= {"scale": 1.0, **changes}
+    return one.sgd_epoch(
+        fields["order"], fields["rate"], fields["decay"], theta, fields["scale"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"graph": replace(CHAIN, score=np.zeros((TOKENS, 4)))}, "does not move"),
+        ({"offsets": np.asarray([], dtype=np.int64)}, "offsets is empty"),
+        ({"offsets": np.asarray([0, 5, 5])}, "not empty"),
+        ({"offsets": np.asarray([0, 2**40, 5])}, "rise"),
+        ({"offsets": np.asarray([1, 5])}, "begin with 0"),
+        ({"offsets": np.asarray([0, 2, 4])}, "indptr is \\[6\\], expected \\[5\\]"),
+        ({"offsets": np.asarray([0, 2, 5], dtype=np.int32)}, "offsets is int32"),
+        ({"slots": np.zeros((3, 1), dtype=np.int32)}, "slots is"),
+        ({"slots": np.zeros((2, 0), dtype=np.int32)}, "at least 1"),
+        ({"slots": np.zeros(2, dtype=np.int32)}, "at least 1"),
+        ({"slots": np.asarray([[0], [8]], dtype=np.int32)}, "outside \\[0, 8\\)"),
+        ({"slots": np.asarray([[0], [-1]], dtype=np.int32)}, "outside \\[0, 8\\)"),
+        ({"slots": np.asarray([[0], [1]])}, "slots is int64"),
+        ({"mask": np.ones((ROWS, 7), dtype=np.uint8)}, "a multiple of 8"),
+        ({"mask": np.ones((ROWS, 0), dtype=np.uint8)}, "a multiple of 8"),
+        ({"mask": np.ones(24, dtype=np.uint8)}, "a multiple of 8"),
+        ({"mask": np.ones((ROWS + 1, 8), dtype=np.uint8)}, "mask is"),
+        ({"mask": np.ones((ROWS, 8), dtype=np.bool_)}, "mask is bool, expected uint8"),
+        ({"arc_mask": np.ones(3, dtype=np.uint8)}, "arc_mask is"),
+        ({"gold": np.zeros(4, dtype=np.int32)}, "gold is \\[4\\], expected \\[5\\]"),
+        ({"gold": np.zeros(5, dtype=np.int64)}, "gold is int64"),
+        ({"weight": np.ones(5)}, "weight is \\[5\\], expected \\[2\\]"),
+    ],
+)
+def test_learners_are_checked(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ShapeError, match=words):
+        learner(**changes)
+
+
+@pytest.mark.parametrize(("state", "token"), [(2, 4), (-1, 0), (2**31 - 1, 3)])
+def test_gold_names_states(state: int, token: int) -> None:
+    gold = np.asarray([0, 1, 1, 1, 0], dtype=np.int32)
+    gold[token] = state
+    with pytest.raises(DataError, match=f"token {token}"):
+        learner(gold=gold)
+
+
+def test_gold_follows_arcs() -> None:
+    changes = {"graph": LOOPS, "arc_mask": np.ones(2, dtype=np.uint8)}
+    one = learner(**changes, gold=np.asarray([0, 0, 1, 1, 1], dtype=np.int32))
+    assert len(one.gold) == TOKENS
+    with pytest.raises(DataError, match="leaves the topology at token 3"):
+        learner(**changes, gold=np.asarray([0, 0, 1, 0, 0], dtype=np.int32))
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("table", np.zeros((ROWS, 16))),
+        ("table", np.zeros((ROWS + 1, 8))),
+        ("table", np.zeros((ROWS, 8), dtype=np.float32)),
+        ("table", np.broadcast_to(np.zeros(8), (ROWS, 8))),
+        ("arc", np.zeros(5)),
+        ("initial", np.zeros(3)),
+        ("final", np.zeros((2, 1))),
+    ],
+)
+def test_parameters_are_checked(name: str, array: NDArray[Any]) -> None:
+    theta = replace(parameters(), **{name: array})
+    with pytest.raises(ShapeError, match=f"^{name} is"):
+        epoch(learner(), theta)
+    with pytest.raises(ShapeError, match=f"^{name} is"):
+        sgd(learner(), theta)
+
+
+def test_parameters_must_be_writable() -> None:
+    theta = parameters()
+    theta.table.flags.writeable = False
+    with pytest.raises(ShapeError, match="table is read-only"):
+        epoch(learner(), theta)
+
+
+@pytest.mark.parametrize("order", [[0, 2], [-1], [2**40]])
+def test_orders_name_sentences(order: list[int]) -> None:
+    with pytest.raises(OptionError, match="none of the 2"):
+        epoch(learner(), parameters(), order=np.asarray(order))
+    with pytest.raises(OptionError, match="none of the 2"):
+        sgd(learner(), parameters(), order=np.asarray(order), rate=np.zeros(len(order)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rate": np.zeros(3)},
+        {"rate": np.zeros(2, dtype=np.float32)},
+        {"order": np.arange(2, dtype=np.int32)},
+        {"order": np.zeros((2, 1), dtype=np.int64)},
+    ],
+)
+def test_rates_and_orders_have_shapes(changes: dict[str, Any]) -> None:
+    with pytest.raises(ShapeError, match=r"(rate|order) is"):
+        sgd(learner(), parameters(), **changes)
+
+
+def test_an_empty_epoch_changes_nothing(variant: str) -> None:
+    theta, nothing = parameters(), np.zeros(0, dtype=np.int64)
+    assert learner().perceptron_epoch(nothing, theta, theta.zeros(), 7) == (7, 0)
+    assert sgd(learner(), theta, order=nothing, rate=np.zeros(0)) == (1.0, 0.0)
+    assert not any(a.any() for a in theta.arrays())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rate": np.full(2, 10.0)},  # rate × decay = 1: the scale becomes 0
+        {"rate": np.asarray([0.1, 10.0])},  # the same in the last step
+        {"rate": np.full(2, 20.0)},  # negative
+        {"rate": np.asarray([np.nan, 0.1])},
+        {"rate": np.asarray([0.1, np.inf]), "decay": 0.0},
+        {"scale": np.nan},
+        {"scale": 0.0},
+        {"scale": 5e-324},
+    ],
+)
+def test_diverging_steps_are_noticed(variant: str, changes: dict[str, Any]) -> None:
+    with pytest.raises(NumericError, match="diverged at sentence [01]: lower the step size"):
+        sgd(learner(), parameters(), **changes)
+
+
+def test_weights_that_are_no_numbers(variant: str) -> None:
+    for bad in (np.nan, np.inf):
+        theta = parameters()
+        theta.table[1, 0] = bad
+        with pytest.raises(NumericError, match="sentence 0"):
+            sgd(learner(), theta)
+        epoch(learner(), theta)  # no crash; what it learns is nobody's business
+
+
+def test_gold_that_the_weights_forbid(variant: str) -> None:
+    theta = parameters()
+    theta.arc[1] = -np.inf
+    with pytest.raises(NumericError, match="sentence 0"):
+        sgd(learner(), theta)
+
+
+def test_errors_are_of_one_family() -> None:
+    for error in (DataError, NumericError, OptionError, ShapeError):
+        assert issubclass(error, FstcrfError)

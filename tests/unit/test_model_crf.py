@@ -1,0 +1,320 @@
+"""Tagging: what may be asked of a model, in every form that a sentence may have."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fstcrf import CRF, Corpus, Sentence, evaluate_tokens
+from fstcrf.errors import (
+    DataError,
+    FstcrfError,
+    LabelError,
+    NoPathError,
+    OptionError,
+    ShapeError,
+    TemplateError,
+)
+
+BIO = ("B-X", "I-X", "O")
+SENTENCES = [
+    {"word": "the big dog ran".split(), "y": "B-X I-X I-X O".split()},
+    {"word": "a dog ran home".split(), "y": "B-X I-X O O".split()},
+    {"word": ["ran"], "y": ["O"]},
+    {"word": "home ran the dog".split(), "y": "O O B-X I-X".split()},
+]
+TEMPLATE = "U1:%x[-1..1,word]\nU2:%x[0,suffix(word,1)]\nB\n"
+WORDS = "the new dog ran home".split()
+
+
+def train(**options: Any) -> CRF:
+    return CRF.train(SENTENCES, "y", TEMPLATE, **{"l2": 0.1, **options})
+
+
+@pytest.fixture(scope="module")
+def model() -> CRF:
+    return train()
+
+
+KINDS: dict[str, Callable[[], CRF]] = {
+    "order 0": lambda: train(order=0),
+    "order 1": train,
+    "order 2": lambda: train(order=2),
+    "ends": lambda: train(ends=True, transitions="all"),
+    "scheme": lambda: train(scheme="iob2"),
+    "order 2, scheme": lambda: train(scheme="iob2", order=2, ends=True),
+    "arcs": lambda: CRF.train(SENTENCES, "y", TEMPLATE + "B1:%x[0,word]", l2=0.1),
+    "perceptron": lambda: train(method="perceptron"),
+    "sgd": lambda: train(method="l2sgd", max_iterations=20),
+}
+
+
+@pytest.fixture(params=KINDS.values(), ids=KINDS, scope="module")
+def any_model(request: pytest.FixtureRequest) -> CRF:
+    made = request.param()
+    assert isinstance(made, CRF)
+    return made
+
+
+def test_training_data_is_learnt(any_model: CRF) -> None:
+    assert [any_model.tag(s) for s in SENTENCES] == [s["y"] for s in SENTENCES]
+
+
+def test_all_label_sequences(any_model: CRF) -> None:
+    """best, log Z, marginals and probability agree with the scores of all sequences."""
+    lattice = any_model.lattice({"word": WORDS[:4]})
+    paths = list(itertools.product(any_model.labels, repeat=4))
+    scores = np.asarray([lattice.score(path) for path in paths])
+    share = np.exp(scores - scores.max())
+    share /= share.sum()
+    assert lattice.best().labels == paths[int(scores.argmax())]
+    assert tuple(any_model.tag({"word": WORDS[:4]})) == lattice.best().labels
+    log_z = float(scores.max() + np.log(np.exp(scores - scores.max()).sum()))
+    assert lattice.log_partition() == pytest.approx(log_z, rel=1e-12)
+    found = any_model.marginals_all([{"word": WORDS[:4]}])[0]
+    for t, j in itertools.product(range(4), range(3)):
+        mass = sum(p for p, path in zip(share, paths, strict=True) if path[t] == BIO[j])
+        assert found[t, j] == pytest.approx(mass, abs=1e-12)
+    (path,) = any_model.paths_all([{"word": WORDS[:4]}])
+    assert path is not None
+    assert path.labels == lattice.best().labels
+    assert path.score == pytest.approx(scores.max(), rel=1e-12)
+    assert path.probability == pytest.approx(share.max(), rel=1e-9)
+    assert path.probability == pytest.approx(lattice.probability(path.labels), rel=1e-9)
+
+
+def test_a_scheme_is_never_broken() -> None:
+    """No probability at all on O I-X, whatever is forced around it."""
+    for order in (1, 2):
+        model = train(scheme="iob2", order=order, transitions="all", features="complete")
+        for length in (1, 2, 4):
+            lattice = model.lattice({"word": WORDS[:length]})
+            for path in itertools.product(BIO, repeat=length):
+                legal = all(
+                    b != "I-X" or a != "O" for a, b in itertools.pairwise(("O", *path))
+                )
+                assert (lattice.score(path) > -np.inf) == legal
+                assert (lattice.probability(path) > 0) == legal
+        with pytest.raises(NoPathError, match="sentence 0"):
+            model.tag({"word": WORDS}, forced=["O", "I-X", None, None, None])
+        assert model.paths_all([SENTENCES[2]], forced=[["I-X"]]) == [None]
+        with pytest.raises(NoPathError):
+            model.marginals_all([SENTENCES[2]], forced=[["I-X"]])
+
+
+def test_observed_successions() -> None:
+    model = train(scheme="observed")
+    lattice = model.lattice({"word": WORDS[:2]})
+    assert lattice.score(("O", "I-X")) == -np.inf
+    assert lattice.score(("I-X", "B-X")) == -np.inf
+    assert lattice.score(("O", "B-X")) == -np.inf or lattice.score(("O", "O")) > -np.inf
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_threads_change_no_bit(any_model: CRF, threads: int) -> None:
+    data = Corpus.from_sentences(SENTENCES * 3)
+    assert any_model.tag_all(data, threads=threads) == any_model.tag_all(data)
+    ours, theirs = any_model.marginals_all(data, threads=threads), any_model.marginals_all(data)
+    assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
+    assert any_model.paths_all(data, threads=threads) == any_model.paths_all(data)
+
+
+def test_batches_change_nothing(model: CRF, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = [*SENTENCES, {"word": []}, *SENTENCES, {"word": []}]
+    forced = [[None] * len(s["word"]) for s in data]
+    whole = model.tag_all(data, forced=forced), model.marginals_all(data)
+    monkeypatch.setattr("fstcrf.model.crf._BATCH_TOKENS", 3)
+    assert model.tag_all(data, forced=forced) == whole[0]
+    for threads in (1, 2):
+        cut = model.marginals_all(data, threads=threads)
+        assert all(np.array_equal(a, b) for a, b in zip(cut, whole[1], strict=True))
+
+
+# --- Forms of a sentence ----------------------------------------------------------------------
+
+
+def test_every_form_of_a_sentence(model: CRF) -> None:
+    expected = model.tag({"word": WORDS})
+    forms: list[Any] = [
+        Sentence({"word": WORDS}),
+        [(word,) for word in WORDS],
+        [(word, "O") for word in WORDS],
+        {"y": ["O"] * 5, "word": tuple(WORDS), "more": WORDS},
+    ]
+    for form in forms:
+        assert model.tag(form) == expected
+        assert model.tag_all([form, form]) == [expected, expected]
+        assert model.lattice(form).best().labels == tuple(expected)
+    corpus = Corpus.from_sentences(forms[:1])
+    assert model.tag_all(corpus) == [expected]
+    assert model.tag(corpus[0]) == expected
+
+
+@pytest.mark.parametrize("empty", [[], {}, {"word": []}, Sentence({"word": []}), Sentence({})])
+def test_an_empty_sentence(any_model: CRF, empty: Any) -> None:
+    assert any_model.tag(empty) == []
+    assert any_model.tag(empty, forced=[]) == []
+    assert any_model.tag_all([empty, SENTENCES[0], empty]) == [[], SENTENCES[0]["y"], []]
+    lattice = any_model.lattice(empty)
+    assert len(lattice) == 0
+    assert lattice.best().labels == ()
+    assert any_model.marginals_all([empty])[0].shape == (0, 3)
+    (path,) = any_model.paths_all([empty])
+    assert path is not None
+    assert (path.labels, path.score, path.probability) == ((), 0.0, 1.0)
+
+
+def test_no_sentences(model: CRF) -> None:
+    assert model.tag_all([]) == []
+    assert model.marginals_all([]) == []
+    assert model.tag_all(Corpus.from_sentences([{"word": []}])) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "message"),
+    [
+        ({"token": WORDS}, "'word'"),
+        ([("a", "b", "c")], "rows of 3 strings"),
+        ([("a",), ("a", "b")], "token 1"),
+        (["a", "b"], "rows of strings"),
+        ([["w=a"], {"w": 1}], "columns"),
+        ({"word": ["a"], "y": []}, "differ in length"),
+        ("text", "rows of strings"),
+    ],
+)
+def test_what_is_no_sentence(model: CRF, sentence: Any, message: str) -> None:
+    for ask in (model.tag, model.lattice):
+        with pytest.raises((DataError, TemplateError), match=message):
+            ask(sentence)
+
+
+def test_literal_sentences() -> None:
+    data = [[["w=a"], {"w": "b", "n": 2.0}], [], [{"w=a"}]]
+    model = CRF.train(data, [["X", "Y"], [], ["X"]])
+    assert model.tag(data[0]) == ["X", "Y"]
+    assert model.tag([]) == []
+    assert model.tag([["unknown"], {}]) in ([a, b] for a in "XY" for b in "XY")
+    assert model.tag_all(data) == [["X", "Y"], [], ["X"]]
+    for wrong in (
+        Corpus.from_sentences(SENTENCES),
+        [{"word": ["a"]}],
+        [Sentence({"word": ["a"]})],
+        [[("a", "b")]],
+        [["a"]],
+        [[[1]]],
+        [[{"n": float("nan")}]],
+        [[{"n": float("inf")}]],
+    ):
+        with pytest.raises(DataError):
+            model.tag_all(wrong)
+
+
+# --- Forced labels and bias -------------------------------------------------------------------
+
+
+def test_forced_labels(any_model: CRF) -> None:
+    forced = ["_", None, "O", "B-X|O", None]
+    lattice = any_model.lattice({"word": WORDS})
+    paths = [
+        path
+        for path in itertools.product(BIO, repeat=5)
+        if path[2] == "O" and path[3] in {"B-X", "O"}
+    ]
+    scores = [lattice.score(path) for path in paths]
+    assert tuple(any_model.tag({"word": WORDS}, forced=forced)) == paths[int(np.argmax(scores))]
+    (marginals,) = any_model.marginals_all([{"word": WORDS}], forced=[forced])
+    assert marginals[2].tolist() == pytest.approx([0, 0, 1], abs=1e-12)
+    assert marginals[3, 1] == 0.0
+    assert marginals.sum(axis=1) == pytest.approx(np.ones(5), abs=1e-12)
+    restricted = any_model.lattice({"word": WORDS}, forced=forced)
+    assert restricted.log_partition() == pytest.approx(np.logaddexp.reduce(scores), rel=1e-12)
+
+
+def test_forced_labels_of_many_sentences(model: CRF) -> None:
+    data = [SENTENCES[2], {"word": []}, SENTENCES[0]]
+    forced: list[list[str | None]] = [["B-X"], [], ["O", None, None, None]]
+    found = model.tag_all(data, forced=forced)
+    assert (found[0], found[1], found[2][0]) == (["B-X"], [], "O")
+
+
+@pytest.mark.parametrize(
+    ("forced", "error", "message"),
+    [
+        (["B-Y"] * 5, LabelError, "token 0: forced label 'B-Y' is not a label"),
+        ([None, "O|Z", None, None, None], LabelError, "token 1: forced label 'O.Z'"),
+        ([None] * 4, ShapeError, "4 forced labels for 5 tokens"),
+        ([None] * 6, ShapeError, "6 forced labels for 5 tokens"),
+    ],
+)
+def test_forced_labels_that_cannot_be(
+    model: CRF, forced: list[str | None], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        model.tag({"word": WORDS}, forced=forced)
+    with pytest.raises(error, match=message):
+        model.lattice({"word": WORDS}, forced=forced)
+    with pytest.raises(ShapeError, match="2 sentences for 1"):
+        model.tag_all([{"word": WORDS}], forced=[[None] * 5] * 2)
+
+
+def test_bias(any_model: CRF) -> None:
+    plain = any_model.lattice({"word": WORDS})
+    biased = any_model.lattice({"word": WORDS}, bias={"O": 0.75, "B-X": -0.5})
+    for path in [("O",) * 5, ("B-X", "I-X", "O", "O", "B-X")]:
+        change = 0.75 * path.count("O") - 0.5 * path.count("B-X")
+        assert biased.score(path) == pytest.approx(plain.score(path) + change, abs=1e-12)
+    assert any_model.tag({"word": WORDS}, bias={"O": 1000.0}) == ["O"] * 5
+    assert any_model.tag({"word": WORDS}, bias={}) == any_model.tag({"word": WORDS})
+    assert any_model.tag({"word": WORDS}) == list(plain.best().labels), "a bias does not stay"
+
+
+@pytest.mark.parametrize(
+    ("bias", "error"),
+    [
+        ({"B-Y": 1.0}, LabelError),
+        ({"O": float("nan")}, OptionError),
+        ({"O": float("-inf")}, OptionError),
+        ({"O": float("inf")}, OptionError),
+    ],
+)
+def test_a_bias_that_cannot_be(model: CRF, bias: dict[str, float], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        model.tag({"word": WORDS}, bias=bias)
+
+
+def test_threads_must_be_positive(model: CRF) -> None:
+    with pytest.raises(OptionError, match="threads is 0"):
+        model.tag_all(SENTENCES, threads=0)
+
+
+# --- Labels that training never saw -----------------------------------------------------------
+
+
+def test_a_gold_label_that_training_never_saw(model: CRF) -> None:
+    """An error in evaluation; where a label must be known it is refused."""
+    gold = [["B-X", "I-X", "I-LST", "O", "O"]]
+    report = evaluate_tokens(gold, model.tag_all([{"word": WORDS}]))
+    assert report.labels["I-LST"].correct == 0
+    assert report.labels["I-LST"].gold == 1
+    assert report.correct < report.tokens
+    lattice = model.lattice({"word": WORDS})
+    for ask in (lattice.score, lattice.probability):
+        with pytest.raises(LabelError, match="unknown label 'I-LST'"):
+            ask(gold[0])
+
+
+def test_errors_are_one_line(model: CRF) -> None:
+    for sentence in ({"token": WORDS}, [("a", "b", "c")], {"word": ["a"], "y": []}):
+        with pytest.raises(FstcrfError) as caught:
+            model.tag(sentence)
+        assert "\n" not in str(caught.value)
+
+
+def test_models_are_told_apart_by_identity(model: CRF) -> None:
+    other = train()
+    assert model != other
+    assert len({model, other, model}) == 2

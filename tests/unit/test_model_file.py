@@ -1,0 +1,316 @@
+"""Model files: exact, mapped, and checked field by field even under a right checksum."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import fstcrf
+from fstcrf import CRF, Corpus
+from fstcrf.errors import FstcrfError, ModelFileError
+from fstcrf.storage import read_arrays, write_arrays
+
+KIND, VERSION = "fstcrf-crf", 1
+
+COLUMNS = [
+    {"word": "the big dog ran".split(), "pos": "D J N V".split(), "y": "B-X I-X I-X O".split()},
+    {"word": "a dog".split(), "pos": "D N".split(), "y": "B-X I-X".split()},
+    {"word": ["ran"], "pos": ["V"], "y": ["O"]},
+]
+TEMPLATE = 'U1:%x[-1..1,word]\nU2:%x[0,suffix(word,2)]\nU3:%x[0,pos]/%x[1,pos]\nB1:%x[0,pos]\nB\n'
+LITERAL = [
+    [["w=the", "bias"], {"w": "big", "len": 3.5}, {"w=dog", "bias"}],
+    [{"w": "a", "title": True}, ["w=dog"]],
+]
+TARGET = [["B-X", "I-X", "O"], ["B-X", "O"]]
+
+
+def columns(**options: Any) -> CRF:
+    return CRF.train(COLUMNS, "y", TEMPLATE, **{"max_iterations": 5, **options})
+
+
+MODELS: dict[str, Callable[[], CRF]] = {
+    "columns": columns,
+    "order 0": lambda: columns(order=0),
+    "order 2": lambda: columns(order=2, scheme="iob2", ends=True),
+    "skip": lambda: columns(boundary="skip", features="complete", transitions="all"),
+    "hashed": lambda: columns(hash_bits=6),
+    "perceptron": lambda: CRF.train(
+        COLUMNS, "y", "U:%x[0,word]\nB", method="perceptron", ends=True, tape="chunk"
+    ),
+    "one label": lambda: CRF.train([{"w": ["a"], "y": ["X"]}], "y", "U:%x[0,w]\nB"),
+    "no weights": lambda: CRF.train([{"w": ["a"], "y": ["X"]}], "y", "U:%x[5,w]", boundary="skip"),
+    "literal": lambda: CRF.train(LITERAL, TARGET, max_iterations=5),
+    "literal, hashed": lambda: CRF.train(LITERAL, TARGET, hash_bits=4, max_iterations=5),
+}
+
+
+@pytest.fixture(params=MODELS.values(), ids=MODELS)
+def model(request: pytest.FixtureRequest) -> CRF:
+    made = request.param()
+    assert isinstance(made, CRF)
+    return made
+
+
+def sentences(model: CRF) -> list[Any]:
+    if not model.columns:
+        return LITERAL
+    if "word" not in model.columns:
+        return [{"w": ["a", "b"]}]
+    return [{"word": s["word"] + ["new"], "pos": [*s["pos"], "V"]} for s in COLUMNS]
+
+
+def test_round_trip(model: CRF, tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    model.save(path)
+    loaded = fstcrf.load(path)
+    assert np.array_equal(loaded.theta, model.theta)
+    assert loaded.record == model.record
+    assert (loaded.labels, loaded.tape, loaded.columns, loaded.reads) == (
+        model.labels,
+        model.tape,
+        model.columns,
+        model.reads,
+    )
+    for name, array in model.topology.arrays().items():
+        assert np.array_equal(loaded.topology.arrays()[name], array)
+    ours, theirs = (m.marginals_all(sentences(model)) for m in (model, loaded))
+    assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
+    assert loaded.tag_all(sentences(model)) == model.tag_all(sentences(model))
+    assert loaded.top_features(99) == model.top_features(99)
+    again = tmp_path / "again"
+    loaded.save(again)
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_weights_are_a_read_only_view_of_the_file(tmp_path: Path) -> None:
+    columns().save(tmp_path / "model")
+    theta = fstcrf.load(tmp_path / "model").theta
+    assert not theta.flags.writeable
+    assert not theta.flags.owndata
+    with pytest.raises(ValueError, match="read-only"):
+        theta[0] = 1.0
+
+
+def test_a_model_may_be_saved_over_the_file_it_is_mapped_from(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    columns().save(path)
+    loaded = fstcrf.load(path)
+    before = path.read_bytes()
+    loaded.save(path)
+    assert path.read_bytes() == before
+    assert loaded.tag(COLUMNS[0]) == fstcrf.load(path).tag(COLUMNS[0])
+
+
+def test_the_example_of_readme(tmp_path: Path) -> None:
+    corpus = Corpus.from_sentences(COLUMNS)
+    CRF.train(corpus, "y", TEMPLATE).save(str(tmp_path / "model"))
+    assert fstcrf.load(str(tmp_path / "model")).tag_all(corpus) == corpus.column_lists("y")
+
+
+# --- Damage -----------------------------------------------------------------------------------
+
+
+def test_random_cuts_and_flips(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    columns(order=2).save(path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(7)
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(int(rng.integers(1, 4))):
+            damaged[int(rng.integers(len(damaged)))] ^= 1 << int(rng.integers(8))
+        if rng.random() < 0.3:
+            del damaged[int(rng.integers(len(damaged))) :]
+        path.write_bytes(damaged)
+        if bytes(damaged) != whole:
+            with pytest.raises(ModelFileError, match=str(path)):
+                fstcrf.load(path)
+
+
+def test_other_files(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    columns().save(path)
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    rest = {k: v for k, v in metadata.items() if k not in {"format", "version", "sha256"}}
+    write_arrays(path, arrays, rest, kind=KIND, version=VERSION + 1)
+    with pytest.raises(ModelFileError, match="format version '2', this fstcrf reads 1"):
+        fstcrf.load(path)
+    write_arrays(path, arrays, rest, kind="fstcrf-checkpoint", version=VERSION)
+    with pytest.raises(ModelFileError, match="holds 'fstcrf-checkpoint', expected 'fstcrf-crf'"):
+        fstcrf.load(path)
+    with pytest.raises(FileNotFoundError):
+        fstcrf.load(tmp_path / "nothing")
+
+
+@pytest.fixture
+def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of files need not reach the disk."""
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+
+
+def resigned(
+    path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]
+) -> CRF | ModelFileError:
+    """Save with a right checksum; what loading it gives."""
+    fields = {k: v for k, v in metadata.items() if k not in {"format", "version", "sha256"}}
+    write_arrays(path, arrays, fields, kind=KIND, version=VERSION)
+    try:
+        return fstcrf.load(path)
+    except ModelFileError as error:
+        assert str(path) in str(error)
+        assert "\n" not in str(error)
+        return error
+
+
+def survives(found: CRF | ModelFileError, data: list[Any]) -> bool:
+    """A file that loads must not break what follows; says whether it loaded."""
+    if isinstance(found, ModelFileError):
+        return False
+    try:
+        found.tag_all(data)
+        found.top_features(5)
+    except FstcrfError:
+        pass
+    return True
+
+
+ODD: list[Any] = [None, -1, 0, 1, 3, 2**31, 2**40, 2**63, 1.5, "", "x", [], ["x"], [[]], {}, True]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every field of a JSON value, by the way to it."""
+    inner = value.items() if isinstance(value, dict) else ()
+    inner = enumerate(value) if isinstance(value, list) else inner
+    return [path, *(p for key, item in inner for p in places(item, (*path, key)))]
+
+
+def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    if not path:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = changed(value[path[0]], path[1:], new)
+    return copy
+
+
+@pytest.mark.usefixtures("in_memory")
+@pytest.mark.parametrize("name", ["columns", "order 2", "hashed", "literal", "no weights"])
+@pytest.mark.parametrize("part", ["model", "index"])
+def test_every_field_of_the_metadata(name: str, part: str, tmp_path: Path) -> None:
+    model = MODELS[name]()
+    path = tmp_path / "model"
+    model.save(path)
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    header = msgspec.json.decode(metadata[part])
+    for place in places(header):
+        if place[:1] == ("record",) and len(place) > 2:
+            continue
+        for odd in ODD:
+            fields = {**metadata, part: msgspec.json.encode(changed(header, place, odd)).decode()}
+            survives(resigned(path, arrays, fields), sentences(model))
+    for text in ("", "{", "[]", "null", "{}", '"x"', "[" * 100_000):
+        assert isinstance(resigned(path, arrays, {**metadata, part: text}), ModelFileError)
+    left = {k: v for k, v in metadata.items() if k != part}
+    assert isinstance(resigned(path, arrays, left), ModelFileError)
+
+
+def odd_arrays(array: NDArray[Any]) -> list[NDArray[Any]]:
+    """What might stand in an array's place."""
+    found = [
+        array[:0],
+        array[:-1],
+        np.concatenate([array, array[:1]]),
+        array[::-1],
+        array.reshape(-1, 1),
+        array.astype(np.float32),
+        array.astype(np.uint16),
+        np.zeros_like(array),
+        np.zeros(3),
+    ]
+    if array.size:
+        extremes: list[Any] = [0, 1, 255]
+        if array.dtype.kind == "f":
+            extremes = [np.nan, np.inf, -np.inf, 1e308]
+        else:
+            extremes += [np.iinfo(array.dtype).min, np.iinfo(array.dtype).max]
+        for extreme in extremes:
+            for place in {0, array.size // 2, array.size - 1}:
+                copy = array.copy()
+                copy.flat[place] = extreme
+                found.append(copy)
+    return found
+
+
+@pytest.mark.usefixtures("in_memory")
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+@pytest.mark.parametrize("name", ["columns", "order 2", "hashed", "literal"])
+def test_every_array(name: str, tmp_path: Path) -> None:
+    model = MODELS[name]()
+    path = tmp_path / "model"
+    model.save(path)
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    refused = 0
+    for key, array in arrays.items():
+        left = {k: v for k, v in arrays.items() if k != key}
+        assert isinstance(resigned(path, left, metadata), ModelFileError), key
+        for odd in odd_arrays(array):
+            found = resigned(path, {**arrays, key: odd}, metadata)
+            refused += not survives(found, sentences(model))
+    assert refused > 5 * len(arrays)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite(bad: float, tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    columns().save(path)
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    theta = arrays["theta"].copy()
+    theta[3] = bad
+    found = resigned(path, {**arrays, "theta": theta}, metadata)
+    assert "a weight is not finite" in str(found)
+
+
+def test_labels_twice(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    columns().save(path)
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    header = msgspec.json.decode(metadata["model"])
+    header["labels"] = ["O"] * len(header["labels"])
+    fields = {**metadata, "model": msgspec.json.encode(header).decode()}
+    assert isinstance(resigned(path, arrays, fields), ModelFileError)
+
+
+# --- Saving -----------------------------------------------------------------------------------
+
+
+def test_a_full_disk_leaves_the_old_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "model"
+    columns().save(path)
+    before = path.read_bytes()
+    other = columns(order=2)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left") as caught:
+        patch.setattr(os, "fsync", full)
+        other.save(path)
+    assert caught.value.filename == str(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["model"]
+    assert fstcrf.load(path).topology.n_states == 3
+
+
+def test_no_such_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        columns().save(tmp_path / "nowhere" / "model")

@@ -1,0 +1,456 @@
+"""CRF.train: its options, what it refuses, and how it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf import CRF, Corpus, parse_template
+from fstcrf.errors import (
+    DataError,
+    FstcrfError,
+    LabelError,
+    ModelFileError,
+    OptionError,
+    SchemeError,
+    TemplateError,
+)
+from fstcrf.train import Progress
+
+SENTENCES = [
+    {"word": "the big dog ran".split(), "y": "B-X I-X I-X O".split()},
+    {"word": "a dog ran home".split(), "y": "B-X I-X O O".split()},
+    {"word": ["ran"], "y": ["O"]},
+]
+TEMPLATE = "U1:%x[0,word]\nU2:%x[0,suffix(word,1)]\nB\n"
+
+
+def train(data: Any = SENTENCES, target: Any = "y", template: Any = TEMPLATE, **more: Any) -> CRF:
+    return CRF.train(data, target, template, **more)
+
+
+# --- What may be given ------------------------------------------------------------------------
+
+
+def test_forms_of_data_and_template(tmp_path: Path) -> None:
+    corpus = Corpus.from_sentences(SENTENCES)
+    file = tmp_path / "words.tpl"
+    file.write_text(TEMPLATE)
+    labels = [s["y"] for s in SENTENCES]
+    words = [{"word": s["word"]} for s in SENTENCES]
+    expected = train().theta
+    for data, target in ((corpus, "y"), (list(corpus), "y"), (words, labels), (corpus, labels)):
+        for template in (TEMPLATE, file, str(file), parse_template(TEMPLATE)):
+            assert np.array_equal(train(data, target, template).theta, expected)
+
+
+def test_the_tape_that_is_written() -> None:
+    assert train().tape == "y"
+    assert train(target=[s["y"] for s in SENTENCES]).tape == "label"
+    assert train(tape="chunk").tape == "chunk"
+
+
+def test_the_record() -> None:
+    record = train(max_iterations=3, l2=0.25).record
+    assert record is not None
+    assert (record.sentences, record.tokens, record.attributes) == (3, 9, 10)
+    assert record.parameters == train().space.size
+    assert (record.iterations, record.best_iteration) == (3, 3)
+    assert record.reason == "the limit of 3 iterations"
+    assert (record.options.l2, record.options.order, record.dev_score) == (0.25, 1, None)
+    assert np.isfinite(record.objective)
+
+
+@pytest.mark.parametrize("empty", [{"word": [], "y": []}])
+def test_sentences_without_tokens_are_passed_over(empty: Any) -> None:
+    expected = train(weights=[1.0, 2.0, 0.5])
+    data = [empty, *SENTENCES[:2], empty, SENTENCES[2], empty]
+    weights = [9.0, 1.0, 2.0, 9.0, 0.5, 9.0]
+    corpus = Corpus.from_sentences(data)
+    labels = [s["y"] for s in data]
+    for found in (
+        train(data, weights=weights),
+        train(corpus, weights=weights),
+        train(corpus, labels, weights=weights),
+    ):
+        assert np.array_equal(found.theta, expected.theta)
+        assert found.record is not None
+        assert found.record.sentences == 3
+
+
+def test_literal_sentences_without_tokens_are_passed_over() -> None:
+    data: list[Any] = [[["a"], {"b": 2.0}], [["b"]]]
+    expected = CRF.train(data, [["X", "Y"], ["X"]], weights=[1.0, 3.0])
+    found = CRF.train(
+        [[], data[0], [], data[1]], [[], ["X", "Y"], [], ["X"]], weights=[5.0, 1.0, 5.0, 3.0]
+    )
+    assert np.array_equal(found.theta, expected.theta)
+
+
+@pytest.mark.parametrize("threads", [2, 7])
+@pytest.mark.parametrize("options", [{}, {"order": 2}, {"method": "perceptron"}])
+def test_threads_change_no_bit(threads: int, options: dict[str, Any]) -> None:
+    data = SENTENCES * 9
+    assert np.array_equal(train(data, threads=threads, **options).theta, train(data, **options).theta)
+
+
+def test_weights_of_sentences() -> None:
+    twice = train([*SENTENCES, SENTENCES[0]])
+    weighted = train(weights=[2.0, 1.0, 1.0])
+    assert weighted.theta == pytest.approx(twice.theta, abs=1e-3)
+    without = train(SENTENCES[:2])
+    ignored = train(weights=[1.0, 1.0, 0.0])
+    assert ignored.tag_all(SENTENCES[:2]) == without.tag_all(SENTENCES[:2])
+    assert np.array_equal(train(weights=[1.0] * 3).theta, train().theta)
+
+
+def test_weights_of_classes() -> None:
+    # Means over tokens: (3 + 3 + 3 + 1) / 4, (3 + 3 + 1 + 1) / 4, 1.
+    found = train(class_weights={"B-X": 3.0, "I-X": 3.0})
+    expected = train(weights=[2.5, 2.0, 1.0])
+    assert np.array_equal(found.theta, expected.theta)
+    both = train(class_weights={"B-X": 3.0, "I-X": 3.0}, weights=[2.0, 0.5, 1.0])
+    assert np.array_equal(both.theta, train(weights=[5.0, 1.0, 1.0]).theta)
+
+
+def test_min_count() -> None:
+    texts = {train(min_count=2).index.attribute(i) for i in range(5)}
+    assert texts == {"U1:dog", "U1:ran", "U2:e", "U2:g", "U2:n"}
+
+
+def test_hashing() -> None:
+    model = train(hash_bits=5)
+    assert model.index.n_node_rows == 32
+    assert model.tag_all(SENTENCES) == [s["y"] for s in SENTENCES]
+    assert all(w.attribute.startswith("#") or "→" in w.slot for w in model.top_features(50))
+    large = train(hash_bits=12)
+    assert large.record is not None
+    exact = train().record
+    assert exact is not None
+    assert large.record.objective == pytest.approx(exact.objective, rel=1e-5), "no collision"
+
+
+def test_real_values_scale() -> None:
+    data = [[{"n": 2.0}, {"n": -1.0}], [{"n": 0.5}]]
+    target = [["X", "Y"], ["X"]]
+    scaled = [[{"n": 4.0}, {"n": -2.0}], [{"n": 1.0}]]
+    one, other = (CRF.train(d, target, l2=l2) for d, l2 in ((data, 0.4), (scaled, 1.6)))
+    # Without transitions the weights would be halved exactly.
+    assert one.tag_all(data) == other.tag_all(scaled)
+    value = CRF.train(
+        [{"v": ["2", "-1"], "y": ["X", "Y"]}, {"v": ["0.5"], "y": ["X"]}], "y", "U:n%v[0,v]\nB", l2=0.4
+    )
+    assert value.record is not None
+    assert one.record is not None
+    assert value.record.objective == pytest.approx(one.record.objective, rel=1e-6)
+
+
+def test_partial_labels() -> None:
+    data = [
+        {"word": ["a", "b"], "y": ["X", "_"]},
+        {"word": ["a", "b"], "y": ["X", "Y|Z"]},
+        {"word": ["b", "c"], "y": ["Y", "Z"]},
+    ]
+    model = train(data, l2=0.01)
+    assert model.labels == ("X", "Y", "Z")
+    assert model.tag({"word": ["a", "b"]}) == ["X", "Y"]
+    plain = train(data, partial=False, l2=0.01)
+    assert plain.labels == ("X", "Y", "Y|Z", "Z", "_")
+    with pytest.raises(OptionError, match="method 'lbfgs'"):
+        train(data, method="perceptron")
+
+
+def test_unknown_labels_are_free_information() -> None:
+    """Text without labels changes neither optimum nor the labels found."""
+    data = [*SENTENCES, {"word": ["home", "ran"], "y": ["_", "_"]}]
+    assert train(data).tag_all(SENTENCES) == train().tag_all(SENTENCES)
+    nothing = [{"word": ["a"], "y": ["_"]}]
+    with pytest.raises(DataError, match="holds no label"):
+        train(nothing)
+
+
+def test_an_objective_without_attributes() -> None:
+    model = train(template="B\n")
+    assert [w.attribute for w in model.top_features(9)] == [""] * 4
+    assert len(model.tag(SENTENCES[0])) == 4
+
+
+# --- What is refused --------------------------------------------------------------------------
+
+WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"l2": -1.0}, OptionError, "l2 is -1.0"),
+    ({"l2": float("nan")}, OptionError, "l2 is nan"),
+    ({"l2": float("inf")}, OptionError, "l2 is inf"),
+    ({"l2": "much"}, OptionError, "l2"),
+    ({"order": 3}, OptionError, "order"),
+    ({"order": True}, OptionError, "order"),
+    ({"method": "adam"}, OptionError, "method"),
+    ({"features": "some"}, OptionError, "features"),
+    ({"transitions": "none"}, OptionError, "transitions"),
+    ({"boundary": "wrap"}, OptionError, "boundary"),
+    ({"min_count": 0}, OptionError, "min_count is 0"),
+    ({"patience": 0}, OptionError, "patience is 0"),
+    ({"max_iterations": 0}, OptionError, "max_iterations is 0"),
+    ({"seed": -1}, OptionError, "seed is -1"),
+    ({"hash_bits": 0}, OptionError, "hash_bits"),
+    ({"hash_bits": 99}, OptionError, "hash_bits"),
+    ({"hash_bits": 8, "min_count": 2}, OptionError, "min_count"),
+    ({"scheme": "bio9"}, OptionError, "scheme"),
+    ({"order": 2, "start_label": "Z"}, OptionError, "start label 'Z'"),
+    ({"threads": 0}, OptionError, "threads is 0"),
+    ({"ordre": 1}, OptionError, "ordre"),
+    ({"checkpoint": "x", "checkpoint_every": 0}, OptionError, "every 0"),
+    ({"weights": [1.0]}, DataError, r"weights are \[1\], expected \[3\]"),
+    ({"weights": [[1.0]] * 3}, DataError, "weights are"),
+    ({"weights": [1.0, -1.0, 1.0]}, DataError, "not negative"),
+    ({"weights": [1.0, float("nan"), 1.0]}, DataError, "finite"),
+    ({"weights": ["a", "b", "c"]}, DataError, "weights"),
+    ({"class_weights": {"Z": 1.0}}, DataError, "'Z'"),
+    ({"class_weights": {"O": -9.0}}, DataError, "not negative"),
+    ({"target": "chunk"}, DataError, "no column 'chunk'; there are 'word', 'y'"),
+    ({"target": [["O"]]}, DataError, "sentence 0"),
+    ({"target": [["O"] * 4, ["O"] * 4]}, DataError, "target"),
+    ({"template": None}, OptionError, "template"),
+    ({"template": "U:%x[0,lemma]\n"}, TemplateError, "'lemma'"),
+    ({"template": "U:%x[0,y]\n"}, TemplateError, "target column 'y' itself"),
+    ({"template": "U:%x[0,7]\n"}, TemplateError, "7"),
+    ({"template": "X:%x[0,0]\n"}, TemplateError, "line 1|:1"),
+    ({"template": "U:%y[0,pos]\n"}, TemplateError, "pos"),
+    ({"data": []}, DataError, "no sentence to train on"),
+    ({"data": [[], []]}, DataError, "no sentence to train on"),
+    ({"data": [{"word": [], "y": []}]}, DataError, "no sentence to train on"),
+    ({"data": Corpus.from_sentences([])}, DataError, "no sentence to train on"),
+    ({"data": [[["a"]]], "target": "y"}, OptionError, "template"),
+    ({"data": [[["a"]]], "target": "y", "template": None}, OptionError, "no columns"),
+    ({"data": [[["a"]]], "target": [["X"], []], "template": None}, DataError, "2 sentences for 1"),
+    ({"data": [[["a"]]], "target": [["X", "Y"]], "template": None}, DataError, "sentence 0"),
+    ({"data": [[["a"]], []], "target": [["X"], ["Y"]], "template": None}, DataError, "sentence 1"),
+    ({"dev": [{"word": ["a"]}]}, DataError, "'y'"),
+    ({"target": [s["y"] for s in SENTENCES], "dev": SENTENCES}, OptionError, "dev_target"),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"), WRONG, ids=[str(w[0])[:60] for w in WRONG]
+)
+def test_what_is_refused(
+    options: dict[str, Any], error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    if "checkpoint" in options:
+        options = {**options, "checkpoint": tmp_path / "c"}
+    with pytest.raises(error, match=message) as caught:
+        train(**options)
+    assert isinstance(caught.value, FstcrfError)
+    assert "\n" not in str(caught.value)
+
+
+def test_labels_that_break_the_scheme() -> None:
+    data = [{"word": ["a", "b"], "y": ["O", "I-X"]}, {"word": ["c"], "y": ["B-X"]}]
+    with pytest.raises(DataError, match="sentence 0"):
+        train(data, scheme="iob2")
+    with pytest.raises((LabelError, SchemeError), match="'S-X'"):
+        train([{"word": ["a"], "y": ["S-X"]}], scheme="iob2")
+
+
+def test_values_that_are_not_finite() -> None:
+    for value in ("nan", "inf", "x", "1e99"):
+        data = [{"v": ["1", value], "y": ["X", "Y"]}]
+        with pytest.raises(DataError):
+            train(data, template="U:%v[0,v]\nB")
+    with pytest.raises(DataError, match="token 0"):
+        CRF.train([[{"n": float("nan")}]], [["X"]])
+
+
+# --- Held-out data ----------------------------------------------------------------------------
+
+
+def noisy(seed: int, n: int) -> list[dict[str, Any]]:
+    """Labels that words tell only in part."""
+    rng = np.random.default_rng(seed)
+    sentences = []
+    for _ in range(n):
+        length = int(rng.integers(2, 7))
+        labels = rng.integers(3, size=length)
+        words = np.where(rng.random(length) < 0.7, labels, rng.integers(3, size=length))
+        rare = rng.integers(1000, size=length)
+        sentences.append(
+            {
+                "word": [f"w{i}" for i in words],
+                "rare": [f"r{i}" for i in rare],
+                "y": ["ABC"[i] for i in labels],
+            }
+        )
+    return sentences
+
+
+NOISY = "U1:%x[0,word]\nU2:%x[0,rare]\nU3:%x[-1,rare]\nB\n"
+
+
+@pytest.mark.parametrize("method", ["lbfgs", "perceptron", "l2sgd"])
+def test_the_best_iteration_on_held_out_data_is_kept(method: str) -> None:
+    data, dev = noisy(0, 40), noisy(1, 60)
+    told: list[Progress] = []
+    model = train(
+        data, "y", NOISY, dev=dev, report=told.append, patience=3, l2=1e-4, method=method
+    )
+    assert model.record is not None
+    scores = [p.dev for p in told if p.dev is not None]
+    assert len(scores) == len(told) == model.record.iterations
+    assert model.record.dev_score == max(scores)
+    assert model.record.best_iteration == 1 + scores.index(max(scores))
+    predicted = model.tag_all(dev)
+    correct = sum(
+        a == b for p, s in zip(predicted, dev, strict=True) for a, b in zip(p, s["y"], strict=True)
+    )
+    assert correct / sum(len(s["y"]) for s in dev) == pytest.approx(max(scores), rel=1e-12)
+
+
+def test_early_stopping() -> None:
+    told: list[Progress] = []
+    model = train(
+        noisy(0, 40), "y", NOISY, dev=noisy(1, 60), report=told.append, patience=2, l2=1e-6
+    )
+    assert model.record is not None
+    assert model.record.reason == "no better score on held-out data for 2 iterations"
+    assert model.record.iterations == model.record.best_iteration + 2
+
+
+def test_the_score_of_spans_is_f() -> None:
+    told: list[Progress] = []
+    dev = [{"word": ["the", "dog"], "y": ["B-X", "I-X"]}, {"word": ["ran"], "y": ["B-X"]}]
+    model = train(dev=dev, report=told.append, max_iterations=4)
+    found = fstcrf.evaluate_spans([s["y"] for s in dev], model.tag_all(dev)).f
+    assert model.record is not None
+    assert model.record.dev_score == pytest.approx(found)
+
+
+def test_held_out_forms() -> None:
+    labels = [s["y"] for s in SENTENCES]
+    expected = train(dev=SENTENCES, max_iterations=4).record
+    assert train(dev=Corpus.from_sentences(SENTENCES), max_iterations=4).record == expected
+    assert (
+        train(target=labels, dev=SENTENCES, dev_target=labels, max_iterations=4).record == expected
+    )
+    unseen = [{"word": ["new"], "y": ["B-NEW"]}, {"word": [], "y": []}]
+    record = train(dev=unseen, max_iterations=2).record
+    assert record is not None
+    assert record.dev_score == 0.0, "a label that training never saw is an error"
+
+
+# --- Ctrl-C, checkpoints ----------------------------------------------------------------------
+
+
+def stop_at(iteration: int) -> Any:
+    def report(progress: Progress) -> None:
+        if progress.iteration == iteration:
+            raise KeyboardInterrupt
+
+    return report
+
+
+@pytest.mark.parametrize("method", ["lbfgs", "perceptron", "l2sgd"])
+def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> None:
+    data = noisy(0, 30)
+    model = train(
+        data, "y", NOISY, method=method, report=stop_at(3), keep_on_interrupt=True
+    )
+    assert model.record is not None
+    assert model.record.interrupted
+    assert model.record.reason == "interrupted after iteration 3"
+    expected = train(data, "y", NOISY, method=method, max_iterations=3)
+    assert np.array_equal(model.theta, expected.theta)
+    model.save(tmp_path / "model")
+    assert fstcrf.load(tmp_path / "model").record == model.record
+    with pytest.raises(KeyboardInterrupt):
+        train(data, "y", NOISY, method=method, report=stop_at(3))
+
+
+@pytest.mark.parametrize("options", [{}, {"order": 2}, {"ends": True, "transitions": "all"}])
+@pytest.mark.parametrize("method", ["lbfgs", "perceptron", "l2sgd"])
+def test_resume(method: str, options: dict[str, Any], tmp_path: Path) -> None:
+    common: dict[str, Any] = {
+        "data": noisy(0, 30),
+        "template": NOISY,
+        "method": method,
+        "dev": noisy(1, 10),
+        "patience": 50,
+        "max_iterations": 9,
+        **options,
+    }
+    whole = train(**common)
+    path = tmp_path / "state"
+    with pytest.raises(KeyboardInterrupt):
+        train(**common, checkpoint=path, checkpoint_every=2, report=stop_at(5))
+    told: list[Progress] = []
+    resumed = train(**common, checkpoint=path, resume=True, report=told.append)
+    assert told[0].iteration == 5
+    assert np.array_equal(resumed.theta, whole.theta)
+    assert resumed.record == whole.record
+    again = train(**common, checkpoint=path, resume=True)
+    assert np.array_equal(again.theta, whole.theta)
+    assert again.record == whole.record
+
+
+def test_resuming_a_run_that_converged(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    first = train(checkpoint=path)
+    again = train(checkpoint=path, resume=True)
+    assert np.array_equal(first.theta, again.theta)
+    assert first.record == again.record
+
+
+OTHER_RUNS: dict[str, dict[str, Any]] = {
+    "words": {"data": [*SENTENCES[:2], {"word": ["ran", "ran"], "y": ["O", "O"]}]},
+    "labels": {"data": [*SENTENCES[:2], {"word": ["ran"], "y": ["B-X"]}]},
+    "template": {"template": "U1:%x[0,word]\nB\n"},
+    "values": {"template": "U1:%x[0,word]\nU2:%v[0,n]\nB\n"},
+    "arcs": {"template": TEMPLATE + "B1:%x[0,word]\n"},
+    "method": {"method": "perceptron"},
+    "l2": {"l2": 0.25},
+    "seed": {"seed": 1},
+    "order": {"order": 2},
+    "weights": {"weights": [1.0, 1.0, 2.0]},
+    "ends": {"ends": True},
+    "dev": {"dev": SENTENCES[:1]},
+    "warm start": {"warm_start": CRF},
+}
+
+
+@pytest.mark.parametrize("change", OTHER_RUNS.values(), ids=OTHER_RUNS)
+def test_a_checkpoint_of_another_run_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    train(checkpoint=path, max_iterations=2)
+    if "warm_start" in change:
+        change = {"warm_start": train(l2=3.0, max_iterations=1)}
+    if "n]" in str(change):
+        change = {
+            **change,
+            "data": [{**s, "n": ["1.5"] * len(s["y"])} for s in SENTENCES],
+        }
+    with pytest.raises(ModelFileError, match="run with other data or options"):
+        train(**change, checkpoint=path, resume=True)
+
+
+def test_a_checkpoint_of_other_values_is_refused(tmp_path: Path) -> None:
+    def numbers(value: str) -> Sequence[Any]:
+        return [{"n": [value, "2"], "y": ["X", "Y"]}]
+
+    path = tmp_path / "state"
+    options: dict[str, Any] = {"template": "U:%v[0,n]\nB", "checkpoint": path, "resume": True}
+    train(numbers("1"), **options)
+    with pytest.raises(ModelFileError, match="run with other data or options"):
+        train(numbers("3"), **options)
+
+
+def test_a_checkpoint_is_no_model(tmp_path: Path) -> None:
+    train(checkpoint=tmp_path / "state")
+    with pytest.raises(ModelFileError, match="fstcrf-checkpoint"):
+        fstcrf.load(tmp_path / "state")
+    train().save(tmp_path / "model")
+    with pytest.raises(ModelFileError, match="fstcrf-crf"):
+        train(checkpoint=tmp_path / "model", resume=True)

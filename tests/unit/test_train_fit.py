@@ -1,0 +1,304 @@
+"""The loop: which weights are kept, why it ends, and how it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fstcrf.errors import ModelFileError, NumericError, OptionError
+from fstcrf.train import (
+    L2SGD,
+    LBFGS,
+    AveragedPerceptron,
+    Checkpoint,
+    Likelihood,
+    Optimiser,
+    Progress,
+    Step,
+    fit,
+)
+from tests.problems import Case, random_case
+
+Floats = NDArray[np.float64]
+
+
+class Counter:
+    """An optimiser whose weights are the number of its steps."""
+
+    def __init__(self, *, last: int | None = None, fails: dict[int, BaseException] | None = None):
+        self.steps, self.last, self.fails = 0, last, fails or {}
+
+    def step(self) -> Step:
+        if self.steps + 1 in self.fails:
+            raise self.fails[self.steps + 1]
+        self.steps += 1
+        done = "the end" if self.steps == self.last else None
+        return Step(100.0 - self.steps, None, self.steps, done)
+
+    def theta(self) -> Floats:
+        return np.asarray([float(self.steps)])
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {"steps": np.asarray([self.steps])}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        self.steps = int(state["steps"][0])
+
+
+def scores(*values: float) -> Callable[[Floats], float]:
+    return lambda theta: values[int(theta[0]) - 1]
+
+
+def test_without_held_out_data_the_last_weights_are_kept() -> None:
+    outcome = fit(Counter(last=4), max_iterations=10, patience=1)
+    assert outcome.theta.tolist() == [4.0]
+    assert (outcome.iterations, outcome.best_iteration, outcome.value) == (4, 4, 96.0)
+    assert (outcome.dev, outcome.reason, outcome.interrupted) == (None, "the end", False)
+
+
+def test_the_limit_of_iterations() -> None:
+    outcome = fit(Counter(), max_iterations=3)
+    assert outcome.iterations == 3
+    assert outcome.reason == "the limit of 3 iterations"
+
+
+def test_the_best_iteration_is_kept() -> None:
+    outcome = fit(Counter(), max_iterations=5, evaluate=scores(0.1, 0.8, 0.3, 0.8, 0.2))
+    assert outcome.theta.tolist() == [2.0], "of equal scores the earlier one"
+    assert (outcome.iterations, outcome.best_iteration, outcome.dev) == (5, 2, 0.8)
+    assert outcome.value == 95.0
+
+
+def test_patience() -> None:
+    outcome = fit(
+        Counter(), max_iterations=9, patience=2, evaluate=scores(0.5, 0.4, 0.6, 0.1, 0.1, 0.9)
+    )
+    assert (outcome.iterations, outcome.best_iteration) == (5, 3)
+    assert outcome.reason == "no better score on held-out data for 2 iterations"
+
+
+def test_a_score_that_is_no_number_is_never_the_best() -> None:
+    outcome = fit(
+        Counter(), max_iterations=9, patience=3, evaluate=scores(np.nan, 0.2, np.nan, *[0.1] * 9)
+    )
+    assert (outcome.best_iteration, outcome.dev, outcome.iterations) == (2, 0.2, 5)
+    never = fit(Counter(), max_iterations=9, patience=3, evaluate=lambda _: np.nan)
+    assert (never.theta.tolist(), never.best_iteration, never.dev) == ([0.0], 0, None)
+
+
+def test_reports() -> None:
+    told: list[Progress] = []
+    fit(Counter(), max_iterations=3, evaluate=scores(0.1, 0.3, 0.2), report=told.append)
+    assert [(p.iteration, p.value, p.dev, p.best) for p in told] == [
+        (1, 99.0, 0.1, True),
+        (2, 98.0, 0.3, True),
+        (3, 97.0, 0.2, False),
+    ]
+    assert all(0 <= p.seconds < 60 and p.evaluations == p.iteration for p in told)
+
+
+def interrupt_at(iteration: int) -> Callable[[Progress], None]:
+    def report(progress: Progress) -> None:
+        if progress.iteration == iteration:
+            raise KeyboardInterrupt
+
+    return report
+
+
+def test_an_interrupt_keeps_the_best() -> None:
+    outcome = fit(
+        Counter(),
+        max_iterations=9,
+        evaluate=scores(0.1, 0.9, 0.2),
+        report=interrupt_at(3),
+        keep_on_interrupt=True,
+    )
+    assert outcome.interrupted
+    assert (outcome.theta.tolist(), outcome.dev) == ([2.0], 0.9)
+    assert outcome.reason == "interrupted after iteration 3"
+
+
+def test_an_interrupt_in_the_middle_of_a_step() -> None:
+    counter = Counter(fails={3: KeyboardInterrupt()})
+    outcome = fit(counter, max_iterations=9, keep_on_interrupt=True)
+    assert (outcome.theta.tolist(), outcome.interrupted, outcome.iterations) == ([2.0], True, 2)
+
+
+def test_an_interrupt_is_raised_where_there_is_nothing_to_keep() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        fit(Counter(), max_iterations=9, report=interrupt_at(2))
+    for counter, evaluate in (
+        (Counter(fails={1: KeyboardInterrupt()}), None),
+        (Counter(), lambda _: (_ for _ in ()).throw(KeyboardInterrupt)),
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            fit(counter, max_iterations=9, evaluate=evaluate, keep_on_interrupt=True)
+
+
+def test_divergence() -> None:
+    outcome = fit(Counter(fails={3: NumericError("too far")}), max_iterations=9)
+    assert outcome.theta.tolist() == [2.0]
+    assert outcome.reason == "diverged after iteration 2: too far"
+    with pytest.raises(NumericError, match="too far"):
+        fit(Counter(fails={1: NumericError("too far")}), max_iterations=9)
+
+
+def test_the_weights_kept_are_a_copy() -> None:
+    class InPlace(Counter):
+        weights = np.zeros(1)
+
+        def theta(self) -> Floats:
+            self.weights[0] = self.steps
+            return self.weights
+
+    outcome = fit(InPlace(), max_iterations=3, evaluate=scores(0.1, 0.9, 0.2))
+    assert outcome.theta.tolist() == [2.0]
+
+
+# --- Checkpoints ------------------------------------------------------------------------------
+
+
+def make_lbfgs(case: Case) -> Optimiser:
+    return LBFGS(Likelihood(case.problem, case.space, l2=0.1), np.zeros(case.space.size))
+
+
+def make_sgd(case: Case) -> Optimiser:
+    return L2SGD(case.problem, case.space, np.zeros(case.space.size), l2=0.1, seed=4)
+
+
+def make_perceptron(case: Case) -> Optimiser:
+    return AveragedPerceptron(case.problem, case.space, np.zeros(case.space.size), seed=4)
+
+
+@pytest.mark.parametrize("stop", [1, 5, 7])
+@pytest.mark.parametrize("make", [make_lbfgs, make_sgd, make_perceptron])
+@pytest.mark.parametrize("held_out", [False, True])
+def test_resuming_gives_the_same_bits(
+    make: Callable[[Case], Optimiser], stop: int, held_out: bool, tmp_path: Path
+) -> None:
+    case = random_case(3, lengths=(3, 1, 4, 2) * 4, ends=True, weights=True)
+    evaluate = (lambda theta: -abs(float(np.linalg.norm(theta)) - 1.0)) if held_out else None
+    path = tmp_path / "run"
+
+    def run(limit: int, checkpoint: Checkpoint | None) -> tuple[Any, list[float]]:
+        values: list[float] = []
+        outcome = fit(
+            make(case),
+            max_iterations=limit,
+            evaluate=evaluate,
+            patience=100,
+            report=lambda progress: values.append(progress.value),
+            checkpoint=checkpoint,
+        )
+        return outcome, values
+
+    whole, values = run(10, None)
+    run(stop, Checkpoint(path, fingerprint="f", every=3, resume=False))
+    resumed, rest = run(10, Checkpoint(path, fingerprint="f", every=3, resume=True))
+    assert rest == values[stop:]
+    assert np.array_equal(resumed.theta, whole.theta)
+    assert resumed.value == whole.value
+    assert (resumed.iterations, resumed.best_iteration, resumed.dev, resumed.reason) == (
+        whole.iterations,
+        whole.best_iteration,
+        whole.dev,
+        whole.reason,
+    )
+
+
+def test_a_killed_run_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        fit(
+            Counter(),
+            max_iterations=9,
+            evaluate=scores(0.1, 0.9, 0.2, 0.3, 0.4, 0.5),
+            report=interrupt_at(6),
+            checkpoint=Checkpoint(path, fingerprint="f", every=2, resume=False),
+        )
+    told: list[Progress] = []
+    outcome = fit(
+        Counter(),
+        max_iterations=6,
+        evaluate=scores(0.1, 0.9, 0.2, 0.3, 0.4, 0.5),
+        report=told.append,
+        checkpoint=Checkpoint(path, fingerprint="f", resume=True),
+    )
+    assert [p.iteration for p in told] == [5, 6]
+    assert (outcome.theta.tolist(), outcome.best_iteration, outcome.dev) == ([2.0], 2, 0.9)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"evaluate": scores(0.3, *[0.2] * 20), "patience": 4}], ids=["done", "patience"]
+)
+def test_a_run_that_has_ended_is_not_continued(options: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    first = fit(
+        Counter(last=8),
+        max_iterations=50,
+        checkpoint=Checkpoint(path, fingerprint="f", resume=False),
+        **options,
+    )
+    again = fit(
+        Counter(last=8),
+        max_iterations=100,
+        checkpoint=Checkpoint(path, fingerprint="f", resume=True),
+        **options,
+    )
+    assert (again.iterations, again.reason) == (first.iterations, first.reason)
+    assert np.array_equal(again.theta, first.theta)
+
+
+def test_a_run_may_be_given_more_iterations(tmp_path: Path) -> None:
+    for limit, resume in ((4, False), (6, True), (5, True)):
+        checkpoint = Checkpoint(tmp_path / "run", fingerprint="f", resume=resume)
+        outcome = fit(Counter(), max_iterations=limit, checkpoint=checkpoint)
+    assert outcome.iterations == 6, "what is done is not undone"
+    assert outcome.theta.tolist() == [6.0]
+
+
+def test_without_resume_a_checkpoint_is_overwritten(tmp_path: Path) -> None:
+    for limit in (4, 2):
+        checkpoint = Checkpoint(tmp_path / "run", fingerprint="f", resume=False)
+        fit(Counter(), max_iterations=limit, checkpoint=checkpoint)
+    resumed = fit(
+        Counter(),
+        max_iterations=3,
+        checkpoint=Checkpoint(tmp_path / "run", fingerprint="f", resume=True),
+    )
+    assert resumed.iterations == 3
+
+
+def test_when_checkpoints_are_due(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path / "run", fingerprint="f", every=3, resume=True)
+    assert [n for n in range(1, 10) if checkpoint.due(n)] == [3, 6, 9]
+    assert checkpoint.restore(Counter()) is None, "nothing to resume is no error"
+    with pytest.raises(OptionError, match="every 0 iterations"):
+        Checkpoint(tmp_path / "run", fingerprint="f", every=0, resume=True)
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    fit(
+        Counter(),
+        max_iterations=2,
+        checkpoint=Checkpoint(path, fingerprint="one", resume=False),
+    )
+    with pytest.raises(ModelFileError, match="run: is of a run with other data or options"):
+        Checkpoint(path, fingerprint="other", resume=True).restore(Counter())
+    whole = path.read_bytes()
+    for damaged in (whole[:-1], whole[: len(whole) // 2], b"", b"hello", whole[:-2] + b"xx"):
+        path.write_bytes(damaged)
+        with pytest.raises(ModelFileError, match=str(path)):
+            Checkpoint(path, fingerprint="one", resume=True).restore(Counter())
+
+
+def test_a_checkpoint_that_cannot_be_written_fails_at_once(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="nowhere"):
+        Checkpoint(tmp_path / "nowhere" / "run", fingerprint="f", resume=False)
+    assert list(tmp_path.iterdir()) == []
