@@ -14,7 +14,7 @@ KERNEL_TESTS = $(wildcard tests/unit/test_kernel*.py tests/oracle/test_kernel*.p
 C_SOURCES = $(wildcard csrc/*.c csrc/*.h)
 BUILD_INPUTS = pyproject.toml csrc/CMakeLists.txt $(C_SOURCES) $(wildcard grammars/*)
 
-.PHONY: demo test test-long check lint format kernel sanitize bench coverage clean tools
+.PHONY: demo test test-long check lint format kernel sanitize bench coverage docs clean tools
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -56,6 +56,11 @@ sanitize: $(VENV)-sanitize/.kernel
 bench: $(VENV)/.kernel $(VENV)/.bench
 	@test -n "$(DATA)" || { echo "say where the corpora are: make bench DATA=folder" >&2; exit 1; }
 	$(VENV)/bin/python -m tests.benchmarks --data "$(abspath $(DATA))" $(BENCH)
+
+# The reference of the Python interface, from the docstrings.
+docs: $(VENV)/.kernel
+	$(VENV)/bin/python docs/render_api.py build/docs
+	@echo "open build/docs/index.html"
 
 coverage: $(VENV)/.kernel
 	$(PYTEST) -m "not slow" --cov --cov-report=term

@@ -65,14 +65,18 @@ static fc_status fail(fc_status status, int64_t place, int64_t *where) {
     return status;
 }
 
-/* Index of the first NaN or +inf, or -1. Blocks, so that the usual answer is found vectorised. */
+/* Above, a sum over a sentence could be +inf. */
+#define LARGEST 1e300
+
+/* Index of the first NaN or +inf (or nearly so), or -1. Blocks, so that the usual answer is found
+ * vectorised. */
 static int64_t first_invalid(int64_t n, const double *x) {
     for (int64_t start = 0; start < n; start += 256) {
         const int64_t end = start + 256 < n ? start + 256 : n;
         int bad = 0;
-        for (int64_t i = start; i < end; i++) bad |= !(x[i] < (double)INFINITY);
+        for (int64_t i = start; i < end; i++) bad |= !(x[i] <= LARGEST);
         for (int64_t i = start; bad && i < end; i++)
-            if (!(x[i] < (double)INFINITY)) return i;
+            if (!(x[i] <= LARGEST)) return i;
     }
     return -1;
 }

@@ -13,7 +13,7 @@
 #include "target.h"
 #include "vec.h"
 
-#define RUN 64      /* tokens */
+#define RUN 256     /* tokens */
 #define TOGETHER 16 /* families; the places of a run stay in the first-level cache */
 
 /* Fibonacci hashing: the highest bits of key / golden ratio. */

@@ -7,7 +7,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fstcrf.kernel import Graph
 
@@ -83,6 +83,7 @@ def largest(*arrays: Floats) -> float:
     return float(max(finite))
 
 
-def assert_close(found: ArrayLike, expected: ArrayLike, *, scale: float = 1.0) -> None:
+def assert_close(found: object, expected: object, *, scale: float = 1.0) -> None:
     """Demand equality to 1e-12, relative, or absolute in units of `scale`."""
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * scale)
+    one, other = np.asarray(found, dtype=np.float64), np.asarray(expected, dtype=np.float64)
+    np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12 * scale)

@@ -119,8 +119,8 @@ def _write(
             added = [f"%{k}" for k in range(len(found.columns))]
             writer = writer or ColumnWriter(file, [*kept, *added], separator=between)
             answer = batch
-            for name, strings in zip(added, found.columns, strict=True):
-                answer = answer.with_column(name, strings)
+            for name, column in zip(added, found.columns, strict=True):
+                answer = answer.with_interned(name, column)
             writer.write(answer, comments=found.comments)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from fstcrf.errors import DataError, NoPathError
 
 if TYPE_CHECKING:
-    from fstcrf.corpus import Corpus, Sentence
+    from fstcrf.corpus import Column, Corpus, Sentence
     from fstcrf.lattice import Path
     from fstcrf.model import CRF
 
@@ -76,13 +76,12 @@ class Addition:
 
     Parameters
     ----------
-    columns : list of columns
-        Each with one list of strings per sentence.
+    columns : list of Column
     comments : list of str, optional
         A line before each sentence.
     """
 
-    columns: list[list[list[str]]]
+    columns: list[Column]
     comments: list[str] | None = None
 
 
@@ -107,8 +106,8 @@ def tagged(model: CRF, batch: Corpus, wishes: Wishes, counts: Counts) -> Additio
     detailed = wishes.probabilities or wishes.marginals or wishes.spans
     if wishes.force is None and not detailed:
         try:
-            labels = model.tag_all(batch, threads=wishes.threads, bias=wishes.bias or None)
-            return Addition([labels])
+            bias = wishes.bias or None
+            return Addition([model.tag_column(batch, threads=wishes.threads, bias=bias)])
         except NoPathError:
             pass  # the careful way knows where, and what is to be done
     answers = _answers(model, batch, wishes, counts)
@@ -125,7 +124,13 @@ def tagged(model: CRF, batch: Corpus, wishes: Wishes, counts: Counts) -> Additio
         each = zip(batch, answers.paths, forced, strict=True)
         cells = [_span_cells(model, *given, wishes.bias or None) for given in each]
         columns.insert(1, cells)
-    return Addition(columns, comments)
+    return Addition([_interned(lists) for lists in columns], comments)
+
+
+def _interned(lists: list[list[str]]) -> Column:
+    from fstcrf.corpus import Column
+
+    return Column.from_strings(itertools.chain.from_iterable(lists))
 
 
 def _lengths(batch: Corpus) -> list[int]:

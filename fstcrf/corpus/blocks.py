@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
+from fstcrf.kernel.strings import line_count
+
 __all__ = ["Block", "blocks"]
 
 _CHUNK_BYTES = 1 << 16
@@ -53,7 +55,7 @@ def blocks(file: BinaryIO, lines: int) -> Iterator[Block]:
     started = False
     while chunk := file.read(_CHUNK_BYTES):
         pieces.append(chunk)
-        held += chunk.count(b"\n")
+        held += line_count(chunk)
         if held < wanted:
             continue
         data = b"".join(pieces)
@@ -67,9 +69,9 @@ def blocks(file: BinaryIO, lines: int) -> Iterator[Block]:
         block = _cleaned(data[:cut], started=started)
         yield Block(block, first_line)
         started = True
-        first_line += block.count(b"\n")
+        first_line += line_count(block)
         pieces = [data[cut:]]
-        held, wanted = pieces[0].count(b"\n"), lines
+        held, wanted = line_count(pieces[0]), lines
     rest = _cleaned(b"".join(pieces), started=started)
     if rest:
         yield Block(rest if rest.endswith(b"\n") else rest.removesuffix(b"\r") + b"\n", first_line)

@@ -18,7 +18,6 @@ import errno
 import gzip
 import io
 import os
-import secrets
 import stat
 import sys
 import zlib
@@ -238,7 +237,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with _blaming(path, target), target.open("wb") as file:
             yield file
         return
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    temporary = target.with_name(f".{target.name[:100]}.{os.urandom(6).hex()}.tmp")
     with _blaming(path, temporary):
         yield from _replacing(target, temporary, mode)
 
@@ -256,7 +255,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     if target.exists() and not target.is_file():
         return
-    probe = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    probe = target.with_name(f".{target.name[:100]}.{os.urandom(6).hex()}.tmp")
     with _blaming(path, probe):
         probe.touch(exist_ok=False)
         probe.unlink()

@@ -36,7 +36,7 @@ from fstcrf.features.keys import KeyTable, Packing, width_of
 from fstcrf.features.parse import parse_template
 from fstcrf.features.tables import Tables, Vocabularies
 from fstcrf.features.template import TemplateSet
-from fstcrf.features.vocabulary import Vocabulary, pack_strings, unpack_strings
+from fstcrf.features.vocabulary import Vocabulary, check_blob, pack_strings, unpack_strings
 
 __all__ = ["field", "index_arrays", "index_metadata", "read_tables", "read_templates"]
 
@@ -94,7 +94,11 @@ def read_templates(
         raise ModelFileError("the index names no templates")
     if boundary not in BOUNDARIES:
         raise ModelFileError(f"the index has boundary {boundary!r}, expected one of {BOUNDARIES}")
-    groups = _groups(arrays)[: len(names)]
+    blob, offsets, bounds = _groups(arrays)
+    groups = [
+        unpack_strings(*_cut(blob, offsets, a, b), "strings")
+        for a, b in pairwise(bounds[: len(names) + 1])
+    ]
     try:
         lists = dict(zip(names, groups, strict=True))
         templates = parse_template(text, lists=lists, source="the model's templates")
@@ -129,13 +133,14 @@ def read_tables(
     ModelFileError
         Something is missing, or not what it must be.
     """
-    groups, used = _groups(arrays), sources((*node, *arc))
-    if len(groups) < len(used):
-        raise ModelFileError(f"the index has {len(groups)} vocabularies, expected {len(used)}")
-    strings = groups[len(groups) - len(used) :]
-    by_source = {s: Vocabulary(group) for s, group in zip(used, strings, strict=True)}
-    if [len(v) for v in by_source.values()] != [len(group) for group in strings]:
-        raise ModelFileError("a vocabulary of the index holds a string twice")
+    (blob, offsets, bounds), used = _groups(arrays), sources((*node, *arc))
+    if len(bounds) - 1 < len(used):
+        raise ModelFileError(f"the index has {len(bounds) - 1} vocabularies, expected {len(used)}")
+    cuts = pairwise(bounds[len(bounds) - 1 - len(used) :])
+    by_source = {
+        s: Vocabulary.from_blob(*_cut(blob, offsets, a, b), "a vocabulary of the index")
+        for s, (a, b) in zip(used, cuts, strict=True)
+    }
     vocabularies = Vocabularies(distance, by_source)
     return (
         _side(arrays, "node", tuple(node), vocabularies),
@@ -171,12 +176,22 @@ def _flat(name: str, tables: Sequence[KeyTable]) -> dict[str, NDArray[Any]]:
     }
 
 
-def _groups(arrays: Mapping[str, NDArray[Any]]) -> list[list[str]]:
-    """Return the member lists and vocabularies."""
+def _groups(
+    arrays: Mapping[str, NDArray[Any]],
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[int]]:
+    """Return all strings as a blob, and where member lists and vocabularies begin and end."""
     blob = field(arrays, "strings.blob", np.uint8)
-    strings = unpack_strings(blob, field(arrays, "strings.offsets", np.int64), "strings")
-    bounds = _bounds(arrays, "strings.starts", len(strings))
-    return [strings[a:b] for a, b in pairwise(bounds)]
+    offsets = field(arrays, "strings.offsets", np.int64)
+    check_blob(blob, offsets, "strings")
+    return blob, offsets, _bounds(arrays, "strings.starts", len(offsets) - 1)
+
+
+def _cut(
+    blob: NDArray[np.uint8], offsets: NDArray[np.int64], first: int, end: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the strings ``first : end`` of a blob as a blob of their own."""
+    bounds = offsets[first : end + 1]
+    return blob[bounds[0] : bounds[-1]], bounds - bounds[0]
 
 
 def _bounds(arrays: Mapping[str, NDArray[Any]], name: str, size: int) -> list[int]:
@@ -247,6 +262,9 @@ def _check_keys(
     sizes = [vocabularies.size(source) for source in family.sources]
     if any(np.any(code >= np.uint64(size)) for code, size in zip(codes, sizes, strict=True)):
         raise damaged
-    again, _ = packing.pack(codes, len(table))
-    if not np.array_equal(again, table.keys):
+    if packing.prefixes:
+        again, _ = packing.pack(codes, len(table))
+        if not np.array_equal(again, table.keys):
+            raise damaged
+    elif len(table) and int(table.keys[-1]) >> packing.bits:
         raise damaged

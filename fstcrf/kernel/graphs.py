@@ -9,7 +9,8 @@ max_marginals        best score through every (token, state)
 ===================  ==========================================================
 
 Sentences lie one after the other: sentence b owns the rows ``offsets[b] : offsets[b + 1]`` of the
-node potentials. All potentials are natural-log scores; −inf forbids; NaN and +inf are errors.
+node potentials. All potentials are natural-log scores; −inf forbids; NaN, +inf and numbers beyond
+1e300, which could add up to it, are errors.
 """
 
 from __future__ import annotations
@@ -73,9 +74,13 @@ class Graph:
         n = len(self.score) if self.moving else 0
         status = lib.fc_check_graph(handle, n, where)
         if status == lib.FC_ENUMERIC:
-            raise NumericError(f"NaN or +inf among the potentials of the graph (entry {where[0]})")
+            raise NumericError(
+                f"NaN, +inf or beyond 1e300: entry {where[0]} of the graph's potentials"
+            )
         if status != lib.FC_OK:
-            raise ShapeError(f"arcs are not sorted by (source, target) or name no state: {where[0]}")
+            raise ShapeError(
+                f"arcs are not sorted by (source, target) or name no state: {where[0]}"
+            )
 
     @property
     def n_states(self) -> int:
@@ -279,7 +284,9 @@ class _Call:
         status = lib.fc_check_batch(self.graph, self.batch, self.where)
         if status == lib.FC_ENUMERIC:
             token, state = divmod(self.where[0], graph.n_states)
-            raise NumericError(f"NaN or +inf in the potential of token {token}, state {state}")
+            raise NumericError(
+                f"NaN, +inf or beyond 1e300: the potential of token {token}, state {state}"
+            )
         if status != lib.FC_OK:
             raise ShapeError(f"sentence {self.where[0]} is empty or offsets do not start at 0")
         longest = int(np.diff(offsets).max(initial=0))

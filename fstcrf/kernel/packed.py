@@ -19,7 +19,7 @@ from fstcrf.kernel.rows import SparseRows
 
 __all__ = ["PackedTable"]
 
-_LANES = 8  # a padded row costs as much as this many entries fewer
+_PER_ENTRY = 16  # columns of a padded row that cost as much as one entry more
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class PackedTable:
         ShapeError
             Cells that do not rise or lie outside the table.
         """
-        least = max(width // _LANES, 1)
+        least = max(width // _PER_ENTRY, 2)
         where, sizes = ffi.new("int64_t *"), ffi.new("int64_t[2]")
         n = len(cells)
         at = array_in(cells, np.int64, (n,), "cells")

@@ -21,13 +21,12 @@ from fstcrf import kernel
 from fstcrf.corpus import Scheme, named_scheme
 from fstcrf.errors import NoPathError, NumericError, OptionError, ShapeError
 from fstcrf.lattice.path import Path
-from fstcrf.lattice.span_events import span_event
+from fstcrf.lattice.span_events import SpanEvent, span_event
 from fstcrf.topology import Topology, chain_topology
 
 __all__ = ["Lattice"]
 
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 class Lattice:
@@ -84,16 +83,15 @@ class Lattice:
         arcs = _potentials(
             np.zeros((size, size)) if transitions is None else transitions, "transitions", shapes
         )
-        if arcs.ndim == 3:  # noqa: PLR2004 (the kernel's row t holds the arcs into t)
-            arcs = np.concatenate([np.zeros((1, size, size)), arcs]) if len(node) else arcs
-            flat = arcs.reshape(len(node), size * size)
-        else:
-            flat = arcs.reshape(-1)
-        ends = [
+        score: Floats = arcs.reshape(-1)
+        if arcs.ndim == 3:  # the kernel's row t holds the arcs into token t
+            score = np.zeros((len(node), size * size))
+            score[1:] = arcs.reshape(len(arcs), size * size)
+        first, last = (
             _potentials(np.zeros(size) if e is None else e, name, [(size,)])
             for name, e in (("initial", initial), ("final", final))
-        ]
-        return cls(topology, kernel.Graph(*ends, flat), node)
+        )
+        return cls(topology, kernel.Graph(first, last, score), node)
 
     def __len__(self) -> int:
         return len(self.node)
@@ -145,9 +143,7 @@ class Lattice:
         """Return the score of the best path through each label, float64 [T, L]; −inf: none."""
         if not len(self):
             return np.empty((0, len(self.labels)))
-        return self.topology.label_max(
-            kernel.max_marginals(self.graph, self._offsets, self.node)
-        )
+        return self.topology.label_max(kernel.max_marginals(self.graph, self._offsets, self.node))
 
     def score(self, labels: Sequence[str]) -> float:
         """Return the score of a label sequence; −inf if it is forbidden.
@@ -173,7 +169,12 @@ class Lattice:
         return self._probability(self.score(labels))
 
     def span_probability(
-        self, start: int, end: int, type: str, *, scheme: str | Scheme = "conlleval"  # noqa: A002
+        self,
+        start: int,
+        end: int,
+        type: str,  # noqa: A002
+        *,
+        scheme: str | Scheme = "conlleval",
     ) -> float:
         """Return the probability that exactly this segment is there.
 
@@ -198,8 +199,7 @@ class Lattice:
         if self._log_z == -np.inf:
             raise self._no_path()
         event = span_event(self.labels, named_scheme(scheme), type)
-        conditioned = _conditioned(self, start, end, event.begins, event.continues, event.ends)
-        return self._share(conditioned.log_partition())
+        return self._share(_conditioned(self, start, end, event).log_partition())
 
     def restrict(self, mask: ArrayLike) -> Lattice:
         """Return the lattice of the paths that a mask allows.
@@ -235,8 +235,10 @@ class Lattice:
 
     def _path_score(self, states: NDArray[np.int32]) -> float:
         arcs = _arc_numbers(self.graph, states)
-        into = self.graph.score[np.arange(1, len(self)), arcs] if self.graph.moving else (
-            self.graph.score[arcs]
+        into = (
+            self.graph.score[np.arange(1, len(self)), arcs]
+            if self.graph.moving
+            else (self.graph.score[arcs])
         )
         total = self.graph.initial[states[0]] + self.graph.final[states[-1]]
         return float(total + self.node[np.arange(len(self)), states].sum() + into.sum())
@@ -252,7 +254,10 @@ def _free_topology(labels: tuple[str, ...]) -> Topology:
 
 
 def _potentials(values: ArrayLike, name: str, shapes: list[tuple[int | None, ...]]) -> Floats:
-    array = np.ascontiguousarray(values, dtype=np.float64)
+    try:  # a copy: a lattice does not change behind its answers
+        array = np.array(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{name} is no array of numbers: {error}") from None
     fits = any(
         len(shape) == array.ndim
         and all(n is None or n == m for n, m in zip(shape, array.shape, strict=True))
@@ -291,9 +296,7 @@ def _moving_score(lattice: Lattice) -> Floats:
     return np.repeat(graph.score[None, :], len(lattice), axis=0)
 
 
-def _conditioned(
-    lattice: Lattice, start: int, end: int, begins: Bools, continues: Bools, ends: Bools
-) -> Lattice:
+def _conditioned(lattice: Lattice, start: int, end: int, event: SpanEvent) -> Lattice:
     """Keep the paths on which one span lies exactly at ``start : end``."""
     topology, size = lattice.topology, len(lattice.labels)
     source, target = _arc_ends(lattice.graph)
@@ -301,13 +304,13 @@ def _conditioned(
     score, node = _moving_score(lattice), lattice.node.copy()
     graph = replace(lattice.graph, score=score)
     if start > 0:
-        score[start, ~begins[before, after]] = -np.inf
+        score[start, ~event.begins[before, after]] = -np.inf
     else:
-        node[0, ~begins[size, topology.state_label]] = -np.inf
-    score[start + 1 : end, ~continues[before, after]] = -np.inf
-    node[end - 1, ~ends[topology.state_label]] = -np.inf
+        node[0, ~event.begins[size, topology.state_label]] = -np.inf
+    score[start + 1 : end, ~event.continues[before, after]] = -np.inf
+    node[end - 1, ~event.ends[topology.state_label]] = -np.inf
     if end < len(lattice):
-        score[end, continues[before, after]] = -np.inf
+        score[end, event.continues[before, after]] = -np.inf
     return Lattice(topology, graph, node)
 
 

@@ -36,6 +36,8 @@ class SpanEvent:
         From the label before (row L: the start of the sentence) to the first label of the span.
     continues : bool [L, L]
         Both labels belong to the same span.
+    ends : bool [L]
+        The label may be the last of a span.
 
     Raises
     ------

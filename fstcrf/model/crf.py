@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -305,6 +304,8 @@ class CRF:
         runs = data.runs(_BATCH_TOKENS)
         if threads == 1:
             return data, list(map(answered, runs))
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
+
         with ThreadPoolExecutor(threads) as pool:
             return data, list(pool.map(answered, runs))
 

@@ -39,9 +39,12 @@ def label_set(
     Raises
     ------
     DataError
-        There is no label, here or known.
+        There is no label, here or known; or one that is no string.
     """
     strings, earlier = set(values), set(known)
+    odd = [value for value in strings if not isinstance(value, str)]
+    if odd:
+        raise DataError(f"labels are strings, got {odd[0]!r}")
     if partial:
         strings.discard(UNKNOWN)
         strings -= {s for s in strings - earlier if _alternatives(s, strings | earlier)}

@@ -40,6 +40,7 @@ from fstcrf.topology import Topology, chain_topology
 from fstcrf.train import (
     L2SGD,
     LBFGS,
+    OWLQN,
     AveragedPerceptron,
     Checkpoint,
     Likelihood,
@@ -48,8 +49,10 @@ from fstcrf.train import (
     Problem,
     Progress,
     Staged,
+    Untied,
     fit,
     parameter_space,
+    tied,
 )
 
 __all__ = ["Options", "TrainingRecord", "train"]
@@ -67,6 +70,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     order: Literal[0, 1, 2] = 1
     method: Literal["lbfgs", "l2sgd", "perceptron"] = "lbfgs"
     l2: float = 0.5
+    l1: float = 0.0
     features: Literal["supported", "complete"] = "supported"
     transitions: Literal["observed", "all"] = "observed"
     boundary: Literal["pad", "skip"] = "pad"
@@ -83,6 +87,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def __post_init__(self) -> None:
         if not (np.isfinite(self.l2) and self.l2 >= 0):
             raise OptionError(f"l2 is {self.l2}, expected a finite number of at least 0")
+        if not (np.isfinite(self.l1) and self.l1 >= 0):
+            raise OptionError(f"l1 is {self.l1}, expected a finite number of at least 0")
+        if self.l1 > 0 and self.method != "lbfgs":
+            raise OptionError(f"l1 needs method 'lbfgs', not {self.method!r}")
         for name in ("min_count", "patience"):
             if getattr(self, name) < 1:
                 raise OptionError(f"{name} is {getattr(self, name)}, expected at least 1")
@@ -171,6 +179,8 @@ def train(
         method : {"lbfgs", "l2sgd", "perceptron"}, default "lbfgs"
         l2 : float, default 0.5
             The objective is −log-likelihood + l2 · |weights|² (CRFsuite's ``c2``).
+        l1 : float, default 0
+            Adds l1 · sum |weights| (CRFsuite's ``c1``): many weights become exactly zero.
         features : {"supported", "complete"}
             Weights of the (attribute, label) pairs that occur, or of all.
         transitions : {"observed", "all"}
@@ -443,6 +453,9 @@ def _topology(
     else:
         table = legal_transitions(labels, settings.scheme)
     number = {label: i for i, label in enumerate(labels)}
+    if start in number:
+        # The first label's history is the pair of the start label and itself: it must be there.
+        table[number[start]] |= table[-1]
 
     def legal(before: str | None, after: str | None) -> bool:
         row = len(labels) if before is None else number[before]
@@ -503,9 +516,18 @@ def _optimiser(
     if settings.method == "l2sgd":
         return L2SGD(problem, space, theta, l2=settings.l2, seed=settings.seed)
 
-    def lbfgs(start: Floats) -> Optimiser:
-        return LBFGS(Likelihood(problem, space, l2=settings.l2, threads=threads), start)
+    def likelihood(part: Problem, of: ParameterSpace, scale: Floats | None = None) -> Likelihood:
+        return Likelihood(part, of, l2=settings.l2, threads=threads, scale=scale)
 
+    def lbfgs(start: Floats) -> Optimiser:
+        if start.any() and not stochastic:  # a warm start: tied attributes may have parted
+            return LBFGS(likelihood(problem, space), start)
+        ties = tied(problem, space)
+        found = LBFGS(likelihood(ties.problem, ties.space, ties.scale), ties.reduce(start))
+        return Untied(found, ties)
+
+    if settings.l1 > 0:
+        return OWLQN(likelihood(problem, space), theta, l1=settings.l1)
     stochastic = (
         settings.l2 > 0
         and len(problem.weight) >= _STAGED_SENTENCES

@@ -56,7 +56,7 @@ def chain_topology(
     if not names or len(set(names)) != len(names):
         raise OptionError("labels must be distinct, and at least one")
     legal = allowed if allowed is not None else (lambda _a, _b: True)
-    if order == 2:  # noqa: PLR2004
+    if order == 2:
         return _second_order(names, legal, start_label)
     if order not in (0, 1):
         raise OptionError(f"order is {order}, expected 0, 1 or 2")

@@ -108,7 +108,7 @@ class Topology:
             if array.size and (array.min() < low or array.max() >= high):
                 raise ShapeError(f"topology: {name} holds numbers outside [{low}, {high})")
         pair = self.source.astype(np.int64) * len(self.labels) + self.state_label[self.target]
-        if len(np.unique(pair)) != arcs:
+        if not np.diff(np.sort(pair)).all():
             raise ShapeError("topology: two arcs leave one state with the same label")
         begins = self.state_label[self.initial]
         if len(np.unique(begins)) != len(begins):
@@ -164,7 +164,7 @@ class Topology:
         try:
             return np.asarray([index[label] for label in labels], dtype=np.int32)
         except KeyError as error:
-            known = ", ".join(self.labels[:12]) + (", …" if self.n_labels > 12 else "")  # noqa: PLR2004
+            known = ", ".join(self.labels[:12]) + (", …" if self.n_labels > 12 else "")
             raise LabelError(f"unknown label {error.args[0]!r}; the labels are {known}") from None
 
     def paths(self, label_ids: Ints, offsets: NDArray[np.int64]) -> Ints:
@@ -234,17 +234,18 @@ class Topology:
         """
         padded = np.concatenate([arc_slots, np.zeros((*arc_slots.shape[:-1], 1))], axis=-1)
         score = padded[..., self.arc_slot]  # slot −1 is the appended zero
-        ends = [
+        first, last = (
             np.where(allowed, 0.0 if value is None else value, -np.inf)
             for allowed, value in ((self.initial, initial), (self.final, final))
-        ]
+        )
         if not self.dense:
-            return kernel.Graph(*ends, np.ascontiguousarray(score), self.source, self.target)
+            score = np.ascontiguousarray(score)
+            return kernel.Graph(first, last, score, self.source, self.target)
         if not self._complete:
             full = np.full((*score.shape[:-1], self.n_states**2), -np.inf)
             full[..., self._dense_arc] = score
             score = full
-        return kernel.Graph(*ends, np.ascontiguousarray(score))
+        return kernel.Graph(first, last, np.ascontiguousarray(score))
 
     @cached_property
     def _dense_arc(self) -> NDArray[np.int64]:

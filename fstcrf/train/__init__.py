@@ -4,9 +4,10 @@
 Problem               what is trained
 ParameterSpace        which weights exist
 Likelihood            penalised log-likelihood, full or partial labels
-LBFGS, L2SGD,         the optimisers
+LBFGS, OWLQN, L2SGD,  the optimisers
 AveragedPerceptron
 Staged                stochastic epochs, then another optimiser
+tied, Ties, Untied    attributes of the same tokens as one parameter
 fit                   the loop: held-out score, early stopping, checkpoints
 ====================  =======================================================
 """
@@ -15,15 +16,18 @@ from fstcrf.train.checkpoint import Checkpoint
 from fstcrf.train.fit import Outcome, Progress, fit
 from fstcrf.train.lbfgs import LBFGS
 from fstcrf.train.likelihood import Likelihood
+from fstcrf.train.owlqn import OWLQN
 from fstcrf.train.perceptron import AveragedPerceptron
 from fstcrf.train.problem import ParameterSpace, Problem, Tables, parameter_space
 from fstcrf.train.protocols import Objective, Optimiser, Step
 from fstcrf.train.sgd import L2SGD
 from fstcrf.train.staged import Staged
+from fstcrf.train.ties import Ties, Untied, tied
 
 __all__ = [
     "L2SGD",
     "LBFGS",
+    "OWLQN",
     "AveragedPerceptron",
     "Checkpoint",
     "Likelihood",
@@ -36,6 +40,9 @@ __all__ = [
     "Staged",
     "Step",
     "Tables",
+    "Ties",
+    "Untied",
     "fit",
     "parameter_space",
+    "tied",
 ]

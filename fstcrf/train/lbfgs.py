@@ -1,9 +1,6 @@
 """L-BFGS with a strong Wolfe line search.
 
-The direction of the two-loop recursion is a combination of the stored pairs and the gradient, and
-its coefficients follow from inner products alone: one pass over the pairs for those, one to form
-the direction. Source: Nocedal and Wright (2006), algorithms 7.4, 7.5, 3.5 and 3.6; Chen, Wang and
-Zhou (2014) for the inner products.
+Source: Nocedal and Wright (2006), algorithms 7.5, 3.5 and 3.6.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError
-from fstcrf.kernel import VectorStore
+from fstcrf.train.pairs import Pairs
 from fstcrf.train.protocols import Objective, Step
 
 __all__ = ["LBFGS"]
@@ -54,7 +51,7 @@ class LBFGS:
         self.epsilon, self.delta, self.period = epsilon, delta, period
         self._theta = np.array(theta, dtype=np.float64)
         self._gradient: Floats | None = None
-        self._pairs = _Pairs(memory, len(theta))
+        self._pairs = Pairs(memory, len(theta))
         self._values: list[float] = []
 
     def theta(self) -> Floats:
@@ -145,78 +142,6 @@ class LBFGS:
                 low, low_value, low_slope = length, value, now
             length = _next_length(low, low_value, low_slope, high, high_value)
         return best
-
-
-class _Pairs:
-    """The last m pairs (s, y) and their inner products.
-
-    Rows 0 .. m - 1 of the store are steps s, the others changes y of the gradient; a new pair takes
-    the place of the oldest.
-    """
-
-    def __init__(self, memory: int, size: int) -> None:
-        self._m, self._store = memory, VectorStore(2 * memory, size)
-        self._vectors = np.zeros((3, size))  # the newest gradient, s and y
-        self._sy, self._yy = np.zeros((memory, memory)), np.zeros((memory, memory))
-        self._dots = np.zeros(2 * memory)  # of the store with the gradient
-        self._order: list[int] = []  # places, oldest first
-
-    @property
-    def used(self) -> int:
-        return len(self._order)
-
-    def clear(self) -> None:
-        self._order = []
-
-    def add(self, theta: Floats, old_theta: Floats, gradient: Floats, old_gradient: Floats) -> None:
-        g, s, y = self._vectors
-        g[:] = gradient
-        np.subtract(theta, old_theta, out=s)
-        np.subtract(gradient, old_gradient, out=y)
-        keep = float(s @ y) > 1e-10 * float(y @ y)
-        place = len(self._order) if len(self._order) < self._m else self._order[0]
-        if keep:
-            self._order = [*(p for p in self._order if p != place), place]
-            self._store.rows[place] = s
-            self._store.rows[self._m + place] = y
-        dots = self._store.dots(self._vectors)
-        self._dots = np.ascontiguousarray(dots[:, 0])
-        if keep:
-            m = self._m
-            self._sy[place, :], self._sy[:, place] = dots[m:, 1], dots[:m, 2]
-            self._yy[place, :] = self._yy[:, place] = dots[m:, 2]
-
-    def direction(self, gradient: Floats) -> Floats:
-        """Two-loop recursion in coordinates: −H · gradient = c₀ g + Σ a_i s_i + b_i y_i."""
-        if not self._order:
-            return -gradient / max(1.0, float(np.linalg.norm(gradient)))
-        m, sy, yy = self._m, self._sy, self._yy
-        on_s, on_y = np.zeros(m), np.zeros(m)
-        for i in reversed(self._order):
-            on_y[i] = (self._dots[i] - sy[i] @ on_y) / sy[i, i]
-        newest = self._order[-1]
-        scale = sy[newest, newest] / yy[newest, newest]
-        on_y *= scale
-        for i in self._order:
-            along = -scale * self._dots[m + i] + yy[i] @ on_y + sy[:, i] @ on_s
-            on_s[i] = -on_y[i] / scale - along / sy[i, i]
-        out = -scale * gradient
-        self._store.add_combination(np.concatenate([on_s, on_y]), out)
-        return out
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        return {
-            "pairs": self._store.rows.copy(),
-            "sy": self._sy,
-            "yy": self._yy,
-            "dots": self._dots,
-            "order": np.asarray(self._order, dtype=np.int64),
-        }
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        self._store.rows[:] = state["pairs"]
-        self._sy, self._yy, self._dots = state["sy"], state["yy"], state["dots"]
-        self._order = state["order"].tolist()
 
 
 def _next_length(

@@ -37,6 +37,8 @@ class Likelihood:
         Coefficient of |theta|², CRFsuite's ``c2``; 1 / (2 sigma²).
     threads : int
         The result has the same bits for any number.
+    scale : float64 [size], optional
+        The data sees ``scale * theta``, the penalty theta (see `fstcrf.train.ties`).
     precision : {"float32", "float64"}
         "float32" takes the fused kernel where the problem allows it (dense topology, all labels
         known, no attributes of arcs); totals are float64 in any case.
@@ -54,9 +56,11 @@ class Likelihood:
         *,
         l2: float,
         threads: int = 1,
+        scale: Floats | None = None,
         precision: Precision = "float32",
     ) -> None:
         self.l2, self.size, self.evaluations = l2, space.size, 0
+        self._scale = scale
         self._observed = observed_counts(problem, space)
         self._fused = precision == "float32" and fits(problem, space)
         engine = Fused if self._fused else General
@@ -74,11 +78,14 @@ class Likelihood:
         """
         self.evaluations += 1
         # The fused kernel sees rounded weights; the gold paths are scored with the same.
-        seen = theta.astype(np.float32).astype(np.float64) if self._fused else theta
+        seen = theta if self._scale is None else theta * self._scale
+        seen = seen.astype(np.float32).astype(np.float64) if self._fused else seen
         loss, gradient = self._expectation(seen)
         value = loss - float(seen @ self._observed) + self.l2 * float(theta @ theta)
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
         gradient -= self._observed
+        if self._scale is not None:
+            gradient *= self._scale
         gradient += 2.0 * self.l2 * theta
         return value, gradient

@@ -140,7 +140,7 @@ def test_states_that_never_meet(variant: str, kind: str, lead: int) -> None:
     node[:lead, 0] = node[lead:, 1] = 25.0
     graph = strangers(kind, len(node))
     for domain in ("auto", "log"):
-        found = run(graph, node, domain)  # type: ignore[arg-type]
+        found = run(graph, node, domain)
         assert_close(found.log_z, [25.0 * lead + np.log(2.0)])
         assert_close(found.node, np.full(node.shape, 0.5))
         arcs = np.zeros((2, 2))
@@ -157,7 +157,7 @@ def test_alternating_leads_are_no_trouble(variant: str, kind: str) -> None:
     node = np.zeros((40, 2))
     node[::2, 0] = node[1::2, 1] = 25.0
     for domain in ("auto", "linear", "log"):
-        found = run(strangers(kind, 40), node, domain)  # type: ignore[arg-type]
+        found = run(strangers(kind, 40), node, domain)
         assert_close(found.log_z, [500.0 + np.log(2.0)])
         assert_close(found.node, np.full(node.shape, 0.5))
 
@@ -243,11 +243,13 @@ def test_hundred_thousand_tokens(variant: str, kind: str, magnitude: float) -> N
 @pytest.mark.parametrize(("domain", "deepest"), [("linear", 322.0), ("log", 707.0)])
 def test_exponentials(variant: str, domain: Domain, deepest: float) -> None:
     # One token, two states: the posterior of the second is e^-x / (1 + e^-x).
-    depths = np.concatenate([
-        np.linspace(0.0, deepest, 20_001),
-        np.arange(1, 400) * np.log(2.0) / 2.0,  # ends of the reduced range
-        [1e-300, 1e-17, 1e-8, 1.0],
-    ])
+    depths = np.concatenate(
+        [
+            np.linspace(0.0, deepest, 20_001),
+            np.arange(1, 400) * np.log(2.0) / 2.0,  # ends of the reduced range
+            [1e-300, 1e-17, 1e-8, 1.0],
+        ]
+    )
     depths = depths[depths < deepest]
     node = np.stack([np.zeros_like(depths), -depths], axis=1)
     graph = Graph(np.zeros(2), np.zeros(2), np.zeros(4))

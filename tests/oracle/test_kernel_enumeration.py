@@ -146,15 +146,14 @@ def label_score(topology: Topology, labels: tuple[int, ...], slots: Floats, node
 
 
 @each_variant
-@given(
-    topology=topologies(), data=st.data(), tokens=st.integers(1, 4), moving=st.booleans()
-)
+@given(topology=topologies(), data=st.data(), tokens=st.integers(1, 4), moving=st.booleans())
 def test_orders(
     variant: str, topology: Topology, data: st.DataObject, tokens: int, *, moving: bool
 ) -> None:
     graph, node, slots, node_slots = weighted(topology, data, tokens, moving=moving)
-    free = Graph(np.zeros(topology.n_labels), np.zeros(topology.n_labels),
-                 np.zeros(topology.n_labels**2))
+    free = Graph(
+        np.zeros(topology.n_labels), np.zeros(topology.n_labels), np.zeros(topology.n_labels**2)
+    )
     sequences, _ = enumerate_paths(free, np.zeros((tokens, topology.n_labels)))
     scores = np.asarray(
         [label_score(topology, tuple(s), slots, node_slots) for s in sequences.tolist()]

@@ -30,7 +30,8 @@ def learners(draw: st.DrawFn) -> Learner:
     index = draw(hnp.arrays(np.int32, int(indptr[-1]), elements=st.integers(0, rows - 1)))
     value = None
     if draw(st.booleans()):
-        value = draw(hnp.arrays(np.int8, len(index), elements=st.integers(-4, 4))) / np.float32(4)
+        steps = draw(hnp.arrays(np.int8, len(index), elements=st.integers(-4, 4)))
+        value = (steps / 4).astype(np.float32)
     graph = draw(structures(states, offsets, gold))
     bits = st.integers(0, 1)
     return Learner(
@@ -103,9 +104,10 @@ def at_work(learner: Learner, theta: Parameters, x: Floats) -> tuple[Graph, Floa
 
 
 def add(
-    learner: Learner, x: Floats, node: Floats, pairs: Floats, rate: float, to: Parameters
+    learner: Learner, x: Floats, features: tuple[Floats, Floats], rate: float, to: Parameters
 ) -> None:
     """Add rate × features, of soft or hard states and pairs of states, to what is trained."""
+    node, pairs = features
     slots = np.zeros((len(node), WIDTH))
     for state, its in enumerate(learner.slots):
         for slot in its:
@@ -144,7 +146,7 @@ def test_perceptron(variant: str, data: st.DataObject) -> None:
             for rate, labels in ((1.0, gold), (-1.0, path)):
                 for to, factor in ((ours, 1.0), (our_sums, our_step)):
                     change = rate * factor * learner.weight[b]
-                    add(learner, x[a:z], *one_hot(labels, states), change, to)
+                    add(learner, x[a:z], one_hot(labels, states), change, to)
         our_step += 1
     found = learner.perceptron_epoch(order, theta, sums, step)
     assert found == (our_step, our_errors)
@@ -175,9 +177,10 @@ def test_sgd(variant: str, data: st.DataObject) -> None:
         score = graph.initial[gold[0]] + graph.final[gold[-1]] + graph.score[arcs].sum()
         our_loss += learner.weight[b] * (known.log_z - score - (node * gold_node).sum())
         for array in ours.arrays():
-            array *= 1.0 - rate * decay
+            array[...] *= 1.0 - rate * decay
         change = -rate * learner.weight[b]
-        add(learner, x[a:z], known.node - gold_node, known.arc - gold_pairs, change, ours)
+        difference = known.node - gold_node, known.arc - gold_pairs
+        add(learner, x[a:z], difference, change, ours)
     new_scale, loss = learner.sgd_epoch(order, rates, decay, theta, scale)
     assert_close(new_scale, scale * np.prod(1.0 - rates * decay))
     assert_close(loss, our_loss, scale=50.0)
@@ -193,7 +196,9 @@ def orders(learner: Learner) -> st.SearchStrategy[list[int]]:
 def test_averages(data: st.DataObject) -> None:
     """Theta − sums / step is the mean of the weights that each sentence met."""
     learner = data.draw(learners())
-    theta = Parameters(*(np.zeros_like(a) for a in data.draw(starts(learner, forbid=False)).arrays()))
+    theta = Parameters(
+        *(np.zeros_like(a) for a in data.draw(starts(learner, forbid=False)).arrays())
+    )
     sums, step, seen = theta.zeros(), 1, [theta.table.copy()]
     for b in data.draw(orders(learner)):
         step, _ = learner.perceptron_epoch(np.asarray([b]), theta, sums, step)

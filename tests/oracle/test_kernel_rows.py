@@ -48,9 +48,7 @@ def test_transposed_gather(variant: str, rows: SparseRows, seed: int) -> None:
 
 @each_variant
 @given(rows=matrices(), data=st.data())
-def test_any_split_gives_the_same_bits(
-    variant: str, rows: SparseRows, data: st.DataObject
-) -> None:
+def test_any_split_gives_the_same_bits(variant: str, rows: SparseRows, data: st.DataObject) -> None:
     table = np.random.default_rng(len(rows)).normal(size=(rows.n_columns, 24))
     cut = data.draw(st.integers(0, len(rows)))
     parts = [rows.slice(0, cut).times(table), rows.slice(cut, len(rows)).times(table)]

@@ -36,9 +36,9 @@ def task(
     ptr = np.concatenate([[0], np.cumsum(counts)])
     chosen = [np.sort(rng.choice(slots, c, replace=False)) for c in counts]
     slot = np.concatenate(chosen).astype(np.uint16)
-    x = (rng.random((tokens, attributes)) < 0.4) * (
-        rng.integers(-4, 5, (tokens, attributes)) / 4.0 if values else 1.0
-    )
+    x: Floats = (rng.random((tokens, attributes)) < 0.4).astype(np.float64)
+    if values:
+        x *= rng.integers(-4, 5, (tokens, attributes)) / 4.0
     state_slots = np.arange(states, dtype=np.int32)[:, None]
     if not direct:
         state_slots = rng.integers(0, slots, (states, 2)).astype(np.int32)

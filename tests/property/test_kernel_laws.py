@@ -215,9 +215,7 @@ def test_a_forbidden_state_splits_the_sum(variant: str, case: Case, data: st.Dat
     with_them, without = case.node.copy(), case.node.copy()
     with_them[token, ~mask] = -np.inf
     without[token, mask] = -np.inf
-    parts = [
-        kernel.log_partition(case.graph, case.offsets, node) for node in (with_them, without)
-    ]
+    parts = [kernel.log_partition(case.graph, case.offsets, node) for node in (with_them, without)]
     b = int(np.searchsorted(case.offsets, token, side="right")) - 1
     whole = kernel.log_partition(case.graph, case.offsets, case.node)
     assert_close(np.logaddexp(parts[0][b], parts[1][b]), whole[b], scale=scale_of(case))

@@ -158,9 +158,7 @@ def test_never_is_no_error() -> None:
         ([0], "node is"),
     ],
 )
-def test_offsets(
-    call: Callable[..., object], offsets: list[int], words: str
-) -> None:
+def test_offsets(call: Callable[..., object], offsets: list[int], words: str) -> None:
     with pytest.raises(ShapeError, match=words):
         call(graph(), np.asarray(offsets, dtype=np.int64), NODE)
 
@@ -211,6 +209,17 @@ def test_numbers_of_a_batch(
     node[token, state] = bad
     with pytest.raises(NumericError, match=f"token {token}, state {state}"):
         call(graph(), OFFSETS, node)
+
+
+@every_call
+def test_numbers_that_could_add_up_to_infinity(variant: str, call: Callable[..., Any]) -> None:
+    node = np.full((1000, STATES), 1e300)
+    found = call(graph(score=np.full(9, 1e300)), np.asarray([0, 1000]), node)
+    parts = found if isinstance(found, tuple) else (found,)
+    assert all(np.isfinite(part).all() for part in parts)
+    node[7, 1] = 1.1e300
+    with pytest.raises(NumericError, match="beyond 1e300: the potential of token 7, state 1"):
+        call(graph(), np.asarray([0, 1000]), node)
 
 
 @every_call

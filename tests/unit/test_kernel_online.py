@@ -45,9 +45,7 @@ def epoch(one: Learner, theta: Parameters, *, order: NDArray[Any] | None = None)
 def sgd(one: Learner, theta: Parameters, **changes: Any) -> tuple[float, float]:
     fields: dict[str, Any] = {"order": np.arange(2), "rate": np.full(2, 0.1), "decay": 0.1}
     fields |= {"scale": 1.0, **changes}
-    return one.sgd_epoch(
-        fields["order"], fields["rate"], fields["decay"], theta, fields["scale"]
-    )
+    return one.sgd_epoch(fields["order"], fields["rate"], fields["decay"], theta, fields["scale"])
 
 
 @pytest.mark.parametrize(
@@ -168,7 +166,7 @@ def test_an_empty_epoch_changes_nothing(variant: str) -> None:
     ],
 )
 def test_diverging_steps_are_noticed(variant: str, changes: dict[str, Any]) -> None:
-    with pytest.raises(NumericError, match="diverged at sentence [01]: lower the step size"):
+    with pytest.raises(NumericError, match=r"diverged at sentence [01]: lower the step size"):
         sgd(learner(), parameters(), **changes)
 
 

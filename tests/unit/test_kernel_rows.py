@@ -31,7 +31,9 @@ def test_product_and_views(variant: str) -> None:
     table = np.arange(32.0).reshape(4, 8)
     product = rows().times(table)
     assert product.tolist() == [
-        (table[0] - 2.0 * table[3]).tolist(), [0.0] * 8, (0.5 * table[1]).tolist()
+        (table[0] - 2.0 * table[3]).tolist(),
+        [0.0] * 8,
+        (0.5 * table[1]).tolist(),
     ]
     assert rows(value=None).times(table)[0].tolist() == (table[0] + table[3]).tolist()
     out = np.full((3, 8), np.nan)

@@ -33,6 +33,17 @@ def test_no_label(values: list[str]) -> None:
         label_set(values)
 
 
+def test_labels_are_strings() -> None:
+    with pytest.raises(DataError, match="labels are strings, got 1"):
+        label_set(["a", 1])  # type: ignore[list-item]
+
+
+def test_alternatives_may_name_labels_of_an_earlier_model() -> None:
+    assert label_set(["a|b"], known=["a", "b"]) == []
+    assert label_set(["a|b", "c"], known=["a|b"]) == ["a|b", "c"]
+    assert label_set(["_"], known=["a"]) == []
+
+
 def test_allowed() -> None:
     column = Column.from_strings(["a", "_", "a|c", "b", "a"])
     assert allowed_labels(column, ["a", "b", "c"]).astype(int).tolist() == [

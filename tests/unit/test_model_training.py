@@ -204,6 +204,8 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"order": 2, "start_label": "Z"}, OptionError, "start label 'Z'"),
     ({"threads": 0}, OptionError, "threads is 0"),
     ({"ordre": 1}, OptionError, "ordre"),
+    ({"resume": True}, OptionError, "resume needs a checkpoint"),
+    ({"target": [[1] * len(s["y"]) for s in SENTENCES]}, DataError, "labels are strings, got 1"),
     ({"checkpoint": "x", "checkpoint_every": 0}, OptionError, "every 0"),
     ({"weights": [1.0]}, DataError, r"weights are \[1\], expected \[3\]"),
     ({"weights": [[1.0]] * 3}, DataError, "weights are"),
@@ -255,6 +257,15 @@ def test_labels_that_break_the_scheme() -> None:
         train(data, scheme="iob2")
     with pytest.raises((LabelError, SchemeError), match="'S-X'"):
         train([{"word": ["a"], "y": ["S-X"]}], scheme="iob2")
+
+
+@pytest.mark.parametrize("start", [None, "O", "B-X"])
+def test_observed_successions_of_second_order(start: str | None) -> None:
+    """What begins a sentence need not follow the start label anywhere else."""
+    model = train(order=2, scheme="observed", start_label=start, l2=0.01)
+    assert model.tag_all(SENTENCES) == [s["y"] for s in SENTENCES]
+    lattice = model.lattice({"word": ["the", "dog"]})
+    assert lattice.score(["I-X", "O"]) == -np.inf, "no sentence begins so"
 
 
 def test_values_that_are_not_finite() -> None:

@@ -155,10 +155,10 @@ def test_label_ids() -> None:
     topology = chain_topology(LABELS)
     assert topology.label_ids(["I", "O", "I"]).tolist() == [2, 0, 2]
     assert topology.label_ids([]).dtype == np.int32
-    with pytest.raises(LabelError, match="unknown label 'X'; the labels are O, B, I$"):
+    with pytest.raises(LabelError, match=r"unknown label 'X'; the labels are O, B, I$"):
         topology.label_ids(["O", "X"])
     many = chain_topology([str(i) for i in range(20)])
-    with pytest.raises(LabelError, match="10, 11, …$"):
+    with pytest.raises(LabelError, match=r"10, 11, …$"):
         many.label_ids(["x"])
 
 

@@ -1,0 +1,111 @@
+"""The memory of L-BFGS, and the direction that follows from it.
+
+The direction of the two-loop recursion is a combination of the stored pairs and the gradient, and
+its coefficients follow from inner products alone: one pass over the pairs for those, one to form
+the direction. Source: Nocedal and Wright (2006), algorithm 7.4; Chen, Wang and Zhou (2014).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.kernel import VectorStore
+
+__all__ = ["Pairs"]
+
+Floats = NDArray[np.float64]
+
+
+class Pairs:
+    """The last m pairs (s, y) and their inner products.
+
+    Rows 0 .. m - 1 of the store are steps s, the others changes y of the gradient; a new pair takes
+    the place of the oldest.
+
+    Parameters
+    ----------
+    memory : int
+        m.
+    size : int
+        Length of the vectors.
+    """
+
+    def __init__(self, memory: int, size: int) -> None:
+        self._m, self._store = memory, VectorStore(2 * memory, size)
+        self._vectors = np.zeros((3, size))  # the newest gradient, s and y
+        self._sy, self._yy = np.zeros((memory, memory)), np.zeros((memory, memory))
+        self._dots = np.zeros(2 * memory)  # of the store with the gradient
+        self._order: list[int] = []  # places, oldest first
+
+    @property
+    def used(self) -> int:
+        """Number of pairs."""
+        return len(self._order)
+
+    def clear(self) -> None:
+        """Forget all pairs."""
+        self._order = []
+
+    def add(self, theta: Floats, old_theta: Floats, gradient: Floats, old_gradient: Floats) -> None:
+        """Add the pair of two points, unless the curvature between them is not positive."""
+        g, s, y = self._vectors
+        g[:] = gradient
+        np.subtract(theta, old_theta, out=s)
+        np.subtract(gradient, old_gradient, out=y)
+        keep = float(s @ y) > 1e-10 * float(y @ y)
+        place = len(self._order) if len(self._order) < self._m else self._order[0]
+        if keep:
+            self._order = [*(p for p in self._order if p != place), place]
+            self._store.rows[place] = s
+            self._store.rows[self._m + place] = y
+        dots = self._store.dots(self._vectors)
+        self._dots = np.ascontiguousarray(dots[:, 0])
+        if keep:
+            m = self._m
+            self._sy[place, :], self._sy[:, place] = dots[m:, 1], dots[:m, 2]
+            self._yy[place, :] = self._yy[:, place] = dots[m:, 2]
+
+    def direction(self, gradient: Floats, *, newest: bool = True) -> Floats:
+        """Return −H · gradient: two-loop recursion in coordinates, c₀ g + Σ a_i s_i + b_i y_i.
+
+        Parameters
+        ----------
+        gradient : float64 [size]
+        newest : bool
+            It is the gradient of the last `add`, whose inner products are known.
+        """
+        if not self._order:
+            return -gradient / max(1.0, float(np.linalg.norm(gradient)))
+        m, sy, yy = self._m, self._sy, self._yy
+        dots = self._dots if newest else self._store.dots(gradient[None])[:, 0]
+        on_s, on_y = np.zeros(m), np.zeros(m)
+        for i in reversed(self._order):
+            on_y[i] = (dots[i] - sy[i] @ on_y) / sy[i, i]
+        last = self._order[-1]
+        scale = sy[last, last] / yy[last, last]
+        on_y *= scale
+        for i in self._order:
+            along = -scale * dots[m + i] + yy[i] @ on_y + sy[:, i] @ on_s
+            on_s[i] = -on_y[i] / scale - along / sy[i, i]
+        out = -scale * gradient
+        self._store.add_combination(np.concatenate([on_s, on_y]), out)
+        return out
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that is needed to go on with the same bits."""
+        return {
+            "pairs": self._store.rows.copy(),
+            "sy": self._sy,
+            "yy": self._yy,
+            "dots": self._dots,
+            "order": np.asarray(self._order, dtype=np.int64),
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go back to a state."""
+        self._store.rows[:] = state["pairs"]
+        self._sy, self._yy, self._dots = state["sy"], state["yy"], state["dots"]
+        self._order = state["order"].tolist()

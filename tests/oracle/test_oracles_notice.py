@@ -1,0 +1,395 @@
+"""Every oracle test fails when the kernel is off by one part in a million.
+
+The tests' own bodies run on a fixed case: once as they are, and once for each way to be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.kernel import Graph, Learner, Parameters, Posterior, SparseRows
+from fstcrf.kernel.vectors import VectorStore
+from fstcrf.lattice import Lattice
+from fstcrf.topology import chain_topology
+from tests.oracle import (
+    test_kernel_domains,
+    test_kernel_enumeration,
+    test_kernel_online,
+    test_kernel_rows,
+    test_kernel_sweep,
+    test_lattice,
+)
+from tests.oracles import assert_close
+from tests.strategies import Case
+
+Floats = NDArray[np.float64]
+Run = Callable[[], object]
+
+NUDGE = 1e-6
+
+
+class Drawn:
+    """Stands for hypothesis' data: hands out what it was given."""
+
+    def __init__(self, *values: object) -> None:
+        self._values = list(values)
+
+    def draw(self, _: object) -> object:
+        return self._values.pop(0)
+
+
+def body(test: Any) -> Any:
+    return test.hypothesis.inner_test
+
+
+def nudged(array: Floats) -> Floats:
+    """Change the largest entry by one part in a million."""
+    out = array.copy()
+    size = np.where(np.isfinite(out), np.abs(out), -1.0)
+    out.flat[size.argmax()] *= 1.0 + NUDGE
+    return out
+
+
+def eighths(seed: int, *shape: int) -> Floats:
+    """Potentials whose sums are exact."""
+    return np.random.default_rng(seed).integers(-16, 17, shape) / 8.0
+
+
+def make_case(kind: str) -> Case:
+    arcs = 9
+    source, target = None, None
+    if "sparse" in kind:
+        source, target = (np.asarray(x, dtype=np.int32) for x in ([0, 0, 1, 1, 2], [0, 1, 0, 2, 1]))
+        arcs = 5
+    score = eighths(1, 7, arcs) if "moving" in kind else eighths(1, arcs)
+    graph = Graph(eighths(2, 3), eighths(3, 3), score, source, target)
+    return Case(graph, np.asarray([0, 4, 7]), eighths(4, 7, 3))
+
+
+KINDS = ["dense", "sparse", "moving", "moving sparse"]
+
+
+def enumeration_runs(case: Case) -> dict[str, Run]:
+    """Return the bodies of the enumeration tests, ready to run."""
+    module, ones = test_kernel_enumeration, np.asarray([2.0, -0.5])
+    return {
+        "sums": lambda: body(module.test_forward_backward)("", "auto", case, Drawn(ones)),
+        "log domain": lambda: body(module.test_forward_backward)("", "log", case, Drawn(ones)),
+        "linear domain": lambda: body(module.test_linear_domain_alone)("", case),
+        "log Z": lambda: body(module.test_log_partition)("", "auto", case),
+        "best path": lambda: body(module.test_viterbi_with_its_tie_rule)("", case),
+        "max-marginals": lambda: body(module.test_max_marginals)("", case),
+    }
+
+
+def must_fail(run: Run) -> None:
+    with pytest.raises(AssertionError):
+        run()
+
+
+def wrong(monkeypatch: pytest.MonkeyPatch, function: str, change: Callable[[Any], Any]) -> None:
+    right = getattr(kernel, function)
+    monkeypatch.setattr(kernel, function, lambda *a, **k: change(right(*a, **k)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("function", "change", "noticed"),
+    [
+        ("forward_backward", lambda p: p._replace(log_z=nudged(p.log_z)), "sums"),
+        ("forward_backward", lambda p: p._replace(node=nudged(p.node)), "sums"),
+        ("forward_backward", lambda p: p._replace(arc=nudged(p.arc)), "sums"),
+        ("forward_backward", lambda p: p._replace(arc=nudged(p.arc)), "log domain"),
+        ("forward_backward", lambda p: p._replace(node=nudged(p.node)), "linear domain"),
+        ("log_partition", nudged, "log Z"),
+        ("viterbi", lambda found: (found[0], nudged(found[1])), "best path"),
+        ("viterbi", lambda found: ((found[0] + 1) % 3, found[1]), "best path"),
+        ("max_marginals", nudged, "max-marginals"),
+    ],
+)
+def test_wrong_results(
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    function: str,
+    change: Callable[[Any], Any],
+    noticed: str,
+) -> None:
+    run = enumeration_runs(make_case(kind))[noticed]
+    run()
+    wrong(monkeypatch, function, change)
+    must_fail(run)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("part", ["score", "initial", "final", "node"])
+def test_wrong_potentials(monkeypatch: pytest.MonkeyPatch, kind: str, part: str) -> None:
+    """One transition (or end, or emission) is off on its way into the kernel."""
+    case = make_case(kind)
+    runs = {name: run for name, run in enumeration_runs(case).items() if name != "best path"}
+    for name in ("forward_backward", "log_partition", "max_marginals"):
+        right = getattr(kernel, name)
+
+        def off(
+            graph: Graph, offsets: NDArray[np.int64], node: Floats, right: Any = right, **k: Any
+        ) -> Any:
+            if part == "node":
+                return right(graph, offsets, nudged(node), **k)
+            values = getattr(graph, part).copy()
+            values.flat[-2] += NUDGE  # an entry that moving graphs read, too
+            return right(replace(graph, **{part: values}), offsets, node, **k)
+
+        monkeypatch.setattr(kernel, name, off)
+    for run in runs.values():
+        must_fail(run)
+
+
+@pytest.mark.parametrize(
+    ("function", "change"),
+    [
+        ("forward_backward", lambda p: p._replace(log_z=nudged(p.log_z))),
+        ("forward_backward", lambda p: p._replace(node=nudged(p.node))),
+        ("viterbi", lambda found: (found[0], nudged(found[1]))),
+        ("viterbi", lambda found: ((found[0] + 3) % 6, found[1])),
+        ("max_marginals", lambda found: found * (1.0 + NUDGE)),
+    ],
+)
+def test_wrong_results_over_an_order_2_topology(
+    monkeypatch: pytest.MonkeyPatch, function: str, change: Callable[[Any], Any]
+) -> None:
+    topology = chain_topology(("a", "b"), 2)
+    drawn = [0.125, eighths(1, topology.n_arc_slots), eighths(2, 3, 8)]
+
+    def run() -> None:
+        test = body(test_kernel_enumeration.test_orders)
+        test("", topology, Drawn(*drawn), 3, moving=False)
+
+    run()
+    wrong(monkeypatch, function, change)
+    must_fail(run)
+
+
+# --- Long sentences ----------------------------------------------------------------------------
+
+
+def domain_runs() -> dict[str, Run]:
+    module = test_kernel_domains
+    return {
+        "large": lambda: module.test_large_sentences("", "dense", 8, 500, 1e4),
+        "linear": lambda: module.test_ordinary_potentials_stay_in_the_linear_domain("", "sparse"),
+        "strangers": lambda: module.test_states_that_never_meet("", "moving", 20),
+        "alternating": lambda: module.test_alternating_leads_are_no_trouble("", "dense"),
+        "backward": lambda: module.test_only_the_backward_rows_are_lost("", "dense"),
+        "among others": lambda: module.test_a_lost_sentence_among_others(""),
+        "ends": lambda: module.test_ends_that_no_scale_fits(""),
+        "independent": lambda: module.test_independent_tokens("", 1000),
+    }
+
+
+def exponentials() -> None:
+    test_kernel_domains.test_exponentials("", "linear", 322.0)
+
+
+@pytest.mark.parametrize("name", list(domain_runs()))
+@pytest.mark.parametrize("part", ["log_z", "node"])
+def test_wrong_sums_of_long_sentences(
+    monkeypatch: pytest.MonkeyPatch, name: str, part: str
+) -> None:
+    run = domain_runs()[name]
+    run()
+    wrong(
+        monkeypatch,
+        "forward_backward",
+        lambda found: found._replace(**{part: nudged(getattr(found, part))}),
+    )
+    must_fail(run)
+
+
+def test_wrong_exponentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    def change(found: Posterior) -> Posterior:
+        node = found.node.copy()
+        node[17, 1] *= 1.0 + NUDGE  # the second state is what the test looks at
+        return found._replace(node=node)
+
+    exponentials()
+    wrong(monkeypatch, "forward_backward", change)
+    must_fail(exponentials)
+
+
+# --- Rows, stored vectors, online learning, sweeps -----------------------------------------------
+
+
+def test_wrong_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = SparseRows(np.asarray([0, 1, 3]), np.asarray([0, 1, 0], dtype=np.int32), None, 2)
+    runs: list[Run] = [
+        lambda: body(test_kernel_rows.test_gather)("", rows, 8, 1),
+        lambda: body(test_kernel_rows.test_transposed_gather)("", rows, 1),
+    ]
+    times = SparseRows.times
+    for run in runs:
+        run()
+    monkeypatch.setattr(SparseRows, "times", lambda *a, **k: nudged(times(*a, **k)))
+    for run in runs:
+        must_fail(run)
+
+
+def test_wrong_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    dots, add = VectorStore.dots, VectorStore.add_combination
+
+    def run() -> None:
+        test_kernel_rows.test_stored_vectors("", 1025, 7, 3)
+
+    run()
+    with monkeypatch.context() as patch:
+        patch.setattr(VectorStore, "dots", lambda *a: nudged(dots(*a)))
+        must_fail(run)
+
+    def off(store: VectorStore, coefficients: Floats, out: Floats) -> None:
+        add(store, nudged(coefficients), out)
+
+    monkeypatch.setattr(VectorStore, "add_combination", off)
+    must_fail(run)
+
+
+def online_runs() -> tuple[Run, Run]:
+    rows, states = 3, 2
+    learner = Learner(
+        graph=Graph(np.zeros(states), np.zeros(states), np.zeros(states**2)),
+        offsets=np.asarray([0, 2, 5]),
+        design=SparseRows(np.arange(6), np.asarray([0, 1, 2, 0, 1], dtype=np.int32), None, rows),
+        slots=np.asarray([[0], [1]], dtype=np.int32),
+        mask=np.ones((rows, 8), dtype=np.uint8),
+        arc_mask=np.ones(4, dtype=np.uint8),
+        ends=True,
+        gold=np.asarray([0, 1, 1, 1, 0], dtype=np.int32),
+        weight=np.asarray([1.0, 0.5]),
+    )
+
+    def start() -> Parameters:
+        return Parameters(eighths(3, rows, 8), eighths(4, 4), eighths(5, 2), eighths(6, 2))
+
+    return (
+        lambda: body(test_kernel_online.test_perceptron)("", Drawn(learner, start(), [0, 1], 1)),
+        lambda: body(test_kernel_online.test_sgd)(
+            "", Drawn(learner, start(), [1, 0], 0.25, 0.25, 0.125, 1.0)
+        ),
+    )
+
+
+@pytest.mark.parametrize("part", ["table", "arc", "initial", "final"])
+def test_wrong_online_learning(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    perceptron, sgd = Learner.perceptron_epoch, Learner.sgd_epoch
+
+    def off_perceptron(
+        learner: Learner, order: NDArray[np.int64], theta: Parameters, *rest: Any
+    ) -> Any:
+        found = perceptron(learner, order, theta, *rest)
+        getattr(theta, part)[...] = nudged(getattr(theta, part))
+        return found
+
+    def off_sgd(learner: Learner, *arguments: Any) -> Any:
+        found, theta = sgd(learner, *arguments), arguments[3]
+        getattr(theta, part)[...] = nudged(getattr(theta, part))
+        return found
+
+    for run in online_runs():
+        run()
+    monkeypatch.setattr(Learner, "perceptron_epoch", off_perceptron)
+    monkeypatch.setattr(Learner, "sgd_epoch", off_sgd)
+    for run in online_runs():
+        must_fail(run)
+
+
+@pytest.mark.parametrize("part", ["loss", "arc", "begin", "end", "gradient"])
+def test_wrong_sweeps(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """In float32 a part in ten thousand is what can be seen."""
+    sweep, collect = kernel.Shard.sweep, kernel.Shard.collect
+
+    def run() -> None:
+        test_kernel_sweep.test_sweep("", 9, direct=True, values=False)
+
+    def off(shard: kernel.Shard, *rest: Any) -> kernel.Sweep:
+        found = sweep(shard, *rest)
+        if part == "loss":
+            return found._replace(loss=found.loss * (1.0 + 100 * NUDGE))
+        return found._replace(**{part: getattr(found, part) * (1.0 + 200 * NUDGE)})
+
+    def off_gradient(shard: kernel.Shard, out: Floats) -> None:
+        collect(shard, out)
+        out *= 1.0 + 200 * NUDGE
+
+    run()
+    if part == "gradient":
+        monkeypatch.setattr(kernel.Shard, "collect", off_gradient)
+    else:
+        monkeypatch.setattr(kernel.Shard, "sweep", off)
+    must_fail(run)
+
+
+# --- Lattices ----------------------------------------------------------------------------------
+
+
+def lattice() -> Lattice:
+    names = ("O", "B-X", "I-X")
+    return Lattice.from_arrays(names, eighths(7, 3, 3), eighths(8, 2, 3, 3), *eighths(9, 2, 3))
+
+
+LATTICE_RUNS: dict[str, Run] = {
+    "answers": lambda: body(test_lattice.test_all_answers)(lattice()),
+    "scores": lambda: body(test_lattice.test_scores)(lattice(), Drawn(5)),
+    "restrict": lambda: body(test_lattice.test_restrict)(lattice(), Drawn([True, True, False] * 3)),
+    "spans": lambda: test_lattice.check_spans(lattice(), "iob2"),
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "noticed"),
+    [
+        ("log_partition", "answers"),
+        ("marginals", "answers"),
+        ("max_marginals", "answers"),
+        ("score", "scores"),
+        ("probability", "scores"),
+        ("log_partition", "restrict"),
+        ("span_probability", "spans"),
+    ],
+)
+def test_wrong_lattices(monkeypatch: pytest.MonkeyPatch, method: str, noticed: str) -> None:
+    right = getattr(Lattice, method)
+
+    def off(one: Lattice, *a: Any, **k: Any) -> Any:
+        found = right(one, *a, **k)
+        return nudged(found) if isinstance(found, np.ndarray) else found * (1.0 + NUDGE)
+
+    LATTICE_RUNS[noticed]()
+    monkeypatch.setattr(Lattice, method, off)
+    must_fail(LATTICE_RUNS[noticed])
+
+
+def test_wrong_best_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    best = Lattice.best
+    changes: list[Callable[[Any], Any]] = [
+        lambda path: replace(path, labels=path.labels[1:] + path.labels[:1]),
+        lambda path: replace(path, score=path.score * (1.0 + NUDGE)),
+        lambda path: replace(path, probability=path.probability * (1.0 + NUDGE)),
+    ]
+    for change in changes:
+        monkeypatch.setattr(Lattice, "best", lambda one, change=change: change(best(one)))
+        must_fail(LATTICE_RUNS["answers"])
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_the_comparison_itself(scale: float) -> None:
+    values = np.asarray([scale, -np.inf, 0.5])
+    assert_close(values, values.copy(), scale=scale)
+    for off in (nudged(values), np.where(np.isneginf(values), -1e300, values)):
+        with pytest.raises(AssertionError):
+            assert_close(off, values, scale=scale)
+    with pytest.raises(AssertionError):
+        assert_close([np.nan], [1.0])
