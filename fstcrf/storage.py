@@ -28,7 +28,7 @@ from fstcrf.errors import ModelFileError
 
 __all__ = ["read_arrays", "write_arrays"]
 
-_DTYPES = {
+_DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
     "F32": np.dtype("<f4"),
     "I64": np.dtype("<i8"),
@@ -106,7 +106,7 @@ def read_arrays(
     name = os.fspath(path)
     with open(name, "rb") as file:  # noqa: PTH123 (the path may be any str)
         size = os.fstat(file.fileno()).st_size
-        if size < 8:  # noqa: PLR2004 (the length of the header's length)
+        if size < 8:
             raise ModelFileError(f"{name}: not an fstcrf file: {size} bytes")
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     tensors, metadata, start = _header(name, data, size)
@@ -138,9 +138,11 @@ def _encoded_header(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, s
     return len(text).to_bytes(8, "little") + text
 
 
-def _header(name: str, data: mmap.mmap, size: int) -> tuple[dict[str, _Tensor], dict[str, str], int]:
+def _header(
+    name: str, data: mmap.mmap, size: int
+) -> tuple[dict[str, _Tensor], dict[str, str], int]:
     length = int.from_bytes(data[:8], "little")
-    if not 2 <= length <= min(_MAX_HEADER, size - 8):  # noqa: PLR2004 ("{}" is the least)
+    if not 2 <= length <= min(_MAX_HEADER, size - 8):
         raise ModelFileError(f"{name}: not an fstcrf file, or cut short")
     try:
         raw = msgspec.json.decode(data[8 : 8 + length], type=dict[str, msgspec.Raw])

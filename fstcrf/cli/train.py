@@ -61,6 +61,14 @@ _CHECKPOINT_EVERY = 10
     help="Strength of the penalty l2·|weights|² (CRFsuite's c2).",
 )
 @click.option(
+    "--l1",
+    metavar="X",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="Strength of the penalty l1·sum |weights| (CRFsuite's c1), which makes many of them zero.",
+)
+@click.option(
     "--features",
     type=click.Choice(["supported", "complete"]),
     default="supported",
@@ -94,6 +102,11 @@ _CHECKPOINT_EVERY = 10
     "--scheme",
     type=click.Choice(["iob1", "iob2", "bioes", "bilou", "observed"]),
     help="Leave out label pairs that are illegal in this scheme, or unseen.",
+)
+@click.option(
+    "--start-label",
+    metavar="LABEL",
+    help="Order 2: the label taken to precede a sentence.  [default: O where there is one]",
 )
 @click.option("--ends", is_flag=True, help="Weights for the first and the last label.")
 @click.option("--dev", metavar="FILE", help="Held-out data: keep the best iteration on it.")

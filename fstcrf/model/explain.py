@@ -112,11 +112,11 @@ def _weight(model: CRF, k: int) -> Weight:
         return Weight(model.index.attribute(row), topology.node_slot_names[slot], value)
     if part == 1:
         return Weight("", topology.arc_slot_names[space.transitions[k]], value)
-    if part == 2:  # noqa: PLR2004 (the order of ParameterSpace.parts)
+    if part == 2:
         row, slot = divmod(int(space.arc_cells[k]), space.arc_width)
         return Weight(model.index.attribute(row, arc=True), topology.arc_slot_names[slot], value)
-    states = space.initial if part == 3 else space.final  # noqa: PLR2004
-    where = "first label" if part == 3 else "last label"  # noqa: PLR2004
+    states = space.initial if part == 3 else space.final
+    where = "first label" if part == 3 else "last label"
     return Weight(where, topology.state_names[states[k]], value)
 
 

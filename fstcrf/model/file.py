@@ -161,9 +161,7 @@ def _topology(header: _Header, arrays: dict[str, NDArray[Any]]) -> Topology:
     )
 
 
-def _space(
-    header: _Header, topology: Topology, arrays: dict[str, NDArray[Any]]
-) -> ParameterSpace:
+def _space(header: _Header, topology: Topology, arrays: dict[str, NDArray[Any]]) -> ParameterSpace:
     if header.n_node_rows < 0 or header.n_arc_rows < 0:
         raise ModelFileError("a negative number of attributes")
     space = ParameterSpace(

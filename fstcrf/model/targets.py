@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,10 +42,10 @@ def label_set(
     DataError
         There is no label, here or known; or one that is no string.
     """
-    strings, earlier = set(values), set(known)
-    odd = [value for value in strings if not isinstance(value, str)]
-    if odd:
+    given: set[Any] = set(values)  # callers have numbers, too
+    if odd := [value for value in given if not isinstance(value, str)]:
         raise DataError(f"labels are strings, got {odd[0]!r}")
+    strings, earlier = given, set(known)
     if partial:
         strings.discard(UNKNOWN)
         strings -= {s for s in strings - earlier if _alternatives(s, strings | earlier)}

@@ -444,7 +444,7 @@ def _topology(
     offsets: NDArray[np.int64],
 ) -> Topology:
     start = settings.start_label
-    if settings.order == 2 and start is None and "O" in labels:  # noqa: PLR2004
+    if settings.order == 2 and start is None and "O" in labels:
         start = "O"
     if settings.scheme is None:
         return chain_topology(labels, settings.order, start_label=start)
@@ -587,8 +587,9 @@ def _run_fingerprint(
     """Hash what decides the course of training."""
     stored = msgspec.structs.replace(settings, max_iterations=None)
     digest = hashlib.sha256(msgspec.json.encode((stored, problem.topology.labels, gold)))
-    arrays = [problem.offsets, problem.weight, np.packbits(problem.allowed), theta]
-    arrays += [space.node_cells, space.transitions, space.arc_cells]
+    arrays: list[NDArray[Any]] = [problem.offsets, problem.weight, theta]
+    arrays += [np.packbits(problem.allowed), space.node_cells, space.transitions]
+    arrays.append(space.arc_cells)
     for rows in (problem.node, problem.arc):
         if rows is not None:
             arrays += [rows.indptr, rows.index]

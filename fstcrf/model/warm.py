@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +65,13 @@ def warm_theta(
         state[old.initial],
         state[old.final],
     ]
-    wanted = [new.node_cells, new.transitions, new.arc_cells, new.initial, new.final]
+    wanted: list[NDArray[Any]] = [
+        new.node_cells,
+        new.transitions,
+        new.arc_cells,
+        new.initial,
+        new.final,
+    ]
     parts, theta = [], []
     for cells, where, values in zip(wanted, moved, old.parts(model.theta), strict=True):
         kept = where >= 0
@@ -87,7 +93,7 @@ def warm_theta(
 
 
 def _matching(old: Sequence[str], new: Sequence[str]) -> NDArray[np.int64]:
-    """Number in `new` of each name in `old`, −1 where it is gone."""
+    """Return the number in `new` of each name in `old`, −1 where it is gone."""
     number = {name: i for i, name in enumerate(new)}
     return np.asarray([number.get(name, -1) for name in old], dtype=np.int64)
 

@@ -98,9 +98,10 @@ class Fused:
 
 @dataclass(frozen=True, slots=True)
 class _Shard:
-    """Sentences of a shard; their tokens in the whole."""
+    """Sentences of a shard; the number of the first; their tokens in the whole."""
 
     problem: Problem
+    first: int
     tokens: slice
     arc_transposed: kernel.SparseRows | None
 
@@ -152,7 +153,7 @@ class General:
         loss = float(problem.weight @ free.log_z)
         states, arcs = free.node, topology.arc_slot_sums(free.arc)
         if problem.partial.any():
-            target = _target(problem, graph, node)
+            target = _target(shard, graph, node)
             loss -= float((problem.weight * target.log_z)[problem.partial].sum())
             states, arcs = states - target.node, arcs - topology.arc_slot_sums(target.arc)
         self._posterior[shard.tokens] = topology.slot_sums(states, space.width)
@@ -175,14 +176,15 @@ class General:
         transposed.times(self._posterior, out=self._gradient[rows])
 
 
-def _target(problem: Problem, graph: kernel.Graph, node: Floats) -> kernel.Posterior:
+def _target(shard: _Shard, graph: kernel.Graph, node: Floats) -> kernel.Posterior:
     """Posterior given the allowed labels, zero for sentences whose labels are all known."""
+    problem = shard.problem
     masked = np.where(problem.allowed[:, problem.topology.state_label], node, -np.inf)
     weight = np.where(problem.partial, problem.weight, 0.0)
     target = kernel.forward_backward(graph, problem.offsets, masked, weight=weight)
     dead = np.flatnonzero(problem.partial & np.isneginf(target.log_z))
     if len(dead):
-        raise DataError("no path through its allowed labels", sentence=int(dead[0]))
+        raise DataError("no path through its allowed labels", sentence=shard.first + int(dead[0]))
     return target
 
 
@@ -206,7 +208,7 @@ def _shards(problem: Problem) -> Iterator[_Shard]:
             problem.allowed[a:b],
             problem.weight[first:last],
         )
-        yield _Shard(part, slice(a, b), None if arc is None else arc.transposed())
+        yield _Shard(part, first, slice(a, b), None if arc is None else arc.transposed())
 
 
 def _row_blocks(rows: kernel.SparseRows) -> Iterator[tuple[slice, kernel.SparseRows]]:

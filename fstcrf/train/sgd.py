@@ -131,7 +131,8 @@ class L2SGD:
         """Choose the first step size on a sample."""
         sample = self._order(0)[:_SAMPLE]
         best, value = _FIRST_GUESS, self._trial(_FIRST_GUESS, sample)
-        for factor in (2.0, 0.5):
+        # A first guess that diverges is too large: no use to double it.
+        for factor in (2.0, 0.5) if np.isfinite(value) else (0.5,):
             for _ in range(_TRIALS):
                 other = self._trial(best * factor, sample)
                 if not other < value and np.isfinite(value):

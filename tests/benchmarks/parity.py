@@ -1,8 +1,8 @@
 """Is it the same model? python-crfsuite and fstcrf trained side by side on CoNLL-2000.
 
 ``python -m tests.benchmarks.parity --data DIR`` trains both on the template of CRFsuite's chunking
-tutorial with c2 = l2 = 0.5 and prints feature counts, objectives, F1 and seconds as a table. It ends
-with status 1 when the numbers are not those that they must be.
+tutorial with c2 = l2 = 0.5 and prints feature counts, objectives, F1 and seconds as a table. It
+ends with status 1 when the numbers are not those that they must be.
 
 ========  ==========================================================
 Result    what one of the two reached

@@ -94,7 +94,12 @@ def test_a_scheme_forbids_what_the_model_would_say(train: Corpus, test: Corpus) 
     part = train[:1500]
     free, bound = (
         CRF.train(
-            part, "chunk", TUTORIAL, boundary="skip", scheme=scheme, method="perceptron",
+            part,
+            "chunk",
+            TUTORIAL,
+            boundary="skip",
+            scheme=scheme,
+            method="perceptron",
             max_iterations=3,
         )
         for scheme in (None, "iob2")

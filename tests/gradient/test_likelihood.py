@@ -118,7 +118,7 @@ def test_the_comparison_notices() -> None:
     transitions=st.sampled_from(["observed", "all", "none"]),
     scheme=st.booleans(),
 )
-def test_enumeration_of_any_case(
+def test_enumeration_of_any_case(  # noqa: PLR0917
     seed: int,
     order: int,
     flags: dict[str, bool],
@@ -127,6 +127,7 @@ def test_enumeration_of_any_case(
     scheme: bool,
 ) -> None:
     rules: dict[str, Any] = {"labels": BIO, "legal": iob2} if scheme else {"labels": ("A", "B")}
+    rules |= flags
     case = random_case(
         seed,
         order=order,
@@ -134,7 +135,6 @@ def test_enumeration_of_any_case(
         features=features,
         transitions=transitions,
         **rules,
-        **flags,
     )
     check(case, np.random.default_rng(seed).normal(size=case.space.size))
 
@@ -196,9 +196,7 @@ LARGER: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("options", LARGER.values(), ids=LARGER)
-def test_threads_change_no_bit(
-    options: dict[str, Any], precision: Precision, variant: str
-) -> None:
+def test_threads_change_no_bit(options: dict[str, Any], precision: Precision, variant: str) -> None:
     problem = larger_case(11, **options)
     space = parameter_space(problem, ends=True)
     thetas = [np.random.default_rng(k).normal(size=space.size) for k in range(3)]
@@ -295,9 +293,7 @@ def test_weights_of_sentences_are_repetitions() -> None:
 def test_unknown_labels_alone_cost_nothing() -> None:
     case = random_case(22, labels=BIO, legal=iob2, lengths=(4, 2))
     old = case.problem
-    free = Problem(
-        old.topology, old.offsets, old.node, None, np.ones_like(old.allowed), old.weight
-    )
+    free = Problem(old.topology, old.offsets, old.node, None, np.ones_like(old.allowed), old.weight)
     space = parameter_space(free, features="complete", ends=True)
     theta = np.random.default_rng(3).normal(size=space.size)
     value, gradient = Likelihood(free, space, l2=0.0)(theta)
@@ -326,7 +322,8 @@ def test_calls_do_not_disturb_each_other() -> None:
 
 @pytest.mark.parametrize("bad", [1e300, np.nan, np.inf])
 def test_numbers_out_of_range(bad: float) -> None:
-    for options in ({}, {"arcs": True}, {"partial": True}):
+    kinds: list[dict[str, Any]] = [{}, {"arcs": True}, {"partial": True}]
+    for options in kinds:
         case = random_case(4, values=True, features="complete", **options)
         # Overflow on the way to the error is no news.
         with np.errstate(all="ignore"), pytest.raises(NumericError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from fstcrf import CRF, evaluate_tokens
 
 pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
 
-Tokens = list[list[Any]]
+Tokens = list[Any]
 
 
 def data(seed: int, *, values: bool, n: int = 60) -> tuple[list[Tokens], list[list[str]]]:
@@ -24,7 +23,7 @@ def data(seed: int, *, values: bool, n: int = 60) -> tuple[list[Tokens], list[li
     target: list[list[str]] = []
     for _ in range(n):
         label = 0
-        tokens: Tokens = []
+        tokens: list[Any] = []
         labels: list[str] = []
         for _ in range(int(rng.integers(1, 9))):
             label = int(rng.choice(5, p=np.roll([0.5, 0.2, 0.1, 0.1, 0.1], label)))
@@ -91,7 +90,7 @@ def test_same_optimum(
         assert weights[pair] == pytest.approx(weight, abs=near)
     for (a, b), weight in info.transitions.items():
         assert weights["", f"{a} → {b}"] == pytest.approx(weight, abs=near)
-    unseen, gold = data(5, values=values)
+    unseen, _ = data(5, values=values)
     tags = [theirs.tagger.tag(tokens) for tokens in unseen]
     assert evaluate_tokens(tags, ours.tag_all(unseen)).accuracy > 0.99
 
@@ -128,13 +127,16 @@ def test_their_weights_give_their_answers(values: bool, tmp_path: Path) -> None:
 
 def test_dicts_mean_the_same(tmp_path: Path) -> None:
     """python-crfsuite's ItemSequence and our index make the same attributes of a dict."""
-    token: Callable[[int], dict[str, Any]] = lambda i: {
-        "word": f"w{i}",
-        "title": i % 2 == 0,
-        "length": i * 0.5,
-        "in": [f"a{i % 3}", "b"],
-        "prev": {"word": f"w{i - 1}", "deep": {"x": 1.5}},
-    }
+
+    def token(i: int) -> dict[str, Any]:
+        return {
+            "word": f"w{i}",
+            "title": i % 2 == 0,
+            "length": i * 0.5,
+            "in": [f"a{i % 3}", "b"],
+            "prev": {"word": f"w{i - 1}", "deep": {"x": 1.5}},
+        }
+
     sentences: list[Tokens] = [[token(i) for i in range(k, k + 4)] for k in range(6)]
     target = [["XY"[i % 2] for i in range(k, k + 4)] for k in range(6)]
     theirs = Theirs(tmp_path / "theirs", sentences, target, c2=0.5)

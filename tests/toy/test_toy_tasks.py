@@ -21,9 +21,7 @@ def sample(task: Task, seed: int, n: int) -> Sentences:
     return [{"x": x, "y": y} for x, y in pairs]
 
 
-def accuracy(
-    task: Task, template: str, *, n: int = 150, **options: Any
-) -> float:
+def accuracy(task: Task, template: str, *, n: int = 150, **options: Any) -> float:
     model = CRF.train(sample(task, 1, n), "y", template, **{"l2": 0.01, **options})
     test = sample(task, 2, 60)
     return evaluate_tokens([s["y"] for s in test], model.tag_all(test)).accuracy

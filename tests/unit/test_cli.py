@@ -107,7 +107,9 @@ def test_sigterm_removes_temporary_files(tmp_path: Path) -> None:
         while not [p for p in tmp_path.iterdir() if p.name.endswith(".tmp")]:
             assert process.poll() is None
         process.send_signal(signal.SIGTERM)
-        assert process.wait() == 130
+        assert process.stdin is not None
+        process.stdin.close()  # else a signal just before a read waits for the read
+        assert process.wait(timeout=60) == 130
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
 
 

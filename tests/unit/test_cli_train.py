@@ -64,6 +64,11 @@ def test_the_defaults_are_those_of_the_library() -> None:
     assert "10" in str(parameters["checkpoint_every"].default)
 
 
+def test_every_option_of_the_library_has_one_here() -> None:
+    ours = {p.name for p in command.params} | {"partial"}  # --whole-labels
+    assert [name for name in Options.__struct_fields__ if name not in ours] == []
+
+
 def test_progress_is_plain_lines_and_a_summary(folder: Path) -> None:
     arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
     result = run(*arguments, "--max-iterations", 2, "--dev", "dev.txt")

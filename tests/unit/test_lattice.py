@@ -14,7 +14,7 @@ from fstcrf.lattice import Lattice, Path
 from fstcrf.topology import chain_topology
 
 LABELS = ("O", "B-X", "I-X")
-NEVER = -np.inf
+NEVER = float("-inf")
 
 
 def lattice(tokens: int = 3, **arguments: Any) -> Lattice:
@@ -139,7 +139,7 @@ def test_the_empty_sentence() -> None:
 
 
 def test_score_and_probability() -> None:
-    one = Lattice.from_arrays(("a", "b"), [[1.0, 2.0], [4.0, 8.0]], [[16, 32], [NEVER, 64]])
+    one = Lattice.from_arrays(("a", "b"), [[1.0, 2.0], [4.0, 8.0]], [[16.0, 32.0], [NEVER, 64.0]])
     assert one.score(["a", "b"]) == 1 + 32 + 8
     assert one.score(("b", "a")) == NEVER
     assert one.probability(["b", "a"]) == 0.0

@@ -21,14 +21,14 @@ from fstcrf.errors import (
 )
 
 BIO = ("B-X", "I-X", "O")
-SENTENCES = [
-    {"word": "the big dog ran".split(), "y": "B-X I-X I-X O".split()},
-    {"word": "a dog ran home".split(), "y": "B-X I-X O O".split()},
+SENTENCES: list[Any] = [
+    {"word": ["the", "big", "dog", "ran"], "y": ["B-X", "I-X", "I-X", "O"]},
+    {"word": ["a", "dog", "ran", "home"], "y": ["B-X", "I-X", "O", "O"]},
     {"word": ["ran"], "y": ["O"]},
-    {"word": "home ran the dog".split(), "y": "O O B-X I-X".split()},
+    {"word": ["home", "ran", "the", "dog"], "y": ["O", "O", "B-X", "I-X"]},
 ]
 TEMPLATE = "U1:%x[-1..1,word]\nU2:%x[0,suffix(word,1)]\nB\n"
-WORDS = "the new dog ran home".split()
+WORDS = ["the", "new", "dog", "ran", "home"]
 
 
 def train(**options: Any) -> CRF:
@@ -53,7 +53,7 @@ KINDS: dict[str, Callable[[], CRF]] = {
 }
 
 
-@pytest.fixture(params=KINDS.values(), ids=KINDS, scope="module")
+@pytest.fixture(params=list(KINDS.values()), ids=list(KINDS), scope="module")
 def any_model(request: pytest.FixtureRequest) -> CRF:
     made = request.param()
     assert isinstance(made, CRF)
@@ -94,9 +94,7 @@ def test_a_scheme_is_never_broken() -> None:
         for length in (1, 2, 4):
             lattice = model.lattice({"word": WORDS[:length]})
             for path in itertools.product(BIO, repeat=length):
-                legal = all(
-                    b != "I-X" or a != "O" for a, b in itertools.pairwise(("O", *path))
-                )
+                legal = all(b != "I-X" or a != "O" for a, b in itertools.pairwise(("O", *path)))
                 assert (lattice.score(path) > -np.inf) == legal
                 assert (lattice.probability(path) > 0) == legal
         with pytest.raises(NoPathError, match="sentence 0"):
@@ -124,7 +122,7 @@ def test_threads_change_no_bit(any_model: CRF, threads: int) -> None:
 
 
 def test_batches_change_nothing(model: CRF, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = [*SENTENCES, {"word": []}, *SENTENCES, {"word": []}]
+    data: list[Any] = [*SENTENCES, {"word": []}, *SENTENCES, {"word": []}]
     forced = [[None] * len(s["word"]) for s in data]
     whole = model.tag_all(data, forced=forced), model.marginals_all(data)
     monkeypatch.setattr("fstcrf.model.crf._BATCH_TOKENS", 3)
@@ -193,13 +191,13 @@ def test_what_is_no_sentence(model: CRF, sentence: Any, message: str) -> None:
 
 
 def test_literal_sentences() -> None:
-    data = [[["w=a"], {"w": "b", "n": 2.0}], [], [{"w=a"}]]
+    data: list[Any] = [[["w=a"], {"w": "b", "n": 2.0}], [], [{"w=a"}]]
     model = CRF.train(data, [["X", "Y"], [], ["X"]])
     assert model.tag(data[0]) == ["X", "Y"]
     assert model.tag([]) == []
     assert model.tag([["unknown"], {}]) in ([a, b] for a in "XY" for b in "XY")
     assert model.tag_all(data) == [["X", "Y"], [], ["X"]]
-    for wrong in (
+    wrongs: list[Any] = [
         Corpus.from_sentences(SENTENCES),
         [{"word": ["a"]}],
         [Sentence({"word": ["a"]})],
@@ -208,7 +206,8 @@ def test_literal_sentences() -> None:
         [[[1]]],
         [[{"n": float("nan")}]],
         [[{"n": float("inf")}]],
-    ):
+    ]
+    for wrong in wrongs:
         with pytest.raises(DataError):
             model.tag_all(wrong)
 

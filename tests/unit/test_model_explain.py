@@ -11,8 +11,8 @@ from fstcrf import CRF, Corpus
 from fstcrf.errors import OptionError
 
 DATA = [
-    {"word": "the dog ran".split(), "n": ["1", "2.5", "-1"], "y": "B-X I-X O".split()},
-    {"word": "a dog".split(), "n": ["0", "1"], "y": "B-X I-X".split()},
+    {"word": ["the", "dog", "ran"], "n": ["1", "2.5", "-1"], "y": ["B-X", "I-X", "O"]},
+    {"word": ["a", "dog"], "n": ["0", "1"], "y": ["B-X", "I-X"]},
 ]
 TEMPLATE = "U1:%x[0,word]\nU2:%x[-1,word]\nU3:%v[0,n]\nB1:%x[0,word]\nB\n"
 
@@ -68,9 +68,9 @@ def test_text() -> None:
 def test_every_form_of_a_sentence(form: str) -> None:
     model = CRF.train(DATA, "y", "U:%x[0,word]\nB\n")
     sentence: Any = {
-        "mapping": {"word": "a dog ran home".split()},
-        "rows": [(word,) for word in "a dog ran home".split()],
-        "sentence": Corpus.from_sentences([{"word": "a dog ran home".split()}])[0],
+        "mapping": {"word": ["a", "dog", "ran", "home"]},
+        "rows": [(word,) for word in ["a", "dog", "ran", "home"]],
+        "sentence": Corpus.from_sentences([{"word": ["a", "dog", "ran", "home"]}])[0],
     }[form]
     assert [model.explain(sentence, t).token for t in range(4)] == [0, 1, 2, 3]
     for t in (-1, 4):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,21 @@ from fstcrf.storage import read_arrays, write_arrays
 KIND, VERSION = "fstcrf-crf", 1
 
 COLUMNS = [
-    {"word": "the big dog ran".split(), "pos": "D J N V".split(), "y": "B-X I-X I-X O".split()},
-    {"word": "a dog".split(), "pos": "D N".split(), "y": "B-X I-X".split()},
+    {
+        "word": ["the", "big", "dog", "ran"],
+        "pos": ["D", "J", "N", "V"],
+        "y": ["B-X", "I-X", "I-X", "O"],
+    },
+    {"word": ["a", "dog"], "pos": ["D", "N"], "y": ["B-X", "I-X"]},
     {"word": ["ran"], "pos": ["V"], "y": ["O"]},
 ]
-TEMPLATE = 'U1:%x[-1..1,word]\nU2:%x[0,suffix(word,2)]\nU3:%x[0,pos]/%x[1,pos]\nB1:%x[0,pos]\nB\n'
+TEMPLATE = """\
+U1:%x[-1..1,word]
+U2:%x[0,suffix(word,2)]
+U3:%x[0,pos]/%x[1,pos]
+B1:%x[0,pos]
+B
+"""
 LITERAL = [
     [["w=the", "bias"], {"w": "big", "len": 3.5}, {"w=dog", "bias"}],
     [{"w": "a", "title": True}, ["w=dog"]],
@@ -53,7 +63,7 @@ MODELS: dict[str, Callable[[], CRF]] = {
 }
 
 
-@pytest.fixture(params=MODELS.values(), ids=MODELS)
+@pytest.fixture(params=list(MODELS.values()), ids=list(MODELS))
 def model(request: pytest.FixtureRequest) -> CRF:
     made = request.param()
     assert isinstance(made, CRF)
@@ -166,9 +176,10 @@ def resigned(
     try:
         return fstcrf.load(path)
     except ModelFileError as error:
-        assert str(path) in str(error)
-        assert "\n" not in str(error)
-        return error
+        found = error
+    assert str(path) in str(found)
+    assert "\n" not in str(found)
+    return found
 
 
 def survives(found: CRF | ModelFileError, data: list[Any]) -> bool:
@@ -188,8 +199,8 @@ ODD: list[Any] = [None, -1, 0, 1, 3, 2**31, 2**40, 2**63, 1.5, "", "x", [], ["x"
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Every field of a JSON value, by the way to it."""
-    inner = value.items() if isinstance(value, dict) else ()
-    inner = enumerate(value) if isinstance(value, list) else inner
+    pairs = enumerate(value) if isinstance(value, list) else ()
+    inner: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else pairs
     return [path, *(p for key, item in inner for p in places(item, (*path, key)))]
 
 
@@ -291,9 +302,7 @@ def test_labels_twice(tmp_path: Path) -> None:
 # --- Saving -----------------------------------------------------------------------------------
 
 
-def test_a_full_disk_leaves_the_old_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_the_old_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model"
     columns().save(path)
     before = path.read_bytes()
@@ -302,12 +311,13 @@ def test_a_full_disk_leaves_the_old_model(
     def full(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left") as caught:
+    with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        other.save(path)
+        with pytest.raises(OSError, match="No space left") as caught:
+            other.save(path)
     assert caught.value.filename == str(path)
     assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["model"]
+    assert list(tmp_path.iterdir()) == [path]
     assert fstcrf.load(path).topology.n_states == 3
 
 

@@ -12,8 +12,8 @@ from fstcrf import CRF, Corpus
 from fstcrf.errors import DataError, OptionError, TemplateError
 
 DATA = [
-    {"word": "the dog ran".split(), "pos": "D N V".split(), "y": "B I O".split()},
-    {"word": "a dog".split(), "pos": "D N".split(), "y": "B I".split()},
+    {"word": ["the", "dog", "ran"], "pos": ["D", "N", "V"], "y": ["B", "I", "O"]},
+    {"word": ["a", "dog"], "pos": ["D", "N"], "y": ["B", "I"]},
     {"word": ["ran"], "pos": ["V"], "y": ["O"]},
 ]
 POS = "U:%x[0,word]\nB\n"
@@ -86,8 +86,8 @@ def test_what_is_missing(pos: CRF) -> None:
         CRF.train(DATA, "y", CHUNK)
     with pytest.raises(TemplateError, match="other"):
         CRF.train(DATA, "y", CHUNK + "U9:%y[0,other]\n", reads=[pos])
+    literal: Any = [[["a"]]]
     with pytest.raises(OptionError, match="columns"):
-        literal: Any = [[["a"]]]
         CRF.train(literal, [["X"]], reads=[pos])
 
 

@@ -23,8 +23,8 @@ from fstcrf.errors import (
 from fstcrf.train import Progress
 
 SENTENCES = [
-    {"word": "the big dog ran".split(), "y": "B-X I-X I-X O".split()},
-    {"word": "a dog ran home".split(), "y": "B-X I-X O O".split()},
+    {"word": ["the", "big", "dog", "ran"], "y": ["B-X", "I-X", "I-X", "O"]},
+    {"word": ["a", "dog", "ran", "home"], "y": ["B-X", "I-X", "O", "O"]},
     {"word": ["ran"], "y": ["O"]},
 ]
 TEMPLATE = "U1:%x[0,word]\nU2:%x[0,suffix(word,1)]\nB\n"
@@ -96,7 +96,9 @@ def test_literal_sentences_without_tokens_are_passed_over() -> None:
 @pytest.mark.parametrize("options", [{}, {"order": 2}, {"method": "perceptron"}])
 def test_threads_change_no_bit(threads: int, options: dict[str, Any]) -> None:
     data = SENTENCES * 9
-    assert np.array_equal(train(data, threads=threads, **options).theta, train(data, **options).theta)
+    assert np.array_equal(
+        train(data, threads=threads, **options).theta, train(data, **options).theta
+    )
 
 
 def test_weights_of_sentences() -> None:
@@ -143,7 +145,10 @@ def test_real_values_scale() -> None:
     # Without transitions the weights would be halved exactly.
     assert one.tag_all(data) == other.tag_all(scaled)
     value = CRF.train(
-        [{"v": ["2", "-1"], "y": ["X", "Y"]}, {"v": ["0.5"], "y": ["X"]}], "y", "U:n%v[0,v]\nB", l2=0.4
+        [{"v": ["2", "-1"], "y": ["X", "Y"]}, {"v": ["0.5"], "y": ["X"]}],
+        "y",
+        "U:n%v[0,v]\nB",
+        l2=0.4,
     )
     assert value.record is not None
     assert one.record is not None
@@ -306,9 +311,7 @@ NOISY = "U1:%x[0,word]\nU2:%x[0,rare]\nU3:%x[-1,rare]\nB\n"
 def test_the_best_iteration_on_held_out_data_is_kept(method: str) -> None:
     data, dev = noisy(0, 40), noisy(1, 60)
     told: list[Progress] = []
-    model = train(
-        data, "y", NOISY, dev=dev, report=told.append, patience=3, l2=1e-4, method=method
-    )
+    model = train(data, "y", NOISY, dev=dev, report=told.append, patience=3, l2=1e-4, method=method)
     assert model.record is not None
     scores = [p.dev for p in told if p.dev is not None]
     assert len(scores) == len(told) == model.record.iterations
@@ -367,9 +370,7 @@ def stop_at(iteration: int) -> Any:
 @pytest.mark.parametrize("method", ["lbfgs", "perceptron", "l2sgd"])
 def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> None:
     data = noisy(0, 30)
-    model = train(
-        data, "y", NOISY, method=method, report=stop_at(3), keep_on_interrupt=True
-    )
+    model = train(data, "y", NOISY, method=method, report=stop_at(3), keep_on_interrupt=True)
     assert model.record is not None
     assert model.record.interrupted
     assert model.record.reason == "interrupted after iteration 3"

@@ -13,11 +13,11 @@ from fstcrf.model.explain import Weight
 from fstcrf.train import Progress
 
 OLD = [
-    {"word": "the dog ran".split(), "y": "B-X I-X O".split()},
-    {"word": "a dog".split(), "y": "B-X I-X".split()},
+    {"word": ["the", "dog", "ran"], "y": ["B-X", "I-X", "O"]},
+    {"word": ["a", "dog"], "y": ["B-X", "I-X"]},
 ]
 NEW = [
-    {"word": "this cat ran".split(), "y": "B-A I-A O".split()},
+    {"word": ["this", "cat", "ran"], "y": ["B-A", "I-A", "O"]},
     {"word": ["dog"], "y": ["O"]},
 ]
 TEMPLATE = "U1:%x[0,word]\nB\n"
@@ -46,17 +46,17 @@ def test_weights_are_found_by_what_they_stand_for(
     old = CRF.train(OLD, "y", template, **options)
     starts: list[np.ndarray[Any, Any]] = []
 
-    class Stop(Exception):
+    class StopError(Exception):
         pass
 
     def watched(*_args: Any) -> Any:
         starts.append(_args[3])
         spaces.append(_args[2])
-        raise Stop
+        raise StopError
 
     spaces: list[Any] = []
     monkeypatch.setattr("fstcrf.model.training._optimiser", watched)
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         CRF.train(NEW, "y", template, warm_start=old, **options)
     monkeypatch.undo()
     whole = CRF.train(NEW, "y", template, warm_start=old, max_iterations=1, **options)

@@ -33,7 +33,8 @@ ARRAYS: dict[str, NDArray[Any]] = {
     "none": np.empty(0),
     "flat": np.empty((0, 3), dtype=np.int32),
 }
-METADATA = {"title": "Bäume → \u0000 \"quoted\" \\", "empty": ""}
+NAME = r"arrays\.fstcrf"
+METADATA = {"title": 'Bäume → \u0000 "quoted" \\', "empty": ""}
 
 
 @pytest.fixture
@@ -159,7 +160,7 @@ def test_every_cut(path: Path) -> None:
     whole = path.read_bytes()
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
-        with pytest.raises(ModelFileError, match="arrays.fstcrf"):
+        with pytest.raises(ModelFileError, match=NAME):
             read(path)
 
 
@@ -171,7 +172,7 @@ def test_every_byte_counts(path: Path) -> None:
         damaged = bytearray(whole)
         damaged[position] ^= 1 << int(rng.integers(8))
         path.write_bytes(damaged)
-        with pytest.raises(ModelFileError, match="arrays.fstcrf"):
+        with pytest.raises(ModelFileError, match=NAME):
             read(path)
 
 
@@ -186,19 +187,19 @@ HUGE = (2**31, 2**62, 2**63, 2**64, 10**30)
 @pytest.mark.parametrize("value", [-1, -8, *HUGE, 1.5, "8", None, [], {}])
 def test_every_field_of_the_header(value: object, path: Path) -> None:
     header, body = split(path.read_bytes())
-    for name in ARRAYS:
+    for name, array in ARRAYS.items():
         for field, place in (("shape", 0), ("data_offsets", 0), ("data_offsets", 1)):
             changed = msgspec.json.decode(msgspec.json.encode(header))
             changed[name][field][place] = value
             path.write_bytes(joined(changed, body))
-            with pytest.raises(ModelFileError, match="arrays.fstcrf"):
+            with pytest.raises(ModelFileError, match=NAME):
                 read(path)
         for field in ("shape", "data_offsets", "dtype"):
             changed = msgspec.json.decode(msgspec.json.encode(header))
             changed[name][field] = value
             path.write_bytes(joined(changed, body))
-            if not (value == [] and field == "shape" and ARRAYS[name].shape == ()):
-                with pytest.raises(ModelFileError, match="arrays.fstcrf"):
+            if not (value == [] and field == "shape" and array.shape == ()):
+                with pytest.raises(ModelFileError, match=NAME):
                     read(path)
 
 
@@ -210,7 +211,7 @@ def test_shapes_that_numpy_cannot_have(shape: list[int], path: Path) -> None:
     name = "none" if 0 in shape else "u8"
     header[name]["shape"] = shape
     path.write_bytes(joined(header, body))
-    with pytest.raises(ModelFileError, match="arrays.fstcrf"):
+    with pytest.raises(ModelFileError, match=NAME):
         read(path)
 
 
@@ -236,7 +237,7 @@ def test_a_header_that_says_something_else(change: Callable[[Any], object], path
     header, body = split(path.read_bytes())
     change(header)
     path.write_bytes(joined(header, body))
-    with pytest.raises(ModelFileError, match="arrays.fstcrf"):
+    with pytest.raises(ModelFileError, match=NAME):
         read(path)
 
 
@@ -259,10 +260,10 @@ def test_a_full_disk_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyP
     before = path.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", failing)
-        with pytest.raises(OSError, match="No space left on device: '.*arrays.fstcrf'"):
+        with pytest.raises(OSError, match=r"No space left on device: '.*arrays\.fstcrf'"):
             write_arrays(path, {"x": np.zeros(10)}, {}, kind="test", version=3)
     assert path.read_bytes() == before
-    assert os.listdir(path.parent) == [path.name]
+    assert list(path.parent.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("limit", [0, 10, 200, 5_000])
@@ -286,7 +287,7 @@ except OSError as error:
     assert "File too large" in done.stdout
     assert path.name in done.stdout
     assert path.read_bytes() == before
-    assert os.listdir(path.parent) == [path.name]
+    assert list(path.parent.iterdir()) == [path]
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != limit
 
 
@@ -296,11 +297,12 @@ def test_an_interrupt_leaves_the_old_file(path: Path, monkeypatch: pytest.Monkey
     def interrupted(_descriptor: int) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", interrupted)
-        write_arrays(path, {"x": np.zeros(10)}, {}, kind="test", version=3)
+        with pytest.raises(KeyboardInterrupt):
+            write_arrays(path, {"x": np.zeros(10)}, {}, kind="test", version=3)
     assert path.read_bytes() == before
-    assert os.listdir(path.parent) == [path.name]
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

@@ -30,7 +30,9 @@ Floats = NDArray[np.float64]
 class Counter:
     """An optimiser whose weights are the number of its steps."""
 
-    def __init__(self, *, last: int | None = None, fails: dict[int, BaseException] | None = None):
+    def __init__(
+        self, *, last: int | None = None, fails: dict[int, BaseException] | None = None
+    ) -> None:
         self.steps, self.last, self.fails = 0, last, fails or {}
 
     def step(self) -> Step:

@@ -81,7 +81,7 @@ def test_the_minimum_that_scipy_finds(options: dict[str, Any], l2: float) -> Non
     )
     assert case.objective(outcome.theta, l2=l2)[0] == pytest.approx(found.fun, rel=1e-6)
     assert outcome.value == pytest.approx(found.fun, rel=1e-6)
-    assert outcome.theta == pytest.approx(found.x, abs=1e-3)
+    assert outcome.theta == pytest.approx(found.x, abs=5e-3)
 
 
 def test_the_value_never_rises() -> None:

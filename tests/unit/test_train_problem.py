@@ -18,7 +18,7 @@ LABELS = ("B-X", "I-X", "O")
 
 
 def one_hot(ids: list[int]) -> NDArray[np.bool_]:
-    return np.asarray(ids)[:, None] == np.arange(3)
+    return np.asarray(np.asarray(ids)[:, None] == np.arange(3))
 
 
 def rows(tokens: list[list[int]], columns: int) -> SparseRows:

@@ -1,0 +1,54 @@
+"""Rows times a table without its zeros, against the full table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fstcrf.errors import ShapeError
+from fstcrf.kernel import PackedTable, SparseRows
+
+
+@pytest.mark.usefixtures("variant")
+@given(st.integers(0, 2**32), st.sampled_from([8, 16, 24, 32, 56, 344]), st.booleans())
+def test_the_same_sums_as_the_full_table(seed: int, width: int, valued: bool) -> None:
+    rng = np.random.default_rng(seed)
+    n_rows, n = int(rng.integers(1, 200)), int(rng.integers(0, 12))
+    density = rng.choice([0.0, 0.01, 0.2, 0.9], size=(n_rows, 1))
+    table = np.where(rng.random((n_rows, width)) < density, rng.normal(size=(n_rows, width)), 0)
+    cells = np.flatnonzero(table)
+    packed = PackedTable.from_cells(n_rows, width, cells, table.ravel()[cells])
+    indptr = np.concatenate([[0], np.cumsum(rng.integers(0, 150, size=n))]).astype(np.int64)
+    index = rng.integers(0, n_rows, size=indptr[-1]).astype(np.int32)
+    value = rng.normal(size=len(index)).astype(np.float32) if valued else None
+    rows = SparseRows(indptr, index, value, n_rows)
+    for kept in (width, 1, width - 3):
+        np.testing.assert_allclose(
+            packed.gathered(rows, kept), rows.times(table)[:, :kept], rtol=1e-12, atol=1e-12
+        )
+
+
+def test_a_token_does_not_depend_on_its_neighbours() -> None:
+    rng = np.random.default_rng(1)
+    cells = np.flatnonzero(rng.random(500 * 24) < 0.1)
+    packed = PackedTable.from_cells(500, 24, cells, rng.normal(size=len(cells)))
+    indptr = np.arange(0, 5001, 25, dtype=np.int64)
+    rows = SparseRows(indptr, rng.integers(0, 500, size=5000).astype(np.int32), None, 500)
+    whole = packed.gathered(rows, 22)
+    parts = [packed.gathered(rows.slice(a, a + 7), 22) for a in range(0, 196, 7)]
+    assert np.array_equal(whole[:196], np.concatenate(parts))
+
+
+@pytest.mark.parametrize("cells", [[3, 3], [5, 4], [-1], [16]])
+def test_cells_that_are_none(cells: list[int]) -> None:
+    with pytest.raises(ShapeError, match="cells of a table of 2 x 8"):
+        PackedTable.from_cells(2, 8, np.array(cells, dtype=np.int64), np.ones(len(cells)))
+
+
+def test_sizes_must_agree() -> None:
+    packed = PackedTable.from_cells(2, 8, np.array([1]), np.ones(1))
+    rows = SparseRows(np.array([0, 1]), np.zeros(1, dtype=np.int32), None, 3)
+    with pytest.raises(ShapeError, match="rows over 3 columns"):
+        packed.gathered(rows, 8)

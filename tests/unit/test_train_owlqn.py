@@ -1,0 +1,78 @@
+"""OWL-QN: L1 problems whose minimum is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fstcrf.errors import OptionError
+from fstcrf.train import OWLQN, Likelihood, fit
+from tests.problems import random_case
+
+Floats = NDArray[np.float64]
+
+
+class Squares:
+    """0.5 * sum of d_i (theta_i - b_i)²: with L1, each coordinate is soft thresholding."""
+
+    def __init__(self, scale: Floats, goal: Floats) -> None:
+        self.scale, self.goal, self.size, self.evaluations = scale, goal, len(goal), 0
+
+    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        self.evaluations += 1
+        slope = self.scale * (theta - self.goal)
+        return 0.5 * float(slope @ (theta - self.goal)), slope
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.3, 2.0, 100.0])
+def test_soft_thresholding(l1: float) -> None:
+    rng = np.random.default_rng(5)
+    scale, goal = rng.uniform(0.5, 20.0, size=40), rng.normal(size=40)
+    optimiser = OWLQN(Squares(scale, goal), np.zeros(40), l1=l1, epsilon=1e-10, delta=0.0)
+    outcome = fit(optimiser, max_iterations=500)
+    wanted = np.sign(goal) * np.maximum(np.abs(goal) - l1 / scale, 0.0)
+    assert outcome.theta == pytest.approx(wanted, abs=1e-7)
+    assert np.array_equal(outcome.theta == 0.0, wanted == 0.0)
+
+
+def test_the_optimality_conditions_hold_for_a_likelihood() -> None:
+    case = random_case(3)
+    likelihood = Likelihood(case.problem, case.space, l2=0.05, precision="float64")
+    l1 = 0.2
+    outcome = fit(
+        OWLQN(likelihood, np.zeros(case.space.size), l1=l1, epsilon=1e-9, delta=0.0),
+        max_iterations=2000,
+    )
+    theta = outcome.theta
+    _, gradient = likelihood(theta)
+    inactive = theta == 0.0
+    assert inactive.any()
+    assert not inactive.all()
+    assert (np.abs(gradient[inactive]) <= l1 + 1e-6).all()
+    assert gradient[~inactive] == pytest.approx(-l1 * np.sign(theta[~inactive]), abs=1e-5)
+
+
+def test_a_restored_state_goes_on_with_the_same_bits() -> None:
+    case = random_case(3)
+
+    def make() -> OWLQN:
+        likelihood = Likelihood(case.problem, case.space, l2=0.05)
+        return OWLQN(likelihood, np.zeros(case.space.size), l1=0.1)
+
+    whole, half = make(), make()
+    for _ in range(8):
+        whole.step()
+    for _ in range(4):
+        half.step()
+    again = make()
+    again.restore({name: array.copy() for name, array in half.state().items()})
+    for _ in range(4):
+        again.step()
+    assert np.array_equal(again.theta(), whole.theta())
+
+
+@pytest.mark.parametrize("l1", [-1.0, float("inf"), float("nan")])
+def test_l1_is_checked(l1: float) -> None:
+    with pytest.raises(OptionError, match="l1"):
+        OWLQN(Squares(np.ones(2), np.ones(2)), np.zeros(2), l1=l1)
