@@ -226,13 +226,11 @@ fc_status fc_write_rows(int64_t N, int64_t C, const fc_column *column, int64_t n
             const fc_column *from = column + c;
             const int64_t begin = from->offset[from->ids[n]];
             const int64_t length = from->offset[from->ids[n] + 1] - begin;
-            if (at + length + n_separator + 1 > size) return FC_EINVAL;
+            const int64_t between = c + 1 < C ? n_separator : 0;
+            if (at + length + between > size) return FC_EINVAL;
             memcpy(out + at, from->text + begin, (size_t)length);
-            at += length;
-            if (c + 1 < C) {
-                memcpy(out + at, separator, (size_t)n_separator);
-                at += n_separator;
-            }
+            memcpy(out + at + length, separator, (size_t)between);
+            at += length + between;
         }
         if (at + 1 + breaks[n] > size) return FC_EINVAL;
         memset(out + at, '\n', (size_t)breaks[n] + 1);

@@ -26,7 +26,7 @@ from fstcrf.kernel.native import use, variant, variants
 from fstcrf.kernel.online import Learner, Parameters
 from fstcrf.kernel.packed import PackedTable
 from fstcrf.kernel.rows import SparseRows, padded
-from fstcrf.kernel.sweep import Layout, Shard, Sweep, SweepWorkspace
+from fstcrf.kernel.sweep import Layout, Shard, ShardAttributes, Sweep, SweepWorkspace
 from fstcrf.kernel.vectors import VectorStore
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "Parameters",
     "Posterior",
     "Shard",
+    "ShardAttributes",
     "SparseRows",
     "Sweep",
     "SweepWorkspace",

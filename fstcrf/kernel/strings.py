@@ -101,20 +101,15 @@ class Strings:
         check(status, "looking strings up")
         return out
 
-    def grow(self) -> None:
-        """Make room for more strings."""
+    def grow(self, size: int) -> None:
+        """Make room for more strings, among them one of `size` bytes."""
         n, used = len(self), len(self.text)
         offsets = np.zeros(4 * n + _ROOM, dtype=np.int64)
         offsets[: n + 1] = self.offsets
-        text = np.empty(4 * used + 8 * _ROOM, dtype=np.uint8)
+        text = np.empty(4 * used + 8 * _ROOM + size, dtype=np.uint8)
         text[:used] = self.text
         self._text, self._offsets = text, offsets
         self._hash()
-
-    def grow_for(self, size: int) -> None:
-        """Make room for more strings, among them one of so many bytes."""
-        while len(self._text) - len(self.text) < size or len(self._offsets) - len(self) < 2:
-            self.grow()
 
     def _hash(self) -> None:
         room = len(self._offsets) - 1
@@ -287,7 +282,7 @@ def _make_room(data: bytes, state: Any, columns: Any, strings: Sequence[Strings]
     for c, column in enumerate(strings):
         column.view.count = columns[c].count
         if column.view.room == column.view.count or column.view.space < longest + len(column.text):
-            column.grow_for(longest)
+            column.grow(longest)
             columns[c] = column.view[0]
 
 

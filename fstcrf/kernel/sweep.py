@@ -1,10 +1,11 @@
 """Training at full speed: one sweep over a shard gives log Z and gradient.
 
-=========  =====================================================================
-Layout     where the parameters of each attribute are
-Shard      a fixed run of sentences with attributes numbered for itself
-Sweep      what one sweep gives
-=========  =====================================================================
+================  ==================================================================
+Layout            where the parameters of each attribute are
+ShardAttributes   attributes of tokens, numbered for one shard
+Shard             a fixed run of sentences
+Sweep             what one sweep gives
+================  ==================================================================
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from fstcrf.errors import ShapeError
 from fstcrf.kernel.graphs import Graph, _graph
 from fstcrf.kernel.native import array_in, check, ffi, lib
 
-__all__ = ["Layout", "Shard", "Sweep", "SweepWorkspace", "aligned"]
+__all__ = ["Layout", "Shard", "ShardAttributes", "Sweep", "SweepWorkspace", "aligned"]
 
 Floats = NDArray[np.float64]
 Float32 = NDArray[np.float32]
@@ -49,6 +50,33 @@ class Layout:
 
     ptr: NDArray[np.int64]
     slot: NDArray[np.uint16]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardAttributes:
+    """The attributes of a shard's N tokens, numbered for itself.
+
+    Parameters
+    ----------
+    row_ptr, row, row_value
+        int64 [N + 1], int32, float32 or None: row attributes of the tokens.
+    single_ptr, single, single_slot, single_value
+        int64 [N + 1], int32, uint16, float32 or None: entries of single attributes.
+    rows : int32 [R]
+        Attribute of each row.
+    singles : int32 [M]
+        Parameter of each single entry.
+    """
+
+    row_ptr: NDArray[np.int64]
+    row: NDArray[np.int32]
+    row_value: Float32 | None
+    single_ptr: NDArray[np.int64]
+    single: NDArray[np.int32]
+    single_slot: NDArray[np.uint16]
+    single_value: Float32 | None
+    rows: NDArray[np.int32]
+    singles: NDArray[np.int32]
 
 
 class Sweep(NamedTuple):
@@ -101,14 +129,7 @@ class Shard:
         Slots that a state sums; None when states are slots.
     offsets : int64 [B + 1]
     weight : float64 [B]
-    row_ptr, row, row_value
-        int64 [N + 1], int32, float32 or None: row attributes of the tokens.
-    single_ptr, single, single_slot, single_value
-        int64 [N + 1], int32, uint16, float32 or None: entries of single attributes.
-    rows : int32 [R]
-        Attribute of each row.
-    singles : int32 [M]
-        Parameter of each single entry.
+    attributes : ShardAttributes
 
     Raises
     ------
@@ -125,29 +146,22 @@ class Shard:
         state_slots: NDArray[np.int32] | None,
         offsets: NDArray[np.int64],
         weight: Floats,
-        row_ptr: NDArray[np.int64],
-        row: NDArray[np.int32],
-        row_value: Float32 | None,
-        single_ptr: NDArray[np.int64],
-        single: NDArray[np.int32],
-        single_slot: NDArray[np.uint16],
-        single_value: Float32 | None,
-        rows: NDArray[np.int32],
-        singles: NDArray[np.int32],
+        attributes: ShardAttributes,
     ) -> None:
-        tokens, sentences = len(row_ptr) - 1, len(offsets) - 1
+        own = attributes
+        tokens, sentences = len(own.row_ptr) - 1, len(offsets) - 1
         arrays: dict[str, tuple[NDArray[Any] | None, type[np.generic], tuple[int, ...]]] = {
             "offsets": (offsets, np.int64, (sentences + 1,)),
             "weight": (weight, np.float64, (sentences,)),
-            "row_ptr": (row_ptr, np.int64, (tokens + 1,)),
-            "row": (row, np.int32, (int(row_ptr[-1]),)),
-            "row_value": (row_value, np.float32, row.shape),
-            "single_ptr": (single_ptr, np.int64, (tokens + 1,)),
-            "single": (single, np.int32, (int(single_ptr[-1]),)),
-            "single_slot": (single_slot, np.uint16, single.shape),
-            "single_value": (single_value, np.float32, single.shape),
-            "rows": (rows, np.int32, rows.shape),
-            "singles": (singles, np.int32, singles.shape),
+            "row_ptr": (own.row_ptr, np.int64, (tokens + 1,)),
+            "row": (own.row, np.int32, (int(own.row_ptr[-1]),)),
+            "row_value": (own.row_value, np.float32, own.row.shape),
+            "single_ptr": (own.single_ptr, np.int64, (tokens + 1,)),
+            "single": (own.single, np.int32, (int(own.single_ptr[-1]),)),
+            "single_slot": (own.single_slot, np.uint16, own.single.shape),
+            "single_value": (own.single_value, np.float32, own.single.shape),
+            "rows": (own.rows, np.int32, own.rows.shape),
+            "singles": (own.singles, np.int32, own.singles.shape),
             "slot": (
                 state_slots,
                 np.int32,
@@ -159,13 +173,13 @@ class Shard:
             for name, (array, dtype, shape) in arrays.items()
             if array is not None
         }
-        self.size = len(rows) * width + len(singles)
+        self.size = len(own.rows) * width + len(own.singles)
         self.gradient: Float32 = aligned(self.size, np.float32)
         scalars = {
             "B": sentences,
             "N": tokens,
-            "R": len(rows),
-            "M": len(singles),
+            "R": len(own.rows),
+            "M": len(own.singles),
             "P": width,
             "longest": int(np.diff(offsets).max(initial=0)),
             "K": 0 if state_slots is None else state_slots.shape[1],

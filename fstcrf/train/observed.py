@@ -44,10 +44,10 @@ def observed_counts(problem: Problem, space: ParameterSpace) -> Floats:
     return out
 
 
-def _arc_slots(problem: Problem, tokens: NDArray[np.int64]) -> NDArray[np.int32]:
+def _arc_slots(problem: Problem, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
     """Slot of the gold arc into each token, −1 for one without."""
     topology = problem.topology
-    table = np.full((topology.n_states, topology.n_states), -1, dtype=np.int32)
+    table = np.full((topology.n_states, topology.n_states), -1, dtype=np.int64)
     table[topology.source, topology.target] = topology.arc_slot
     return table[problem.states[tokens - 1], problem.states[tokens]]
 

@@ -90,7 +90,7 @@ class Pairs:
         for i in self._order:
             along = -scale * dots[m + i] + yy[i] @ on_y + sy[:, i] @ on_s
             on_s[i] = -on_y[i] / scale - along / sy[i, i]
-        out = -scale * gradient
+        out: Floats = -scale * gradient
         self._store.add_combination(np.concatenate([on_s, on_y]), out)
         return out
 

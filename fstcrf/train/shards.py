@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.kernel import Graph, Layout, Shard, padded
+from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, padded
 from fstcrf.train.problem import ParameterSpace, Problem
 
 __all__ = ["N_SHARDS", "compiled_shards", "fits", "shard_bounds"]
@@ -66,7 +66,7 @@ def compiled_shards(problem: Problem, space: ParameterSpace, graph: Graph) -> It
             state_slots=state_slots,
             offsets=problem.offsets[first : last + 1] - a,
             weight=np.ascontiguousarray(problem.weight[first:last]),
-            **_attributes(part.indptr, part.index, part.value, layout),
+            attributes=_attributes(part.indptr, part.index, part.value, layout),
         )
 
 
@@ -75,7 +75,7 @@ def _attributes(
     index: NDArray[np.int32],
     value: NDArray[np.float32] | None,
     layout: Layout,
-) -> dict[str, NDArray[np.generic] | None]:
+) -> ShardAttributes:
     """Split the attributes of a shard into rows and single entries."""
     weights = np.diff(layout.ptr)
     n = weights[index]
@@ -90,17 +90,17 @@ def _attributes(
     order = np.lexsort((layout.slot[parameter], owner))  # the kernel sums runs of one slot
     parameter, owner = parameter[order], owner[order]
     singles, single = _by_frequency(parameter)
-    return {
-        "row_ptr": _pointers(token[as_row], len(indptr) - 1),
-        "row": row,
-        "row_value": None if value is None else value[as_row],
-        "single_ptr": _pointers(owner, len(indptr) - 1),
-        "single": single,
-        "single_slot": layout.slot[parameter],
-        "single_value": None if value is None else np.repeat(value[lone], times)[order],
-        "rows": rows,
-        "singles": singles,
-    }
+    return ShardAttributes(
+        row_ptr=_pointers(token[as_row], len(indptr) - 1),
+        row=row,
+        row_value=None if value is None else value[as_row],
+        single_ptr=_pointers(owner, len(indptr) - 1),
+        single=single,
+        single_slot=layout.slot[parameter],
+        single_value=None if value is None else np.repeat(value[lone], times)[order],
+        rows=rows,
+        singles=singles,
+    )
 
 
 def _by_frequency(index: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -112,9 +112,9 @@ def _by_frequency(index: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[
     if not len(index):
         return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
     counts = np.bincount(index)
-    used = np.flatnonzero(counts)
+    used: NDArray[np.int32] = np.flatnonzero(counts).astype(np.int32)
     octave = np.frexp(counts[used])[1]
-    used = used[np.argsort(-octave, kind="stable")].astype(np.int32)
+    used = used[np.argsort(-octave, kind="stable")]
     place = np.empty(len(counts), dtype=np.int32)
     place[used] = np.arange(len(used), dtype=np.int32)
     return used, place[index]

@@ -49,6 +49,7 @@ def main() -> int:
         rounds=options.rounds or (1 if options.quick else ROUNDS),
         judged=not options.quick,
     )
+    code = machine.fingerprint()
     if report.machine.load > 0.5:
         _say(f"the load is {report.machine.load:.2f}: other processes will disturb the numbers")
     with tempfile.TemporaryDirectory(prefix="fstcrf-bench-") as folder:
@@ -56,6 +57,9 @@ def main() -> int:
         report.variant = bench.variant()
         for name in _chosen(options):
             report.lines += _measured(name, bench)
+    if machine.fingerprint() != code:
+        error = "the package changed while it was measured"
+        report.lines.append(Line("code", "one and the same code", error=error))
     report.seconds = time.perf_counter() - started
     _write(report, options)
     for line in report.failures():

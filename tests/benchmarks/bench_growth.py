@@ -179,12 +179,11 @@ def plot(lines: Sequence[Line], path: Path) -> None:
     rates = found["growth-tagging"].samples
     _curve(tagging, rates["tokens"], rates["rates"], "tokens", "tokens/s, tagging", flat=True)
     numbers = [line.samples["labels"] for line in labels]
+    peers = [_per_token(line.peer, line) for line in labels]
+    many.loglog(numbers, peers, "s--", color="#999999", label="python-crfsuite")
     _curve(
         many, numbers, [_per_token(line.ours, line) for line in labels], "labels", "ns per token"
     )
-    peers = [_per_token(line.peer, line) for line in labels]
-    many.loglog(numbers, peers, "s--", color="#999999", label="python-crfsuite")
-    many.legend()
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 
@@ -200,8 +199,12 @@ def _curve(
     axes.loglog(x, y, "o-", color="#0b6e99", label="fstcrf")
     ideal = [y[0] if flat else y[0] * v / x[0] for v in x]
     axes.loglog(x, ideal, ":", color="#333333", label="constant" if flat else "in proportion")
+    axes.minorticks_off()
+    axes.set_xticks(x, [f"{v:,.0f}" for v in x])
+    axes.set_yticks(y, [number(v) for v in y])
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     if flat:
         axes.set_ylim(y[0] / 4, y[0] * 4)
+        axes.set_yticks(y[:1], [number(y[0])])
     axes.legend()

@@ -124,10 +124,13 @@ def training(bench: Bench) -> list[Line]:
     tagged = bench.path("peer-tagged.txt")
     bench.work("theirs", "tag", test, model=peer_model, output=tagged)
     peer_f1 = bench.work("ours", "predictions", test, tagged=tagged)["f1"]
+    weights = {bench.work("ours", "weights", task, model=path)["hash"] for path in models.values()}
     lines: list[Line] = []
     for n, runs in zip(_THREADS, found[1:], strict=True):
         scored = bench.work("ours", "score", task, threads=2, model=models[n], test=test.path)
         lines += _training_lines(n, runs, peer, scored, peer_f1)
+        if n > 1 and len(weights) > 1:
+            lines[-3].error = "1 and 2 threads trained different weights"
     return lines
 
 
@@ -166,6 +169,7 @@ def _training_lines(
         f"objective-{n}",
         f"objective over CRFsuite's, {_threads(n)}",
         objective / wanted,
+        digits=5,
         note=f"{objective:.3f} against {wanted:.3f}",
     )
     memory = Line(
@@ -193,7 +197,15 @@ def complete(bench: Bench) -> list[Line]:
     note = f"objective {scored['objective']:.1f} against {peer['objective']:.1f}; one run"
     samples = {"fstcrf": {**scored, "seconds": run.seconds}, "python-crfsuite": peer}
     return [
-        Line("complete-f1", "complete features, F1", scored["f1"], peer_f1, "%", True, note),
+        Line(
+            "complete-f1",
+            "complete features, F1",
+            scored["f1"],
+            peer_f1,
+            "%",
+            more_is_better=True,
+            note=note,
+        ),
         Line(
             "complete-seconds",
             "complete features, files to saved model, 2 threads",
@@ -230,7 +242,8 @@ def exactness(bench: Bench) -> list[Line]:
     )
     kinds = bench.work("ours", "variants", task, model=model)
     differences = {k: v for k, v in kinds.items() if isinstance(v, dict)}
-    worst = max(value for found in differences.values() for value in found.values())
+    judged = ("value", "gradient", "marginals", "labels")
+    worst = max(found[what] for found in differences.values() for what in judged)
     shown = "; ".join(
         f"{name}: " + ", ".join(f"{what} {value:.1e}" for what, value in found.items())
         for name, found in differences.items()
@@ -239,7 +252,10 @@ def exactness(bench: Bench) -> list[Line]:
         "variants",
         f"largest difference between {', '.join(differences)}",
         worst,
-        note=f"relative, marginals absolute, against the first: {shown}",
+        note=(
+            "relative, of the gradient to the expected counts, marginals absolute, against the "
+            f"first ({', '.join(judged)} are judged): {shown}"
+        ),
         samples=differences,
     )
     return [threads, variants]

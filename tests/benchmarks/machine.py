@@ -1,16 +1,18 @@
 """Where numbers come from: the processor, its caches and memory, the commit, the load.
 
-==========  ========================================================
+=========== ========================================================
 Machine     what is said about it in a report
 this        this machine, now
 commit      the checked-out commit, with -dirty
+fingerprint a hash of the package
 cores       the cores that this process may use
 pinned      children that are started inside run on these cores only
-==========  ========================================================
+=========== ========================================================
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -20,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ROOT", "Machine", "commit", "cores", "pinned", "this"]
+__all__ = ["ROOT", "Machine", "commit", "cores", "fingerprint", "pinned", "this"]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -62,6 +64,15 @@ def commit() -> str:
     if not name:
         return "unknown"
     return name + ("-dirty" if _git("status", "--porcelain") else "")
+
+
+def fingerprint() -> str:
+    """Hash the package, compiled kernel included: it must not change while it is measured."""
+    digest = hashlib.sha256()
+    for path in sorted((ROOT / "fstcrf").rglob("*")):
+        if path.suffix in {".py", ".so"}:
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _git(*arguments: str) -> str:

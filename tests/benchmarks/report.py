@@ -91,6 +91,8 @@ class Line:
     unit : str
     more_is_better : bool
         Or less.
+    digits : int
+        After the point, where the number is between 1 and 100.
     note : str
     error : str, optional
         Why there is no number, or why it does not count.
@@ -104,6 +106,7 @@ class Line:
     peer: float | None = None
     unit: str = ""
     more_is_better: bool = False
+    digits: int = 2
     note: str = ""
     error: str | None = None
     samples: dict[str, Any] = field(default_factory=dict)
@@ -135,11 +138,11 @@ class Line:
         shown = verdict if judged or verdict == "failed" else "not judged"
         ratio = "" if self.ratio is None else f"**{self.ratio:.2f}×**"
         reached = "" if verdict == "measured" else shown
-        numbers = [number(value, self.unit) for value in (self.ours, self.peer)]
+        numbers = [number(value, self.unit, digits=self.digits) for value in (self.ours, self.peer)]
         return [self.work, ratio, *wanted, reached, *numbers]
 
 
-def number(value: float | None, unit: str = "") -> str:
+def number(value: float | None, unit: str = "", *, digits: int = 2) -> str:
     """Write a number with the digits that it deserves."""
     if value is None:
         return ""
@@ -147,7 +150,7 @@ def number(value: float | None, unit: str = "") -> str:
     if value == 0 or size >= 1000:
         text = f"{value:,.0f}"
     elif size >= 1:
-        text = f"{value:.{5 if not unit else 2}f}" if size < 100 else f"{value:.1f}"
+        text = f"{value:.{digits}f}" if size < 100 else f"{value:.1f}"
     else:
         text = f"{value:.3g}"
     return f"{text} {unit}".strip()
@@ -235,9 +238,11 @@ threads to two; python-crfsuite always has one, since it knows no more.
 - Chunking is CoNLL-2000 with the template of CRFsuite's tutorial, `__BOS__` and `__EOS__`, the
   features and transitions that occur, and `l2` = `c2` = 0.5. Where both sides train, they count
   the same features, else the line fails.
-- Evaluations of python-crfsuite are the seconds in its log over its line search trials; they hold
-  the vector work of its L-BFGS. "L-BFGS iterations" is the same for fstcrf, "objective and
-  gradient" the call alone, at the weights of the last of 40 iterations.
+- Evaluations of python-crfsuite are the seconds in its log, which are processor time, over its line
+  search trials; they hold the vector work of its L-BFGS. On one thread the evaluations of fstcrf
+  are processor time too, on two threads wall time, as are all other seconds. "L-BFGS iterations"
+  hold its vector work, "objective and gradient" is the call alone, at the weights of the last of
+  40 iterations.
 - Files to model runs from the start of the process to its end, with the default stop tests of both
   sides; fstcrf is `fstcrf train`. The objective is that of the saved model, computed once more in
   float64, over the last loss that CRFsuite logs. Memory is the peak resident set of the process,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.errors import ShapeError
-from fstcrf.kernel import Graph, Layout, Shard, SweepWorkspace, padded
+from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, SweepWorkspace, padded
 
 Floats = NDArray[np.float64]
 
@@ -60,6 +60,14 @@ def task(
     }
     theta = spread * rng.normal(size=len(slot))
     return Task(graph, Layout(ptr, slot), arguments, theta, x, state_slots)
+
+
+def shard_of(one: Task, arguments: dict[str, Any]) -> Shard:
+    """The shard of a task: what is no attribute of ShardAttributes goes to Shard itself."""
+    names = ShardAttributes.__dataclass_fields__
+    own = ShardAttributes(**{n: a for n, a in arguments.items() if n in names})
+    others = {n: a for n, a in arguments.items() if n not in names}
+    return Shard(one.graph, one.layout, attributes=own, **others)
 
 
 def row_part(x: Floats, rows: NDArray[np.int64], *, values: bool) -> dict[str, Any]:
@@ -113,7 +121,7 @@ def expected(one: Task) -> tuple[float, Floats, kernel.Posterior]:
 
 
 def check(one: Task, *, rescued: bool | None) -> None:
-    shard = Shard(one.graph, one.layout, **one.arguments)
+    shard = shard_of(one, one.arguments)
     found = shard.sweep(one.graph, one.theta, SweepWorkspace())
     gradient = np.zeros(len(one.theta))
     shard.collect(gradient)
@@ -153,7 +161,7 @@ def test_sentences_that_float32_cannot_hold(variant: str, spread: float) -> None
 
 def test_sweeps_repeat_bit_for_bit(variant: str) -> None:
     one = task(3, 12, direct=True, values=True)
-    shard, space = Shard(one.graph, one.layout, **one.arguments), SweepWorkspace()
+    shard, space = shard_of(one, one.arguments), SweepWorkspace()
     first = shard.sweep(one.graph, one.theta, space)
     gradient = shard.gradient.tobytes()
     space.work(1)[:] = np.nan  # what is left in scratch does not matter
@@ -196,12 +204,12 @@ def test_shards_are_checked(name: str, change: Any) -> None:
     one = task(1, 6, direct=False, values=True)
     arguments = {**one.arguments, name: change(one.arguments[name])}
     with pytest.raises(ShapeError):
-        Shard(one.graph, one.layout, **arguments)
+        shard_of(one, arguments)
 
 
 def test_sweeps_are_checked() -> None:
     one = task(1, 6, direct=True, values=True)
-    shard, space = Shard(one.graph, one.layout, **one.arguments), SweepWorkspace()
+    shard, space = shard_of(one, one.arguments), SweepWorkspace()
     larger = Graph(np.zeros(9), np.zeros(9), np.zeros(81))
     moving = Graph(np.zeros(6), np.zeros(6), np.zeros((4, 36)))
     for graph in (larger, moving):

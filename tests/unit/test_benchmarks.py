@@ -95,4 +95,4 @@ def test_a_report_says_what_failed() -> None:
 def test_numbers_have_the_digits_they_deserve() -> None:
     shown = [number(v, "s") for v in (None, 0.0, 0.0123456, 1.25, 99.994, 123.45, 12345.6)]
     assert shown == ["", "0 s", "0.0123 s", "1.25 s", "99.99 s", "123.5 s", "12,346 s"]
-    assert number(1.000012) == "1.00001"
+    assert number(1.000012, digits=5) == "1.00001"

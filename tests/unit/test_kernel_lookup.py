@@ -36,14 +36,13 @@ class Case:
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    longest = draw(st.sampled_from([4, 700]))
-    lengths = [int(n) for n in rng.integers(1, longest, size=draw(st.integers(0, 5)))]
+    lengths = [int(n) for n in rng.integers(1, 8, size=draw(st.integers(0, 5)))]
     reach, skipped = draw(st.integers(0, 3)), draw(st.integers(0, 2))
     width = draw(st.sampled_from([3, 20]))
     codes = rng.integers(-1, 1 << width, size=(2, skipped + sum(lengths) + 1), dtype=np.int32)
     codes[codes == 0] = rng.integers(0, 5)  # keys that repeat
     terms, firings, known = [], [], []
-    for _ in range(draw(st.integers(1, 20))):
+    for _ in range(draw(st.sampled_from([1, 3, 20]))):
         offsets = rng.integers(-3, 4, size=rng.integers(0, 4))
         family = [
             Term(int(rng.integers(2)), int(o), bool(abs(o) <= reach and rng.integers(2)), width)
@@ -117,6 +116,20 @@ def test_rows_as_plain_python_finds_them(case: Case) -> None:
     indptr, index = compacted(found)
     assert index.tolist() == [row for rows in expected for row in rows if row >= 0]
     assert np.diff(indptr).tolist() == [sum(row >= 0 for row in rows) for rows in expected]
+
+
+def test_runs_join_without_a_seam(variant: str) -> None:
+    rng = np.random.default_rng(2)
+    codes = rng.integers(0, 16, size=(1, 1000), dtype=np.int32)
+    terms = [Term(0, offset, pads=True, width=4) for offset in (-2, 0, 3)]
+    keys = np.arange(1 << 12, dtype=np.uint64)
+    family = KeyFamily.of(terms, keys, keys.astype(np.int32))
+    found = RowFinder([family], reach=3).rows(codes, np.array([0, 600, 1000]))[:, 0]
+    for first, end in ((0, 600), (600, 1000)):
+        padded = np.concatenate([[1, 0], codes[0, first:end], [3, 4, 5]])
+        n = end - first
+        expected = (padded[:n] << 8) + (padded[2 : n + 2] << 4) + padded[5 : n + 5]
+        assert found[first:end].tolist() == expected.tolist()
 
 
 def test_many_keys() -> None:

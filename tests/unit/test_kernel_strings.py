@@ -66,8 +66,8 @@ def test_strings_that_are_none() -> None:
 def test_growing_keeps_numbers(groups: list[list[str]]) -> None:
     known = list(dict.fromkeys(s for group in groups for s in group))
     strings = table(known)
-    strings.grow()
-    strings.grow_for(100_000)
+    strings.grow(0)
+    strings.grow(100_000)
     assert strings.strings() == tuple(known)
     assert (strings.numbers(*pack_strings(known)) == np.arange(len(known))).all()
 
