@@ -55,8 +55,8 @@ fc_status FC_NAME(fc_forward_backward)(const fc_graph *graph, const fc_batch *ba
     return FC_OK;
 }
 
-void FC_NAME(fc_viterbi)(const fc_graph *graph, const fc_batch *batch, int32_t *path,
-                         double *score, double *work) {
+void FC_NAME(fc_viterbi)(const fc_graph *graph, const fc_batch *batch, int32_t *path, double *score,
+                         double *work) {
     workspace w;
     lay_out(&w, graph, longest_sentence(batch), work);
     for (int64_t b = 0; b < batch->B; b++) {

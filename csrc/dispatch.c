@@ -125,8 +125,7 @@ fc_status fc_check_batch(const fc_graph *g, const fc_batch *batch, int64_t *wher
 fc_status fc_check_rows(int64_t N, int64_t R, int64_t n_index, const int64_t *indptr,
                         const int32_t *index, int64_t *where) {
     *where = 0;
-    if (N < 0 || R < 0 || R > INT32_MAX || indptr[0] != 0 || indptr[N] != n_index)
-        return FC_EINVAL;
+    if (N < 0 || R < 0 || R > INT32_MAX || indptr[0] != 0 || indptr[N] != n_index) return FC_EINVAL;
     for (int64_t n = 0; n < N; n++)
         if (indptr[n] > indptr[n + 1]) return fail(FC_EINVAL, n, where);
     for (int64_t k = 0; k < n_index; k++)
@@ -400,5 +399,11 @@ fc_status fc_compact_rows(int64_t N, int64_t F, const int32_t *rows, int64_t *in
         }
         indptr[n + 1] = at;
     }
+    return FC_OK;
+}
+
+fc_status fc_inner(int64_t n, const double *x, const double *y, double *out) {
+    if (n < 0) return FC_EINVAL;
+    *out = table->inner(n, x, y);
     return FC_OK;
 }

@@ -130,13 +130,13 @@ fc_status fc_check_path(const fc_graph *graph, const fc_batch *batch, const int3
  * and final potentials are parameters of their own. A parameter is trained where its mask is 1. */
 typedef struct {
     int64_t R, W, K;
-    const int32_t *slot;    /* [S][K]   slots of a state */
-    const int64_t *indptr;  /* [N + 1]  design */
-    const int32_t *index;   /* [nnz] */
-    const float *value;     /* [nnz] or NULL: all ones */
-    const uint8_t *mask;    /* [R][W] */
-    const uint8_t *arc_mask;/* [arcs] */
-    int64_t ends;           /* 1: initial and final potentials are trained, too */
+    const int32_t *slot;     /* [S][K]   slots of a state */
+    const int64_t *indptr;   /* [N + 1]  design */
+    const int32_t *index;    /* [nnz] */
+    const float *value;      /* [nnz] or NULL: all ones */
+    const uint8_t *mask;     /* [R][W] */
+    const uint8_t *arc_mask; /* [arcs] */
+    int64_t ends;            /* 1: initial and final potentials are trained, too */
 } fc_learner;
 
 /* The parameters (or anything of their shape). */
@@ -184,19 +184,19 @@ int64_t fc_learner_work(const fc_graph *graph, const fc_learner *learner, int64_
  * R * P for the rows, then M for the singles. P is a multiple of 8. */
 typedef struct {
     int64_t B, N, R, M, P, longest; /* longest: tokens of the longest sentence */
-    int64_t K;                   /* slots a state sums; 0: states are slots */
-    const int32_t *slot;         /* [S][K], K > 0 only */
-    const int64_t *offsets;      /* [B + 1] */
-    const double *weight;        /* [B] of sentences */
-    const int64_t *row_ptr;      /* [N + 1] */
-    const int32_t *row;          /* row attributes of tokens, below R */
-    const float *row_value;      /* or NULL: all ones */
-    const int64_t *single_ptr;   /* [N + 1] */
-    const int32_t *single;       /* entries of single attributes, below M */
-    const uint16_t *single_slot; /* their slots */
-    const float *single_value;   /* or NULL: all ones */
-    const int32_t *rows;         /* [R] attribute of each row, in the layout */
-    const int32_t *singles;      /* [M] place of each entry in the parameter vector */
+    int64_t K;                      /* slots a state sums; 0: states are slots */
+    const int32_t *slot;            /* [S][K], K > 0 only */
+    const int64_t *offsets;         /* [B + 1] */
+    const double *weight;           /* [B] of sentences */
+    const int64_t *row_ptr;         /* [N + 1] */
+    const int32_t *row;             /* row attributes of tokens, below R */
+    const float *row_value;         /* or NULL: all ones */
+    const int64_t *single_ptr;      /* [N + 1] */
+    const int32_t *single;          /* entries of single attributes, below M */
+    const uint16_t *single_slot;    /* their slots */
+    const float *single_value;      /* or NULL: all ones */
+    const int32_t *rows;            /* [R] attribute of each row, in the layout */
+    const int32_t *singles;         /* [M] place of each entry in the parameter vector */
 } fc_shard;
 
 /* Where the parameters of each attribute are: theta[ptr[a] .. ptr[a + 1] - 1], their slots. */
@@ -292,9 +292,9 @@ typedef struct {
 } fc_term;
 
 typedef struct {
-    fc_firing firing;      /* every token, first or last tokens only, or all but first ones */
+    fc_firing firing; /* every token, first or last tokens only, or all but first ones */
     int64_t M;
-    const fc_term *term;   /* [M] */
+    const fc_term *term; /* [M] */
     int64_t size, shift;
     const int32_t *direct; /* [size], or NULL: */
     const fc_slot *slot;   /* [size] */
@@ -380,3 +380,6 @@ fc_status fc_rows_size(int64_t N, int64_t C, const fc_column *columns, int64_t n
 fc_status fc_write_rows(int64_t N, int64_t C, const fc_column *columns, int64_t n_separator,
                         const uint8_t *separator, const int32_t *breaks, int64_t size,
                         uint8_t *out);
+
+/* Inner product of two vectors, summed in an order that depends on n alone: out[0] = sum_j x[j] y[j] */
+fc_status fc_inner(int64_t n, const double *x, const double *y, double *out);

@@ -66,9 +66,10 @@ FC_INLINE void append(const run *r, const fc_term *term, const int32_t *code, in
 FC_INLINE void restrain(const run *r, fc_firing firing, int32_t *restrict absent) {
     for (int64_t i = 0; i < r->size; i++) {
         const int32_t first = r->before[i] == 0, last = r->after[i] == 0;
-        absent[i] = -(firing == FC_FIRST ? !first : firing == FC_LAST ? !last
-                                                : firing == FC_INNER  ? first
-                                                                      : 0);
+        absent[i] = -(firing == FC_FIRST   ? !first
+                      : firing == FC_LAST  ? !last
+                      : firing == FC_INNER ? first
+                                           : 0);
     }
 }
 

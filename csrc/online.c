@@ -7,7 +7,7 @@
 
 typedef struct {
     const fc_learner *learner;
-    fc_graph graph;  /* the caller's structure over the parameters of the moment */
+    fc_graph graph; /* the caller's structure over the parameters of the moment */
     workspace w;
     double *slots;   /* [longest][W] potentials of slots, then their gradient */
     double *node;    /* [longest][S] */
@@ -105,10 +105,10 @@ static void add_path_ends(const online *o, int64_t T, const int32_t *path, doubl
     }
 }
 
-void FC_NAME(fc_perceptron)(const fc_graph *graph, const fc_batch *batch,
-                            const fc_learner *learner, int64_t n_order, const int64_t *order,
-                            const int32_t *gold, const double *weight, fc_parameters *theta,
-                            fc_parameters *sums, double *step, int64_t *errors, double *work) {
+void FC_NAME(fc_perceptron)(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                            int64_t n_order, const int64_t *order, const int32_t *gold,
+                            const double *weight, fc_parameters *theta, fc_parameters *sums,
+                            double *step, int64_t *errors, double *work) {
     online o;
     prepare(&o, graph, batch, learner, work);
     int32_t *path = (int32_t *)o.out;
@@ -148,8 +148,7 @@ static void descend(online *o, int64_t first, int64_t T, const int32_t *gold, do
         double *g = o->slots + t * W;
         fc_fill(W, 0.0, g);
         for (int64_t s = 0; s < S; s++)
-            for (int64_t k = 0; k < r->K; k++)
-                g[r->slot[s * r->K + k]] += rate * o->out[t * S + s];
+            for (int64_t k = 0; k < r->K; k++) g[r->slot[s * r->K + k]] += rate * o->out[t * S + s];
         for (int64_t k = r->indptr[first + t]; k < r->indptr[first + t + 1]; k++) {
             double *restrict row = theta->table + r->index[k] * W;
             const uint8_t *restrict mask = r->mask + r->index[k] * W;

@@ -94,7 +94,8 @@ FC_INLINE void add_rows(int64_t W, int64_t n, const int32_t *row, const double *
 }
 
 FC_INLINE void ask(const fc_packed *packed, int32_t p) {
-    const char *at = p < 0 ? (const char *)(packed->entry + ~p) : (const char *)(packed->table + p * packed->W);
+    const char *at =
+        p < 0 ? (const char *)(packed->entry + ~p) : (const char *)(packed->table + p * packed->W);
     const int64_t step = p < 0 ? 0 : 64;
     for (int64_t l = 0; l < packed->W; l += 8, at += step) __builtin_prefetch(at);
 }
@@ -121,8 +122,7 @@ void FC_NAME(fc_gather_packed)(int64_t N, const fc_packed *packed, const int64_t
                 rows += p >= 0;
                 lists += p < 0;
             }
-            for (int64_t j = 0; j < lists; j++)
-                add_entries(packed->entry + list[j], scale[j], sum);
+            for (int64_t j = 0; j < lists; j++) add_entries(packed->entry + list[j], scale[j], sum);
             add_rows(W, rows, row, factor, packed->table, sum);
         }
         memcpy(out + n * S, sum, (size_t)S * sizeof *out);

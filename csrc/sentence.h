@@ -86,7 +86,8 @@ static inline double exp_row(const workspace *w, const double *restrict x, doubl
 
 /* --- Linear domain ------------------------------------------------------------------------- */
 
-static inline void mark_open(const workspace *w, const double *restrict x, uint8_t *restrict reach) {
+static inline void mark_open(const workspace *w, const double *restrict x,
+                             uint8_t *restrict reach) {
     for (int64_t j = 0; j < w->m.P; j++) reach[j] = j < w->m.S ? x[j] > FC_NEVER : 0;
 }
 
@@ -120,7 +121,7 @@ typedef enum { DONE, NO_PATH, LOST } outcome;
 
 /* Forward rows; `sparse_support` says whether anything in the sentence is forbidden. */
 static inline outcome linear_forward(workspace *w, const double *node, int64_t first, int64_t T,
-                              int *sparse_support, double *log_z) {
+                                     int *sparse_support, double *log_z) {
     machine *m = &w->m;
     const int64_t S = m->S, P = m->P;
     const fc_graph *g = m->graph;
@@ -174,7 +175,7 @@ static inline int final_represented(workspace *w, int tracked) {
 
 /* Backward rows, scaled; leaves e_t b_t in place of the emissions and the scales in w->scale. */
 static inline outcome linear_backward(workspace *w, const double *node, int64_t first, int64_t T,
-                               int tracked) {
+                                      int tracked) {
     machine *m = &w->m;
     const int64_t S = m->S, P = m->P;
     if (!final_represented(w, tracked)) return LOST;
@@ -209,7 +210,7 @@ static inline void collect_arcs(const machine *m, double *restrict out) {
 
 /* Posteriors from the forward and backward rows. */
 static inline void linear_posteriors(workspace *w, int64_t first, int64_t T, double weight,
-                              double *posterior, double *arc) {
+                                     double *posterior, double *arc) {
     machine *m = &w->m;
     const int64_t S = m->S, P = m->P;
     for (int64_t t = 0; t < T; t++) {
@@ -239,7 +240,7 @@ static inline double shift_row(int64_t P, double *restrict x) {
 }
 
 static inline outcome log_forward(workspace *w, const double *node, int64_t first, int64_t T,
-                           double *log_z) {
+                                  double *log_z) {
     machine *m = &w->m;
     const int64_t S = m->S, P = m->P;
     double total = 0.0;
@@ -271,7 +272,7 @@ static inline outcome log_forward(workspace *w, const double *node, int64_t firs
 
 /* arc[i -> j] += weight * exp(a[i] + score + y[j] - norm) */
 static inline void log_arcs(const machine *m, const double *a, const double *y, double norm,
-                     double weight, double *restrict arc) {
+                            double weight, double *restrict arc) {
     const double *w = m->weight[FORWARD];
     if (!m->dense) {
         const int32_t *source = m->graph->source, *target = m->graph->target;
@@ -284,8 +285,8 @@ static inline void log_arcs(const machine *m, const double *a, const double *y, 
             arc[i * m->S + j] += weight * fc_exp(a[i] + w[i * m->P + j] + y[j] - norm);
 }
 
-static inline void log_backward(workspace *w, int64_t first, int64_t T, double weight, double *posterior,
-                         double *arc) {
+static inline void log_backward(workspace *w, int64_t first, int64_t T, double weight,
+                                double *posterior, double *arc) {
     machine *m = &w->m;
     const int64_t S = m->S, P = m->P;
     memcpy(w->beta, w->final, (size_t)P * sizeof *w->beta);
@@ -341,8 +342,9 @@ static inline outcome forward_backward(workspace *w, const double *node, int64_t
         result = linear_backward(w, node, first, T, tracked);
         if (result == DONE) linear_posteriors(w, first, T, weight, posterior, arc);
         if (result == LOST && domain == FC_AUTO) {
+            double again; /* log Z stays what fc_log_partition says, to the bit */
             used = FC_LOG;
-            result = log_forward(w, node, first, T, log_z);
+            result = log_forward(w, node, first, T, &again);
         }
     }
     if (result == DONE && used == FC_LOG) log_backward(w, first, T, weight, posterior, arc);
@@ -395,7 +397,7 @@ static inline int32_t first_best_arc(const machine *m, int32_t source, const dou
 }
 
 static inline double best_path(workspace *w, const double *node, int64_t first, int64_t T,
-                        int32_t *path) {
+                               int32_t *path) {
     machine *m = &w->m;
     double score;
     max_backward(w, node, first, T);

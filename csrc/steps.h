@@ -21,15 +21,15 @@ typedef enum { NOT_LOADED = 0, LINEAR = 1, SCORES = 2 } loaded;
 /* A graph made ready to run: padded copies of its arc weights in scratch. */
 typedef struct {
     const fc_graph *graph;
-    int64_t S, P;        /* states; the same, padded */
-    int64_t arcs, size;  /* arcs; doubles of one copy of their weights */
+    int64_t S, P;       /* states; the same, padded */
+    int64_t arcs, size; /* arcs; doubles of one copy of their weights */
     int dense;
-    double *weight[2];   /* [S][P] by source and by target (dense), or [A] twice the same (sparse) */
-    uint8_t *open[2];    /* the same layout: 1 where the arc is not forbidden */
-    double *outer;       /* [S][P] or [A] sums of outer products */
-    double shift;        /* LINEAR: weight = exp(score - shift) */
-    loaded state;        /* which weights are loaded */
-    int full;            /* every pair of states has an arc, and none is forbidden */
+    double *weight[2]; /* [S][P] by source and by target (dense), or [A] twice the same (sparse) */
+    uint8_t *open[2];  /* the same layout: 1 where the arc is not forbidden */
+    double *outer;     /* [S][P] or [A] sums of outer products */
+    double shift;      /* LINEAR: weight = exp(score - shift) */
+    loaded state;      /* which weights are loaded */
+    int full;          /* every pair of states has an arc, and none is forbidden */
 } machine;
 
 FC_INLINE void tile_sum(const int W, int64_t S, int64_t P, const double *restrict M,
@@ -53,16 +53,16 @@ FC_INLINE void tile_max(const int W, int64_t S, int64_t P, const double *restric
 }
 
 /* Tiles of constant width stay in registers. */
-#define FC_TILED(tile, S, P, M, x, y)                              \
-    do {                                                           \
-        int64_t j = 0;                                             \
+#define FC_TILED(tile, S, P, M, x, y)                                       \
+    do {                                                                    \
+        int64_t j = 0;                                                      \
         for (; j + 32 <= (P); j += 32) tile(32, S, P, (M) + j, x, (y) + j); \
-        switch ((P)-j) {                                           \
-            case 24: tile(24, S, P, (M) + j, x, (y) + j); break;   \
-            case 16: tile(16, S, P, (M) + j, x, (y) + j); break;   \
-            case 8: tile(8, S, P, (M) + j, x, (y) + j); break;     \
-            default: break;                                        \
-        }                                                          \
+        switch ((P) - j) {                                                  \
+            case 24: tile(24, S, P, (M) + j, x, (y) + j); break;            \
+            case 16: tile(16, S, P, (M) + j, x, (y) + j); break;            \
+            case 8: tile(8, S, P, (M) + j, x, (y) + j); break;              \
+            default: break;                                                 \
+        }                                                                   \
     } while (0)
 
 FC_INLINE const int32_t *arc_from(const machine *m, direction d) {

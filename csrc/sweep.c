@@ -49,20 +49,20 @@ typedef int32_t wide_mask __attribute__((vector_size(4 * WIDE), aligned(4), may_
 typedef float narrow __attribute__((vector_size(4 * NARROW), aligned(4), may_alias));
 
 /* Runs body(V) over n vectors in groups of up to 8, V a constant; `at` is the first of the group. */
-#define IN_GROUPS(n, at, body)                                                    \
-    do {                                                                          \
-        int64_t at = 0;                                                           \
-        for (; at + 8 <= (n); at += 8) body(8);                                   \
-        switch ((n)-at) {                                                         \
-            case 7: body(7); break;                                               \
-            case 6: body(6); break;                                               \
-            case 5: body(5); break;                                               \
-            case 4: body(4); break;                                               \
-            case 3: body(3); break;                                               \
-            case 2: body(2); break;                                               \
-            case 1: body(1); break;                                               \
-            default: break;                                                       \
-        }                                                                         \
+#define IN_GROUPS(n, at, body)                  \
+    do {                                        \
+        int64_t at = 0;                         \
+        for (; at + 8 <= (n); at += 8) body(8); \
+        switch ((n) - at) {                     \
+            case 7: body(7); break;             \
+            case 6: body(6); break;             \
+            case 5: body(5); break;             \
+            case 4: body(4); break;             \
+            case 3: body(3); break;             \
+            case 2: body(2); break;             \
+            case 1: body(1); break;             \
+            default: break;                     \
+        }                                       \
     } while (0)
 
 /* exp(x) for x <= 88, to 2e-7 relative; 0 below -87. As fc_exp (vec.h), with six terms. */
@@ -117,7 +117,8 @@ FC_INLINE float sum_of(int64_t Q, const float *x) {
 /* Is any x[j] below y[j]? */
 FC_INLINE int any_below(int64_t Q, const float *x, const float *y) {
     wide_mask below = *(const wide *)x < *(const wide *)y;
-    for (int64_t j = WIDE; j < Q; j += WIDE) below |= *(const wide *)(x + j) < *(const wide *)(y + j);
+    for (int64_t j = WIDE; j < Q; j += WIDE)
+        below |= *(const wide *)(x + j) < *(const wide *)(y + j);
     int64_t lane[WIDE / 2], any = 0;
     memcpy(lane, &below, sizeof lane);
     for (int l = 0; l < WIDE / 2; l++) any |= lane[l];
@@ -177,7 +178,8 @@ static void outer(int64_t T, int64_t S, int64_t Q, const float *a, const float *
 FC_INLINE void prefetch_rows(const fc_shard *s, int64_t n, const float *table) {
     if (n >= s->N) return;
     for (int64_t k = s->row_ptr[n]; k < s->row_ptr[n + 1]; k++)
-        for (int64_t l = 0; l < s->P; l += LANES) __builtin_prefetch(table + s->row[k] * s->P + l, 1);
+        for (int64_t l = 0; l < s->P; l += LANES)
+            __builtin_prefetch(table + s->row[k] * s->P + l, 1);
 }
 
 /* u = sum of the rows of one token, over V vectors */
@@ -254,27 +256,27 @@ static void scatter(const fc_shard *s, int64_t n, const float *p, float *gradien
 typedef struct {
     const fc_shard *shard;
     const fc_graph *graph;
-    int64_t S, Q;          /* states; the same, padded */
+    int64_t S, Q; /* states; the same, padded */
     double shift, initial_shift, final_shift;
-    float *forward;        /* [Q4][Q] exp(arc - shift) by source; Q4 = S rounded up to 4 */
-    float *backward;       /* [Q4][Q] by target */
-    float *initial;        /* [Q] exp, 0 in the padding */
-    float *final;          /* [Q] */
-    float *pad;            /* [Q] 0, and in the padding a potential that cannot win */
-    float *faint;          /* [Q] guard of each state: FAINT, or -1 where it cannot be reached */
-    uint8_t *open;         /* [S][Q] 1 where there is an arc */
-    uint8_t *reach;        /* [2][Q] */
-    float *slots;          /* [longest][P] potentials of slots, then their posteriors */
-    float *emission;       /* [longest][Q] */
-    float *alpha;          /* [longest][Q] */
-    float *scale;          /* [longest] */
-    float *beta;           /* [2][Q] */
-    double *total;         /* [Q4][Q] sums of outer products */
-    double *begin, *end;   /* [Q] posteriors of first and last states */
-    double *node;          /* [longest][S] for a sentence in float64 */
-    double *posterior;     /* [longest][S] */
-    double *arc;           /* [S * S] its expectations of arcs */
-    double *rest;          /* scratch of sentence.h */
+    float *forward;      /* [Q4][Q] exp(arc - shift) by source; Q4 = S rounded up to 4 */
+    float *backward;     /* [Q4][Q] by target */
+    float *initial;      /* [Q] exp, 0 in the padding */
+    float *final;        /* [Q] */
+    float *pad;          /* [Q] 0, and in the padding a potential that cannot win */
+    float *faint;        /* [Q] guard of each state: FAINT, or -1 where it cannot be reached */
+    uint8_t *open;       /* [S][Q] 1 where there is an arc */
+    uint8_t *reach;      /* [2][Q] */
+    float *slots;        /* [longest][P] potentials of slots, then their posteriors */
+    float *emission;     /* [longest][Q] */
+    float *alpha;        /* [longest][Q] */
+    float *scale;        /* [longest] */
+    float *beta;         /* [2][Q] */
+    double *total;       /* [Q4][Q] sums of outer products */
+    double *begin, *end; /* [Q] posteriors of first and last states */
+    double *node;        /* [longest][S] for a sentence in float64 */
+    double *posterior;   /* [longest][S] */
+    double *arc;         /* [S * S] its expectations of arcs */
+    double *rest;        /* scratch of sentence.h */
 } sweep;
 
 static int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
@@ -297,8 +299,7 @@ static void lay_out(sweep *w, const fc_graph *g, const fc_shard *s, double *work
     f += (LANES - ((uintptr_t)f / sizeof *f) % LANES) % LANES; /* whole cache lines */
     float **part[] = {&w->forward, &w->backward, &w->initial, &w->final, &w->pad, &w->faint,
                       &w->slots,   &w->emission, &w->alpha,   &w->scale, &w->beta};
-    const int64_t size[] = {Q4 * Q,   Q4 * Q, Q,     Q,         Q,    Q,
-                            T * s->P, T * Q,  T * Q, padded(T), 2 * Q};
+    const int64_t size[] = {Q4 * Q, Q4 * Q, Q, Q, Q, Q, T * s->P, T * Q, T * Q, padded(T), 2 * Q};
     for (int k = 0; k < 11; k++) {
         *part[k] = f;
         f += size[k];
@@ -367,7 +368,8 @@ static void to_states(const sweep *w, const float *restrict u, float *restrict e
     if (s->K == 0) { /* the padding of u is zero */
         for (int64_t j = 0; j < s->P; j += NARROW)
             *(narrow *)(e + j) = *(const narrow *)(u + j) + *(const narrow *)(w->pad + j);
-        for (int64_t j = s->P; j < w->Q; j += NARROW) *(narrow *)(e + j) = *(const narrow *)(w->pad + j);
+        for (int64_t j = s->P; j < w->Q; j += NARROW)
+            *(narrow *)(e + j) = *(const narrow *)(w->pad + j);
         return;
     }
     for (int64_t j = w->S; j < w->Q; j++) e[j] = w->pad[j];
@@ -522,8 +524,7 @@ void FC_NAME(fc_sweep)(const fc_graph *graph, const fc_shard *s, const float *we
 
 /* --- Between the parameter vector and a shard's weights ------------------------------------- */
 
-void FC_NAME(fc_spread)(const fc_shard *s, const fc_layout *l, const double *theta,
-                        float *weight) {
+void FC_NAME(fc_spread)(const fc_shard *s, const fc_layout *l, const double *theta, float *weight) {
     memset(weight, 0, (size_t)(s->R * s->P) * sizeof *weight);
     for (int64_t r = 0; r < s->R; r++) {
         float *row = weight + r * s->P;

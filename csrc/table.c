@@ -23,4 +23,5 @@ const fc_table FC_NAME(fc_table) = {
     .gather_packed = FC_NAME(fc_gather_packed),
     .fill_slots = FC_NAME(fc_fill_slots),
     .find_rows = FC_NAME(fc_find_rows),
+    .inner = FC_NAME(fc_inner),
 };

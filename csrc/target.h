@@ -7,22 +7,22 @@
 
 #include "fstcrf.h"
 
-typedef fc_status log_partition_fn(const fc_graph *, const fc_batch *, fc_domain, double *, double *,
-    int64_t *);
-typedef fc_status forward_backward_fn(const fc_graph *, const fc_batch *, fc_domain, const double *, double *, double *,
-    double *, double *, int64_t *);
+typedef fc_status log_partition_fn(const fc_graph *, const fc_batch *, fc_domain, double *,
+                                   double *, int64_t *);
+typedef fc_status forward_backward_fn(const fc_graph *, const fc_batch *, fc_domain, const double *,
+                                      double *, double *, double *, double *, int64_t *);
 typedef void viterbi_fn(const fc_graph *, const fc_batch *, int32_t *, double *, double *);
 typedef void max_marginals_fn(const fc_graph *, const fc_batch *, double *, double *);
-typedef void gather_fn(int64_t, int64_t, const int64_t *, const int32_t *, const float *, const double *,
-    double *);
-typedef void perceptron_fn(const fc_graph *, const fc_batch *, const fc_learner *, int64_t, const int64_t *,
-    const int32_t *, const double *, fc_parameters *, fc_parameters *, double *, int64_t *,
-    double *);
-typedef fc_status sgd_fn(const fc_graph *, const fc_batch *, const fc_learner *, int64_t, const int64_t *,
-    const int32_t *, const double *, const double *, double, fc_parameters *, double *,
-    double *, double *, int64_t *);
-typedef void sweep_fn(const fc_graph *, const fc_shard *, const float *, float *, double *, double *,
-    double *, double *, int64_t *, double *);
+typedef void gather_fn(int64_t, int64_t, const int64_t *, const int32_t *, const float *,
+                       const double *, double *);
+typedef void perceptron_fn(const fc_graph *, const fc_batch *, const fc_learner *, int64_t,
+                           const int64_t *, const int32_t *, const double *, fc_parameters *,
+                           fc_parameters *, double *, int64_t *, double *);
+typedef fc_status sgd_fn(const fc_graph *, const fc_batch *, const fc_learner *, int64_t,
+                         const int64_t *, const int32_t *, const double *, const double *, double,
+                         fc_parameters *, double *, double *, double *, int64_t *);
+typedef void sweep_fn(const fc_graph *, const fc_shard *, const float *, float *, double *,
+                      double *, double *, double *, int64_t *, double *);
 typedef int64_t sweep_work_fn(const fc_graph *, const fc_shard *);
 typedef void spread_fn(const fc_shard *, const fc_layout *, const double *, float *);
 typedef void collect_fn(const fc_shard *, const fc_layout *, const float *, double *);
@@ -30,12 +30,13 @@ typedef void dots_fn(int64_t, int64_t, int64_t, int64_t, const float *, const do
 typedef void combine_fn(int64_t, int64_t, int64_t, const float *, const double *, double *);
 typedef void packed_size_fn(int64_t, int64_t, const int64_t *, int64_t, int64_t *, int64_t *);
 typedef void pack_fn(int64_t, int64_t, int64_t, const int64_t *, const double *, int64_t, int32_t *,
-    double *, fc_entry *);
-typedef void gather_packed_fn(int64_t, const fc_packed *, const int64_t *, const int32_t *, const float *,
-    int64_t, double *, double *);
+                     double *, fc_entry *);
+typedef void gather_packed_fn(int64_t, const fc_packed *, const int64_t *, const int32_t *,
+                              const float *, int64_t, double *, double *);
 typedef void fill_slots_fn(int64_t, const uint64_t *, const int32_t *, int64_t, int64_t, fc_slot *);
 typedef void find_rows_fn(int64_t, const int64_t *, int64_t, const int32_t *, int64_t, int64_t,
-    const fc_family *, int32_t *);
+                          const fc_family *, int32_t *);
+typedef double inner_fn(int64_t, const double *, const double *);
 
 typedef struct {
     log_partition_fn *log_partition;
@@ -56,12 +57,12 @@ typedef struct {
     gather_packed_fn *gather_packed;
     fill_slots_fn *fill_slots;
     find_rows_fn *find_rows;
+    inner_fn *inner;
 } fc_table;
 
 #define FC_JOIN2(a, b) a##_##b
 #define FC_JOIN(a, b) FC_JOIN2(a, b)
 #define FC_NAME(name) FC_JOIN(name, FC_TARGET) /* fc_viterbi -> fc_viterbi_v4 */
-
 
 #ifdef FC_TARGET /* a hot file: its entry points and its table */
 log_partition_fn FC_NAME(fc_log_partition);
@@ -82,6 +83,7 @@ pack_fn FC_NAME(fc_pack);
 gather_packed_fn FC_NAME(fc_gather_packed);
 fill_slots_fn FC_NAME(fc_fill_slots);
 find_rows_fn FC_NAME(fc_find_rows);
+inner_fn FC_NAME(fc_inner);
 extern const fc_table FC_NAME(fc_table);
 #endif
 

@@ -70,14 +70,16 @@ FC_INLINE double fc_sum(int64_t P, const double *restrict x) {
     double lane[FC_LANES] = {0};
     for (int64_t j = 0; j < P; j += FC_LANES)
         for (int l = 0; l < FC_LANES; l++) lane[l] += x[j + l];
-    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) +
+           ((lane[2] + lane[6]) + (lane[3] + lane[7]));
 }
 
 FC_INLINE double fc_dot(int64_t P, const double *restrict x, const double *restrict y) {
     double lane[FC_LANES] = {0};
     for (int64_t j = 0; j < P; j += FC_LANES)
         for (int l = 0; l < FC_LANES; l++) lane[l] += x[j + l] * y[j + l];
-    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) +
+           ((lane[2] + lane[6]) + (lane[3] + lane[7]));
 }
 
 /* x *= c */

@@ -47,3 +47,14 @@ void FC_NAME(fc_combine)(int64_t m, int64_t n, int64_t stride, const float *rows
         }
     }
 }
+
+double FC_NAME(fc_inner)(int64_t n, const double *x, const double *y) {
+    const int64_t whole = n / (4 * FC_LANES) * (4 * FC_LANES);
+    double lane[4 * FC_LANES] = {0};
+    for (int64_t j = 0; j < whole; j += 4 * FC_LANES)
+        for (int l = 0; l < 4 * FC_LANES; l++) lane[l] += x[j + l] * y[j + l];
+    double sum = 0.0;
+    for (int64_t j = whole; j < n; j++) sum += x[j] * y[j];
+    for (int l = 0; l < 4 * FC_LANES; l++) sum += lane[l];
+    return sum;
+}

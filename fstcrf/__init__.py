@@ -1,8 +1,8 @@
-"""fstcrf: sequence taggers as weighted finite-state transducers, composed and decoded exactly.
+r"""fstcrf: sequence taggers as weighted finite-state transducers, composed and decoded exactly.
 
 >>> import fstcrf
 >>> data = fstcrf.Corpus.from_sentences([{"word": ["a", "dog"], "tag": ["D", "N"]}])
->>> tagger = fstcrf.CRF.train(data, target="tag", template="U:%x[0,word]\\nB")
+>>> tagger = fstcrf.CRF.train(data, target="tag", template="U:%x[0,word]\nB")
 >>> tagger.tag({"word": ["a", "dog"]})
 ['D', 'N']
 """

@@ -73,9 +73,7 @@ class PlainFamilies:
         self.finder = RowFinder(made, reach=reach)
 
 
-def _terms(
-    family: Family, packing: Packing, place: dict[Source, int], reach: int
-) -> list[Term]:
+def _terms(family: Family, packing: Packing, place: dict[Source, int], reach: int) -> list[Term]:
     (member,) = family.members
     return [
         Term(place[source], term.offset, term.pads and reach > 0, width)

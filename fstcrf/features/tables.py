@@ -152,9 +152,7 @@ class Tables:
 
     @cached_property
     def _plain(self) -> PlainFamilies:
-        return PlainFamilies(
-            self.families, self.packings, self.keys, reach=self.vocabularies.reach
-        )
+        return PlainFamilies(self.families, self.packings, self.keys, reach=self.vocabularies.reach)
 
     def attributes(self, rows: NDArray[np.int64]) -> list[str]:
         """Return the texts of attributes."""

@@ -27,7 +27,7 @@ from fstcrf.kernel.online import Learner, Parameters
 from fstcrf.kernel.packed import PackedTable
 from fstcrf.kernel.rows import SparseRows, padded
 from fstcrf.kernel.sweep import Layout, Shard, ShardAttributes, Sweep, SweepWorkspace
-from fstcrf.kernel.vectors import VectorStore
+from fstcrf.kernel.vectors import VectorStore, dot, norm
 
 __all__ = [
     "Domain",
@@ -43,9 +43,11 @@ __all__ = [
     "Sweep",
     "SweepWorkspace",
     "VectorStore",
+    "dot",
     "forward_backward",
     "log_partition",
     "max_marginals",
+    "norm",
     "padded",
     "use",
     "variant",

@@ -147,9 +147,7 @@ class RowFinder:
     def __len__(self) -> int:
         return len(self._memory)
 
-    def rows(
-        self, codes: NDArray[np.int32], offsets: NDArray[np.int64]
-    ) -> NDArray[np.int32]:
+    def rows(self, codes: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the row of each family at each token, −1 where there is none.
 
         Parameters

@@ -15,6 +15,7 @@ TextColumn   a column that it joins
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,7 +24,16 @@ from numpy.typing import NDArray
 from fstcrf.errors import DataError, FstcrfError, ShapeError
 from fstcrf.kernel.native import array_in, check, ffi, lib
 
-__all__ = ["Lines", "RowError", "Strings", "TextColumn", "joined_rows", "line_count", "pack_strings", "read_lines"]
+__all__ = [
+    "Lines",
+    "RowError",
+    "Strings",
+    "TextColumn",
+    "joined_rows",
+    "line_count",
+    "pack_strings",
+    "read_lines",
+]
 
 _ROOM = 1 << 10
 _LINE_END = 10
@@ -72,12 +82,10 @@ class Strings:
         data, bounds = self.text.tobytes(), self.offsets.tolist()
         if data.isascii():
             whole = data.decode("ascii")
-            return tuple([whole[a:b] for a, b in zip(bounds, bounds[1:], strict=False)])
-        return tuple([data[a:b].decode() for a, b in zip(bounds, bounds[1:], strict=False)])
+            return tuple([whole[a:b] for a, b in pairwise(bounds)])
+        return tuple([data[a:b].decode() for a, b in pairwise(bounds)])
 
-    def numbers(
-        self, text: NDArray[np.uint8], offsets: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def numbers(self, text: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of other strings, −1 for unknown ones.
 
         Parameters
@@ -162,9 +170,7 @@ def pack_strings(
         try:
             encoded = [string.encode(errors=surrogates) for string in strings]
         except UnicodeEncodeError as error:
-            raise DataError(
-                f"{error.object!r} holds a lone surrogate: it is not Unicode"
-            ) from None
+            raise DataError(f"{error.object!r} holds a lone surrogate: it is not Unicode") from None
         blob, sizes = b"".join(encoded), map(len, encoded)
     offsets = np.zeros(len(strings) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(sizes, dtype=np.int64, count=len(strings)), out=offsets[1:])
@@ -221,7 +227,7 @@ class Lines(NamedTuple):
 def read_lines(
     data: bytes, strings: Sequence[Strings], *, separator: bytes = b"", mark: bytes = b""
 ) -> Lines:
-    r"""Number the fields of lines.
+    r"""Return the fields of lines as numbers.
 
     Parameters
     ----------

@@ -2,10 +2,15 @@
 
 ===========  ================================================================
 VectorStore  float32 vectors of one length, float64 sums
+dot, norm    of float64 vectors
 ===========  ================================================================
+
+NumPy's own products would start the threads of a BLAS, whose sums depend on how many there are.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +18,7 @@ from numpy.typing import NDArray
 from fstcrf.kernel.native import array_in, check, ffi, lib
 from fstcrf.kernel.sweep import aligned
 
-__all__ = ["VectorStore"]
+__all__ = ["VectorStore", "dot", "norm"]
 
 Floats = NDArray[np.float64]
 
@@ -67,3 +72,18 @@ class VectorStore:
             array_in(out, np.float64, (n,), "out", writable=True),
         )
         check(status, "combine")
+
+
+def dot(x: Floats, y: Floats) -> float:
+    """Return the inner product of two float64 [n] vectors, the same bits on any machine's cores."""
+    out = ffi.new("double *")
+    status = lib.fc_inner(
+        len(x), array_in(x, np.float64, x.shape, "x"), array_in(y, np.float64, x.shape, "y"), out
+    )
+    check(status, "dot")
+    return float(out[0])
+
+
+def norm(x: Floats) -> float:
+    """Return the Euclidean norm of a float64 [n] vector."""
+    return math.sqrt(dot(x, x))

@@ -10,7 +10,8 @@ train           what `CRF.train` calls; its options
 from fstcrf.model.crf import CRF, Tape
 from fstcrf.model.explain import Explanation, Push, Weight
 from fstcrf.model.file import load
-from fstcrf.model.training import Options, TrainingRecord, train
+from fstcrf.model.options import Options, TrainingRecord
+from fstcrf.model.training import train
 
 __all__ = [
     "CRF",

@@ -25,7 +25,7 @@ from fstcrf.train import ParameterSpace, Tables
 
 if TYPE_CHECKING:
     from fstcrf.model.explain import Explanation, Weight
-    from fstcrf.model.training import TrainingRecord
+    from fstcrf.model.options import TrainingRecord
 
 __all__ = ["CRF", "Tape"]
 
@@ -141,9 +141,7 @@ class CRF:
         """
         if not len(sentence):
             return []
-        return self.tag_all(
-            [sentence], forced=None if forced is None else [forced], bias=bias
-        )[0]
+        return self.tag_all([sentence], forced=None if forced is None else [forced], bias=bias)[0]
 
     def tag_all(
         self,
@@ -236,7 +234,9 @@ class CRF:
             return np.split(self.topology.label_sums(found.node), batch.offsets[1:-1])
 
         empty = np.empty((0, len(self.labels)))
-        return [m if len(m) else empty for m in self._each(sentences, posterior, threads, forced, bias)]
+        return [
+            m if len(m) else empty for m in self._each(sentences, posterior, threads, forced, bias)
+        ]
 
     def lattice(
         self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fstcrf.errors import FstcrfError, ModelFileError
 from fstcrf.features import FeatureIndex, LiteralIndex
 from fstcrf.model.crf import CRF, Tape
-from fstcrf.model.training import TrainingRecord
+from fstcrf.model.options import TrainingRecord
 from fstcrf.storage import read_arrays, write_arrays
 from fstcrf.topology import Topology
 from fstcrf.train import ParameterSpace

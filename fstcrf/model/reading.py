@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fstcrf.corpus import Corpus, Sentence
 from fstcrf.errors import DataError
-from fstcrf.features import Design, FeatureIndex, LiteralIndex
+from fstcrf.features import Design, FeatureIndex, LiteralIndex, is_literal
 from fstcrf.features.template import tape_column
 
 __all__ = ["Data", "Prepared", "Run", "SentenceLike", "read_one", "read_sentences", "with_tapes"]
@@ -83,8 +83,11 @@ def read_sentences(
     if isinstance(index, LiteralIndex):
         if isinstance(sentences, Corpus):
             raise DataError("the model reads attribute lists or feature dicts, not columns")
-        full = [s for s in sentences if len(s)]
-        return Prepared([len(s) for s in sentences], lambda a, b: index.design(full[a:b]))
+        full = [sentence for sentence in sentences if len(sentence)]
+        literal = [sentence for sentence in full if is_literal(sentence)]
+        if len(literal) < len(full):
+            raise DataError("the model reads attribute lists or feature dicts for each token")
+        return Prepared([len(s) for s in sentences], lambda a, b: index.design(literal[a:b]))
     if isinstance(sentences, Corpus):
         lengths = np.diff(sentences.offsets)
         corpus = sentences if lengths.all() else sentences.select(np.flatnonzero(lengths))
@@ -151,5 +154,5 @@ def _needed(index: FeatureIndex, sentences: Sequence[Sentence]) -> list[str]:
     """Columns that all sentences have; the index itself says which one is missing."""
     full = [s for s in sentences if len(s)]
     if not full:
-        return list(index.templates.columns)
+        return list(index.columns)
     return [name for name in full[0].columns if all(name in s for s in full)]

@@ -1,124 +1,38 @@
-"""Training a CRF from a corpus: features, topology, objective, optimiser.
-
-===============  ==================================================================
-train            data and options to a CRF
-Options          the options, checked; they are stored in the model
-TrainingRecord   what was trained, on what, and how it went
-===============  ==================================================================
-"""
+"""Training a CRF from a corpus: features, topology, objective, optimiser."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus import Corpus, legal_transitions
-from fstcrf.errors import DataError, OptionError, TemplateError
+from fstcrf.corpus import Corpus
+from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
-from fstcrf.features import (
-    Design,
-    FeatureIndex,
-    LiteralIndex,
-    TemplateSet,
-    is_literal,
-    parse_template,
-    read_template,
-)
+from fstcrf.features import TemplateSet
 from fstcrf.features.template import tape_column
-from fstcrf.kernel import SparseRows
 from fstcrf.model.crf import CRF, Tape
-from fstcrf.model.targets import allowed_labels, label_set
+from fstcrf.model.optimisers import chosen_optimiser
+from fstcrf.model.options import Options, TrainingRecord, checked_options
+from fstcrf.model.source import Source, Target, read_source
+from fstcrf.model.structure import structure
+from fstcrf.model.targets import label_set
 from fstcrf.model.warm import merged_labels, warm_theta
-from fstcrf.topology import Topology, chain_topology
-from fstcrf.train import (
-    L2SGD,
-    LBFGS,
-    OWLQN,
-    AveragedPerceptron,
-    Checkpoint,
-    Likelihood,
-    Optimiser,
-    ParameterSpace,
-    Problem,
-    Progress,
-    Staged,
-    Untied,
-    fit,
-    parameter_space,
-    tied,
-)
+from fstcrf.train import Checkpoint, ParameterSpace, Problem, Progress, fit, parameter_space
 
-__all__ = ["Options", "TrainingRecord", "train"]
+__all__ = ["train"]
 
 Floats = NDArray[np.float64]
-
-# L-BFGS starts with stochastic epochs where they are cheaper than what they save.
-_STAGED_SENTENCES, _STAGED_EPOCHS = 1000, 6
-_DEFAULT_ITERATIONS = {"lbfgs": 1000, "perceptron": 10, "l2sgd": 1000}
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of training, as they are stored in the model."""
-
-    order: Literal[0, 1, 2] = 1
-    method: Literal["lbfgs", "l2sgd", "perceptron"] = "lbfgs"
-    l2: float = 0.5
-    l1: float = 0.0
-    features: Literal["supported", "complete"] = "supported"
-    transitions: Literal["observed", "all"] = "observed"
-    boundary: Literal["pad", "skip"] = "pad"
-    min_count: int = 1
-    hash_bits: int | None = None
-    scheme: str | None = None
-    start_label: str | None = None
-    ends: bool = False
-    partial: bool = True
-    max_iterations: int | None = None
-    patience: int = 10
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not (np.isfinite(self.l2) and self.l2 >= 0):
-            raise OptionError(f"l2 is {self.l2}, expected a finite number of at least 0")
-        if not (np.isfinite(self.l1) and self.l1 >= 0):
-            raise OptionError(f"l1 is {self.l1}, expected a finite number of at least 0")
-        if self.l1 > 0 and self.method != "lbfgs":
-            raise OptionError(f"l1 needs method 'lbfgs', not {self.method!r}")
-        for name in ("min_count", "patience"):
-            if getattr(self, name) < 1:
-                raise OptionError(f"{name} is {getattr(self, name)}, expected at least 1")
-        if self.seed < 0:
-            raise OptionError(f"seed is {self.seed}, expected at least 0")
-        if self.max_iterations is not None and self.max_iterations < 1:
-            raise OptionError(f"max_iterations is {self.max_iterations}, expected at least 1")
-
-
-class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What was trained, on what, and how it went."""
-
-    options: Options
-    sentences: int
-    tokens: int
-    attributes: int
-    parameters: int
-    iterations: int
-    best_iteration: int
-    objective: float
-    dev_score: float | None
-    reason: str
-    interrupted: bool = False
 
 
 def train(
     data: Any,
-    target: str | Sequence[Sequence[str]],
+    target: Target,
     template: TemplateSet | str | os.PathLike[str] | None = None,
     *,
     dev: Any = None,
@@ -212,12 +126,14 @@ def train(
     NumericError
         Training diverged at once.
     """
-    settings = _options(options)
+    settings = checked_options(options)
     if threads < 1:
         raise OptionError(f"threads is {threads}, expected at least 1")
     if resume and checkpoint is None:
         raise OptionError("resume needs a checkpoint to go on from")
-    source = _source(data, target, template, reads, settings, warm_start)
+    source = read_source(
+        data, target, template, reads=reads, settings=settings, warm_start=warm_start
+    )
     labels = label_set(
         source.target_values,
         partial=settings.partial,
@@ -226,12 +142,12 @@ def train(
     if warm_start is not None:
         labels = merged_labels(warm_start, labels)
     allowed = source.allowed(labels, partial=settings.partial)
-    topology = _topology(labels, settings, allowed, source.offsets)
+    topology = structure(labels, settings, allowed, source.offsets)
     problem = Problem(
         topology,
         source.offsets,
-        _sparse(source.design.node, source.index.n_node_rows),
-        None if source.design.arc is None else _sparse(source.design.arc, source.index.n_arc_rows),
+        source.node(),
+        source.arc(),
         allowed,
         _weights(source, allowed, labels, weights, class_weights),
     )
@@ -245,20 +161,18 @@ def train(
         space, theta = warm_theta(warm_start, source.index, space)
     else:
         theta = np.zeros(space.size)
-    optimiser = _optimiser(settings, problem, space, theta, threads)
+    optimiser = chosen_optimiser(settings, problem, space, theta, threads=threads)
     tapes = tuple(Tape(t.tape, t.labels, fingerprint(t)) for t in reads)
     name = tape or (target if isinstance(target, str) else "label")
 
     def model(weights_now: Floats, record: TrainingRecord | None = None) -> CRF:
-        return CRF(
-            topology, source.index, space, weights_now, name, source.columns, tapes, record
-        )
+        return CRF(topology, source.index, space, weights_now, name, source.columns, tapes, record)
 
     gold = _held_out_labels(dev, dev_target, target)
     evaluate = None if gold is None else _evaluation(model, dev, gold, reads, threads)
     outcome = fit(
         optimiser,
-        max_iterations=settings.max_iterations or _DEFAULT_ITERATIONS[settings.method],
+        max_iterations=settings.iteration_limit,
         evaluate=evaluate,
         patience=settings.patience,
         report=report,
@@ -295,192 +209,8 @@ def fingerprint(model: CRF) -> str:
     return digest.hexdigest()
 
 
-def _options(given: Mapping[str, Any]) -> Options:
-    try:
-        return msgspec.convert(dict(given), Options)
-    except msgspec.ValidationError as error:
-        raise OptionError(f"training options: {error}") from None
-
-
-class _Source:
-    """The data of a run: design matrix, label column, sentence bounds."""
-
-    def __init__(
-        self,
-        index: FeatureIndex | LiteralIndex,
-        design: Design,
-        labelled: Corpus,
-        *,
-        columns: tuple[str, ...],
-        transitions: bool,
-        full: NDArray[np.bool_],
-    ) -> None:
-        self.index, self.design, self.columns = index, design, columns
-        self.transitions = transitions
-        self.full = full  # which of the sentences that were given have tokens
-        self.offsets = labelled.offsets
-        self._labelled = labelled
-
-    @property
-    def target_values(self) -> list[str]:
-        column = self._labelled.column(_TARGET)
-        return [column.values[i] for i in np.unique(column.ids).tolist()]
-
-    def allowed(self, labels: Sequence[str], *, partial: bool) -> NDArray[np.bool_]:
-        return allowed_labels(self._labelled.column(_TARGET), labels, partial=partial)
-
-
-_TARGET = "%target"
-
-
-def _source(
-    data: Any,
-    target: str | Sequence[Sequence[str]],
-    template: TemplateSet | str | os.PathLike[str] | None,
-    reads: Sequence[CRF],
-    settings: Options,
-    warm_start: CRF | None,
-) -> _Source:
-    base = None if warm_start is None else warm_start.index
-    if not isinstance(data, Corpus):
-        first = next((sentence for sentence in data if len(sentence)), None)
-        if first is None:
-            raise DataError("no sentence to train on")
-        if is_literal(first):
-            if template is not None or reads:
-                raise OptionError("a template and reads= need columns, not attribute lists")
-            return _literal_source(data, target, settings, base)
-    if template is None:
-        raise OptionError("columns need a feature template: template='chunking.tpl'")
-    corpus = data if isinstance(data, Corpus) else Corpus.from_sentences(data)
-    if not len(corpus) or not corpus.n_tokens:
-        raise DataError("no sentence to train on", path=corpus.source)
-    templates = as_template(template)
-    if isinstance(target, str):
-        column = corpus.column(target)
-        labelled = Corpus({_TARGET: column}, corpus.offsets, source=corpus.source)
-    else:
-        labelled = corpus.with_column(_TARGET, target)
-    full = np.diff(corpus.offsets) > 0
-    if not full.all():
-        chosen = np.flatnonzero(full)
-        corpus, labelled = corpus.select(chosen), labelled.select(chosen)
-    for tagger in reads:
-        corpus = corpus.with_column(tape_column(tagger.tape), tagger.tag_all(corpus))
-    if isinstance(base, LiteralIndex):
-        raise OptionError("warm_start reads attribute lists, the data has columns")
-    columns = tuple(name for name in corpus.columns if not name.startswith("%"))
-    index, design = FeatureIndex.build(
-        corpus,
-        templates,
-        boundary=settings.boundary,
-        min_count=settings.min_count,
-        hash_bits=settings.hash_bits,
-        base=base,
-    )
-    _check_template(index.templates, target, reads)
-    return _Source(
-        index,
-        design,
-        labelled,
-        columns=columns,
-        transitions=index.templates.has_transitions,
-        full=full,
-    )
-
-
-def _literal_source(
-    data: Sequence[Any],
-    target: str | Sequence[Sequence[str]],
-    settings: Options,
-    base: FeatureIndex | LiteralIndex | None,
-) -> _Source:
-    if isinstance(target, str):
-        raise OptionError("attribute lists have no columns: give the labels of each sentence")
-    if isinstance(base, FeatureIndex):
-        raise OptionError("warm_start reads columns, the data has attribute lists")
-    if len(target) != len(data):
-        raise DataError(f"labels of {len(target)} sentences for {len(data)}")
-    for i, (labels, sentence) in enumerate(zip(target, data, strict=True)):
-        if len(labels) != len(sentence):
-            raise DataError(f"{len(labels)} labels for {len(sentence)} tokens", sentence=i)
-    full = [i for i, sentence in enumerate(data) if len(sentence)]
-    index, design = LiteralIndex.build(
-        [data[i] for i in full],
-        min_count=settings.min_count,
-        hash_bits=settings.hash_bits,
-        base=base,
-    )
-    labelled = Corpus.from_sentences([{_TARGET: target[i]} for i in full])
-    filled = np.asarray([len(sentence) > 0 for sentence in data])
-    return _Source(index, design, labelled, columns=(), transitions=True, full=filled)
-
-
-def _check_template(
-    templates: TemplateSet, target: str | Sequence[Sequence[str]], reads: Sequence[CRF]
-) -> None:
-    if isinstance(target, str) and target in templates.columns:
-        raise TemplateError(f"a template reads the target column {target!r} itself")
-    unread = set(templates.tapes) - {tagger.tape for tagger in reads}
-    if unread:
-        raise TemplateError(
-            f"a template reads the tapes {', '.join(sorted(unread))}: pass their taggers as reads="
-        )
-
-
-def as_template(template: TemplateSet | str | os.PathLike[str]) -> TemplateSet:
-    """Take a template as it is, from a path, or from text (of several lines)."""
-    if isinstance(template, TemplateSet):
-        return template
-    if isinstance(template, str) and ("\n" in template or "%" in template):
-        return parse_template(template)
-    return read_template(Path(template))
-
-
-def _topology(
-    labels: Sequence[str],
-    settings: Options,
-    allowed: NDArray[np.bool_],
-    offsets: NDArray[np.int64],
-) -> Topology:
-    start = settings.start_label
-    if settings.order == 2 and start is None and "O" in labels:
-        start = "O"
-    if settings.scheme is None:
-        return chain_topology(labels, settings.order, start_label=start)
-    if settings.scheme == "observed":
-        table = _observed(allowed, offsets)
-    else:
-        table = legal_transitions(labels, settings.scheme)
-    number = {label: i for i, label in enumerate(labels)}
-    if start in number:
-        # The first label's history is the pair of the start label and itself: it must be there.
-        table[number[start]] |= table[-1]
-
-    def legal(before: str | None, after: str | None) -> bool:
-        row = len(labels) if before is None else number[before]
-        column = len(labels) if after is None else number[after]
-        return bool(table[row, column])
-
-    return chain_topology(labels, settings.order, allowed=legal, start_label=start)
-
-
-def _observed(allowed: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Successions that some sentence allows, with start (last row) and end (last column)."""
-    size = allowed.shape[1]
-    table = np.zeros((size + 1, size + 1), dtype=bool)
-    inner = np.ones(len(allowed), dtype=bool)
-    inner[offsets[:-1]] = False
-    into = np.flatnonzero(inner)
-    counts = allowed[into - 1].T.astype(np.float32) @ allowed[into].astype(np.float32)
-    table[:size, :size] = counts > 0
-    table[size, :size] = allowed[offsets[:-1]].any(axis=0)
-    table[:size, size] = allowed[offsets[1:] - 1].any(axis=0)
-    return table
-
-
 def _weights(
-    source: _Source,
+    source: Source,
     allowed: NDArray[np.bool_],
     labels: Sequence[str],
     weights: Sequence[float] | None,
@@ -504,45 +234,8 @@ def _weights(
     return total
 
 
-def _sparse(rows: Any, columns: int) -> SparseRows:
-    return SparseRows(rows.indptr, rows.rows, rows.values, columns)
-
-
-def _optimiser(
-    settings: Options, problem: Problem, space: ParameterSpace, theta: Floats, threads: int
-) -> Optimiser:
-    if settings.method == "perceptron":
-        return AveragedPerceptron(problem, space, theta, seed=settings.seed)
-    if settings.method == "l2sgd":
-        return L2SGD(problem, space, theta, l2=settings.l2, seed=settings.seed)
-
-    def likelihood(part: Problem, of: ParameterSpace, scale: Floats | None = None) -> Likelihood:
-        return Likelihood(part, of, l2=settings.l2, threads=threads, scale=scale)
-
-    def lbfgs(start: Floats) -> Optimiser:
-        if start.any() and not stochastic:  # a warm start: tied attributes may have parted
-            return LBFGS(likelihood(problem, space), start)
-        ties = tied(problem, space)
-        found = LBFGS(likelihood(ties.problem, ties.space, ties.scale), ties.reduce(start))
-        return Untied(found, ties)
-
-    if settings.l1 > 0:
-        return OWLQN(likelihood(problem, space), theta, l1=settings.l1)
-    stochastic = (
-        settings.l2 > 0
-        and len(problem.weight) >= _STAGED_SENTENCES
-        and not problem.partial.any()
-        and not space.n_arc_rows
-        and not theta.any()
-    )
-    if not stochastic:
-        return lbfgs(theta)
-    first = L2SGD(problem, space, theta, l2=settings.l2, seed=settings.seed)
-    return Staged(first, _STAGED_EPOCHS, lbfgs)
-
-
 def _held_out_labels(
-    dev: Any, dev_target: Sequence[Sequence[str]] | None, target: str | Sequence[Sequence[str]]
+    dev: Any, dev_target: Sequence[Sequence[str]] | None, target: Target
 ) -> list[list[str]] | None:
     if dev is None:
         return None

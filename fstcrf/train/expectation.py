@@ -6,14 +6,14 @@ General           float64, any topology, arc attributes, partial labels
 Fused             float32 with float64 totals, one sweep a shard
 ================  ================================================================
 
-Both cut the data into a fixed number of shards; threads take shards, and sums are taken in the order
-of the shards: the result has the same bits for any number of threads.
+Both cut the data into a fixed number of shards; threads take shards, and sums are taken in the
+order of the shards: the result has the same bits for any number of threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import pairwise
 from queue import SimpleQueue
@@ -48,7 +48,15 @@ class _Workers:
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        return map(function, items) if self._pool is None else self._pool.map(function, items)
+        if self._pool is None:
+            yield from map(function, items)
+            return
+        futures = [self._pool.submit(function, item) for item in items]
+        try:
+            for future in futures:
+                yield future.result()
+        finally:
+            wait(futures)  # after an error, too: the next call would meet them in the shards
 
 
 class Fused:
@@ -84,9 +92,7 @@ class Fused:
                 self._workspaces.put(workspace)
 
         loss, self.rescued = 0.0, 0
-        for shard, found in zip(
-            self._shards, self._workers.map(sweep, self._shards), strict=True
-        ):
+        for shard, found in zip(self._shards, self._workers.map(sweep, self._shards), strict=True):
             shard.collect(node)
             loss += found.loss
             self.rescued += found.rescued
@@ -150,7 +156,7 @@ class General:
             slots = problem.arc.times(tables.arc)[:, : len(slots)] + slots
         graph = topology.graph(slots, tables.initial, tables.final)
         free = kernel.forward_backward(graph, problem.offsets, node, weight=problem.weight)
-        loss = float(problem.weight @ free.log_z)
+        loss = kernel.dot(problem.weight, free.log_z)
         states, arcs = free.node, topology.arc_slot_sums(free.arc)
         if problem.partial.any():
             target = _target(shard, graph, node)

@@ -154,7 +154,9 @@ def fit(
             dev = None if evaluate is None else evaluate(theta)
             better = best.offer(theta, dev, iteration)
             if report is not None:
-                report(_progress(step, iteration, time.perf_counter() - started, dev, better))
+                report(
+                    _progress(step, iteration, time.perf_counter() - started, dev, better=better)
+                )
             done = step.done or _out_of_patience(iteration - best.iteration, patience)
             last = bool(done) or iteration == max_iterations
             if checkpoint is not None and (last or checkpoint.due(iteration)):
@@ -181,7 +183,7 @@ def _out_of_patience(waited: int, patience: int) -> str | None:
 
 
 def _progress(
-    step: Step, iteration: int, seconds: float, dev: float | None, better: bool
+    step: Step, iteration: int, seconds: float, dev: float | None, *, better: bool
 ) -> Progress:
     return Progress(
         iteration, step.value, step.gradient_norm, step.evaluations, seconds, dev, better

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError
+from fstcrf.kernel import dot, norm
 from fstcrf.train.pairs import Pairs
 from fstcrf.train.protocols import Objective, Step
 
@@ -96,14 +97,14 @@ class LBFGS:
         self._pairs.restore(state)
 
     def _report(self, done: str | None) -> Step:
-        norm = 0.0 if self._gradient is None else float(np.linalg.norm(self._gradient))
-        return Step(self._values[-1], norm, self.objective.evaluations, done)
+        slope = 0.0 if self._gradient is None else norm(self._gradient)
+        return Step(self._values[-1], slope, self.objective.evaluations, done)
 
     def _converged(self) -> str | None:
         if self._gradient is None:
             return None
-        scale = max(1.0, float(np.linalg.norm(self._theta)))
-        if float(np.linalg.norm(self._gradient)) < self.epsilon * scale:
+        scale = max(1.0, norm(self._theta))
+        if norm(self._gradient) < self.epsilon * scale:
             return f"gradient norm below {self.epsilon:g} of the weights' norm"
         if len(self._values) > self.period:
             old, new = self._values[-self.period - 1], self._values[-1]
@@ -115,7 +116,7 @@ class LBFGS:
         """Find a step that satisfies the strong Wolfe conditions, or the best that descends."""
         if self._gradient is None:
             return None
-        start, slope = self._values[-1], float(self._gradient @ direction)
+        start, slope = self._values[-1], dot(self._gradient, direction)
         if not slope < 0.0:
             return None
         low, low_value, low_slope = 0.0, start, slope
@@ -128,7 +129,7 @@ class LBFGS:
                 value, gradient = self.objective(theta)
             except NumericError:
                 value, gradient = np.inf, self._gradient
-            now = float(gradient @ direction)
+            now = dot(gradient, direction)
             armijo = value <= start + _ARMIJO * length * slope
             if armijo and (best is None or value < best[1]):
                 best = theta, value, gradient

@@ -2,8 +2,8 @@
 
     f(theta) = sum_b weight_b (log Z_b − log Z_b(allowed)) + l2 |theta|²
 
-log Z(allowed) sums over the label sequences that the target allows; where all labels are known it is
-the score of the gold path. The gradient is the difference of the expected feature counts, plus
+log Z(allowed) sums over the label sequences that the target allows; where all labels are known it
+is the score of the gold path. The gradient is the difference of the expected feature counts, plus
 2 l2 theta. Source: Lafferty, McCallum and Pereira (2001); for partial labels, Tsuboi et al. (2008).
 """
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError
+from fstcrf.kernel import dot
 from fstcrf.train.expectation import Expectation, Fused, General
 from fstcrf.train.observed import observed_counts
 from fstcrf.train.problem import ParameterSpace, Problem
@@ -81,7 +82,7 @@ class Likelihood:
         seen = theta if self._scale is None else theta * self._scale
         seen = seen.astype(np.float32).astype(np.float64) if self._fused else seen
         loss, gradient = self._expectation(seen)
-        value = loss - float(seen @ self._observed) + self.l2 * float(theta @ theta)
+        value = loss - dot(seen, self._observed) + self.l2 * dot(theta, theta)
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
         gradient -= self._observed

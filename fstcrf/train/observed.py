@@ -40,7 +40,7 @@ def observed_counts(problem: Problem, space: ParameterSpace) -> Floats:
     for part, chosen, tokens in ((initial, space.initial, first), (final, space.final, last)):
         used = tokens[weight > 0]
         counts = np.bincount(problem.states[used], mass[used], minlength=topology.n_states)
-        part += counts[chosen]
+        np.add(part, counts[chosen], out=part)
     return out
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError, OptionError
+from fstcrf.kernel import dot, norm
 from fstcrf.train.pairs import Pairs
 from fstcrf.train.protocols import Objective, Step
 
@@ -116,9 +117,7 @@ class OWLQN:
     def _pseudo_gradient(self, gradient: Floats) -> Floats:
         """Return the subgradient of least norm: zero where |gradient| <= l1 at a zero weight."""
         inside = np.sign(gradient) * np.maximum(np.abs(gradient) - self.l1, 0.0)
-        return np.where(
-            self._theta == 0.0, inside, gradient + self.l1 * np.sign(self._theta)
-        )
+        return np.where(self._theta == 0.0, inside, gradient + self.l1 * np.sign(self._theta))
 
     def _direction(self, slope: Floats) -> Floats:
         """Return the quasi-Newton direction, without what does not descend by itself."""
@@ -126,15 +125,13 @@ class OWLQN:
         direction[direction * slope >= 0.0] = 0.0
         return direction
 
-    def _search(
-        self, slope: Floats, direction: Floats
-    ) -> tuple[Floats, float, Floats] | None:
+    def _search(self, slope: Floats, direction: Floats) -> tuple[Floats, float, Floats] | None:
         orthant = np.where(self._theta == 0.0, -np.sign(slope), np.sign(self._theta))
         start, length = self._values[-1], 1.0
         for _ in range(_HALVINGS):
             theta = self._theta + length * direction
             theta[theta * orthant <= 0.0] = 0.0
-            promised = float(slope @ (theta - self._theta))
+            promised = dot(slope, theta - self._theta)
             if not promised < 0.0:
                 return None
             try:
@@ -147,16 +144,16 @@ class OWLQN:
         return None
 
     def _report(self, done: str | None) -> Step:
-        norm = 0.0
+        slope = 0.0
         if self._gradient is not None:
-            norm = float(np.linalg.norm(self._pseudo_gradient(self._gradient)))
-        return Step(self._values[-1], norm, self.objective.evaluations, done)
+            slope = norm(self._pseudo_gradient(self._gradient))
+        return Step(self._values[-1], slope, self.objective.evaluations, done)
 
     def _converged(self) -> str | None:
         if self._gradient is None:
             return None
-        norm = float(np.linalg.norm(self._pseudo_gradient(self._gradient)))
-        if norm < self.epsilon * max(1.0, float(np.linalg.norm(self._theta))):
+        slope = norm(self._pseudo_gradient(self._gradient))
+        if slope < self.epsilon * max(1.0, norm(self._theta)):
             return f"gradient norm below {self.epsilon:g} of the weights' norm"
         if len(self._values) > self.period:
             old, new = self._values[-self.period - 1], self._values[-1]

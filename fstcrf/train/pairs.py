@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.kernel import VectorStore
+from fstcrf.kernel import VectorStore, dot, norm
 
 __all__ = ["Pairs"]
 
@@ -55,7 +55,7 @@ class Pairs:
         g[:] = gradient
         np.subtract(theta, old_theta, out=s)
         np.subtract(gradient, old_gradient, out=y)
-        keep = float(s @ y) > 1e-10 * float(y @ y)
+        keep = dot(s, y) > 1e-10 * dot(y, y)
         place = len(self._order) if len(self._order) < self._m else self._order[0]
         if keep:
             self._order = [*(p for p in self._order if p != place), place]
@@ -78,7 +78,7 @@ class Pairs:
             It is the gradient of the last `add`, whose inner products are known.
         """
         if not self._order:
-            return -gradient / max(1.0, float(np.linalg.norm(gradient)))
+            return -gradient / max(1.0, norm(gradient))
         m, sy, yy = self._m, self._sy, self._yy
         dots = self._dots if newest else self._store.dots(gradient[None])[:, 0]
         on_s, on_y = np.zeros(m), np.zeros(m)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -79,7 +80,7 @@ class Problem:
 
     @cached_property
     def partial(self) -> NDArray[np.bool_]:
-        """bool [B]: sentences with a token whose label is not known."""
+        """Sentences, bool [B], with a token whose label is not known."""
         several = self.allowed.sum(axis=1) != 1
         return np.logical_or.reduceat(several, self.offsets[:-1])
 
@@ -169,7 +170,7 @@ class ParameterSpace:
     def parts(self, theta: Floats) -> list[Floats]:
         """Return views of theta: node, transition, arc, initial, final."""
         b = self.bounds
-        return [theta[i:j] for i, j in zip(b, b[1:], strict=False)]
+        return [theta[i:j] for i, j in pairwise(b)]
 
     def tables(self, theta: Floats) -> Tables:
         """Lay theta out; weights that do not exist are zero."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError
-from fstcrf.kernel import Parameters
+from fstcrf.kernel import Parameters, dot
 from fstcrf.train.learner import collect_parameters, online_learner, online_parameters
 from fstcrf.train.problem import ParameterSpace, Problem
 from fstcrf.train.protocols import Step
@@ -86,7 +86,7 @@ class L2SGD:
         )
         self._epoch += 1
         theta = self.theta()
-        value = loss + self.l2 * float(theta @ theta)
+        value = loss + self.l2 * dot(theta, theta)
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} after epoch {self._epoch}")
         self._values = [*self._values[-self.period :], value]
@@ -149,7 +149,7 @@ class L2SGD:
             scale, _ = self._learner.sgd_epoch(sample, rates, self._decay, self._theta, 1.0)
             _, after = self._learner.sgd_epoch(sample, none, 0.0, self._theta, scale)
             weights = scale * collect_parameters(self.space, self._theta)
-            return after + self.l2 * len(sample) / self._size * float(weights @ weights)
+            return after + self.l2 * len(sample) / self._size * dot(weights, weights)
         except NumericError:
             return np.inf
         finally:

@@ -33,9 +33,7 @@ class Staged:
         theta → the optimiser that goes on.
     """
 
-    def __init__(
-        self, first: Optimiser, epochs: int, then: Callable[[Floats], Optimiser]
-    ) -> None:
+    def __init__(self, first: Optimiser, epochs: int, then: Callable[[Floats], Optimiser]) -> None:
         self._now, self._left, self._then = first, epochs, then
         self._passes = epochs
 

@@ -159,8 +159,8 @@ in `tests/benchmarks/accuracy.py`; nothing was chosen on the test parts.
 
 {table(heads, rows)}
 
-`python -m tests.benchmarks.accuracy --data DIR --write`, {machine.processor}, {machine.cores} cores,
-commit {commit()}, {datetime.now(UTC):%Y-%m-%d}.
+`python -m tests.benchmarks.accuracy --data DIR --write`,
+{machine.processor}, {machine.cores} cores, commit {commit()}, {datetime.now(UTC):%Y-%m-%d}.
 """
     if options.write:
         (ROOT / "docs" / "accuracy.md").write_text(page, encoding="utf-8")

@@ -118,7 +118,7 @@ def test_the_comparison_notices() -> None:
     transitions=st.sampled_from(["observed", "all", "none"]),
     scheme=st.booleans(),
 )
-def test_enumeration_of_any_case(  # noqa: PLR0917
+def test_enumeration_of_any_case(
     seed: int,
     order: int,
     flags: dict[str, bool],

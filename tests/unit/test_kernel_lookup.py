@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from fstcrf.errors import KernelError, ShapeError
 from fstcrf.kernel.lookup import Firing, KeyFamily, RowFinder, Term, compacted
@@ -21,7 +22,7 @@ class Case:
     """Families, codes and sentences drawn at random."""
 
     lengths: list[int]
-    codes: np.ndarray
+    codes: NDArray[np.int32]
     reach: int
     terms: list[list[Term]]
     firings: list[Firing]
@@ -29,7 +30,7 @@ class Case:
     skipped: int
 
     @property
-    def offsets(self) -> np.ndarray:
+    def offsets(self) -> NDArray[np.int64]:
         return self.skipped + np.cumsum([0, *self.lengths], dtype=np.int64)
 
 
@@ -41,7 +42,9 @@ def cases(draw: st.DrawFn) -> Case:
     width = draw(st.sampled_from([3, 20]))
     codes = rng.integers(-1, 1 << width, size=(2, skipped + sum(lengths) + 1), dtype=np.int32)
     codes[codes == 0] = rng.integers(0, 5)  # keys that repeat
-    terms, firings, known = [], [], []
+    terms: list[list[Term]] = []
+    firings: list[Firing] = []
+    known: list[dict[int, int]] = []
     for _ in range(draw(st.sampled_from([1, 3, 20]))):
         offsets = rng.integers(-3, 4, size=rng.integers(0, 4))
         family = [
@@ -136,7 +139,7 @@ def test_many_keys() -> None:
     rng = np.random.default_rng(0)
     keys = np.unique(rng.integers(0, 1 << 30, size=50_000, dtype=np.int64))
     rows = rng.permutation(len(keys)).astype(np.int32)
-    family = KeyFamily.of([Term(0, 0, False, 31)], keys.astype(np.uint64), rows)  # noqa: FBT003
+    family = KeyFamily.of([Term(0, 0, False, 31)], keys.astype(np.uint64), rows)
     assert family.slots is not None
     codes = np.concatenate([keys, keys + 1]).astype(np.int32)[None]
     found = RowFinder([family], reach=0).rows(codes, np.array([0, codes.shape[1]]))
@@ -165,6 +168,6 @@ def test_families_that_are_none() -> None:
             looked_up(good, bounds)
     with pytest.raises(ShapeError, match="array or a hash table"):
         RowFinder([KeyFamily("every", (good,), None, None)], reach=1)
+    odd = RowFinder([KeyFamily("every", (good,), None, np.empty(3, dtype=SLOT))], reach=1)
     with pytest.raises(KernelError, match="looking attributes up"):
-        family = KeyFamily("every", (good,), None, np.empty(3, dtype=SLOT))
-        RowFinder([family], reach=1).rows(codes, offsets)
+        odd.rows(codes, offsets)

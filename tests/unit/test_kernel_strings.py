@@ -21,7 +21,7 @@ from fstcrf.kernel.strings import (
     read_lines,
 )
 
-WORDS = st.text(alphabet=st.characters(exclude_categories=("Cs",)), max_size=20)
+WORDS = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)
 # Characters that matter to a reader of lines, and two that do not.
 LINE = st.text(alphabet="ab# \t\r\x0b:é", max_size=12).map(str.encode)
 FILES = st.lists(LINE, max_size=12).map(lambda lines: b"".join(line + b"\n" for line in lines))
@@ -172,7 +172,8 @@ def test_tables_grow_while_lines_are_read() -> None:
 @given(
     st.integers(1, 3).flatmap(
         lambda width: st.lists(
-            st.tuples(*[WORDS] * width, st.integers(0, 3)), max_size=20  # the last: empty lines
+            st.tuples(*[WORDS] * width, st.integers(0, 3)),
+            max_size=20,  # the last: empty lines
         )
     ),
     st.sampled_from([" ", "\t", "::", "é"]),
@@ -185,9 +186,7 @@ def test_rows_as_plain_python_joins_them(rows: list[tuple[str | int, ...]], betw
         ids = np.array([values.index(str(row[c])) for row in rows], dtype=np.int32)
         columns.append(TextColumn(ids, *pack_strings(values)))
     breaks = np.array([row[-1] for row in rows], dtype=np.int32)
-    expected = "".join(
-        between.join(map(str, row[:-1])) + "\n" * (1 + int(row[-1])) for row in rows
-    )
+    expected = "".join(between.join(map(str, row[:-1])) + "\n" * (1 + int(row[-1])) for row in rows)
     found = joined_rows(columns, breaks, separator=between.encode())
     assert bytes(found).decode() == expected
 

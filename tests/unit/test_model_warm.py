@@ -49,13 +49,13 @@ def test_weights_are_found_by_what_they_stand_for(
     class StopError(Exception):
         pass
 
-    def watched(*_args: Any) -> Any:
+    def watched(*_args: Any, **_options: Any) -> Any:
         starts.append(_args[3])
         spaces.append(_args[2])
         raise StopError
 
     spaces: list[Any] = []
-    monkeypatch.setattr("fstcrf.model.training._optimiser", watched)
+    monkeypatch.setattr("fstcrf.model.training.chosen_optimiser", watched)
     with pytest.raises(StopError):
         CRF.train(NEW, "y", template, warm_start=old, **options)
     monkeypatch.undo()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fstcrf.train import LBFGS, L2SGD, Likelihood, Optimiser, Staged, fit
+from fstcrf.train import L2SGD, LBFGS, Likelihood, Optimiser, Staged, fit
 from tests.problems import random_case
 
 

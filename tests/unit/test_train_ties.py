@@ -75,9 +75,7 @@ def test_the_same_minimum() -> None:
         ),
         max_iterations=500,
     )
-    likelihood = Likelihood(
-        ties.problem, ties.space, l2=0.1, scale=ties.scale, precision="float64"
-    )
+    likelihood = Likelihood(ties.problem, ties.space, l2=0.1, scale=ties.scale, precision="float64")
     inner = LBFGS(likelihood, np.zeros(ties.space.size), epsilon=1e-9, delta=0.0)
     small = fit(Untied(inner, ties), max_iterations=500)
     assert small.theta == pytest.approx(whole.theta, abs=1e-6)

@@ -1,0 +1,198 @@
+"""The data of a training run: its design matrix and its label column.
+
+============  =================================================================
+Source        design matrix, index of attributes, labels, sentence bounds
+read_source   from columns with a template, or from attribute lists
+============  =================================================================
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.corpus import Corpus
+from fstcrf.errors import DataError, OptionError, TemplateError
+from fstcrf.features import (
+    Design,
+    FeatureIndex,
+    LiteralIndex,
+    TemplateSet,
+    is_literal,
+    parse_template,
+    read_template,
+)
+from fstcrf.features.template import tape_column
+from fstcrf.kernel import SparseRows
+from fstcrf.model.crf import CRF
+from fstcrf.model.options import Options
+from fstcrf.model.targets import allowed_labels
+
+__all__ = ["Source", "Target", "read_source"]
+
+Target = str | Sequence[Sequence[str]]
+"""A column of labels, or the labels of each sentence."""
+
+TARGET = "%target"
+
+
+class Source:
+    """The data of a run: design matrix, label column, sentence bounds."""
+
+    def __init__(
+        self,
+        index: FeatureIndex | LiteralIndex,
+        design: Design,
+        labelled: Corpus,
+        *,
+        columns: tuple[str, ...],
+        transitions: bool,
+        full: NDArray[np.bool_],
+    ) -> None:
+        self.index, self.design, self.columns = index, design, columns
+        self.transitions = transitions
+        self.full = full  # which of the sentences that were given have tokens
+        self.offsets = labelled.offsets
+        self._labelled = labelled
+
+    def node(self) -> SparseRows:
+        """Return the attributes of tokens."""
+        rows = self.design.node
+        return SparseRows(rows.indptr, rows.rows, rows.values, self.index.n_node_rows)
+
+    def arc(self) -> SparseRows | None:
+        """Return the attributes of arcs, if there are any."""
+        rows = self.design.arc
+        if rows is None:
+            return None
+        return SparseRows(rows.indptr, rows.rows, rows.values, self.index.n_arc_rows)
+
+    @property
+    def target_values(self) -> list[str]:
+        """The distinct strings of the label column."""
+        column = self._labelled.column(TARGET)
+        return [column.values[i] for i in np.unique(column.ids).tolist()]
+
+    def allowed(self, labels: Sequence[str], *, partial: bool) -> NDArray[np.bool_]:
+        """Return which labels each token may have, bool [N, L]."""
+        return allowed_labels(self._labelled.column(TARGET), labels, partial=partial)
+
+
+def read_source(
+    data: Any,
+    target: Target,
+    template: TemplateSet | str | os.PathLike[str] | None,
+    *,
+    reads: Sequence[CRF],
+    settings: Options,
+    warm_start: CRF | None,
+) -> Source:
+    """Read columns with a template, or attribute lists without one.
+
+    Raises
+    ------
+    DataError, OptionError, TemplateError
+        Data, target and template do not go together.
+    """
+    base = None if warm_start is None else warm_start.index
+    if not isinstance(data, Corpus):
+        first = next((sentence for sentence in data if len(sentence)), None)
+        if first is None:
+            raise DataError("no sentence to train on")
+        if is_literal(first):
+            if template is not None or reads:
+                raise OptionError("a template and reads= need columns, not attribute lists")
+            return _literal_source(data, target, settings, base)
+    if template is None:
+        raise OptionError("columns need a feature template: template='chunking.tpl'")
+    if isinstance(base, LiteralIndex):
+        raise OptionError("warm_start reads attribute lists, the data has columns")
+    corpus = data if isinstance(data, Corpus) else Corpus.from_sentences(data)
+    if not corpus.n_tokens:
+        raise DataError("no sentence to train on", path=corpus.source)
+    corpus, labelled, full = _labelled(corpus, target)
+    for tagger in reads:
+        corpus = corpus.with_column(tape_column(tagger.tape), tagger.tag_all(corpus))
+    index, design = FeatureIndex.build(
+        corpus,
+        _as_template(template),
+        boundary=settings.boundary,
+        min_count=settings.min_count,
+        hash_bits=settings.hash_bits,
+        base=base,
+    )
+    _check_template(index.templates, target, reads)
+    return Source(
+        index,
+        design,
+        labelled,
+        columns=tuple(name for name in corpus.columns if not name.startswith("%")),
+        transitions=index.templates.has_transitions,
+        full=full,
+    )
+
+
+def _labelled(corpus: Corpus, target: Target) -> tuple[Corpus, Corpus, NDArray[np.bool_]]:
+    """Return the sentences that have tokens, their labels as a corpus, and which they are."""
+    if isinstance(target, str):
+        labelled = Corpus({TARGET: corpus.column(target)}, corpus.offsets, source=corpus.source)
+    elif len(target) != len(corpus):
+        raise DataError(f"labels of {len(target)} sentences for {len(corpus)}")
+    else:
+        labelled = corpus.with_column(TARGET, target)
+    full = np.diff(corpus.offsets) > 0
+    if full.all():
+        return corpus, labelled, full
+    chosen = np.flatnonzero(full)
+    return corpus.select(chosen), labelled.select(chosen), full
+
+
+def _literal_source(
+    data: Sequence[Any],
+    target: Target,
+    settings: Options,
+    base: FeatureIndex | LiteralIndex | None,
+) -> Source:
+    if isinstance(target, str):
+        raise OptionError("attribute lists have no columns: give the labels of each sentence")
+    if isinstance(base, FeatureIndex):
+        raise OptionError("warm_start reads columns, the data has attribute lists")
+    if len(target) != len(data):
+        raise DataError(f"labels of {len(target)} sentences for {len(data)}")
+    for i, (labels, sentence) in enumerate(zip(target, data, strict=True)):
+        if len(labels) != len(sentence):
+            raise DataError(f"{len(labels)} labels for {len(sentence)} tokens", sentence=i)
+    full = [i for i, sentence in enumerate(data) if len(sentence)]
+    index, design = LiteralIndex.build(
+        [data[i] for i in full],
+        min_count=settings.min_count,
+        hash_bits=settings.hash_bits,
+        base=base,
+    )
+    labelled = Corpus.from_sentences([{TARGET: target[i]} for i in full])
+    filled = np.asarray([len(sentence) > 0 for sentence in data])
+    return Source(index, design, labelled, columns=(), transitions=True, full=filled)
+
+
+def _check_template(templates: TemplateSet, target: Target, reads: Sequence[CRF]) -> None:
+    if isinstance(target, str) and target in templates.columns:
+        raise TemplateError(f"a template reads the target column {target!r} itself")
+    unread = set(templates.tapes) - {tagger.tape for tagger in reads}
+    if unread:
+        raise TemplateError(
+            f"a template reads the tapes {', '.join(sorted(unread))}: pass their taggers as reads="
+        )
+
+
+def _as_template(template: TemplateSet | str | os.PathLike[str]) -> TemplateSet:
+    """Take a template as it is, from a path, or from text (of several lines)."""
+    if isinstance(template, TemplateSet):
+        return template
+    if isinstance(template, str) and ("\n" in template or "%" in template):
+        return parse_template(template)
+    return read_template(Path(template))

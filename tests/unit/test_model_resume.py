@@ -1,0 +1,212 @@
+"""CRF.train over time: held-out data, Ctrl-C, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf import CRF, Corpus
+from fstcrf.errors import ModelFileError
+from fstcrf.train import Progress
+
+SENTENCES = [
+    {"word": ["the", "big", "dog", "ran"], "y": ["B-X", "I-X", "I-X", "O"]},
+    {"word": ["a", "dog", "ran", "home"], "y": ["B-X", "I-X", "O", "O"]},
+    {"word": ["ran"], "y": ["O"]},
+]
+TEMPLATE = "U1:%x[0,word]\nU2:%x[0,suffix(word,1)]\nB\n"
+
+
+def train(data: Any = SENTENCES, target: Any = "y", template: Any = TEMPLATE, **more: Any) -> CRF:
+    return CRF.train(data, target, template, **more)
+
+
+# --- Held-out data ----------------------------------------------------------------------------
+
+
+def noisy(seed: int, n: int) -> list[dict[str, Any]]:
+    """Labels that words tell only in part."""
+    rng = np.random.default_rng(seed)
+    sentences = []
+    for _ in range(n):
+        length = int(rng.integers(2, 7))
+        labels = rng.integers(3, size=length)
+        words = np.where(rng.random(length) < 0.7, labels, rng.integers(3, size=length))
+        rare = rng.integers(1000, size=length)
+        sentences.append(
+            {
+                "word": [f"w{i}" for i in words],
+                "rare": [f"r{i}" for i in rare],
+                "y": ["ABC"[i] for i in labels],
+            }
+        )
+    return sentences
+
+
+NOISY = "U1:%x[0,word]\nU2:%x[0,rare]\nU3:%x[-1,rare]\nB\n"
+
+
+@pytest.mark.parametrize("method", ["lbfgs", "perceptron", "l2sgd"])
+def test_the_best_iteration_on_held_out_data_is_kept(method: str) -> None:
+    data, dev = noisy(0, 40), noisy(1, 60)
+    told: list[Progress] = []
+    model = train(data, "y", NOISY, dev=dev, report=told.append, patience=3, l2=1e-4, method=method)
+    assert model.record is not None
+    scores = [p.dev for p in told if p.dev is not None]
+    assert len(scores) == len(told) == model.record.iterations
+    assert model.record.dev_score == max(scores)
+    assert model.record.best_iteration == 1 + scores.index(max(scores))
+    predicted = model.tag_all(dev)
+    correct = sum(
+        a == b for p, s in zip(predicted, dev, strict=True) for a, b in zip(p, s["y"], strict=True)
+    )
+    assert correct / sum(len(s["y"]) for s in dev) == pytest.approx(max(scores), rel=1e-12)
+
+
+def test_early_stopping() -> None:
+    told: list[Progress] = []
+    model = train(
+        noisy(0, 40), "y", NOISY, dev=noisy(1, 60), report=told.append, patience=2, l2=1e-6
+    )
+    assert model.record is not None
+    assert model.record.reason == "no better score on held-out data for 2 iterations"
+    assert model.record.iterations == model.record.best_iteration + 2
+
+
+def test_the_score_of_spans_is_f() -> None:
+    told: list[Progress] = []
+    dev = [{"word": ["the", "dog"], "y": ["B-X", "I-X"]}, {"word": ["ran"], "y": ["B-X"]}]
+    model = train(dev=dev, report=told.append, max_iterations=4)
+    found = fstcrf.evaluate_spans([s["y"] for s in dev], model.tag_all(dev)).f
+    assert model.record is not None
+    assert model.record.dev_score == pytest.approx(found)
+
+
+def test_held_out_forms() -> None:
+    labels = [s["y"] for s in SENTENCES]
+    expected = train(dev=SENTENCES, max_iterations=4).record
+    assert train(dev=Corpus.from_sentences(SENTENCES), max_iterations=4).record == expected
+    assert (
+        train(target=labels, dev=SENTENCES, dev_target=labels, max_iterations=4).record == expected
+    )
+    unseen = [{"word": ["new"], "y": ["B-NEW"]}, {"word": [], "y": []}]
+    record = train(dev=unseen, max_iterations=2).record
+    assert record is not None
+    assert record.dev_score == 0.0, "a label that training never saw is an error"
+
+
+# --- Ctrl-C, checkpoints ----------------------------------------------------------------------
+
+
+def stop_at(iteration: int) -> Any:
+    def report(progress: Progress) -> None:
+        if progress.iteration == iteration:
+            raise KeyboardInterrupt
+
+    return report
+
+
+@pytest.mark.parametrize("method", ["lbfgs", "perceptron", "l2sgd"])
+def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> None:
+    data = noisy(0, 30)
+    model = train(data, "y", NOISY, method=method, report=stop_at(3), keep_on_interrupt=True)
+    assert model.record is not None
+    assert model.record.interrupted
+    assert model.record.reason == "interrupted after iteration 3"
+    expected = train(data, "y", NOISY, method=method, max_iterations=3)
+    assert np.array_equal(model.theta, expected.theta)
+    model.save(tmp_path / "model")
+    assert fstcrf.load(tmp_path / "model").record == model.record
+    with pytest.raises(KeyboardInterrupt):
+        train(data, "y", NOISY, method=method, report=stop_at(3))
+
+
+@pytest.mark.parametrize("options", [{}, {"order": 2}, {"ends": True, "transitions": "all"}])
+@pytest.mark.parametrize("method", ["lbfgs", "perceptron", "l2sgd"])
+def test_resume(method: str, options: dict[str, Any], tmp_path: Path) -> None:
+    common: dict[str, Any] = {
+        "data": noisy(0, 30),
+        "template": NOISY,
+        "method": method,
+        "dev": noisy(1, 10),
+        "patience": 50,
+        "max_iterations": 9,
+        **options,
+    }
+    whole = train(**common)
+    path = tmp_path / "state"
+    with pytest.raises(KeyboardInterrupt):
+        train(**common, checkpoint=path, checkpoint_every=2, report=stop_at(5))
+    told: list[Progress] = []
+    resumed = train(**common, checkpoint=path, resume=True, report=told.append)
+    assert told[0].iteration == 5
+    assert np.array_equal(resumed.theta, whole.theta)
+    assert resumed.record == whole.record
+    again = train(**common, checkpoint=path, resume=True)
+    assert np.array_equal(again.theta, whole.theta)
+    assert again.record == whole.record
+
+
+def test_resuming_a_run_that_converged(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    first = train(checkpoint=path)
+    again = train(checkpoint=path, resume=True)
+    assert np.array_equal(first.theta, again.theta)
+    assert first.record == again.record
+
+
+OTHER_RUNS: dict[str, dict[str, Any]] = {
+    "words": {"data": [*SENTENCES[:2], {"word": ["ran", "ran"], "y": ["O", "O"]}]},
+    "labels": {"data": [*SENTENCES[:2], {"word": ["ran"], "y": ["B-X"]}]},
+    "template": {"template": "U1:%x[0,word]\nB\n"},
+    "values": {"template": "U1:%x[0,word]\nU2:%v[0,n]\nB\n"},
+    "arcs": {"template": TEMPLATE + "B1:%x[0,word]\n"},
+    "method": {"method": "perceptron"},
+    "l2": {"l2": 0.25},
+    "seed": {"seed": 1},
+    "order": {"order": 2},
+    "weights": {"weights": [1.0, 1.0, 2.0]},
+    "ends": {"ends": True},
+    "dev": {"dev": SENTENCES[:1]},
+    "warm start": {"warm_start": CRF},
+}
+
+
+@pytest.mark.parametrize("change", OTHER_RUNS.values(), ids=OTHER_RUNS)
+def test_a_checkpoint_of_another_run_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    train(checkpoint=path, max_iterations=2)
+    if "warm_start" in change:
+        change = {"warm_start": train(l2=3.0, max_iterations=1)}
+    if "n]" in str(change):
+        change = {
+            **change,
+            "data": [{**s, "n": ["1.5"] * len(s["y"])} for s in SENTENCES],
+        }
+    with pytest.raises(ModelFileError, match="run with other data or options"):
+        train(**change, checkpoint=path, resume=True)
+
+
+def test_a_checkpoint_of_other_values_is_refused(tmp_path: Path) -> None:
+    def numbers(value: str) -> Sequence[Any]:
+        return [{"n": [value, "2"], "y": ["X", "Y"]}]
+
+    path = tmp_path / "state"
+    options: dict[str, Any] = {"template": "U:%v[0,n]\nB", "checkpoint": path, "resume": True}
+    train(numbers("1"), **options)
+    with pytest.raises(ModelFileError, match="run with other data or options"):
+        train(numbers("3"), **options)
+
+
+def test_a_checkpoint_is_no_model(tmp_path: Path) -> None:
+    train(checkpoint=tmp_path / "state")
+    with pytest.raises(ModelFileError, match="fstcrf-checkpoint"):
+        fstcrf.load(tmp_path / "state")
+    train().save(tmp_path / "model")
+    with pytest.raises(ModelFileError, match="fstcrf-crf"):
+        train(checkpoint=tmp_path / "model", resume=True)
