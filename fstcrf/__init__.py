@@ -9,8 +9,9 @@ r"""fstcrf: sequence taggers as weighted finite-state transducers, composed and 
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
     from fstcrf.corpus import (
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from fstcrf.model import CRF, load
 
 _HOME = {
-    "CRF": "model",
+    "CRF": "model.crf",
     "Corpus": "corpus",
     "Lattice": "lattice",
     "Path": "lattice",
@@ -36,7 +37,7 @@ _HOME = {
     "TemplateSet": "features",
     "evaluate_spans": "evaluate",
     "evaluate_tokens": "evaluate",
-    "load": "model",
+    "load": "model.file",
     "parse_template": "features",
     "read_columns": "corpus",
     "read_conllu": "corpus",
@@ -68,13 +69,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> object:
-    """Import public names when they are first used: a tagger starts in a fraction of a second."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'fstcrf' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"fstcrf.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = importer(__name__, _HOME)
 
 
 def __dir__() -> list[str]:

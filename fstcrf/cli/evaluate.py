@@ -82,7 +82,7 @@ def evaluate(
     as_json: bool,
     threads: int,
 ) -> None:
-    r"""Score a model on a file, or labels in files, with conlleval's numbers.
+    """Score a model on a file, or labels in files, with conlleval's numbers.
 
     Labels stand in the last column, where no option says otherwise. Columns are called 0, 1, ...
     where --columns does not name them; it names those of TEST, of --gold, or of --pred alone.

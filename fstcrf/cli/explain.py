@@ -50,7 +50,7 @@ def explain(
     sentence: int,
     token: int,
 ) -> None:
-    r"""Show which features pushed which label at one token, and by how much.
+    """Show which features pushed which label at one token, and by how much.
 
     \b
     fstcrf explain chunk.fstcrf test.txt --sentence 3 --token 5

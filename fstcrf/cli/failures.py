@@ -33,6 +33,7 @@ __all__ = [
     "interruptible",
     "keep_stdout",
     "say",
+    "tell",
     "undisturbed",
 ]
 
@@ -73,9 +74,14 @@ def _system(error: OSError) -> str:
 
 
 def say(message: str) -> None:
-    """Print one line on stderr; a stderr that is closed is no failure."""
+    """Print one line on stderr, after the program's name."""
+    tell(f"fstcrf: {' '.join(message.splitlines())}")
+
+
+def tell(line: str) -> None:
+    """Print a line on stderr; that nobody reads it is no failure of the work."""
     with suppress(OSError):
-        click.echo(f"fstcrf: {' '.join(message.splitlines())}", err=True)
+        click.echo(line, err=True)
 
 
 def keep_stdout() -> None:

@@ -109,7 +109,7 @@ def _show(error: click.ClickException) -> None:
 @click.version_option(__version__, prog_name="fstcrf", message="%(prog)s %(version)s")
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    r"""Train, use and inspect sequence taggers: conditional random fields as transducers.
+    """Train, use and inspect sequence taggers: conditional random fields as transducers.
 
     Results go to standard output, progress and messages to standard error. Exit status: 0 done,
     1 a failure of the work, 2 wrong usage, 130 interrupted.

@@ -16,9 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
-import click
-
-from fstcrf.cli.failures import say
+from fstcrf.cli.failures import say, tell
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -49,7 +47,7 @@ class _Plain:
         say(message)
 
     def iteration(self, progress: Progress) -> None:
-        click.echo(f"iteration {progress.iteration:4}  {_figures(progress)}", err=True)
+        tell(f"iteration {progress.iteration:4}  {_figures(progress)}")
 
     def done(self, message: str, **_: Any) -> None:
         say(message)
@@ -73,7 +71,7 @@ class _Json:
             name: None if isinstance(value, float) and not math.isfinite(value) else value
             for name, value in facts.items()
         }
-        click.echo(json.dumps({"event": event, **sound}, ensure_ascii=False), err=True)
+        tell(json.dumps({"event": event, **sound}, ensure_ascii=False))
 
 
 class _Live(_Plain):

@@ -80,7 +80,7 @@ def tag(
     on_no_path: OnNoPath,
     threads: int,
 ) -> None:
-    r"""Tag a file.
+    """Tag a file.
 
     The input has the columns that the model was trained with, of which the last ones may be
     missing, or those that --columns names. They are printed again with the predicted label behind

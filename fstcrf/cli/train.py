@@ -169,7 +169,7 @@ _CHECKPOINT_EVERY = 10
 )
 @click.option("--log-json", is_flag=True, help="Progress as JSON lines on standard error.")
 def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
-    r"""Train a tagger.
+    """Train a tagger.
 
     Column files have one token a line, a blank line after each sentence, and may be gzipped; "-"
     is standard input. Files called .conllu are read as CoNLL-U. Progress goes to standard error.
@@ -177,7 +177,7 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
     Ctrl-C ends training and saves the best model so far.
 
     \b
-    fstcrf train train.txt -o chunk.fstcrf --columns word,pos,chunk \
+    fstcrf train train.txt -o chunk.fstcrf --columns word,pos,chunk \\
         --target chunk --template chunk.tpl
     """
     from fstcrf.corpus import check_writable, concatenated

@@ -173,6 +173,10 @@ class Corpus(Sequence[Sentence]):
             char_offsets=_joined_offsets(parsed),
         )
 
+    def __repr__(self) -> str:
+        columns = ", ".join(self.columns)
+        return f"<Corpus: {len(self)} sentences, {self.n_tokens} tokens, columns {columns}>"
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 

@@ -93,6 +93,9 @@ class Lattice:
         )
         return cls(topology, kernel.Graph(first, last, score), node)
 
+    def __repr__(self) -> str:
+        return f"<Lattice: {len(self)} tokens, {len(self.labels)} labels>"
+
     def __len__(self) -> int:
         return len(self.node)
 

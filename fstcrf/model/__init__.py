@@ -7,11 +7,17 @@ train           what `CRF.train` calls; its options
 ==============  ==========================================================
 """
 
-from fstcrf.model.crf import CRF, Tape
-from fstcrf.model.explain import Explanation, Push, Weight
-from fstcrf.model.file import load
-from fstcrf.model.options import Options, TrainingRecord
-from fstcrf.model.training import train
+from typing import TYPE_CHECKING
+
+from fstcrf.lazy import importer
+
+if TYPE_CHECKING:
+    from fstcrf.model.crf import CRF
+    from fstcrf.model.explain import Explanation, Push, Weight
+    from fstcrf.model.file import load
+    from fstcrf.model.options import Options, TrainingRecord
+    from fstcrf.model.tape import Tape
+    from fstcrf.model.training import train
 
 __all__ = [
     "CRF",
@@ -24,3 +30,18 @@ __all__ = [
     "load",
     "train",
 ]
+
+__getattr__ = importer(
+    __name__,
+    {
+        "CRF": "crf",
+        "Explanation": "explain",
+        "Options": "options",
+        "Push": "explain",
+        "Tape": "tape",
+        "TrainingRecord": "options",
+        "Weight": "explain",
+        "load": "file",
+        "train": "training",
+    },
+)

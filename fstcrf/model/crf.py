@@ -19,39 +19,22 @@ from fstcrf.features import Design, FeatureIndex, LiteralIndex
 from fstcrf.features.design import Rows
 from fstcrf.lattice import Lattice, Path
 from fstcrf.model.reading import Data, Prepared, Run, SentenceLike, read_one, read_sentences
+from fstcrf.model.tape import Tape
 from fstcrf.model.targets import UNKNOWN
 from fstcrf.topology import Topology
-from fstcrf.train import ParameterSpace, Tables
+from fstcrf.train.problem import ParameterSpace, Tables
 
 if TYPE_CHECKING:
     from fstcrf.model.explain import Explanation, Weight
     from fstcrf.model.options import TrainingRecord
 
-__all__ = ["CRF", "Tape"]
+__all__ = ["CRF"]
 
 Floats = NDArray[np.float64]
 Forced: TypeAlias = Sequence[str | None]
 Bias: TypeAlias = Mapping[str, float]
 
 _BATCH_TOKENS = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class Tape:
-    """A tape that a tagger reads.
-
-    Parameters
-    ----------
-    name : str
-    labels : tuple of str
-        Labels of the tagger that writes it.
-    model : str
-        Fingerprint of that tagger.
-    """
-
-    name: str
-    labels: tuple[str, ...]
-    model: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +71,10 @@ class CRF:
     columns: tuple[str, ...]
     reads: tuple[Tape, ...] = ()
     record: TrainingRecord | None = None
+
+    def __repr__(self) -> str:
+        size = f"{len(self.labels)} labels, {self.space.size:,} weights"
+        return f"<CRF: writes {self.tape}, {size}>"
 
     # --- Making, saving -----------------------------------------------------------------------
 

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import FstcrfError, ModelFileError
 from fstcrf.features import FeatureIndex, LiteralIndex
-from fstcrf.model.crf import CRF, Tape
+from fstcrf.model.crf import CRF
 from fstcrf.model.options import TrainingRecord
+from fstcrf.model.tape import Tape
 from fstcrf.storage import read_arrays, write_arrays
 from fstcrf.topology import Topology
-from fstcrf.train import ParameterSpace
+from fstcrf.train.problem import ParameterSpace
 
 __all__ = ["load", "save"]
 

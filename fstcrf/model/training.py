@@ -16,11 +16,12 @@ from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import TemplateSet
 from fstcrf.features.template import tape_column
-from fstcrf.model.crf import CRF, Tape
+from fstcrf.model.crf import CRF
 from fstcrf.model.optimisers import chosen_optimiser
 from fstcrf.model.options import Options, TrainingRecord, checked_options
 from fstcrf.model.source import Source, Target, read_source
 from fstcrf.model.structure import structure
+from fstcrf.model.tape import Tape
 from fstcrf.model.targets import label_set
 from fstcrf.model.warm import merged_labels, warm_theta
 from fstcrf.train import Checkpoint, ParameterSpace, Problem, Progress, fit, parameter_space
@@ -127,6 +128,8 @@ def train(
         Training diverged at once.
     """
     settings = checked_options(options)
+    if target is None:
+        raise OptionError("no target: give the column of the labels, or those of each sentence")
     if threads < 1:
         raise OptionError(f"threads is {threads}, expected at least 1")
     if resume and checkpoint is None:

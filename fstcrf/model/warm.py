@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import OptionError
-from fstcrf.train import ParameterSpace
+from fstcrf.train.problem import ParameterSpace
 
 if TYPE_CHECKING:
     from fstcrf.features import FeatureIndex, LiteralIndex

@@ -12,17 +12,22 @@ fit                   the loop: held-out score, early stopping, checkpoints
 ====================  =======================================================
 """
 
-from fstcrf.train.checkpoint import Checkpoint
-from fstcrf.train.fit import Outcome, Progress, fit
-from fstcrf.train.lbfgs import LBFGS
-from fstcrf.train.likelihood import Likelihood
-from fstcrf.train.owlqn import OWLQN
-from fstcrf.train.perceptron import AveragedPerceptron
-from fstcrf.train.problem import ParameterSpace, Problem, Tables, parameter_space
-from fstcrf.train.protocols import Objective, Optimiser, Step
-from fstcrf.train.sgd import L2SGD
-from fstcrf.train.staged import Staged
-from fstcrf.train.ties import Ties, Untied, tied
+from typing import TYPE_CHECKING
+
+from fstcrf.lazy import importer
+
+if TYPE_CHECKING:
+    from fstcrf.train.checkpoint import Checkpoint
+    from fstcrf.train.lbfgs import LBFGS
+    from fstcrf.train.likelihood import Likelihood
+    from fstcrf.train.loop import Outcome, Progress, fit
+    from fstcrf.train.owlqn import OWLQN
+    from fstcrf.train.perceptron import AveragedPerceptron
+    from fstcrf.train.problem import ParameterSpace, Problem, Tables, parameter_space
+    from fstcrf.train.protocols import Objective, Optimiser, Step
+    from fstcrf.train.sgd import L2SGD
+    from fstcrf.train.staged import Staged
+    from fstcrf.train.ties import Ties, Untied, tied
 
 __all__ = [
     "L2SGD",
@@ -46,3 +51,29 @@ __all__ = [
     "parameter_space",
     "tied",
 ]
+
+__getattr__ = importer(
+    __name__,
+    {
+        "AveragedPerceptron": "perceptron",
+        "Checkpoint": "checkpoint",
+        "L2SGD": "sgd",
+        "LBFGS": "lbfgs",
+        "Likelihood": "likelihood",
+        "OWLQN": "owlqn",
+        "Objective": "protocols",
+        "Optimiser": "protocols",
+        "Outcome": "loop",
+        "ParameterSpace": "problem",
+        "Problem": "problem",
+        "Progress": "loop",
+        "Staged": "staged",
+        "Step": "protocols",
+        "Tables": "problem",
+        "Ties": "ties",
+        "Untied": "ties",
+        "fit": "loop",
+        "parameter_space": "problem",
+        "tied": "ties",
+    },
+)

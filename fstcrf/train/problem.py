@@ -74,9 +74,20 @@ class Problem:
         broken = np.flatnonzero(np.minimum.reduceat(self.states, self.offsets[:-1]) < 0)
         broken = broken[~self.partial[broken]] if len(broken) else broken
         if len(broken):
-            raise DataError(
-                "its labels are a sequence that the topology forbids", sentence=int(broken[0])
-            )
+            raise self._forbidden(int(broken[0]))
+
+    def _forbidden(self, sentence: int) -> DataError:
+        """Name the first succession of labels that the topology does not have."""
+        first, last = self.offsets[sentence : sentence + 2].tolist()
+        token = int(np.flatnonzero(self.states[first:last] < 0)[0])
+        names = [self.topology.labels[i] for i in self.allowed[first:last].argmax(axis=1)]
+        before = repr(names[token - 1]) if token else "the start"
+        return DataError(
+            f"label {names[token]!r} after {before} is not part of the model (or not as the last "
+            "label): its scheme or order forbids it",
+            sentence=sentence,
+            token=token,
+        )
 
     @cached_property
     def partial(self) -> NDArray[np.bool_]:

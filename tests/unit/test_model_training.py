@@ -217,7 +217,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"class_weights": {"O": -9.0}}, DataError, "not negative"),
     ({"target": "chunk"}, DataError, "no column 'chunk'; there are 'word', 'y'"),
     ({"target": [["O"]]}, DataError, "labels of 1 sentences"),
-    ({"labels of 2 sentences": [["O"] * 4, ["O"] * 4]}, DataError, "target"),
+    ({"target": [["O"] * 4, ["O"] * 4]}, DataError, "labels of 2 sentences"),
     ({"template": None}, OptionError, "template"),
     ({"template": "U:%x[0,lemma]\n"}, TemplateError, "'lemma'"),
     ({"template": "U:%x[0,y]\n"}, TemplateError, "target column 'y' itself"),
