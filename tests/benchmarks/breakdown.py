@@ -1,0 +1,120 @@
+"""Where the time of one training evaluation goes, on CoNLL-2000 with CRFsuite's tutorial template.
+
+``python -m tests.benchmarks.breakdown --data DIR``: milliseconds of each part, the best of many
+runs on one thread, beside how many tokens and attribute occurrences it touches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from fstcrf import kernel
+from fstcrf.corpus import read_columns
+from fstcrf.features import FeatureIndex, parse_template
+from fstcrf.kernel import SparseRows, SweepWorkspace
+from fstcrf.model.targets import allowed_labels, label_set
+from fstcrf.topology import chain_topology
+from fstcrf.train import Likelihood, Problem, parameter_space, tied
+from fstcrf.train.pairs import Pairs
+from fstcrf.train.shards import compiled_shards
+from tests.benchmarks.accuracy import CHUNKS
+from tests.benchmarks.machine import commit, this
+from tests.benchmarks.report import table
+
+RUNS = 15
+
+
+def best(function: Callable[[], object]) -> float:
+    """Return milliseconds of the fastest of some runs."""
+    fastest = np.inf
+    for _ in range(RUNS):
+        started = time.perf_counter()
+        function()
+        fastest = min(fastest, time.perf_counter() - started)
+    return 1e3 * fastest
+
+
+def problem(data: Path) -> Problem:
+    """Read the training part."""
+    corpus = read_columns(data / "conll2000" / "train.txt", ("word", "pos", "chunk"))
+    index, design = FeatureIndex.build(corpus, parse_template(CHUNKS), boundary="skip")
+    column = corpus.column("chunk")
+    labels = label_set(column.values)
+    return Problem(
+        chain_topology(labels, 1),
+        corpus.offsets,
+        SparseRows(design.node.indptr, design.node.rows, design.node.values, index.n_node_rows),
+        None,
+        allowed_labels(column, labels),
+        np.ones(len(corpus)),
+    )
+
+
+def without_attributes(whole: Problem) -> Problem:
+    """Return the same sentences with nothing to look at."""
+    empty = SparseRows(
+        np.zeros(len(whole.node) + 1, dtype=np.int64),
+        np.empty(0, dtype=np.int32),
+        None,
+        whole.node.n_columns,
+    )
+    return Problem(
+        whole.topology, whole.offsets, empty, None, whole.allowed, np.ones(len(whole.offsets) - 1)
+    )
+
+
+def parts(whole: Problem) -> list[list[str]]:
+    """Measure every part; return the rows of a table."""
+    ties = tied(whole, parameter_space(whole))
+    rng = np.random.default_rng(0)
+    theta = 0.3 * rng.normal(size=ties.space.size)
+    likelihood = Likelihood(ties.problem, ties.space, l2=0.5, scale=ties.scale)
+    graph = whole.topology.graph(np.zeros(whole.topology.n_arc_slots))
+    weights = np.ascontiguousarray(ties.space.parts(theta)[0])
+    space = SweepWorkspace()
+    out = np.zeros(len(weights))
+    shards = list(compiled_shards(ties.problem, ties.space, graph))
+    bare = list(compiled_shards(without_attributes(ties.problem), ties.space, graph))
+    pairs = Pairs(10, ties.space.size)
+    _, gradient = likelihood(theta)
+    for _ in range(11):
+        pairs.add(theta + rng.normal(size=len(theta)), theta, gradient + theta, gradient)
+    sweeps = best(lambda: [s.sweep(graph, weights, space) for s in shards])
+    chains = best(lambda: [s.sweep(graph, weights, space) for s in bare])
+    vectors = best(lambda: pairs.add(theta, 0.9 * theta, gradient, 0.9 * gradient))
+    direction = best(lambda: pairs.direction(gradient))
+    tokens, entries = int(whole.offsets[-1]), len(whole.node.index)
+    tied_entries = len(ties.problem.node.index)
+    rows = [
+        ("one evaluation: objective and gradient", best(lambda: likelihood(theta))),
+        ("its sweeps over the 16 shards", sweeps),
+        ("of these, forward-backward and expectations alone", chains),
+        ("of these, potentials, gradient, weights in and out of the shards", sweeps - chains),
+        ("gradients of the shards into one vector", best(lambda: [s.collect(out) for s in shards])),
+        ("L-BFGS: inner products with 10 pairs", vectors),
+        ("L-BFGS: direction", direction),
+    ]
+    sizes = f"{tokens:,} tokens, {entries:,} attribute occurrences, {tied_entries:,} once tied"
+    return [[name, f"{ms:.1f}"] for name, ms in rows] + [["sizes", sizes]]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    options = parser.parse_args()
+    print(table(["part", "milliseconds"], parts(problem(options.data))))
+    print(
+        f"\n`python -m tests.benchmarks.breakdown --data DIR`, {this().processor}, kernel "
+        f"{kernel.variant()}, one thread, commit {commit()}, {datetime.now(UTC):%Y-%m-%d}."
+    )
+
+
+if __name__ == "__main__":
+    main()
