@@ -18,7 +18,7 @@ MODULES = [
 PACKAGES = [m.name for m in pkgutil.iter_modules(fstcrf.__path__, "fstcrf.") if m.ispkg]
 
 
-IMPORTED = frozenset({"TYPE_CHECKING", "annotations"})
+IMPORTED = frozenset({"TYPE_CHECKING", "annotations", "importer"})
 
 
 def offered(package: ModuleType) -> set[str]:

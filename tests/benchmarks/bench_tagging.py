@@ -54,7 +54,7 @@ def tagging(bench: Bench) -> list[Line]:
         def seconds(file: _File) -> tuple[float, float]:
             arguments = ("tag", ours, file.path, "-o", bench.path(f"{file.name}.ours-{threads}"))
             more = ("--threads", str(threads))
-            done = bench.fstcrf(*arguments, *more, threads=threads)
+            done = bench.fstcrf(*arguments, *more, cores=threads)
             return done.seconds, done.cpu
 
         return {file.name: seconds(file) for file in files}

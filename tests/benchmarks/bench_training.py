@@ -69,11 +69,13 @@ def _evaluated(bench: Bench, task: Task, threads: tuple[int, ...]) -> list[Runs]
         )
 
     def ours(n: int) -> dict[str, Any]:
-        return bench.work("ours", "evaluate", task, threads=n, warm=warm, timed=timed)
+        return bench.work("ours", "evaluate", task, cores=n, threads=n, warm=warm, timed=timed)
 
     found = in_turns(bench.rounds, theirs, *(partial(ours, n) for n in threads))
-    for runs in found[1:]:
+    for n, runs in zip(threads, found[1:], strict=True):
         _same_features(runs[0], found[0][0])
+        if runs[0]["threads"] != n or runs[0]["objective"] != found[1][0]["objective"]:
+            raise BenchmarkError(f"{n} threads gave another objective, or were not used")
     return found
 
 
@@ -127,7 +129,7 @@ def training(bench: Bench) -> list[Line]:
     weights = {bench.work("ours", "weights", task, model=path)["hash"] for path in models.values()}
     lines: list[Line] = []
     for n, runs in zip(_THREADS, found[1:], strict=True):
-        scored = bench.work("ours", "score", task, threads=2, model=models[n], test=test.path)
+        scored = bench.work("ours", "score", task, cores=2, model=models[n], test=test.path)
         lines += _training_lines(n, runs, peer, scored, peer_f1)
         if n > 1 and len(weights) > 1:
             lines[-3].error = "1 and 2 threads trained different weights"
@@ -192,7 +194,7 @@ def complete(bench: Bench) -> list[Line]:
     peer_f1 = bench.work("ours", "predictions", test, tagged=tagged)["f1"]
     options = ("--features", "complete", "--transitions", "all")
     run = bench.train(task, model, *options, threads=2)
-    scored = bench.work("ours", "score", task, threads=2, model=model, test=test.path)
+    scored = bench.work("ours", "score", task, cores=2, model=model, test=test.path)
     _same_features({**scored, "pairs": peer["pairs"]}, peer)
     note = f"objective {scored['objective']:.1f} against {peer['objective']:.1f}; one run"
     samples = {"fstcrf": {**scored, "seconds": run.seconds}, "python-crfsuite": peer}
@@ -227,7 +229,7 @@ def exactness(bench: Bench) -> list[Line]:
         "ours",
         "threads",
         task,
-        threads=2,
+        cores=2,
         numbers=numbers,
         max_iterations=10,
         model=model,

@@ -104,6 +104,7 @@ def evaluate(
     theta = optimiser.theta()
     calls = [_seconds(partial(objective, theta), clock) for _ in range(max(5, timed // 2))]
     return {
+        "threads": threads,
         "prepare_seconds": prepared,
         "seconds_per_iteration_evaluation": seconds / evaluations,
         "seconds_per_evaluation": statistics.median(calls),

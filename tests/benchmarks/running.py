@@ -177,8 +177,8 @@ class Bench:
 
     # --- Processes ----------------------------------------------------------------------------
 
-    def run(self, command: Sequence[str], *, threads: int = 1, stdin: str = "") -> Finished:
-        """Run a process on as many cores as threads.
+    def run(self, command: Sequence[str], *, cores: int = 1, stdin: str = "") -> Finished:
+        """Run a process on so many cores.
 
         Raises
         ------
@@ -186,9 +186,9 @@ class Bench:
             It failed, or there are not so many cores.
         """
         free = machine.cores()
-        if len(free) < threads:
-            raise BenchmarkError(f"{threads} threads need as many cores, this process has {free}")
-        with machine.pinned(free[-threads:]):
+        if len(free) < cores:
+            raise BenchmarkError(f"{cores} cores are needed, this process has {free}")
+        with machine.pinned(free[-cores:]):
             return child(command, env=self.environment(), stdin=stdin)
 
     def environment(self) -> dict[str, str]:
@@ -197,12 +197,15 @@ class Bench:
         return {**kept, "PYTHONPYCACHEPREFIX": self.path("bytecode")}
 
     def work(
-        self, side: str, work: str, task: Task, *, threads: int = 1, **given: Any
+        self, side: str, work: str, task: Task, *, cores: int = 1, **given: Any
     ) -> dict[str, Any]:
-        """Have one side ("ours", "theirs") do a piece of work; with seconds and peak memory."""
+        """Have one side ("ours", "theirs") do a piece of work; with seconds and peak memory.
+
+        `cores` is where it runs; whatever else is given goes to the work.
+        """
         arguments = json.dumps({"task": task.plain(), **given})
         command = [sys.executable, "-m", f"tests.benchmarks.{side}", work, arguments]
-        done = self.run(command, threads=threads)
+        done = self.run(command, cores=cores)
         found: dict[str, Any] = json.loads(done.output)
         return {**found, "wall": done.seconds, "cpu": done.cpu, "peak": done.peak}
 
@@ -212,17 +215,17 @@ class Bench:
         used, *others = self.run([sys.executable, "-c", script]).output.split()
         return f"{used} of {', '.join(others)}"
 
-    def fstcrf(self, *arguments: str, threads: int = 1, stdin: str = "") -> Finished:
+    def fstcrf(self, *arguments: str, cores: int = 1, stdin: str = "") -> Finished:
         """Run a command of fstcrf, as a user would."""
         command = [sys.executable, "-m", "fstcrf.cli", *arguments]
-        return self.run(command, threads=threads, stdin=stdin)
+        return self.run(command, cores=cores, stdin=stdin)
 
     def train(self, task: Task, model: str, *options: str, threads: int = 1) -> Finished:
         """Train with ``fstcrf train`` and its defaults."""
         given = ["--columns", ",".join(task.columns), "--target", task.target]
         given += ["--template", self.template(task.attributes), "--boundary", "skip"]
         given += ["--threads", str(threads), *options]
-        return self.fstcrf("train", task.path, "-o", model, *given, threads=threads)
+        return self.fstcrf("train", task.path, "-o", model, *given, cores=threads)
 
     def chunkers(self) -> tuple[str, str]:
         """Return trained models of both sides: those of the training lines, or quick ones."""

@@ -147,7 +147,7 @@ def test_theta_goes_into_tables_and_comes_back(order: int) -> None:
         (
             {"topology": chain_topology(LABELS, 1, allowed=iob2), "allowed": one_hot([0, 1, 1])},
             DataError,
-            "sentence 1: its labels are a sequence that the topology forbids",
+            "sentence 1, token 0: label 'I-X' after the start is not part of the model",
         ),
         (
             {"topology": chain_topology(LABELS, 2, allowed=iob2), "allowed": one_hot([2, 1, 2])},
