@@ -85,6 +85,11 @@ def parts(whole: Problem) -> list[list[str]]:
     _, gradient = likelihood(theta)
     for _ in range(11):
         pairs.add(theta + rng.normal(size=len(theta)), theta, gradient + theta, gradient)
+
+    def collected() -> None:
+        for shard in shards:
+            shard.collect(out)
+
     sweeps = best(lambda: [s.sweep(graph, weights, space) for s in shards])
     chains = best(lambda: [s.sweep(graph, weights, space) for s in bare])
     vectors = best(lambda: pairs.add(theta, 0.9 * theta, gradient, 0.9 * gradient))
@@ -96,7 +101,7 @@ def parts(whole: Problem) -> list[list[str]]:
         ("its sweeps over the 16 shards", sweeps),
         ("of these, forward-backward and expectations alone", chains),
         ("of these, potentials, gradient, weights in and out of the shards", sweeps - chains),
-        ("gradients of the shards into one vector", best(lambda: [s.collect(out) for s in shards])),
+        ("gradients of the shards into one vector", best(collected)),
         ("L-BFGS: inner products with 10 pairs", vectors),
         ("L-BFGS: direction", direction),
     ]

@@ -249,8 +249,9 @@ threads to two; python-crfsuite always has one, since it knows no more.
   in 10^6 bytes.
 - Tagging is column file to column file, features included; fstcrf is `fstcrf tag`. On both sides,
   the time for one copy of the test file is taken off the time for that copy and what is named:
-  what remains has no start-up and no loading. Copies are kinder to caches than text that does not
-  repeat, so the training file is there as well.
+  what remains has no start-up and no loading. fstcrf, which takes a fraction of a second, runs
+  three times as often. Copies are kinder to caches than text that does not repeat, so the training
+  file is there as well.
 - Start-up runs from the start of the process until the labels of one sentence are there: printed
   (Python), or the process ended (`fstcrf tag`); the median of ten. Byte code is cached, as it is
   after a first run.

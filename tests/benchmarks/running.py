@@ -141,8 +141,8 @@ class Bench:
         """Return a path in the scratch folder."""
         return str(self.folder / name)
 
-    def corpus(self, name: str) -> str:
-        """Return the path of a corpus file; of its first sentences when quick.
+    def corpus(self, name: str, *, whole: bool = False) -> str:
+        """Return the path of a corpus file; of its first sentences when quick, if not `whole`.
 
         Raises
         ------
@@ -152,7 +152,7 @@ class Bench:
         source = self.data / name
         if not source.is_file():
             raise BenchmarkError(f"{source} is missing")
-        if not self.quick:
+        if whole or not self.quick:
             return str(source)
         part = self.folder / name.replace("/", "-")
         if not part.exists():
