@@ -27,150 +27,9 @@
 #include <stddef.h>
 
 #include "target.h"
-#include "vec.h"
+#include "wide.h"
 
-#define LANES 16 /* floats in the widest register; rows of states are padded to a multiple */
 #define FAINT 1e-28f
-
-/* Whole registers, of any alignment: plain loops over small arrays end up in memory. WIDE is for rows
- * of states, NARROW for rows of weights, which are padded to 8 only, to need fewer cache lines. */
-#if defined(__AVX512F__)
-#define WIDE 16
-#define NARROW 8
-#elif defined(__AVX__)
-#define WIDE 8
-#define NARROW 8
-#else
-#define WIDE 4
-#define NARROW 4
-#endif
-typedef float wide __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
-typedef int32_t wide_mask __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
-typedef float narrow __attribute__((vector_size(4 * NARROW), aligned(4), may_alias));
-
-/* Runs body(V) over n vectors in groups of up to 8, V a constant; `at` is the first of the group. */
-#define IN_GROUPS(n, at, body)                  \
-    do {                                        \
-        int64_t at = 0;                         \
-        for (; at + 8 <= (n); at += 8) body(8); \
-        switch ((n) - at) {                     \
-            case 7: body(7); break;             \
-            case 6: body(6); break;             \
-            case 5: body(5); break;             \
-            case 4: body(4); break;             \
-            case 3: body(3); break;             \
-            case 2: body(2); break;             \
-            case 1: body(1); break;             \
-            default: break;                     \
-        }                                       \
-    } while (0)
-
-/* exp(x) for x <= 88, to 2e-7 relative; 0 below -87. As fc_exp (vec.h), with six terms. */
-FC_INLINE float expf_fast(float x) {
-    const float magic = 12582912.0f; /* 1.5 * 2^23 */
-    const float c = x < -87.0f ? -87.0f : x;
-    const float shifted = c * 1.44269504f + magic;
-    const float n = shifted - magic;
-    const float r = (c - n * 0.693359375f) - n * -2.12194440e-4f;
-    float p = 1.0f / 5040.0f;
-    p = p * r + 1.0f / 720.0f;
-    p = p * r + 1.0f / 120.0f;
-    p = p * r + 1.0f / 24.0f;
-    p = p * r + 1.0f / 6.0f;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
-    uint32_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits << 23) + ((uint32_t)127 << 23);
-    float power;
-    memcpy(&power, &bits, sizeof power);
-    const float y = p * power;
-    return x < -87.0f ? 0.0f : y;
-}
-
-FC_INLINE wide wide_max(wide a, wide b) {
-    const wide_mask larger = a > b;
-    return (wide)(((wide_mask)a & larger) | ((wide_mask)b & ~larger));
-}
-
-FC_INLINE float max_of(int64_t Q, const float *x) {
-    wide best = *(const wide *)x;
-    for (int64_t j = WIDE; j < Q; j += WIDE) best = wide_max(best, *(const wide *)(x + j));
-    float lane[WIDE];
-    memcpy(lane, &best, sizeof lane);
-    for (int h = WIDE / 2; h > 0; h /= 2)
-        for (int l = 0; l < h; l++) lane[l] = lane[l] > lane[l + h] ? lane[l] : lane[l + h];
-    return lane[0];
-}
-
-FC_INLINE float sum_of(int64_t Q, const float *x) {
-    wide total = *(const wide *)x;
-    for (int64_t j = WIDE; j < Q; j += WIDE) total += *(const wide *)(x + j);
-    float lane[WIDE];
-    memcpy(lane, &total, sizeof lane);
-    for (int h = WIDE / 2; h > 0; h /= 2)
-        for (int l = 0; l < h; l++) lane[l] += lane[l + h];
-    return lane[0];
-}
-
-/* Is any x[j] below y[j]? */
-FC_INLINE int any_below(int64_t Q, const float *x, const float *y) {
-    wide_mask below = *(const wide *)x < *(const wide *)y;
-    for (int64_t j = WIDE; j < Q; j += WIDE)
-        below |= *(const wide *)(x + j) < *(const wide *)(y + j);
-    int64_t lane[WIDE / 2], any = 0;
-    memcpy(lane, &below, sizeof lane);
-    for (int l = 0; l < WIDE / 2; l++) any |= lane[l];
-    return any != 0;
-}
-
-/* y = sum_i x[i] M[i] over V vectors: two chains of additions hide the latency of one. */
-FC_INLINE void product_group(const int V, int64_t S, int64_t Q, const float *M, const float *x,
-                             float *y) {
-    wide even[8], odd[8];
-    for (int v = 0; v < V; v++) even[v] = odd[v] = (wide){0};
-    int64_t i = 0;
-    for (; i + 2 <= S; i += 2, M += 2 * Q) {
-        const wide *first = (const wide *)M, *second = (const wide *)(M + Q);
-        for (int v = 0; v < V; v++) even[v] += x[i] * first[v];
-        for (int v = 0; v < V; v++) odd[v] += x[i + 1] * second[v];
-    }
-    if (i < S)
-        for (int v = 0; v < V; v++) even[v] += x[i] * ((const wide *)M)[v];
-    for (int v = 0; v < V; v++) ((wide *)y)[v] = even[v] + odd[v];
-}
-
-FC_INLINE void product(int64_t S, int64_t Q, const float *M, const float *x, float *y) {
-#define BODY(V) product_group(V, S, Q, M + at * WIDE, x, y + at * WIDE)
-    IN_GROUPS(Q / WIDE, at, BODY);
-#undef BODY
-}
-
-/* total[i] += sum_t a[t][i] n[t] for 4 rows i and V vectors, summed in registers. */
-FC_INLINE void outer_group(const int V, int64_t T, int64_t Q, const float *a, const float *n,
-                           double *restrict total) {
-    wide acc[4][2];
-    for (int k = 0; k < 4; k++)
-        for (int v = 0; v < V; v++) acc[k][v] = (wide){0};
-    for (int64_t t = 0; t < T; t++, a += Q, n += Q)
-        for (int k = 0; k < 4; k++)
-            for (int v = 0; v < V; v++) acc[k][v] += a[k] * ((const wide *)n)[v];
-    for (int k = 0; k < 4; k++)
-        for (int v = 0; v < V; v++)
-            for (int l = 0; l < WIDE; l++) total[k * Q + v * WIDE + l] += (double)acc[k][v][l];
-}
-
-/* total += a' n over T tokens; S is rounded up to 4, rows beyond it are padding. */
-static void outer(int64_t T, int64_t S, int64_t Q, const float *a, const float *n, double *total) {
-    const int64_t vectors = Q / WIDE;
-    for (int64_t i = 0; i < S; i += 4) {
-        int64_t at = 0;
-        for (; at + 2 <= vectors; at += 2)
-            outer_group(2, T, Q, a + i, n + at * WIDE, total + i * Q + at * WIDE);
-        if (at < vectors) outer_group(1, T, Q, a + i, n + at * WIDE, total + i * Q + at * WIDE);
-    }
-}
 
 /* --- Potentials and gradient ---------------------------------------------------------------- */
 
@@ -427,7 +286,7 @@ static int forward_rows(sweep *w, int64_t T, int64_t always, double *log_z) {
 }
 
 /* Backward rows, posteriors into w->slots, arcs into w->total; 0 when the end is too faint. */
-static int backward_rows(sweep *w, int64_t T, double weight, double *log_z) {
+static int backward_rows(sweep *w, int64_t T, int always, double weight, double *log_z) {
     const int64_t S = w->S, Q = w->Q, P = w->shard->P;
     float *b = w->beta, *other = w->beta + Q;
     float last = 0.0f;
@@ -450,6 +309,8 @@ static int backward_rows(sweep *w, int64_t T, double weight, double *log_z) {
         const float c = w->scale[t];
         for (int64_t j = 0; j < Q; j++) n[j] *= c * b[j];
         product(S, Q, w->backward, n, other);
+        if (!always) /* nothing bounds b where a is 0, and 0 * inf is no posterior */
+            for (int64_t j = 0; j < Q; j++) other[j] = a[j - Q] > 0.0f ? other[j] : 0.0f;
         float *swap = b;
         b = other;
         other = swap;
@@ -504,7 +365,8 @@ void FC_NAME(fc_sweep)(const fc_graph *graph, const fc_shard *s, const float *we
         const int64_t first = s->offsets[b], T = s->offsets[b + 1] - first;
         double log_z = 0.0;
         for (int64_t t = 0; t < T; t++) potentials(s, first + t, weight, w.slots + t * P);
-        if (forward_rows(&w, T, always, &log_z) && backward_rows(&w, T, s->weight[b], &log_z)) {
+        if (forward_rows(&w, T, always, &log_z) &&
+            backward_rows(&w, T, always, s->weight[b], &log_z)) {
             log_z += (double)(T - 1) * w.shift + w.initial_shift + w.final_shift;
         } else {
             for (int64_t t = 0; t < T; t++) potentials(s, first + t, weight, w.slots + t * P);

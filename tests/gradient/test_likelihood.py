@@ -355,3 +355,27 @@ def test_zero_gradient_at_the_optimum(name: str, precision: Precision, limit: fl
     theta = fit(optimiser, max_iterations=300).theta
     _, slope = case.objective(theta, l2=0.5)
     assert np.linalg.norm(slope) < limit
+
+
+def test_a_state_that_cannot_be_reached_does_not_matter(variant: str) -> None:
+    """Its backward row grows without bound: 300 tokens at 30 nats each."""
+    del variant
+    tokens = 300
+    topology = chain_topology(
+        ["A", "B"], 1, allowed=lambda before, after: after != "B" or before == "B"
+    )
+    one_each = SparseRows(
+        np.arange(tokens + 1, dtype=np.int64), np.zeros(tokens, dtype=np.int32), None, 1
+    )
+    allowed = np.tile([True, False], (tokens, 1))
+    offsets = np.asarray([0, tokens], dtype=np.int64)
+    problem = Problem(topology, offsets, one_each, None, allowed, np.ones(1))
+    space = parameter_space(problem, features="complete", transitions="all")
+    theta = np.zeros(space.size)
+    theta[1] = 30.0  # of B, which no sentence can begin with and A never turns into
+    precisions: tuple[Precision, ...] = ("float32", "float64")
+    for precision in precisions:
+        likelihood = Likelihood(problem, space, l2=0.0, precision=precision)
+        value, gradient = likelihood(theta)
+        assert value == pytest.approx(0.0, abs=1e-3)
+        assert gradient == pytest.approx(np.zeros(space.size), abs=1e-3)
