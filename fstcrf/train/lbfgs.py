@@ -62,14 +62,15 @@ class LBFGS:
     def step(self) -> Step:
         """Make one iteration: a direction, a line search."""
         if self._gradient is None:
-            value, self._gradient = self.objective(self._theta)
+            value, self._gradient = self._evaluate(self._theta)
             self._values = [value]
             if done := self._converged():
                 return self._report(done)
-        found = self._search(self._pairs.direction(self._gradient))
+        slope = self._slope(self._gradient)
+        found = self._search(slope, self._direction(slope))
         if found is None and self._pairs.used:
             self._pairs.clear()  # the curvature model misled: fall back to steepest descent
-            found = self._search(self._pairs.direction(self._gradient))
+            found = self._search(slope, self._direction(slope))
         if found is None:
             return self._report("no descent: the line search found no lower value")
         theta, value, gradient = found
@@ -96,15 +97,27 @@ class LBFGS:
         self.objective.evaluations = int(state["evaluations"][0])
         self._pairs.restore(state)
 
+    # What an L1 penalty changes (owlqn.py): the value, the slope, the direction, the search.
+
+    def _evaluate(self, theta: Floats) -> tuple[float, Floats]:
+        return self.objective(theta)
+
+    def _slope(self, gradient: Floats) -> Floats:
+        """Return what must vanish at the minimum."""
+        return gradient
+
+    def _direction(self, slope: Floats) -> Floats:
+        return self._pairs.direction(slope)
+
     def _report(self, done: str | None) -> Step:
-        slope = 0.0 if self._gradient is None else norm(self._gradient)
+        slope = 0.0 if self._gradient is None else norm(self._slope(self._gradient))
         return Step(self._values[-1], slope, self.objective.evaluations, done)
 
     def _converged(self) -> str | None:
         if self._gradient is None:
             return None
         scale = max(1.0, norm(self._theta))
-        if norm(self._gradient) < self.epsilon * scale:
+        if norm(self._slope(self._gradient)) < self.epsilon * scale:
             return f"gradient norm below {self.epsilon:g} of the weights' norm"
         if len(self._values) > self.period:
             old, new = self._values[-self.period - 1], self._values[-1]
@@ -112,14 +125,12 @@ class LBFGS:
                 return f"less than {self.delta:g} gained in {self.period} iterations"
         return None
 
-    def _search(self, direction: Floats) -> tuple[Floats, float, Floats] | None:
+    def _search(self, slope: Floats, direction: Floats) -> tuple[Floats, float, Floats] | None:
         """Find a step that satisfies the strong Wolfe conditions, or the best that descends."""
-        if self._gradient is None:
+        start, descent = self._values[-1], dot(slope, direction)
+        if not descent < 0.0:
             return None
-        start, slope = self._values[-1], dot(self._gradient, direction)
-        if not slope < 0.0:
-            return None
-        low, low_value, low_slope = 0.0, start, slope
+        low, low_value, low_slope = 0.0, start, descent
         high: float | None = None
         high_value, length = np.inf, 1.0
         best: tuple[Floats, float, Floats] | None = None
@@ -128,14 +139,14 @@ class LBFGS:
             try:
                 value, gradient = self.objective(theta)
             except NumericError:
-                value, gradient = np.inf, self._gradient
+                value, gradient = np.inf, slope
             now = dot(gradient, direction)
-            armijo = value <= start + _ARMIJO * length * slope
+            armijo = value <= start + _ARMIJO * length * descent
             if armijo and (best is None or value < best[1]):
                 best = theta, value, gradient
             if not armijo or value >= low_value:
                 high, high_value = length, value
-            elif abs(now) <= -_CURVATURE * slope:
+            elif abs(now) <= -_CURVATURE * descent:
                 return theta, value, gradient
             else:
                 if now >= 0.0:

@@ -8,15 +8,13 @@ is set to zero. Source: Andrew and Gao (2007).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError, OptionError
-from fstcrf.kernel import dot, norm
-from fstcrf.train.pairs import Pairs
-from fstcrf.train.protocols import Objective, Step
+from fstcrf.kernel import dot
+from fstcrf.train.lbfgs import LBFGS
+from fstcrf.train.protocols import Objective
 
 __all__ = ["OWLQN"]
 
@@ -26,7 +24,7 @@ _ARMIJO = 1e-4
 _HALVINGS = 30
 
 
-class OWLQN:
+class OWLQN(LBFGS):
     """Orthant-wise limited-memory quasi-Newton.
 
     Parameters
@@ -63,58 +61,16 @@ class OWLQN:
     ) -> None:
         if not 0.0 <= l1 < np.inf:
             raise OptionError(f"l1 is {l1}, expected a finite number of at least 0")
-        self.objective, self.l1 = objective, l1
-        self.epsilon, self.delta, self.period = epsilon, delta, period
-        self._theta = np.array(theta, dtype=np.float64)
-        self._gradient: Floats | None = None
-        self._pairs = Pairs(memory, len(theta))
-        self._values: list[float] = []
-
-    def theta(self) -> Floats:
-        """Return the parameters reached."""
-        return self._theta
-
-    def step(self) -> Step:
-        """Make one iteration: a direction within an orthant, a backtracking line search."""
-        if self._gradient is None:
-            value, self._gradient = self._evaluate(self._theta)
-            self._values = [value]
-        slope = self._pseudo_gradient(self._gradient)
-        found = self._search(slope, self._direction(slope))
-        if found is None and self._pairs.used:
-            self._pairs.clear()
-            found = self._search(slope, self._direction(slope))
-        if found is None:
-            return self._report("no descent: the line search found no lower value")
-        theta, value, gradient = found
-        self._pairs.add(theta, self._theta, gradient, self._gradient)
-        self._theta, self._gradient = theta, gradient
-        self._values = [*self._values[-self.period :], value]
-        return self._report(self._converged())
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that is needed to go on with the same bits."""
-        return {
-            "theta": self._theta,
-            "gradient": np.empty(0) if self._gradient is None else self._gradient,
-            "values": np.asarray(self._values),
-            "evaluations": np.asarray([self.objective.evaluations]),
-            **self._pairs.state(),
-        }
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Go back to a state."""
-        self._theta = state["theta"]
-        self._gradient = state["gradient"] if len(state["gradient"]) else None
-        self._values = state["values"].tolist()
-        self.objective.evaluations = int(state["evaluations"][0])
-        self._pairs.restore(state)
+        super().__init__(
+            objective, theta, memory=memory, epsilon=epsilon, delta=delta, period=period
+        )
+        self.l1 = l1
 
     def _evaluate(self, theta: Floats) -> tuple[float, Floats]:
         value, gradient = self.objective(theta)
         return value + self.l1 * float(np.abs(theta).sum()), gradient
 
-    def _pseudo_gradient(self, gradient: Floats) -> Floats:
+    def _slope(self, gradient: Floats) -> Floats:
         """Return the subgradient of least norm: zero where |gradient| <= l1 at a zero weight."""
         inside = np.sign(gradient) * np.maximum(np.abs(gradient) - self.l1, 0.0)
         return np.where(self._theta == 0.0, inside, gradient + self.l1 * np.sign(self._theta))
@@ -141,22 +97,4 @@ class OWLQN:
             if value <= start + _ARMIJO * promised:
                 return theta, value, gradient
             length *= 0.5
-        return None
-
-    def _report(self, done: str | None) -> Step:
-        slope = 0.0
-        if self._gradient is not None:
-            slope = norm(self._pseudo_gradient(self._gradient))
-        return Step(self._values[-1], slope, self.objective.evaluations, done)
-
-    def _converged(self) -> str | None:
-        if self._gradient is None:
-            return None
-        slope = norm(self._pseudo_gradient(self._gradient))
-        if slope < self.epsilon * max(1.0, norm(self._theta)):
-            return f"gradient norm below {self.epsilon:g} of the weights' norm"
-        if len(self._values) > self.period:
-            old, new = self._values[-self.period - 1], self._values[-1]
-            if old - new < self.delta * abs(new):
-                return f"less than {self.delta:g} gained in {self.period} iterations"
         return None
