@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "checks.h"
 #include "target.h"
 #include "vec.h"
 
@@ -54,103 +55,6 @@ fc_status fc_use(const char *name) {
 #endif
     if (automatic || strcmp(name, "base") == 0) return choose(&fc_table_base, "base");
     return FC_ETARGET;
-}
-
-/* --- Checks -------------------------------------------------------------------------------- */
-
-static int64_t arcs_of(const fc_graph *g) { return g->A == 0 ? g->S * g->S : g->A; }
-
-static fc_status fail(fc_status status, int64_t place, int64_t *where) {
-    *where = place;
-    return status;
-}
-
-/* Above, a sum over a sentence could be +inf. */
-#define LARGEST 1e300
-
-/* Index of the first NaN or +inf (or nearly so), or -1. Blocks, so that the usual answer is found
- * vectorised. */
-static int64_t first_invalid(int64_t n, const double *x) {
-    for (int64_t start = 0; start < n; start += 256) {
-        const int64_t end = start + 256 < n ? start + 256 : n;
-        int bad = 0;
-        for (int64_t i = start; i < end; i++) bad |= !(x[i] <= LARGEST);
-        for (int64_t i = start; bad && i < end; i++)
-            if (!(x[i] <= LARGEST)) return i;
-    }
-    return -1;
-}
-
-fc_status fc_check_graph(const fc_graph *g, int64_t N, int64_t *where) {
-    *where = 0;
-    if (g == NULL || g->S < 1 || g->S > INT32_MAX / 2 || g->A < 0 || N < 0) return FC_EINVAL;
-    if (g->A == 0 && g->S > 32768) return FC_EINVAL;
-    if (g->A > 0) {
-        if (g->row[0] != 0 || g->row[g->S] != g->A) return FC_EINVAL;
-        for (int64_t i = 0; i < g->S; i++)
-            if (g->row[i] > g->row[i + 1]) return fail(FC_EINVAL, i, where);
-        for (int64_t i = 0; i < g->S; i++)
-            for (int64_t a = g->row[i]; a < g->row[i + 1]; a++) {
-                const int32_t target = g->target[a];
-                if (g->source[a] != i || target < 0 || target >= g->S ||
-                    (a > g->row[i] && g->target[a - 1] >= target))
-                    return fail(FC_EINVAL, a, where);
-            }
-    }
-    const int64_t arcs = arcs_of(g), skipped = g->moving ? 1 : 0;
-    int64_t bad = -1;
-    if (!g->moving) bad = first_invalid(arcs, g->score);
-    if (g->moving && N > 1) bad = first_invalid((N - skipped) * arcs, g->score + arcs);
-    if (bad >= 0) return fail(FC_ENUMERIC, bad + skipped * arcs, where);
-    bad = first_invalid(g->S, g->initial);
-    if (bad < 0) bad = first_invalid(g->S, g->final);
-    return bad < 0 ? FC_OK : fail(FC_ENUMERIC, bad, where);
-}
-
-static fc_status check_offsets(const fc_batch *batch, int64_t *where) {
-    *where = 0;
-    if (batch == NULL || batch->B < 0 || batch->offsets[0] != 0) return FC_EINVAL;
-    for (int64_t b = 0; b < batch->B; b++)
-        if (batch->offsets[b] >= batch->offsets[b + 1]) return fail(FC_EINVAL, b, where);
-    return FC_OK;
-}
-
-fc_status fc_check_batch(const fc_graph *g, const fc_batch *batch, int64_t *where) {
-    const fc_status status = check_offsets(batch, where);
-    if (status != FC_OK) return status;
-    const int64_t bad = first_invalid(batch->offsets[batch->B] * g->S, batch->node);
-    return bad < 0 ? FC_OK : fail(FC_ENUMERIC, bad, where);
-}
-
-fc_status fc_check_rows(int64_t N, int64_t R, int64_t n_index, const int64_t *indptr,
-                        const int32_t *index, int64_t *where) {
-    *where = 0;
-    if (N < 0 || R < 0 || R > INT32_MAX || indptr[0] != 0 || indptr[N] != n_index) return FC_EINVAL;
-    for (int64_t n = 0; n < N; n++)
-        if (indptr[n] > indptr[n + 1]) return fail(FC_EINVAL, n, where);
-    for (int64_t k = 0; k < n_index; k++)
-        if (index[k] < 0 || index[k] >= R) return fail(FC_EINVAL, k, where);
-    return FC_OK;
-}
-
-static int has_arc(const fc_graph *g, int32_t i, int32_t j) {
-    if (g->A == 0) return 1;
-    for (int64_t a = g->row[i]; a < g->row[i + 1]; a++)
-        if (g->target[a] == j) return 1;
-    return 0;
-}
-
-fc_status fc_check_path(const fc_graph *g, const fc_batch *batch, const int32_t *path,
-                        int64_t *where) {
-    const fc_status status = check_offsets(batch, where);
-    if (status != FC_OK) return status;
-    for (int64_t b = 0; b < batch->B; b++)
-        for (int64_t n = batch->offsets[b]; n < batch->offsets[b + 1]; n++) {
-            if (path[n] < 0 || path[n] >= g->S) return fail(FC_EINVAL, n, where);
-            if (n > batch->offsets[b] && !has_arc(g, path[n - 1], path[n]))
-                return fail(FC_EINVAL, n, where);
-        }
-    return FC_OK;
 }
 
 /* --- Entry points -------------------------------------------------------------------------- */
@@ -406,4 +310,77 @@ fc_status fc_inner(int64_t n, const double *x, const double *y, double *out) {
     if (n < 0) return FC_EINVAL;
     *out = table->inner(n, x, y);
     return FC_OK;
+}
+
+/* --- Compositions -------------------------------------------------------------------------- */
+
+int64_t fc_machine_work(const fc_machine *machine, int64_t longest) {
+    return table->machine_work(machine, longest);
+}
+
+int64_t fc_queue_size(int64_t n, int64_t longest) {
+    return n * (longest + 1) * 5 + 5; /* a deviation is four doubles, two residual states are one */
+}
+
+fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                          int32_t *path, double *score, double *work) {
+    int64_t where;
+    const fc_status status = check_bounds(B, offsets, &where);
+    if (status == FC_OK) table->machine_best(machine, B, offsets, path, score, work);
+    return status;
+}
+
+fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *offsets, int64_t n,
+                           int32_t *path, double *score, int64_t *count, double *work,
+                           double *queue) {
+    int64_t where;
+    if (n < 1 || n > INT32_MAX) return FC_EINVAL;
+    const fc_status status = check_bounds(B, offsets, &where);
+    if (status == FC_OK)
+        table->machine_nbest(machine, B, offsets, n, path, score, count, work, queue);
+    return status;
+}
+
+fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                                   fc_domain domain, double *log_z, double *work, int64_t *where) {
+    *where = 0;
+    if (!domain_known(domain)) return FC_EINVAL;
+    const fc_status status = check_bounds(B, offsets, where);
+    if (status != FC_OK) return status;
+    return table->machine_log_partition(machine, B, offsets, domain, log_z, work, where);
+}
+
+fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                               fc_domain domain, double *log_z, double *const *node,
+                               double *const *arc, double *work, int64_t *where) {
+    *where = 0;
+    if (!domain_known(domain)) return FC_EINVAL;
+    const fc_status status = check_bounds(B, offsets, where);
+    if (status != FC_OK) return status;
+    return table->machine_marginals(machine, B, offsets, domain, log_z, node, arc, work, where);
+}
+
+fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                                   double *const *node, double *work) {
+    int64_t where;
+    const fc_status status = check_bounds(B, offsets, &where);
+    if (status == FC_OK) table->machine_max_marginals(machine, B, offsets, node, work);
+    return status;
+}
+
+fc_status fc_machine_dead(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                          int64_t *position, double *work) {
+    int64_t where;
+    const fc_status status = check_bounds(B, offsets, &where);
+    if (status == FC_OK) table->machine_dead(machine, B, offsets, position, work);
+    return status;
+}
+
+fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t *offsets, int64_t n,
+                            const double *uniform, int32_t *path, double *work) {
+    int64_t where;
+    if (n < 0) return FC_EINVAL;
+    const fc_status status = check_bounds(B, offsets, &where);
+    if (status == FC_OK) table->machine_sample(machine, B, offsets, n, uniform, path, work);
+    return status;
 }

@@ -24,4 +24,12 @@ const fc_table FC_NAME(fc_table) = {
     .fill_slots = FC_NAME(fc_fill_slots),
     .find_rows = FC_NAME(fc_find_rows),
     .inner = FC_NAME(fc_inner),
+    .machine_work = FC_NAME(fc_machine_work),
+    .machine_best = FC_NAME(fc_machine_best),
+    .machine_nbest = FC_NAME(fc_machine_nbest),
+    .machine_log_partition = FC_NAME(fc_machine_log_partition),
+    .machine_marginals = FC_NAME(fc_machine_marginals),
+    .machine_max_marginals = FC_NAME(fc_machine_max_marginals),
+    .machine_sample = FC_NAME(fc_machine_sample),
+    .machine_dead = FC_NAME(fc_machine_dead),
 };

@@ -37,6 +37,21 @@ typedef void fill_slots_fn(int64_t, const uint64_t *, const int32_t *, int64_t, 
 typedef void find_rows_fn(int64_t, const int64_t *, int64_t, const int32_t *, int64_t, int64_t,
                           const fc_family *, int32_t *);
 typedef double inner_fn(int64_t, const double *, const double *);
+typedef int64_t machine_work_fn(const fc_machine *, int64_t);
+typedef void machine_best_fn(const fc_machine *, int64_t, const int64_t *, int32_t *, double *,
+                             double *);
+typedef void machine_nbest_fn(const fc_machine *, int64_t, const int64_t *, int64_t, int32_t *,
+                              double *, int64_t *, double *, double *);
+typedef fc_status machine_log_partition_fn(const fc_machine *, int64_t, const int64_t *, fc_domain,
+                                           double *, double *, int64_t *);
+typedef fc_status machine_marginals_fn(const fc_machine *, int64_t, const int64_t *, fc_domain,
+                                       double *, double *const *, double *const *, double *,
+                                       int64_t *);
+typedef void machine_max_marginals_fn(const fc_machine *, int64_t, const int64_t *, double *const *,
+                                      double *);
+typedef void machine_sample_fn(const fc_machine *, int64_t, const int64_t *, int64_t,
+                               const double *, int32_t *, double *);
+typedef void machine_dead_fn(const fc_machine *, int64_t, const int64_t *, int64_t *, double *);
 
 typedef struct {
     log_partition_fn *log_partition;
@@ -58,6 +73,14 @@ typedef struct {
     fill_slots_fn *fill_slots;
     find_rows_fn *find_rows;
     inner_fn *inner;
+    machine_work_fn *machine_work;
+    machine_best_fn *machine_best;
+    machine_nbest_fn *machine_nbest;
+    machine_log_partition_fn *machine_log_partition;
+    machine_marginals_fn *machine_marginals;
+    machine_max_marginals_fn *machine_max_marginals;
+    machine_sample_fn *machine_sample;
+    machine_dead_fn *machine_dead;
 } fc_table;
 
 #define FC_JOIN2(a, b) a##_##b
@@ -84,6 +107,14 @@ gather_packed_fn FC_NAME(fc_gather_packed);
 fill_slots_fn FC_NAME(fc_fill_slots);
 find_rows_fn FC_NAME(fc_find_rows);
 inner_fn FC_NAME(fc_inner);
+machine_work_fn FC_NAME(fc_machine_work);
+machine_best_fn FC_NAME(fc_machine_best);
+machine_nbest_fn FC_NAME(fc_machine_nbest);
+machine_log_partition_fn FC_NAME(fc_machine_log_partition);
+machine_marginals_fn FC_NAME(fc_machine_marginals);
+machine_max_marginals_fn FC_NAME(fc_machine_max_marginals);
+machine_sample_fn FC_NAME(fc_machine_sample);
+machine_dead_fn FC_NAME(fc_machine_dead);
 extern const fc_table FC_NAME(fc_table);
 #endif
 

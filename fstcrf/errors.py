@@ -6,9 +6,11 @@
       DataError (ValueError)              a file, sentence or value is not what it claims to be
         SchemeError                       labels that break their tagging scheme
         TemplateError                     a feature template that cannot be read or applied
+        GrammarError                      a grammar that cannot be read or bound to labels
       OptionError (ValueError)            an argument outside what it may be
       ShapeError (ValueError)             arrays whose shapes or dtypes disagree
       LabelError (LookupError)            a label that the model or the scheme does not have
+      TooLargeError (ValueError)          a product too large to expand
       NoPathError (ArithmeticError)       every label sequence is forbidden
       NumericError (ArithmeticError)      NaN or +inf where a potential is expected; divergence
       ModelFileError (OSError)            a model file that is foreign, damaged or too new
@@ -23,6 +25,7 @@ from __future__ import annotations
 __all__ = [
     "DataError",
     "FstcrfError",
+    "GrammarError",
     "KernelError",
     "LabelError",
     "MissingDependencyError",
@@ -33,6 +36,7 @@ __all__ = [
     "SchemeError",
     "ShapeError",
     "TemplateError",
+    "TooLargeError",
 ]
 
 
@@ -90,6 +94,10 @@ class TemplateError(DataError):
     """A feature template that cannot be read, or that names what the data does not have."""
 
 
+class GrammarError(DataError):
+    """A grammar that cannot be read, that names labels which are not there, or accepts nothing."""
+
+
 class OptionError(FstcrfError, ValueError):
     """An argument outside what it may be."""
 
@@ -120,6 +128,10 @@ class NoPathError(FstcrfError, ArithmeticError):
     ) -> None:
         self.position, self.sentence = position, sentence
         super().__init__(_located(message, None, None, sentence, position))
+
+
+class TooLargeError(FstcrfError, ValueError):
+    """A product too large to expand; the message says how large it is and what to do."""
 
 
 class NumericError(FstcrfError, ArithmeticError):

@@ -28,6 +28,7 @@ __all__ = [
     "Domain",
     "Graph",
     "Posterior",
+    "domain_number",
     "forward_backward",
     "log_partition",
     "max_marginals",
@@ -143,7 +144,7 @@ def log_partition(
     status = lib.fc_log_partition(
         call.graph,
         call.batch,
-        _domain(domain),
+        domain_number(domain),
         array_in(log_z, np.float64, (call.B,), "log_z", writable=True),
         call.work,
         call.where,
@@ -188,7 +189,7 @@ def forward_backward(
     status = lib.fc_forward_backward(
         call.graph,
         call.batch,
-        _domain(domain),
+        domain_number(domain),
         array_in(weights, np.float64, (call.B,), "weight"),
         array_in(log_z, np.float64, (call.B,), "log_z", writable=True),
         array_in(posterior, np.float64, node.shape, "posterior", writable=True),
@@ -259,7 +260,8 @@ def max_marginals(graph: Graph, offsets: NDArray[np.int64], node: Floats) -> Flo
 _DOMAIN = {"auto": lib.FC_AUTO, "linear": lib.FC_LINEAR, "log": lib.FC_LOG}
 
 
-def _domain(name: str) -> Any:
+def domain_number(name: str) -> Any:
+    """Return the kernel's number of a domain; OptionError for another name."""
     if name not in _DOMAIN:
         raise OptionError(f"domain is {name!r}, expected one of {', '.join(_DOMAIN)}")
     return _DOMAIN[name]

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The steps of a tensor. Between two tokens it is advanced axis by axis; at a token the potentials of
+ * the joint states are multiplied in and the residual automaton reads the labels. Elimination of one
+ * axis at a time is exact because the arcs of an axis see the present states of earlier axes only:
+ *
+ *   forward   x[.., i, ..] -> y[.., j, ..] = (+)_i x[.., i, ..] (x) arc_c[i -> j]     c = 0, 1, ...
+ *   backward  the same with the ends of the arcs exchanged                            c = ..., 1, 0
+ *
+ * In FST terms the tapes are interleaved, and only one of them moves at each step. */
+#ifndef FSTCRF_ADVANCE_H
+#define FSTCRF_ADVANCE_H
+
+#include "tensor.h"
+
+typedef enum { FORWARD = 0, BACKWARD = 1 } direction;
+
+static __attribute__((noinline)) void product_max(const block *b) { product(MAX_PLUS, b); }
+static __attribute__((noinline)) void product_sum(const block *b) { product(SUM_TIMES, b); }
+
+typedef enum { WHOLE, SHIFTED } part; /* LOG_PLUS: SHIFTED adds exp(. - best) to what is there */
+
+/* Adds up over one table of arcs: [S][post] cells from x to y. */
+static inline void sparse_block(semiring K, part p, const loaded_axis *a, direction d,
+                                const double *weight, const double *x, double *y,
+                                const double *best) {
+    const int32_t *from = d == FORWARD ? a->axis->source : a->axis->target;
+    const int32_t *to = d == FORWARD ? a->axis->target : a->axis->source;
+    const int64_t W = a->post;
+    if (p == WHOLE) fc_fill(a->S * W, none(K), y);
+    for (int64_t k = 0; k < a->arcs; k++) {
+        const double w = weight[k], *restrict in = x + from[k] * W;
+        double *restrict out = y + to[k] * W;
+        if (p == SHIFTED) {
+            const double *top = best + to[k] * W;
+            for (int64_t l = 0; l < W; l++) out[l] += fc_exp(in[l] + w - top[l]);
+        } else if (K == SUM_TIMES) {
+            for (int64_t l = 0; l < W; l++) out[l] += in[l] * w;
+        } else {
+            for (int64_t l = 0; l < W; l++) out[l] = in[l] + w > out[l] ? in[l] + w : out[l];
+        }
+    }
+}
+
+static inline void run_block(semiring K, part p, const block *b, const double *best) {
+    if (p == SHIFTED) {
+        product_exp(b, best);
+    } else if (K == SUM_TIMES) {
+        product_sum(b);
+    } else {
+        product_max(b);
+    }
+}
+
+/* Rows of the last axis that share a table: all of them, or runs of equal context. */
+static inline void last_step(semiring K, part p, const tensor *m, const loaded_axis *a, direction d,
+                             const double *x, double *y, const double *best) {
+    const int32_t *place = a->axis->place;
+    const int64_t P = m->P, rows = m->Q * m->outer;
+    for (int64_t r = 0, run; r < rows; r += run) {
+        const int64_t context = place == NULL ? 0 : place[r % m->outer];
+        run = place == NULL ? rows : 1;
+        while (r + run < rows && place != NULL && place[(r + run) % m->outer] == context) run++;
+        if (a->dense) {
+            const double *M = (d == FORWARD ? a->weight : a->turned) + context * a->size;
+            const block b = {.rows = run,
+                             .n = a->S,
+                             .lanes = P,
+                             .s = x + r * P,
+                             .s_row = P,
+                             .s_in = 1,
+                             .V = M,
+                             .v_in = P,
+                             .C = y + r * P,
+                             .c_row = P};
+            run_block(K, p, &b, best + r * P);
+            continue;
+        }
+        for (int64_t i = r; i < r + run; i++) {
+            sparse_block(K, p, a, d, a->weight + context * a->size, x + i * P, y + i * P,
+                         best + i * P);
+            if (p == WHOLE) fc_fill(P - a->S, none(K), y + i * P + a->S);
+        }
+    }
+}
+
+static inline void inner_step(semiring K, part p, const tensor *m, const loaded_axis *a,
+                              direction d, const double *x, double *y, const double *best) {
+    const int64_t cells = a->S * a->post;
+    for (int64_t r = 0; r < m->Q * a->pre; r++) {
+        const int64_t context = a->axis->place == NULL ? 0 : a->axis->place[r % a->pre];
+        const double *M = a->weight + context * a->size;
+        if (!a->dense) {
+            sparse_block(K, p, a, d, M, x + r * cells, y + r * cells, best + r * cells);
+            continue;
+        }
+        const block b = {.rows = a->S,
+                         .n = a->S,
+                         .lanes = a->post,
+                         .s = M,
+                         .s_row = d == FORWARD ? 1 : a->S,
+                         .s_in = d == FORWARD ? a->S : 1,
+                         .V = x + r * cells,
+                         .v_in = a->post,
+                         .C = y + r * cells,
+                         .c_row = a->post};
+        run_block(K, p, &b, best + r * cells);
+    }
+}
+
+static inline void any_step(semiring K, part p, const tensor *m, const loaded_axis *a, direction d,
+                            const double *x, double *y, const double *best) {
+    if (a->last) {
+        last_step(K, p, m, a, d, x, y, best);
+    } else {
+        inner_step(K, p, m, a, d, x, y, best);
+    }
+}
+
+/* A maximum to subtract before exp: 0 where everything is forbidden. */
+static inline void clear_never(int64_t n, double *best) {
+    for (int64_t j = 0; j < n; j++) best[j] = best[j] > FC_NEVER ? best[j] : 0.0;
+}
+
+/* y = best + log y */
+static inline void finish_log(int64_t n, const double *best, double *y) {
+    for (int64_t j = 0; j < n; j++) y[j] = y[j] > 0.0 ? best[j] + log(y[j]) : FC_NEVER;
+}
+
+/* One axis, one step. */
+static inline void axis_step(tensor *m, semiring K, int64_t c, direction d, const double *x,
+                             double *y) {
+    const loaded_axis *a = &m->axis[c];
+    if (K != LOG_PLUS) {
+        any_step(K, WHOLE, m, a, d, x, y, x);
+        return;
+    }
+    any_step(MAX_PLUS, WHOLE, m, a, d, x, m->best, x);
+    clear_never(m->full, m->best);
+    fc_fill(m->full, 0.0, y);
+    any_step(LOG_PLUS, SHIFTED, m, a, d, x, y, m->best);
+    finish_log(m->full, m->best, y);
+}
+
+/* Steps all axes; the result lies in m->x, which `x` may be. */
+static inline void all_axes(tensor *m, semiring K, direction d, const double *x) {
+    for (int64_t k = 0; k < m->n; k++) {
+        axis_step(m, K, d == FORWARD ? k : m->n - 1 - k, d, x, m->y);
+        double *swap = m->x;
+        m->x = m->y;
+        m->y = swap;
+        x = m->x;
+    }
+}
+
+/* y (+)= x (x) edge over one plane. */
+static inline void along_edge(semiring K, part p, const tensor *m, int64_t e,
+                              const double *restrict x, double *restrict y, const double *best) {
+    const fc_residual *r = m->machine->residual;
+    const int64_t P = m->P, width = r->width == 1 ? 1 : P;
+    const double *values = m->edge + e * r->rows * width;
+    for (int64_t o = 0; o < m->outer; o++, x += P, y += P) {
+        const double *w = values + (r->place == NULL ? 0 : r->place[o]) * width;
+        const int64_t step = width > 1;
+        if (step == 0 && w[0] == none(K)) continue;
+        for (int64_t j = 0; j < P; j++) {
+            const double c = times(K, x[j], w[j * step]);
+            if (p == SHIFTED) {
+                y[j] += fc_exp(c - best[o * P + j]);
+            } else if (K == SUM_TIMES) {
+                y[j] += c;
+            } else {
+                y[j] = c > y[j] ? c : y[j];
+            }
+        }
+    }
+}
+
+static inline void all_edges(semiring K, part p, const tensor *m, direction d, const double *x,
+                             double *y, const double *best) {
+    const fc_residual *r = m->machine->residual;
+    fc_fill(m->full, p == SHIFTED ? 0.0 : none(K), y);
+    for (int64_t e = 0; e < r->E; e++) {
+        const int64_t from = (d == FORWARD ? r->source : r->target)[e] * m->plane;
+        const int64_t to = (d == FORWARD ? r->target : r->source)[e] * m->plane;
+        if (K == SUM_TIMES) {
+            along_edge(SUM_TIMES, WHOLE, m, e, x + from, y + to, best);
+        } else if (p == WHOLE) {
+            along_edge(MAX_PLUS, WHOLE, m, e, x + from, y + to, best);
+        } else {
+            along_edge(LOG_PLUS, SHIFTED, m, e, x + from, y + to, best + to);
+        }
+    }
+}
+
+/* The residual automaton reads the labels of a token: x -> y. There must be one. */
+static inline void residual_step(tensor *m, semiring K, direction d, const double *x, double *y) {
+    if (K != LOG_PLUS) {
+        all_edges(K, WHOLE, m, d, x, y, x);
+        return;
+    }
+    all_edges(MAX_PLUS, WHOLE, m, d, x, m->best, x);
+    clear_never(m->full, m->best);
+    all_edges(LOG_PLUS, SHIFTED, m, d, x, y, m->best);
+    finish_log(m->full, m->best, y);
+}
+
+/* y[q] = x[q] (x) plane, for every residual state; y may be x. */
+static inline void times_plane(const tensor *m, semiring K, const double *x, const double *plane,
+                               double *y) {
+    for (int64_t q = 0; q < m->Q; q++, x += m->plane, y += m->plane) {
+        if (K == SUM_TIMES) {
+            for (int64_t j = 0; j < m->plane; j++) y[j] = x[j] * plane[j];
+        } else {
+            for (int64_t j = 0; j < m->plane; j++) y[j] = x[j] + plane[j];
+        }
+    }
+}
+
+/* y[q] = plane (x) ends[q]: where paths begin, or end. */
+static inline void spread_ends(const tensor *m, semiring K, const double *plane, const double *ends,
+                               double *y) {
+    for (int64_t q = 0; q < m->Q; q++, y += m->plane) {
+        if (K == SUM_TIMES) {
+            for (int64_t j = 0; j < m->plane; j++) y[j] = plane[j] * ends[q];
+        } else {
+            for (int64_t j = 0; j < m->plane; j++) y[j] = plane[j] + ends[q];
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checks of what comes in: sizes, order, indices, numbers. Compiled once. */
+
+#include "checks.h"
+#include "target.h"
+
+/* Above, a sum over a sentence could be +inf. */
+#define LARGEST 1e300
+
+/* Index of the first NaN or +inf (or nearly so), or -1. Blocks, so that the usual answer is found
+ * vectorised. */
+int64_t fc_first_invalid(int64_t n, const double *x) {
+    for (int64_t start = 0; start < n; start += 256) {
+        const int64_t end = start + 256 < n ? start + 256 : n;
+        int bad = 0;
+        for (int64_t i = start; i < end; i++) bad |= !(x[i] <= LARGEST);
+        for (int64_t i = start; bad && i < end; i++)
+            if (!(x[i] <= LARGEST)) return i;
+    }
+    return -1;
+}
+
+fc_status fc_check_graph(const fc_graph *g, int64_t N, int64_t *where) {
+    *where = 0;
+    if (g == NULL || g->S < 1 || g->S > INT32_MAX / 2 || g->A < 0 || N < 0) return FC_EINVAL;
+    if (g->A == 0 && g->S > 32768) return FC_EINVAL;
+    if (g->A > 0) {
+        if (g->row[0] != 0 || g->row[g->S] != g->A) return FC_EINVAL;
+        for (int64_t i = 0; i < g->S; i++)
+            if (g->row[i] > g->row[i + 1]) return fail(FC_EINVAL, i, where);
+        for (int64_t i = 0; i < g->S; i++)
+            for (int64_t a = g->row[i]; a < g->row[i + 1]; a++) {
+                const int32_t target = g->target[a];
+                if (g->source[a] != i || target < 0 || target >= g->S ||
+                    (a > g->row[i] && g->target[a - 1] >= target))
+                    return fail(FC_EINVAL, a, where);
+            }
+    }
+    const int64_t arcs = arcs_of(g), skipped = g->moving ? 1 : 0;
+    int64_t bad = -1;
+    if (!g->moving) bad = fc_first_invalid(arcs, g->score);
+    if (g->moving && N > 1) bad = fc_first_invalid((N - skipped) * arcs, g->score + arcs);
+    if (bad >= 0) return fail(FC_ENUMERIC, bad + skipped * arcs, where);
+    bad = fc_first_invalid(g->S, g->initial);
+    if (bad < 0) bad = fc_first_invalid(g->S, g->final);
+    return bad < 0 ? FC_OK : fail(FC_ENUMERIC, bad, where);
+}
+
+fc_status check_bounds(int64_t B, const int64_t *offsets, int64_t *where) {
+    *where = 0;
+    if (B < 0 || offsets[0] != 0) return FC_EINVAL;
+    for (int64_t b = 0; b < B; b++)
+        if (offsets[b] >= offsets[b + 1]) return fail(FC_EINVAL, b, where);
+    return FC_OK;
+}
+
+fc_status fc_check_batch(const fc_graph *g, const fc_batch *batch, int64_t *where) {
+    const fc_status status = check_offsets(batch, where);
+    if (status != FC_OK) return status;
+    const int64_t bad = fc_first_invalid(batch->offsets[batch->B] * g->S, batch->node);
+    return bad < 0 ? FC_OK : fail(FC_ENUMERIC, bad, where);
+}
+
+fc_status fc_check_rows(int64_t N, int64_t R, int64_t n_index, const int64_t *indptr,
+                        const int32_t *index, int64_t *where) {
+    *where = 0;
+    if (N < 0 || R < 0 || R > INT32_MAX || indptr[0] != 0 || indptr[N] != n_index) return FC_EINVAL;
+    for (int64_t n = 0; n < N; n++)
+        if (indptr[n] > indptr[n + 1]) return fail(FC_EINVAL, n, where);
+    for (int64_t k = 0; k < n_index; k++)
+        if (index[k] < 0 || index[k] >= R) return fail(FC_EINVAL, k, where);
+    return FC_OK;
+}
+
+static int has_arc(const fc_graph *g, int32_t i, int32_t j) {
+    if (g->A == 0) return 1;
+    for (int64_t a = g->row[i]; a < g->row[i + 1]; a++)
+        if (g->target[a] == j) return 1;
+    return 0;
+}
+
+fc_status fc_check_path(const fc_graph *g, const fc_batch *batch, const int32_t *path,
+                        int64_t *where) {
+    const fc_status status = check_offsets(batch, where);
+    if (status != FC_OK) return status;
+    for (int64_t b = 0; b < batch->B; b++)
+        for (int64_t n = batch->offsets[b]; n < batch->offsets[b + 1]; n++) {
+            if (path[n] < 0 || path[n] >= g->S) return fail(FC_EINVAL, n, where);
+            if (n > batch->offsets[b] && !has_arc(g, path[n - 1], path[n]))
+                return fail(FC_EINVAL, n, where);
+        }
+    return FC_OK;
+}
+
+/* --- Compositions -------------------------------------------------------------------------- */
+
+/* Every place is a row. */
+static int places_ok(int64_t n, int64_t rows, const int32_t *place) {
+    int bad = rows < 1 || rows > INT32_MAX;
+    for (int64_t i = 0; place != NULL && i < n; i++) bad |= place[i] < 0 || place[i] >= rows;
+    return !bad;
+}
+
+/* n lists of arcs, sorted by source, whose ends are below the sizes. */
+static int arcs_ok(int64_t S, int64_t A, const int64_t *row, const int32_t *source,
+                   const int32_t *target) {
+    if (row == NULL || source == NULL || target == NULL || row[0] != 0 || row[S] != A) return 0;
+    for (int64_t i = 0; i < S; i++) {
+        if (row[i] > row[i + 1]) return 0;
+        for (int64_t a = row[i]; a < row[i + 1]; a++)
+            if (source[a] != i || target[a] < 0 || target[a] >= S) return 0;
+    }
+    return 1;
+}
+
+static fc_status check_axis(const fc_axis *a, int64_t pre) {
+    if (a->S < 1 || a->S > 32768 || a->A < 0) return FC_EINVAL;
+    if (a->A > 0 && !arcs_ok(a->S, a->A, a->row, a->source, a->target)) return FC_EINVAL;
+    if (!places_ok(pre, a->contexts, a->place)) return FC_EINVAL;
+    const int64_t arcs = a->A == 0 ? a->S * a->S : a->A;
+    return a->moving || fc_first_invalid(a->contexts * arcs, a->score) < 0 ? FC_OK : FC_ENUMERIC;
+}
+
+static fc_status check_factor(const fc_factor *f, int64_t outer, int64_t S) {
+    if (f->width != 1 && f->width != S) return FC_EINVAL;
+    if (!places_ok(outer, f->rows, f->place)) return FC_EINVAL;
+    return f->moving || fc_first_invalid(f->rows * f->width, f->value) < 0 ? FC_OK : FC_ENUMERIC;
+}
+
+static fc_status check_residual(const fc_residual *r, int64_t outer, int64_t S) {
+    if (r->Q < 1 || r->E < 0 || r->Q > INT32_MAX) return FC_EINVAL;
+    if (r->width != 1 && r->width != S) return FC_EINVAL;
+    if (!places_ok(outer, r->rows, r->place)) return FC_EINVAL;
+    if (!arcs_ok(r->Q, r->E, r->row, r->source, r->target)) return FC_EINVAL;
+    const int numeric = fc_first_invalid(r->E * r->rows * r->width, r->value) < 0 &&
+                        fc_first_invalid(r->Q, r->initial) < 0 &&
+                        fc_first_invalid(r->Q, r->final) < 0;
+    return numeric ? FC_OK : FC_ENUMERIC;
+}
+
+fc_status fc_check_machine(const fc_machine *m, int64_t *where) {
+    *where = 0;
+    if (m == NULL || m->axes < 1 || m->axes > FC_MAX_AXES || m->factors < 0) return FC_EINVAL;
+    int64_t pre = 1;
+    for (int64_t c = 0; c < m->axes; c++) {
+        const fc_status status = check_axis(&m->axis[c], pre);
+        if (status != FC_OK) return fail(status, c, where);
+        if (c + 1 < m->axes) pre *= m->axis[c].S;
+        if (pre > INT32_MAX) return fail(FC_EINVAL, c, where);
+    }
+    if (m->outer != pre || m->S != m->axis[m->axes - 1].S) return FC_EINVAL;
+    if (m->outer * m->S > INT32_MAX) return FC_EINVAL;
+    for (int64_t k = 0; k < m->factors; k++) {
+        const fc_status status = check_factor(&m->factor[k], m->outer, m->S);
+        if (status != FC_OK) return fail(status, 100 + k, where);
+    }
+    if (m->residual != NULL) {
+        const fc_status status = check_residual(m->residual, m->outer, m->S);
+        if (status != FC_OK) return fail(status, 200, where);
+    }
+    const int numeric = fc_first_invalid(m->outer * m->S, m->initial) < 0 &&
+                        fc_first_invalid(m->outer * m->S, m->final) < 0;
+    return numeric ? FC_OK : fail(FC_ENUMERIC, 300, where);
+}

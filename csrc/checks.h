@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the entry points share of the checks. */
+#ifndef FSTCRF_CHECKS_H
+#define FSTCRF_CHECKS_H
+
+#include <stddef.h>
+
+#include "fstcrf.h"
+
+static inline int64_t arcs_of(const fc_graph *g) { return g->A == 0 ? g->S * g->S : g->A; }
+
+static inline fc_status fail(fc_status status, int64_t place, int64_t *where) {
+    *where = place;
+    return status;
+}
+
+/* Offsets begin at 0 and every sentence has a token. */
+fc_status check_bounds(int64_t B, const int64_t *offsets, int64_t *where);
+
+static inline fc_status check_offsets(const fc_batch *batch, int64_t *where) {
+    *where = 0;
+    if (batch == NULL) return FC_EINVAL;
+    return check_bounds(batch->B, batch->offsets, where);
+}
+
+#endif

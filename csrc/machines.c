@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Batches of sentences over one composition. */
+
+#include "recursion.h"
+#include "target.h"
+
+static int64_t longest_of(int64_t B, const int64_t *offsets) {
+    int64_t longest = 0;
+    for (int64_t b = 0; b < B; b++) {
+        const int64_t T = offsets[b + 1] - offsets[b];
+        longest = T > longest ? T : longest;
+    }
+    return longest;
+}
+
+int64_t FC_NAME(fc_machine_work)(const fc_machine *machine, int64_t longest) {
+    tensor m;
+    return lay_out_tensor(&m, machine, longest, NULL) + longest;
+}
+
+/* Backward sums in the domain that holds the sentence; *K says which that is. */
+static outcome backward_sums(tensor *m, int64_t first, int64_t T, fc_domain domain, semiring *K,
+                             double *log_z) {
+    outcome result = LOST;
+    *K = SUM_TIMES;
+    if (domain != FC_LOG) result = backward(m, SUM_TIMES, first, T, log_z);
+    if (result == LOST && domain != FC_LINEAR) {
+        *K = LOG_PLUS;
+        result = backward(m, LOG_PLUS, first, T, log_z);
+    }
+    return result;
+}
+
+void FC_NAME(fc_machine_best)(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                              int32_t *path, double *score, double *work) {
+    tensor m;
+    const int64_t longest = longest_of(B, offsets);
+    int32_t *q = (int32_t *)(work + lay_out_tensor(&m, machine, longest, work));
+    for (int64_t b = 0; b < B; b++) {
+        const int64_t first = offsets[b], T = offsets[b + 1] - first;
+        double top;
+        backward(&m, MAX_PLUS, first, T, &top);
+        score[b] = walk_best(&m, first, T, path + first, q);
+    }
+}
+
+void FC_NAME(fc_machine_nbest)(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                               int64_t n, int32_t *path, double *score, int64_t *count,
+                               double *work, double *scratch) {
+    tensor m;
+    const int64_t N = offsets[B], longest = longest_of(B, offsets);
+    lay_out_tensor(&m, machine, longest, work);
+    queue h = {.heap = (deviation *)scratch, .longest = longest};
+    h.q = (int32_t *)(h.heap + n * (longest + 1) + 1);
+    for (int64_t i = 0; i < n * N; i++) path[i] = -1;
+    for (int64_t i = 0; i < n * B; i++) score[i] = FC_NEVER;
+    for (int64_t b = 0; b < B; b++) {
+        const int64_t first = offsets[b], T = offsets[b + 1] - first;
+        double top;
+        count[b] = 0;
+        if (backward(&m, MAX_PLUS, first, T, &top) == DONE)
+            count[b] = walk_nbest(&m, &h, first, T, n, N, path, score + b * n);
+    }
+}
+
+fc_status FC_NAME(fc_machine_log_partition)(const fc_machine *machine, int64_t B,
+                                            const int64_t *offsets, fc_domain domain, double *log_z,
+                                            double *work, int64_t *where) {
+    tensor m;
+    lay_out_tensor(&m, machine, longest_of(B, offsets), work);
+    for (int64_t b = 0; b < B; b++) {
+        semiring K;
+        const int64_t first = offsets[b], T = offsets[b + 1] - first;
+        *where = b;
+        if (backward_sums(&m, first, T, domain, &K, log_z + b) == LOST) return FC_ERANGE;
+    }
+    return FC_OK;
+}
+
+static void sentence_answers(const tensor *m, int64_t first, double *const *node,
+                             double *const *arc, answers *out) {
+    for (int64_t c = 0; c < m->n; c++) {
+        out->node[c] = node[c] + first * m->axis[c].S;
+        out->arc[c] = arc == NULL || arc[c] == NULL ? NULL : arc[c] + first * m->axis[c].arcs;
+    }
+}
+
+static void fill_answers(const tensor *m, int64_t T, double value, const answers *out) {
+    for (int64_t c = 0; c < m->n; c++) {
+        fc_fill(T * m->axis[c].S, value, out->node[c]);
+        if (out->arc[c] != NULL) fc_fill(T * m->axis[c].arcs, 0.0, out->arc[c]);
+    }
+}
+
+fc_status FC_NAME(fc_machine_marginals)(const fc_machine *machine, int64_t B,
+                                        const int64_t *offsets, fc_domain domain, double *log_z,
+                                        double *const *node, double *const *arc, double *work,
+                                        int64_t *where) {
+    tensor m;
+    answers out;
+    lay_out_tensor(&m, machine, longest_of(B, offsets), work);
+    for (int64_t b = 0; b < B; b++) {
+        const int64_t first = offsets[b], T = offsets[b + 1] - first;
+        semiring K;
+        *where = b;
+        sentence_answers(&m, first, node, arc, &out);
+        for (int64_t c = 0; c < m.n; c++) /* no arc leads into a first token */
+            if (out.arc[c] != NULL) fc_fill(m.axis[c].arcs, 0.0, out.arc[c]);
+        outcome result = backward_sums(&m, first, T, domain, &K, log_z + b);
+        if (result == DONE) result = forward(&m, K, first, T, log_z[b], &out);
+        if (result == LOST && domain == FC_AUTO && K == SUM_TIMES) {
+            K = LOG_PLUS;
+            result = backward(&m, K, first, T, log_z + b);
+            if (result == DONE) result = forward(&m, K, first, T, log_z[b], &out);
+        }
+        if (result == LOST) return FC_ERANGE;
+        if (result == NO_PATH) fill_answers(&m, T, 0.0, &out);
+    }
+    return FC_OK;
+}
+
+void FC_NAME(fc_machine_max_marginals)(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                                       double *const *node, double *work) {
+    tensor m;
+    answers out;
+    lay_out_tensor(&m, machine, longest_of(B, offsets), work);
+    for (int64_t b = 0; b < B; b++) {
+        const int64_t first = offsets[b], T = offsets[b + 1] - first;
+        double top;
+        sentence_answers(&m, first, node, NULL, &out);
+        if (backward(&m, MAX_PLUS, first, T, &top) == DONE) {
+            forward(&m, MAX_PLUS, first, T, top, &out);
+        } else {
+            fill_answers(&m, T, FC_NEVER, &out);
+        }
+    }
+}
+
+void FC_NAME(fc_machine_sample)(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                                int64_t n, const double *uniform, int32_t *path, double *work) {
+    tensor m;
+    const int64_t N = offsets[B], longest = longest_of(B, offsets);
+    int32_t *q = (int32_t *)(work + lay_out_tensor(&m, machine, longest, work));
+    for (int64_t b = 0; b < B; b++) {
+        const int64_t first = offsets[b], T = offsets[b + 1] - first;
+        semiring K;
+        double log_z;
+        const outcome result = backward_sums(&m, first, T, FC_AUTO, &K, &log_z);
+        for (int64_t k = 0; k < n; k++) {
+            int32_t *one = path + k * N + first;
+            int alive = result == DONE;
+            for (int64_t t = 0; t < T; t++) {
+                if (alive && K == SUM_TIMES && t > 0) load_arcs(&m, K, first + t);
+                alive = alive && draw_step(&m, K, first, t, uniform[k * N + first + t], one, q);
+                if (!alive) one[t] = -1;
+            }
+        }
+    }
+}
+
+void FC_NAME(fc_machine_dead)(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                              int64_t *position, double *work) {
+    tensor m;
+    lay_out_tensor(&m, machine, longest_of(B, offsets), work);
+    for (int64_t b = 0; b < B; b++)
+        position[b] = first_dead(&m, offsets[b], offsets[b + 1] - offsets[b]);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Paths out of a machine, when the backward scores of every token are known: the best one, the n best
+ * and samples. All are walks from the first token to the last; a *row* holds, for every joint state of
+ * the next token, the weight of going there times that of the best (or of all) ways to go on:
+ *
+ *   row[k'] = arc[k -> k'] (x) suffix[t][q][k']          row[k'] = initial (x) suffix[0] at the first
+ *
+ * The maximum of a row is the score of the best completion, so a best-first search that knows it never
+ * takes a state in vain: the queue holds, for each token of each path found, the best deviation not yet
+ * taken; when it is taken, its own next sibling replaces it. */
+#ifndef FSTCRF_SEARCH_H
+#define FSTCRF_SEARCH_H
+
+#include "advance.h"
+
+/* Weights of the arcs that leave state i under a context, as a row of S. Scores are read where they
+ * lie, whatever token is loaded; linear weights must have been loaded. */
+static inline const double *arc_row(const tensor *m, semiring K, const loaded_axis *a,
+                                    int64_t token, int64_t context, int64_t i, double *scratch) {
+    const fc_axis *axis = a->axis;
+    const double *table;
+    int64_t stride = a->S;
+    if (K == SUM_TIMES) {
+        table = a->weight + context * a->size;
+        if (a->last) stride = m->P;
+    } else {
+        table = axis->score + ((axis->moving ? token * axis->contexts : 0) + context) * a->arcs;
+    }
+    if (a->dense) return table + i * stride;
+    fc_fill(a->S, none(K), scratch);
+    for (int64_t k = axis->row[i]; k < axis->row[i + 1]; k++) scratch[axis->target[k]] = table[k];
+    return scratch;
+}
+
+/* Weight of the arcs of all axes but the last, for every outer index: m->lead. */
+static inline const double *lead_row(const tensor *m, semiring K, int64_t token, int64_t o) {
+    double *now = m->lead, *next = m->lead + m->outer;
+    double *scratch = m->lead + 2 * m->outer;
+    now[0] = K == SUM_TIMES ? 1.0 : 0.0;
+    int64_t below = m->outer; /* cells of the axes from here on, the last one left out */
+    for (int64_t c = 0; c + 1 < m->n; c++) {
+        const loaded_axis *a = &m->axis[c];
+        below /= a->S;
+        const int64_t i = o / below % a->S;
+        int64_t known = -1;
+        const double *arcs = NULL;
+        for (int64_t p = 0; p < a->pre; p++) {
+            const int64_t context = a->axis->place == NULL ? 0 : a->axis->place[p];
+            if (context != known) arcs = arc_row(m, K, a, token, context, i, scratch);
+            known = context;
+            for (int64_t j = 0; j < a->S; j++) next[p * a->S + j] = times(K, now[p], arcs[j]);
+        }
+        double *swap = now;
+        now = next;
+        next = swap;
+    }
+    return now;
+}
+
+/* The row of a joint state, [plane]. */
+static inline void successor_row(const tensor *m, semiring K, int64_t token, int64_t state,
+                                 const double *suffix, double *row) {
+    const loaded_axis *a = &m->axis[m->n - 1];
+    const int64_t S = m->S, P = m->P;
+    const double *lead = lead_row(m, K, token, state / S);
+    double *scratch = m->lead + 2 * m->outer + fc_padded(S);
+    int64_t known = -1;
+    const double *arcs = NULL;
+    for (int64_t o = 0; o < m->outer; o++, suffix += P, row += P) {
+        const int64_t context = a->axis->place == NULL ? 0 : a->axis->place[o];
+        if (context != known) arcs = arc_row(m, K, a, token, context, state % S, scratch);
+        known = context;
+        const double factor = lead[o];
+        for (int64_t j = 0; j < S; j++) row[j] = times(K, times(K, factor, arcs[j]), suffix[j]);
+        fc_fill(P - S, none(K), row + S);
+    }
+}
+
+/* The row of the beginning, [Q][plane]. */
+static inline void first_row(const tensor *m, semiring K, double *row) {
+    spread_ends(m, K, m->initial, m->ends[0], row);
+    for (int64_t j = 0; j < m->full; j++) row[j] = times(K, row[j], m->suffix[j]);
+}
+
+/* Residual state after reading a cell [o][s] of the plane; -1: the automaton refuses it. */
+static inline int64_t next_state(const tensor *m, int64_t q, int64_t cell) {
+    const fc_residual *r = m->machine->residual;
+    if (r == NULL) return 0;
+    const int64_t o = cell / m->P, s = r->width == 1 ? 0 : cell % m->P;
+    const int64_t row = r->place == NULL ? 0 : r->place[o];
+    for (int64_t e = r->row[q]; e < r->row[q + 1]; e++)
+        if (r->value[(e * r->rows + row) * r->width + s] > FC_NEVER) return r->target[e];
+    return -1;
+}
+
+static inline int32_t joint_state(const tensor *m, int64_t cell) {
+    return (int32_t)(cell / m->P * m->S + cell % m->P);
+}
+
+static inline int64_t first_equal(int64_t n, const double *x, double value) {
+    for (int64_t j = 0; j < n; j += FC_LANES) {
+        int found = 0;
+        for (int l = 0; l < FC_LANES; l++) found |= x[j + l] == value;
+        for (int64_t l = j; found; l++)
+            if (x[l] == value) return l;
+    }
+    return -1;
+}
+
+/* Cells of the row into a token of a path: all residual states at the first token, one later. */
+static inline int64_t row_into(const tensor *m, semiring K, int64_t first, int64_t t,
+                               const int32_t *path, const int32_t *q, double *row) {
+    if (t == 0) {
+        first_row(m, K, row);
+        return m->full;
+    }
+    successor_row(m, K, first + t, path[t - 1], m->suffix + t * m->full + q[t - 1] * m->plane, row);
+    return m->plane;
+}
+
+/* Goes to a cell of the row into token t. */
+static inline void step_to(const tensor *m, int64_t t, int64_t cell, int32_t *path, int32_t *q) {
+    const int64_t from = t == 0 ? cell / m->plane : q[t - 1];
+    path[t] = joint_state(m, cell % m->plane);
+    q[t] = (int32_t)next_state(m, from, cell % m->plane);
+}
+
+/* Best path of a sentence whose suffixes are maxima; returns its score. q [T] is scratch. */
+static inline double walk_best(const tensor *m, int64_t first, int64_t T, int32_t *path,
+                               int32_t *q) {
+    double score = FC_NEVER;
+    for (int64_t t = 0; t < T; t++) {
+        const int64_t cells = row_into(m, MAX_PLUS, first, t, path, q, m->row);
+        const double top = fc_max(cells, m->row);
+        if (t == 0) score = top;
+        if (top == FC_NEVER) break;
+        step_to(m, t, first_equal(cells, m->row, top), path, q);
+    }
+    if (score == FC_NEVER)
+        for (int64_t t = 0; t < T; t++) path[t] = -1;
+    return score;
+}
+
+/* --- n best ---------------------------------------------------------------------------------- */
+
+/* A deviation: the first t states of a path that was found, then `cell`, then the best completion. */
+typedef struct {
+    double priority; /* score of the whole path */
+    double value;    /* its cell's entry in the row */
+    int64_t cell;
+    int32_t path, t;
+} deviation;
+
+typedef struct {
+    deviation *heap;
+    int64_t size;
+    int32_t *q; /* [n][longest] residual states of the paths found */
+    int64_t longest;
+} queue;
+
+/* Better first; of equals, the one that was there first, which the path's number tells. */
+static inline int before(const deviation *a, const deviation *b) {
+    if (a->priority != b->priority) return a->priority > b->priority;
+    return a->path != b->path ? a->path < b->path : a->t < b->t;
+}
+
+static inline void push(queue *h, deviation d) {
+    int64_t i = h->size++;
+    for (; i > 0 && before(&d, &h->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        h->heap[i] = h->heap[(i - 1) / 2];
+    h->heap[i] = d;
+}
+
+static inline deviation pop(queue *h) {
+    const deviation top = h->heap[0], last = h->heap[--h->size];
+    int64_t i = 0;
+    for (int64_t child; (child = 2 * i + 1) < h->size; i = child) {
+        child += child + 1 < h->size && before(&h->heap[child + 1], &h->heap[child]);
+        if (!before(&h->heap[child], &last)) break;
+        h->heap[i] = h->heap[child];
+    }
+    h->heap[i] = last;
+    return top;
+}
+
+/* Queues the best cell of m->row; `base` is what a cell's value lacks to the path's score. */
+static inline int64_t queue_best(const tensor *m, queue *h, int64_t cells, double base,
+                                 int64_t path, int64_t t) {
+    const double value = fc_max(cells, m->row);
+    if (value == FC_NEVER) return -1;
+    const int64_t cell = first_equal(cells, m->row, value);
+    push(h, (deviation){.priority = base + value,
+                        .value = value,
+                        .cell = cell,
+                        .path = (int32_t)path,
+                        .t = (int32_t)t});
+    return cell;
+}
+
+/* Takes out of m->row what comes before a deviation or is it. */
+static inline void drop_taken(const tensor *m, int64_t cells, const deviation *d) {
+    const double value = d->value;
+    for (int64_t j = 0; j < cells; j++) m->row[j] = m->row[j] > value ? FC_NEVER : m->row[j];
+    for (int64_t j = 0; j <= d->cell; j++)
+        if (m->row[j] == value) m->row[j] = FC_NEVER;
+}
+
+/* Goes on from token t along the best completion, and queues the second best of every row. */
+static inline void walk_on(const tensor *m, queue *h, int64_t first, int64_t T, int64_t t,
+                           double score, int64_t number, int32_t *path) {
+    int32_t *q = h->q + number * h->longest;
+    for (; t < T; t++) {
+        const int64_t cells = row_into(m, MAX_PLUS, first, t, path, q, m->row);
+        const double top = fc_max(cells, m->row);
+        const int64_t cell = first_equal(cells, m->row, top);
+        m->row[cell] = FC_NEVER;
+        queue_best(m, h, cells, score - top, number, t);
+        step_to(m, t, cell, path, q);
+    }
+}
+
+/* The n best paths of a sentence, path k at paths + k * N; returns how many there are. */
+static inline int64_t walk_nbest(const tensor *m, queue *h, int64_t first, int64_t T, int64_t n,
+                                 int64_t N, int32_t *paths, double *score) {
+    h->size = 0;
+    const int64_t cells = row_into(m, MAX_PLUS, first, 0, NULL, NULL, m->row);
+    queue_best(m, h, cells, 0.0, 0, 0);
+    int64_t found = 0;
+    for (; found < n && h->size > 0; found++) {
+        const deviation d = pop(h);
+        int32_t *path = paths + found * N + first, *q = h->q + found * h->longest;
+        const int32_t *old = paths + d.path * N + first, *old_q = h->q + d.path * h->longest;
+        if (found > 0) {
+            memcpy(path, old, (size_t)d.t * sizeof *path);
+            memcpy(q, old_q, (size_t)d.t * sizeof *q);
+        }
+        if (found + 1 < n) { /* the next sibling */
+            const int64_t width = row_into(m, MAX_PLUS, first, d.t, path, q, m->row);
+            drop_taken(m, width, &d);
+            queue_best(m, h, width, d.priority - d.value, found, d.t);
+        }
+        /* Rounding may put a path a last bit above the one before it. */
+        score[found] = found > 0 && d.priority > score[found - 1] ? score[found - 1] : d.priority;
+        step_to(m, d.t, d.cell, path, q);
+        walk_on(m, h, first, T, d.t + 1, d.priority, found, path);
+    }
+    return found;
+}
+
+/* --- Samples --------------------------------------------------------------------------------- */
+
+/* First cell at which the running sum of a row passes u times its total. */
+static inline int64_t drawn(int64_t cells, const double *row, double u) {
+    double total = 0.0, sum = 0.0;
+    for (int64_t j = 0; j < cells; j++) total += row[j];
+    const double wanted = u * total;
+    int64_t last = -1;
+    for (int64_t j = 0; j < cells; j++) {
+        if (!(row[j] > 0.0)) continue;
+        sum += row[j];
+        last = j;
+        if (sum > wanted) return j;
+    }
+    return last;
+}
+
+/* One more token of a sample, from suffixes that are sums (LOG_PLUS: logs of sums). */
+static inline int draw_step(const tensor *m, semiring K, int64_t first, int64_t t, double u,
+                            int32_t *path, int32_t *q) {
+    const int64_t cells = row_into(m, K, first, t, path, q, m->row);
+    if (K == LOG_PLUS) {
+        const double top = fc_max(cells, m->row);
+        if (top == FC_NEVER) return 0;
+        for (int64_t j = 0; j < cells; j++) m->row[j] = fc_exp(m->row[j] - top);
+    }
+    const int64_t cell = drawn(cells, m->row, u);
+    if (cell >= 0) step_to(m, t, cell, path, q);
+    return cell >= 0;
+}
+
+#endif

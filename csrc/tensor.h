@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A machine made ready to run: its layout over scratch, and its weights as a semiring wants them.
+ *
+ * A tensor [Q][outer][P] holds one number a joint state (P: the states of the last axis, padded with
+ * the zero of the semiring). Seen from axis c it is [Q * pre][S_c][post]. */
+#ifndef FSTCRF_TENSOR_H
+#define FSTCRF_TENSOR_H
+
+#include "fstcrf.h"
+#include "semiring.h"
+
+/* An axis with its arc weights: scores, or exp(score - shift). */
+typedef struct {
+    const fc_axis *axis;
+    int64_t S, arcs, size; /* size: doubles of one table of weights */
+    int64_t pre, post;     /* the tensor seen from here: [Q * pre][S][post] */
+    int last, dense;
+    double *weight; /* [contexts][S][S], [contexts][S][P] on the last axis, or [contexts][A] */
+    double *turned; /* the same by target, dense last axis only */
+    double shift;
+} loaded_axis;
+
+typedef struct {
+    const fc_machine *machine;
+    int64_t n, Q, outer, S, P, plane, full;
+    loaded_axis axis[FC_MAX_AXES];
+    int loaded;      /* static weights: 0 none, 1 scores, 2 linear */
+    double *initial; /* [plane] */
+    double *final;   /* [plane] */
+    double *edge;    /* [E][rows][P or 1] of the residual */
+    double *ends[2]; /* [Q] initial and final of the residual */
+    double shift;    /* of initial, final and the residual's ends together */
+    double edge_shift;
+    int64_t lost;         /* finite scores that the linear domain took for zero, in this sentence */
+    int64_t static_lost;  /* ... among what does not depend on the token */
+    double *node;         /* [longest][plane] */
+    double *suffix;       /* [longest][full] G: everything from this token on */
+    double *x, *y, *best; /* [full] */
+    double *row, *lead;   /* [full], [outer + 2 * widest axis] of one state's successors */
+} tensor;
+
+FC_INLINE int64_t arc_count(const fc_axis *a) { return a->A == 0 ? a->S * a->S : a->A; }
+
+static inline double *take(double **work, int64_t n) {
+    double *found = *work;
+    *work += fc_padded(n);
+    return found;
+}
+
+/* Lays a machine out over scratch; returns the doubles it takes. */
+static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64_t longest,
+                                     double *work) {
+    double *const start = work;
+    m->machine = machine;
+    m->n = machine->axes;
+    m->outer = machine->outer;
+    m->S = machine->S;
+    m->P = fc_padded(m->S);
+    m->Q = machine->residual == NULL ? 1 : machine->residual->Q;
+    m->plane = m->outer * m->P;
+    m->full = m->Q * m->plane;
+    m->loaded = 0;
+    m->lost = m->static_lost = 0;
+    int64_t pre = 1, widest = 0;
+    for (int64_t c = 0; c < m->n; c++) {
+        loaded_axis *a = &m->axis[c];
+        a->axis = &machine->axis[c];
+        a->S = a->axis->S;
+        a->arcs = arc_count(a->axis);
+        a->dense = a->axis->A == 0;
+        a->last = c == m->n - 1;
+        a->pre = pre;
+        pre *= a->S;
+        a->post = a->last ? 1 : m->outer / pre * m->P;
+        a->size = a->dense && a->last ? a->S * m->P : a->arcs;
+        a->weight = take(&work, a->axis->contexts * a->size);
+        a->turned = a->dense && a->last ? take(&work, a->axis->contexts * a->size) : NULL;
+        widest = a->S > widest ? a->S : widest;
+    }
+    m->initial = take(&work, m->plane);
+    m->final = take(&work, m->plane);
+    m->ends[0] = take(&work, m->Q);
+    m->ends[1] = take(&work, m->Q);
+    const fc_residual *r = machine->residual;
+    m->edge = take(&work, r == NULL ? 0 : r->E * r->rows * (r->width == 1 ? 1 : m->P));
+    m->node = take(&work, longest * m->plane);
+    m->suffix = take(&work, longest * m->full);
+    double **full[] = {&m->x, &m->y, &m->best, &m->row};
+    for (int k = 0; k < 4; k++) *full[k] = take(&work, m->full);
+    m->lead = take(&work, 2 * m->outer + 2 * fc_padded(widest));
+    return work - start;
+}
+
+/* --- Loading --------------------------------------------------------------------------------- */
+
+static inline double largest(int64_t n, const double *x) {
+    double top = FC_NEVER;
+    for (int64_t i = 0; i < n; i++) top = x[i] > top ? x[i] : top;
+    return top;
+}
+
+/* y = exp(x - shift) of n scores; returns how many finite ones have become zero. */
+static inline int64_t exp_scores(int64_t n, double shift, const double *x, double *y) {
+    int64_t lost = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double score = x[i] - shift;
+        lost += score < -700.0 && score > FC_NEVER;
+        y[i] = fc_exp(score);
+    }
+    return lost;
+}
+
+static inline double finite_or_zero(double x) { return x > FC_NEVER ? x : 0.0; }
+
+/* Copies rows of `width` scores to rows of `padded`, as scores or as exp(score - shift). */
+static inline void copy_rows(tensor *m, semiring K, int64_t rows, int64_t width, int64_t padded,
+                             double shift, const double *x, double *y) {
+    for (int64_t r = 0; r < rows; r++, x += width, y += padded) {
+        if (K == SUM_TIMES) {
+            m->lost += exp_scores(width, shift, x, y);
+        } else {
+            memcpy(y, x, (size_t)width * sizeof *y);
+        }
+        fc_fill(padded - width, none(K), y + width);
+    }
+}
+
+static inline void load_axis(tensor *m, semiring K, loaded_axis *a, int64_t token) {
+    const int64_t contexts = a->axis->contexts, n = contexts * a->arcs;
+    const double *score = a->axis->score + (a->axis->moving ? token * n : 0);
+    a->shift = K == SUM_TIMES ? finite_or_zero(largest(n, score)) : 0.0;
+    if (a->turned == NULL) {
+        if (K == SUM_TIMES) {
+            m->lost += exp_scores(n, a->shift, score, a->weight);
+        } else {
+            memcpy(a->weight, score, (size_t)n * sizeof *score);
+        }
+        return;
+    }
+    copy_rows(m, K, contexts * a->S, a->S, m->P, a->shift, score, a->weight);
+    for (int64_t k = 0; k < contexts; k++) {
+        const double *from = a->weight + k * a->size;
+        double *to = a->turned + k * a->size;
+        for (int64_t j = 0; j < a->S; j++)
+            for (int64_t i = 0; i < m->P; i++)
+                to[j * m->P + i] = i < a->S ? from[i * m->P + j] : none(K);
+    }
+}
+
+static inline void load_residual(tensor *m, semiring K) {
+    const fc_residual *r = m->machine->residual;
+    const int linear = K == SUM_TIMES;
+    const int64_t values = r->E * r->rows;
+    m->edge_shift = linear ? finite_or_zero(largest(values * r->width, r->value)) : 0.0;
+    copy_rows(m, K, values, r->width, r->width == 1 ? 1 : m->P, m->edge_shift, r->value, m->edge);
+    const double *ends[] = {r->initial, r->final};
+    for (int e = 0; e < 2; e++) {
+        const double shift = linear ? finite_or_zero(largest(m->Q, ends[e])) : 0.0;
+        if (linear) {
+            m->lost += exp_scores(m->Q, shift, ends[e], m->ends[e]);
+        } else {
+            memcpy(m->ends[e], ends[e], (size_t)m->Q * sizeof *m->ends[e]);
+        }
+        m->shift += shift;
+    }
+}
+
+/* Everything that does not depend on the token. */
+static inline void load_static(tensor *m, semiring K) {
+    const fc_machine *f = m->machine;
+    const fc_residual *r = f->residual;
+    const int64_t cells = m->outer * m->S;
+    const int linear = K == SUM_TIMES;
+    if (m->loaded == 1 + linear) return;
+    m->loaded = 1 + linear;
+    m->lost = 0;
+    for (int64_t c = 0; c < m->n; c++)
+        if (!m->axis[c].axis->moving) load_axis(m, K, &m->axis[c], 0);
+    const double first = linear ? finite_or_zero(largest(cells, f->initial)) : 0.0;
+    const double last = linear ? finite_or_zero(largest(cells, f->final)) : 0.0;
+    copy_rows(m, K, m->outer, m->S, m->P, first, f->initial, m->initial);
+    copy_rows(m, K, m->outer, m->S, m->P, last, f->final, m->final);
+    m->shift = first + last;
+    m->edge_shift = 0.0;
+    if (r != NULL) load_residual(m, K);
+    if (r == NULL) m->ends[0][0] = m->ends[1][0] = linear ? 1.0 : 0.0;
+    m->static_lost = m->lost;
+}
+/* Arc weights of the arcs into a token; returns the sum of their shifts. */
+static inline double load_arcs(tensor *m, semiring K, int64_t token) {
+    double shift = 0.0;
+    for (int64_t c = 0; c < m->n; c++) {
+        if (m->axis[c].axis->moving) load_axis(m, K, &m->axis[c], token);
+        shift += m->axis[c].shift;
+    }
+    return shift;
+}
+
+/* Potentials of the joint states of a token, [plane], as scores. */
+static inline void node_scores(const tensor *m, int64_t token, double *out) {
+    const fc_machine *f = m->machine;
+    const int64_t S = m->S, P = m->P;
+    for (int64_t o = 0; o < m->outer; o++) {
+        double *restrict y = out + o * P;
+        double constant = 0.0;
+        int written = 0;
+        for (int64_t k = 0; k < f->factors; k++) {
+            const fc_factor *a = &f->factor[k];
+            const int64_t row = a->place == NULL ? 0 : a->place[o];
+            const double *restrict x =
+                a->value + ((a->moving ? token * a->rows : 0) + row) * a->width;
+            if (a->width == 1 && S > 1) {
+                constant += x[0];
+            } else if (written) {
+                for (int64_t j = 0; j < S; j++) y[j] += x[j];
+            } else {
+                memcpy(y, x, (size_t)S * sizeof *y);
+                written = 1;
+            }
+        }
+        if (!written) fc_fill(S, 0.0, y);
+        fc_fill(P - S, FC_NEVER, y + S);
+        if (constant != 0.0)
+            for (int64_t j = 0; j < P; j++) y[j] += constant;
+    }
+}
+
+/* The same as the semiring wants them; returns the shift. */
+static inline double load_node(tensor *m, semiring K, int64_t token, double *out) {
+    node_scores(m, token, out);
+    if (K != SUM_TIMES) return 0.0;
+    const double shift = finite_or_zero(fc_max(m->plane, out));
+    m->lost += exp_scores(m->plane, shift, out, out);
+    return shift;
+}
+
+#endif

@@ -1,0 +1,250 @@
+"""What can be asked of a batch of sentences under a machine.
+
+All answers are exact, in float64; scores are natural logs. The order of a batch and the number of
+threads do not change a bit of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import OptionError, ShapeError
+from fstcrf.kernel.graphs import Domain, domain_number
+from fstcrf.kernel.machines import Bound
+from fstcrf.kernel.native import array_in, check, ffi, lib
+
+__all__ = [
+    "AxisPosterior",
+    "Ranked",
+    "axis_max_marginals",
+    "axis_posterior",
+    "best_paths",
+    "dead_tokens",
+    "log_partitions",
+    "nbest_paths",
+    "sample_paths",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+
+class Ranked(NamedTuple):
+    """The n best paths of each sentence.
+
+    Parameters
+    ----------
+    found : int64 [B]
+        Paths there are, at most n.
+    score : float64 [B, n]
+        Falling; −inf beyond `found`.
+    path : int32 [n, N]
+        Joint states; −1 beyond `found`.
+    """
+
+    found: NDArray[np.int64]
+    score: Floats
+    path: Ints
+
+
+class AxisPosterior(NamedTuple):
+    """Posterior probabilities.
+
+    Parameters
+    ----------
+    log_z : float64 [B]
+        −inf where no path exists; the probabilities are 0 there.
+    node : tuple of float64 [N, S_c]
+        For every axis, the probability of its states at each token.
+    arc : tuple of (float64 [N, arcs] or None)
+        For every axis that was asked for, the probability of its arcs into each token.
+    """
+
+    log_z: Floats
+    node: tuple[Floats, ...]
+    arc: tuple[Floats | None, ...]
+
+
+def best_paths(batch: Bound) -> tuple[Ints, Floats]:
+    """Return the best path of each sentence and its score.
+
+    Ties: the smaller joint state wins, at the earliest token where the candidates differ.
+
+    Returns
+    -------
+    path : int32 [N]
+        Joint states; −1 throughout a sentence that has no path.
+    score : float64 [B]
+        −inf where no path exists.
+    """
+    path, score = np.empty(batch.n_tokens, dtype=np.int32), np.empty(batch.n_sentences)
+    status = lib.fc_machine_best(
+        batch.view,
+        batch.n_sentences,
+        batch.offsets,
+        _out(path),
+        _out(score),
+        batch.scratch(),
+    )
+    check(status, "best")
+    return path, score
+
+
+def nbest_paths(batch: Bound, n: int) -> Ranked:
+    """Return the n best paths of each sentence, best first.
+
+    Raises
+    ------
+    OptionError
+        n below 1.
+    """
+    if n < 1:
+        raise OptionError(f"n is {n}, expected at least 1")
+    count = np.empty(batch.n_sentences, dtype=np.int64)
+    score = np.empty((batch.n_sentences, n))
+    path = np.empty((n, batch.n_tokens), dtype=np.int32)
+    queue = np.empty(lib.fc_queue_size(n, batch.longest))
+    status = lib.fc_machine_nbest(
+        batch.view,
+        batch.n_sentences,
+        batch.offsets,
+        n,
+        _out(path),
+        _out(score),
+        _out(count),
+        batch.scratch(),
+        _out(queue),
+    )
+    check(status, "nbest")
+    return Ranked(count, score, path)
+
+
+def log_partitions(batch: Bound, *, domain: Domain = "auto") -> Floats:
+    """Return log Z of each sentence, float64 [B]; −inf where no path exists.
+
+    Raises
+    ------
+    NumericError
+        ``domain="linear"`` was forced and cannot hold a sentence.
+    """
+    log_z = np.empty(batch.n_sentences)
+    where = ffi.new("int64_t *")
+    status = lib.fc_machine_log_partition(
+        batch.view,
+        batch.n_sentences,
+        batch.offsets,
+        domain_number(domain),
+        _out(log_z),
+        batch.scratch(),
+        where,
+    )
+    check(status, "log_partition: sentence", where[0])
+    return log_z
+
+
+def axis_posterior(
+    batch: Bound, *, arcs: tuple[int, ...] = (), domain: Domain = "auto"
+) -> AxisPosterior:
+    """Return log Z and posterior probabilities.
+
+    Parameters
+    ----------
+    batch : Bound
+    arcs : tuple of int
+        Axes whose arcs are wanted, too.
+    domain : {"auto", "linear", "log"}
+
+    Raises
+    ------
+    NumericError
+        ``domain="linear"`` was forced and cannot hold a sentence.
+    """
+    log_z = np.empty(batch.n_sentences)
+    node = _per_axis(batch)
+    arc = tuple(
+        np.empty((batch.n_tokens, axis.n_arcs)) if c in arcs else None
+        for c, axis in enumerate(batch.machine.axes)
+    )
+    where = ffi.new("int64_t *")
+    status = lib.fc_machine_marginals(
+        batch.view,
+        batch.n_sentences,
+        batch.offsets,
+        domain_number(domain),
+        _out(log_z),
+        [_out(a) for a in node],
+        [ffi.NULL if a is None else _out(a) for a in arc],
+        batch.scratch(),
+        where,
+    )
+    check(status, "marginals: sentence", where[0])
+    return AxisPosterior(log_z, node, arc)
+
+
+def axis_max_marginals(batch: Bound) -> tuple[Floats, ...]:
+    """Return, for every axis, the score of the best path through each state, float64 [N, S_c]."""
+    node = _per_axis(batch)
+    status = lib.fc_machine_max_marginals(
+        batch.view,
+        batch.n_sentences,
+        batch.offsets,
+        [_out(a) for a in node],
+        batch.scratch(),
+    )
+    check(status, "max_marginals")
+    return node
+
+
+def sample_paths(batch: Bound, uniform: Floats) -> Ints:
+    """Return independent samples from the distribution over paths.
+
+    Parameters
+    ----------
+    batch : Bound
+    uniform : float64 [n, N]
+        Numbers in [0, 1), one for each choice.
+
+    Returns
+    -------
+    int32 [n, N]
+        Joint states; −1 throughout a sentence that has no path.
+    """
+    if uniform.ndim != 2:
+        raise ShapeError(f"uniform is {list(uniform.shape)}, expected [n, N]")
+    shape = (len(uniform), batch.n_tokens)
+    path = np.empty(shape, dtype=np.int32)
+    status = lib.fc_machine_sample(
+        batch.view,
+        batch.n_sentences,
+        batch.offsets,
+        shape[0],
+        array_in(uniform, np.float64, shape, "uniform"),
+        _out(path),
+        batch.scratch(),
+    )
+    check(status, "sample")
+    return path
+
+
+def dead_tokens(batch: Bound) -> NDArray[np.int64]:
+    """Return the first token of each sentence at which every path has died, int64 [B].
+
+    The last token where only the end is shut, or where paths are left.
+    """
+    position = np.empty(batch.n_sentences, dtype=np.int64)
+    status = lib.fc_machine_dead(
+        batch.view, batch.n_sentences, batch.offsets, _out(position), batch.scratch()
+    )
+    check(status, "dead tokens")
+    return position
+
+
+def _per_axis(batch: Bound) -> tuple[Floats, ...]:
+    return tuple(np.empty((batch.n_tokens, axis.n_states)) for axis in batch.machine.axes)
+
+
+def _out(array: NDArray[Any]) -> Any:
+    return array_in(array, array.dtype, array.shape, "result", writable=True)

@@ -1,0 +1,389 @@
+"""Compositions as the kernel sees them: chains read side by side, and an automaton that reads them.
+
+============  =========================================================================
+Axis          one tape's chain: its states, arcs and arc potentials
+Factor        potentials that are added at every token
+Residual      a deterministic automaton over the labels of a token
+Machine       axes, factors, residual automaton, potentials of beginning and ending
+Bound         a machine with the potentials of a batch of sentences, ready to call
+============  =========================================================================
+
+The state of a machine is a cell of a tensor [Q][outer][S]: Q residual states, S states of the last
+axis, outer the product of the states of all earlier axes, the first axis slowest. A path is a joint
+state ``o * S + s`` for each token:
+
+    initial[k_0] + final[k_last] + sum of the factors at every token + sum of the axes' arcs between
+    tokens + the residual automaton's initial, edge (one a token) and final scores
+
+Tables that depend on other tapes' labels have several rows; ``place`` says which row belongs to an
+outer index. What is None here is *moving*: it comes with the batch, one table a token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import NumericError, ShapeError
+from fstcrf.kernel.native import array_in, ffi, lib
+
+__all__ = ["MAX_AXES", "Axis", "Bound", "Factor", "Machine", "Residual"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+MAX_AXES = int(lib.FC_MAX_AXES)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Axis:
+    """One tape's chain.
+
+    Parameters
+    ----------
+    n_states : int
+    source, target : int32 [A], optional
+        Ends of the arcs, sorted by source, then target. Without them every pair of states is an
+        arc, number ``i * n_states + j`` from i to j.
+    score : float64 [contexts, arcs], optional
+        Potential of each arc; None: moving, [N, contexts, arcs], row n for the arcs into token n.
+    place : int32 [product of the earlier axes' states], optional
+        Context of an outer index; None: the first.
+    contexts : int
+        Tables of arc potentials.
+    """
+
+    n_states: int
+    source: Ints | None = None
+    target: Ints | None = None
+    score: Floats | None = None
+    place: Ints | None = None
+    contexts: int = 1
+
+    @property
+    def n_arcs(self) -> int:
+        """Number of arcs."""
+        return self.n_states**2 if self.source is None else len(self.source)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Factor:
+    """Potentials that are added at every token.
+
+    Parameters
+    ----------
+    rows : int
+    width : int
+        States of the last axis, or 1 where they are the same for all of them.
+    place : int32 [outer], optional
+        Row of an outer index; None: the first.
+    value : float64 [rows, width], optional
+        None: moving, [N, rows, width].
+    """
+
+    rows: int
+    width: int
+    place: Ints | None = None
+    value: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Residual:
+    """A deterministic automaton that reads the labels of every token.
+
+    Parameters
+    ----------
+    n_states : int
+        Q.
+    source, target : int32 [E]
+        Ends of the edges, sorted by source.
+    rows, width, place
+        As in `Factor`.
+    value : float64 [E, rows, width]
+        Score of taking the edge with these labels; −inf: another edge, or none.
+    initial, final : float64 [Q]
+        Before the first token, after the last.
+    """
+
+    n_states: int
+    source: Ints
+    target: Ints
+    rows: int
+    width: int
+    value: Floats
+    initial: Floats
+    final: Floats
+    place: Ints | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """A composition without the potentials of sentences.
+
+    Parameters
+    ----------
+    axes : tuple of Axis
+    factors : tuple of Factor
+    residual : Residual, optional
+    initial, final : float64 [outer, S]
+        Of beginning and ending in a joint state.
+
+    Raises
+    ------
+    ShapeError
+        Sizes or indices that disagree.
+    NumericError
+        NaN, +inf or numbers beyond 1e300 among the potentials.
+    """
+
+    axes: tuple[Axis, ...]
+    factors: tuple[Factor, ...]
+    residual: Residual | None
+    initial: Floats
+    final: Floats
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.axes) <= MAX_AXES:
+            raise ShapeError(f"{len(self.axes)} axes, expected 1 to {MAX_AXES}")
+        for c, axis in enumerate(self.axes):
+            if axis.n_states < 1:
+                raise ShapeError(f"axis {c} has {axis.n_states} states, expected at least 1")
+            if (axis.source is None) != (axis.target is None):
+                raise ShapeError(f"axis {c}: source and target go together: one is missing")
+        where = ffi.new("int64_t *")
+        status = lib.fc_check_machine(self._static[0], where)
+        if status != lib.FC_OK:
+            _refuse(status, where[0])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """States of each axis."""
+        return tuple(axis.n_states for axis in self.axes)
+
+    @cached_property
+    def outer(self) -> int:
+        """Product of the states of all axes but the last."""
+        return int(np.prod(self.shape[:-1], dtype=np.int64))
+
+    @property
+    def width(self) -> int:
+        """States of the last axis."""
+        return self.axes[-1].n_states
+
+    @property
+    def n_residual(self) -> int:
+        """States of the residual automaton, at least 1."""
+        return 1 if self.residual is None else self.residual.n_states
+
+    def moving_shapes(self, n_tokens: int) -> list[tuple[int, int, int]]:
+        """Return the shapes of what comes with a batch: moving factors, then moving axes."""
+        factors = [(n_tokens, f.rows, f.width) for f in self.factors if f.value is None]
+        axes = [(n_tokens, a.contexts, a.n_arcs) for a in self.axes if a.score is None]
+        return factors + axes
+
+    def axis_states(self, path: Ints) -> tuple[Ints, ...]:
+        """Return the states of every axis along joint states; −1 stays −1."""
+        split = np.unravel_index(np.maximum(path, 0), self.shape)
+        return tuple(np.where(path < 0, -1, part).astype(np.int32) for part in split)
+
+    def joint_states(self, states: tuple[Ints, ...]) -> Ints:
+        """Return the joint states of the axes' states."""
+        return np.ravel_multi_index(states, self.shape).astype(np.int32)
+
+    @cached_property
+    def _static(self) -> tuple[Any, list[Any]]:
+        """The C view without moving potentials, and the memory it points into."""
+        return _machine_view(self, (), None)
+
+
+class Bound:
+    """A machine with the potentials of a batch.
+
+    Parameters
+    ----------
+    machine : Machine
+    offsets : int64 [B + 1]
+        Bounds of the sentences, which have at least one token.
+    moving : tuple of float64 arrays
+        As `Machine.moving_shapes` wants them.
+
+    Raises
+    ------
+    ShapeError
+        Sizes that disagree.
+    NumericError
+        NaN, +inf or numbers beyond 1e300.
+    """
+
+    def __init__(
+        self, machine: Machine, offsets: NDArray[np.int64], moving: tuple[Floats, ...]
+    ) -> None:
+        if offsets.ndim != 1 or not len(offsets):
+            raise ShapeError("offsets is empty, expected [B + 1] numbers from 0")
+        self.machine = machine
+        self.n_sentences, self.n_tokens = len(offsets) - 1, int(offsets[-1])
+        self.offsets = array_in(offsets, np.int64, offsets.shape, "offsets")
+        lengths = np.diff(offsets)
+        if offsets[0] != 0 or (lengths < 1).any():
+            raise ShapeError("a sentence is empty or offsets do not start at 0")
+        shapes = machine.moving_shapes(self.n_tokens)
+        if len(moving) != len(shapes):
+            raise ShapeError(f"{len(moving)} arrays of moving potentials, expected {len(shapes)}")
+        n_factors = sum(f.value is None for f in machine.factors)
+        for k, (array, shape) in enumerate(zip(moving, shapes, strict=True)):
+            values = array_in(array, np.float64, shape, f"moving potentials {k}")
+            self._check_numbers(k, array, values, offsets if k >= n_factors else None)
+        self.view, self._memory = _machine_view(machine, moving, machine._static[0])  # noqa: SLF001
+        self.longest = int(lengths.max(initial=0))
+        self.work = np.empty(lib.fc_machine_work(self.view, self.longest))
+
+    def _check_numbers(
+        self, k: int, array: Floats, values: Any, offsets: NDArray[np.int64] | None
+    ) -> None:
+        place = lib.fc_first_invalid(array.size, values)
+        if place < 0:
+            return
+        if offsets is not None:  # nothing leads into a first token: those rows are not read
+            read = np.setdiff1d(np.arange(len(array)), offsets[:-1])
+            bad = read[~(array[read] <= 1e300).all(axis=(1, 2))]
+            if not len(bad):
+                return
+            place = int(bad[0]) * array[0].size
+        token, cell = divmod(int(place), array[0].size)
+        raise NumericError(
+            f"NaN, +inf or beyond 1e300 in moving potentials {k}: token {token}, entry {cell}"
+        )
+
+    def scratch(self) -> Any:
+        """Return the pointer to the work space."""
+        return ffi.from_buffer("double[]", self.work)
+
+
+def _refuse(status: int, where: int) -> None:
+    if where < 100:
+        what = f"axis {where}"
+    elif where < 200:
+        what = f"factor {where - 100}"
+    else:
+        what = "the residual automaton" if where == 200 else "initial or final"
+    if status == lib.FC_ENUMERIC:
+        raise NumericError(f"{what} has a potential that is NaN, +inf or beyond 1e300")
+    raise ShapeError(f"{what} has sizes or indices that disagree")
+
+
+def _machine_view(
+    machine: Machine, moving: tuple[Floats, ...], checked: Any
+) -> tuple[Any, list[Any]]:
+    """Return the C view of a machine and the memory it points into."""
+    keep: list[Any] = []
+    rest = iter(moving)
+    factors = [_factor_view(f, machine, rest, keep) for f in machine.factors]
+    outer = [1]
+    for axis in machine.axes[:-1]:
+        outer.append(outer[-1] * axis.n_states)
+    axes = [_axis_view(a, n, rest, keep) for a, n in zip(machine.axes, outer, strict=True)]
+    residual = ffi.NULL
+    if machine.residual is not None:
+        residual = checked.residual if checked else _residual_view(machine, keep)
+    shape = (outer[-1], machine.width)
+    keep += [ffi.new("fc_axis[]", axes), ffi.new("fc_factor[]", factors), residual]
+    view = ffi.new(
+        "fc_machine *",
+        {
+            "axes": len(axes),
+            "factors": len(factors),
+            "outer": shape[0],
+            "S": shape[1],
+            "axis": keep[-3],
+            "factor": keep[-2],
+            "residual": residual,
+            "initial": _kept(machine.initial, np.float64, shape, "initial", keep),
+            "final": _kept(machine.final, np.float64, shape, "final", keep),
+        },
+    )
+    return view, keep
+
+
+def _kept(array: Any, dtype: Any, shape: tuple[int, ...], name: str, keep: list[Any]) -> Any:
+    pointer = array_in(array, dtype, shape, name)
+    keep.append(pointer)
+    return pointer
+
+
+def _place(place: Ints | None, n: int, keep: list[Any]) -> Any:
+    return ffi.NULL if place is None else _kept(place, np.int32, (n,), "place", keep)
+
+
+def _arcs(source: Ints, target: Ints, n: int, keep: list[Any]) -> dict[str, Any]:
+    """Return the fields of a list of arcs sorted by source."""
+    shape = (len(source),)
+    if len(source) and (source.min() < 0 or source.max() >= n):
+        raise ShapeError(f"an arc leaves a state that is none of the {n}")
+    row = np.zeros(n + 1, dtype=np.int64)
+    np.cumsum(np.bincount(source, minlength=n), out=row[1:])
+    return {
+        "row": _kept(row, np.int64, (n + 1,), "row", keep),
+        "source": _kept(source, np.int32, shape, "source", keep),
+        "target": _kept(target, np.int32, shape, "target", keep),
+    }
+
+
+def _axis_view(axis: Axis, outer: int, rest: Any, keep: list[Any]) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "S": axis.n_states,
+        "contexts": axis.contexts,
+        "moving": axis.score is None,
+        "place": _place(axis.place, outer, keep),
+    }
+    if axis.source is not None and axis.target is not None:
+        if not len(axis.source):
+            raise ShapeError("an axis has no arcs; there must be an arc")
+        fields |= _arcs(axis.source, axis.target, axis.n_states, keep)
+        fields["A"] = len(axis.source)
+    if axis.score is not None:
+        shape = (axis.contexts, axis.n_arcs)
+        fields["score"] = _kept(axis.score, np.float64, shape, "arc potentials", keep)
+    else:
+        values = next(rest, None)
+        if values is not None:
+            fields["score"] = _kept(values, np.float64, values.shape, "arc potentials", keep)
+    return fields
+
+
+def _factor_view(factor: Factor, machine: Machine, rest: Any, keep: list[Any]) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "rows": factor.rows,
+        "width": factor.width,
+        "moving": factor.value is None,
+        "place": _place(factor.place, machine.outer, keep),
+    }
+    values = next(rest, None) if factor.value is None else factor.value
+    if values is not None:
+        shape = (*values.shape[:-2], factor.rows, factor.width)
+        fields["value"] = _kept(values, np.float64, shape, "factor", keep)
+    return fields
+
+
+def _residual_view(machine: Machine, keep: list[Any]) -> Any:
+    residual = machine.residual
+    assert residual is not None  # noqa: S101 (the caller has looked)
+    n = residual.n_states
+    shape = (len(residual.source), residual.rows, residual.width)
+    fields = {
+        "Q": n,
+        "E": len(residual.source),
+        "rows": residual.rows,
+        "width": residual.width,
+        "place": _place(residual.place, machine.outer, keep),
+        "value": _kept(residual.value, np.float64, shape, "residual", keep),
+        "initial": _kept(residual.initial, np.float64, (n,), "residual initial", keep),
+        "final": _kept(residual.final, np.float64, (n,), "residual final", keep),
+        **_arcs(residual.source, residual.target, n, keep),
+    }
+    view = ffi.new("fc_residual *", fields)
+    keep.append(view)
+    return view
