@@ -352,12 +352,13 @@ fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const i
 
 fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,
                                fc_domain domain, double *log_z, double *const *node,
-                               double *const *arc, double *work, int64_t *where) {
+                               double *const *arc, double *entropy, double *work, int64_t *where) {
     *where = 0;
     if (!domain_known(domain)) return FC_EINVAL;
     const fc_status status = check_bounds(B, offsets, where);
     if (status != FC_OK) return status;
-    return table->machine_marginals(machine, B, offsets, domain, log_z, node, arc, work, where);
+    return table->machine_marginals(machine, B, offsets, domain, log_z, node, arc, entropy, work,
+                                    where);
 }
 
 fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,

@@ -475,10 +475,11 @@ fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const i
 
 /* log Z and posterior probabilities of the states of every axis, 0 where no path exists.
  *   node  [axes] of [N][S_c] out
- *   arc   [axes] of [N][arcs of c] out, or NULL; rows of first tokens are 0; summed over contexts */
+ *   arc   [axes] of [N][arcs of c] out, or NULL; rows of first tokens are 0; summed over contexts
+ *   entropy [B] out, or NULL: of the paths, in nats; costs a row of joint states for each of them */
 fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,
                                fc_domain domain, double *log_z, double *const *node,
-                               double *const *arc, double *work, int64_t *where);
+                               double *const *arc, double *entropy, double *work, int64_t *where);
 
 /* Score of the best path through each state of every axis; -inf where there is none.
  *   node  [axes] of [N][S_c] out */

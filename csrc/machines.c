@@ -79,7 +79,8 @@ fc_status FC_NAME(fc_machine_log_partition)(const fc_machine *machine, int64_t B
 }
 
 static void sentence_answers(const tensor *m, int64_t first, double *const *node,
-                             double *const *arc, answers *out) {
+                             double *const *arc, double *entropy, answers *out) {
+    out->entropy = entropy;
     for (int64_t c = 0; c < m->n; c++) {
         out->node[c] = node[c] + first * m->axis[c].S;
         out->arc[c] = arc == NULL || arc[c] == NULL ? NULL : arc[c] + first * m->axis[c].arcs;
@@ -87,6 +88,7 @@ static void sentence_answers(const tensor *m, int64_t first, double *const *node
 }
 
 static void fill_answers(const tensor *m, int64_t T, double value, const answers *out) {
+    if (out->entropy != NULL) *out->entropy = 0.0;
     for (int64_t c = 0; c < m->n; c++) {
         fc_fill(T * m->axis[c].S, value, out->node[c]);
         if (out->arc[c] != NULL) fc_fill(T * m->axis[c].arcs, 0.0, out->arc[c]);
@@ -95,8 +97,8 @@ static void fill_answers(const tensor *m, int64_t T, double value, const answers
 
 fc_status FC_NAME(fc_machine_marginals)(const fc_machine *machine, int64_t B,
                                         const int64_t *offsets, fc_domain domain, double *log_z,
-                                        double *const *node, double *const *arc, double *work,
-                                        int64_t *where) {
+                                        double *const *node, double *const *arc, double *entropy,
+                                        double *work, int64_t *where) {
     tensor m;
     answers out;
     lay_out_tensor(&m, machine, longest_of(B, offsets), work);
@@ -104,7 +106,7 @@ fc_status FC_NAME(fc_machine_marginals)(const fc_machine *machine, int64_t B,
         const int64_t first = offsets[b], T = offsets[b + 1] - first;
         semiring K;
         *where = b;
-        sentence_answers(&m, first, node, arc, &out);
+        sentence_answers(&m, first, node, arc, entropy == NULL ? NULL : entropy + b, &out);
         for (int64_t c = 0; c < m.n; c++) /* no arc leads into a first token */
             if (out.arc[c] != NULL) fc_fill(m.axis[c].arcs, 0.0, out.arc[c]);
         outcome result = backward_sums(&m, first, T, domain, &K, log_z + b);
@@ -128,7 +130,7 @@ void FC_NAME(fc_machine_max_marginals)(const fc_machine *machine, int64_t B, con
     for (int64_t b = 0; b < B; b++) {
         const int64_t first = offsets[b], T = offsets[b + 1] - first;
         double top;
-        sentence_answers(&m, first, node, NULL, &out);
+        sentence_answers(&m, first, node, NULL, NULL, &out);
         if (backward(&m, MAX_PLUS, first, T, &top) == DONE) {
             forward(&m, MAX_PLUS, first, T, top, &out);
         } else {

@@ -101,9 +101,10 @@ static inline outcome backward(tensor *m, semiring K, int64_t first, int64_t T, 
 
 /* --- Posteriors ------------------------------------------------------------------------------ */
 
-/* Where the answers of one sentence go: for every axis [T][S_c], and [T][arcs] or NULL. */
+/* Where the answers of one sentence go: for every axis [T][S_c], and [T][arcs] or NULL; the entropy of
+ * its paths, or NULL. */
 typedef struct {
-    double *node[FC_MAX_AXES], *arc[FC_MAX_AXES];
+    double *node[FC_MAX_AXES], *arc[FC_MAX_AXES], *entropy;
 } answers;
 
 /* m->row = F (x) G, normalised to probabilities where those are sums. 0: what a sum lost matters. */
@@ -179,6 +180,37 @@ static inline void axis_arcs(const tensor *m, semiring K, const loaded_axis *a, 
         for (int64_t k = 0; k < a->arcs; k++) out[k] /= sum;
 }
 
+/* Entropy of a row of weights (LOG_PLUS: of their logs). */
+static inline double row_entropy(semiring K, int64_t cells, double *row) {
+    double sum = 0.0, mean = 0.0;
+    if (K == LOG_PLUS) {
+        const double top = finite_or_zero(fc_max(cells, row));
+        for (int64_t j = 0; j < cells; j++) row[j] = fc_exp(row[j] - top);
+    }
+    for (int64_t j = 0; j < cells; j++) {
+        sum += row[j];
+        mean += row[j] > 0.0 ? row[j] * log(row[j]) : 0.0;
+    }
+    return sum > 0.0 ? log(sum) - mean / sum : 0.0;
+}
+
+/* H(path) = H(k_0) + sum_t H(k_{t+1} | k_t): what the token behind t adds, given the posteriors of the
+ * cells of token t in m->row. Costs a row a cell. */
+static inline double next_entropy(tensor *m, semiring K, int64_t first, int64_t t) {
+    double total = 0.0;
+    load_arcs(m, K, first + t + 1);
+    for (int64_t cell = 0; cell < m->full; cell++) {
+        const double p = m->row[cell];
+        if (!(p > 0.0)) continue;
+        const int64_t q = next_state(m, cell / m->plane, cell % m->plane);
+        if (q < 0) continue;
+        successor_row(m, K, first + t + 1, joint_state(m, cell % m->plane),
+                      m->suffix + (t + 1) * m->full + q * m->plane, m->y);
+        total += p * row_entropy(K, m->plane, m->y);
+    }
+    return total;
+}
+
 /* Steps F (in m->x) into token t; on the way, posteriors of the arcs into it. */
 static inline void advance(tensor *m, semiring K, int64_t first, int64_t t, double log_z,
                            const answers *out) {
@@ -204,9 +236,14 @@ static inline void advance(tensor *m, semiring K, int64_t first, int64_t t, doub
 static inline outcome forward(tensor *m, semiring K, int64_t first, int64_t T, double log_z,
                               const answers *out) {
     spread_ends(m, K, m->initial, m->ends[0], m->x);
+    if (out->entropy != NULL) {
+        first_row(m, K, m->row);
+        *out->entropy = row_entropy(K, m->full, m->row);
+    }
     for (int64_t t = 0; t < T; t++) {
         if (!cell_posteriors(m, K, m->suffix + t * m->full, log_z)) return LOST;
         project(m, K, t, out);
+        if (out->entropy != NULL && t + 1 < T) *out->entropy += next_entropy(m, K, first, t);
         if (t + 1 == T) break;
         forget_underflow(); /* what a posterior loses is harmless */
         times_plane(m, K, m->x, m->node + t * m->plane, m->x);

@@ -46,7 +46,7 @@ typedef fc_status machine_log_partition_fn(const fc_machine *, int64_t, const in
                                            double *, double *, int64_t *);
 typedef fc_status machine_marginals_fn(const fc_machine *, int64_t, const int64_t *, fc_domain,
                                        double *, double *const *, double *const *, double *,
-                                       int64_t *);
+                                       double *, int64_t *);
 typedef void machine_max_marginals_fn(const fc_machine *, int64_t, const int64_t *, double *const *,
                                       double *);
 typedef void machine_sample_fn(const fc_machine *, int64_t, const int64_t *, int64_t,

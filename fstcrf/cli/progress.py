@@ -47,7 +47,7 @@ class _Plain:
         say(message)
 
     def iteration(self, progress: Progress) -> None:
-        tell(f"iteration {progress.iteration:4}  {_figures(progress)}")
+        tell(f"{_stage(progress)}iteration {progress.iteration:4}  {_figures(progress)}")
 
     def done(self, message: str, **_: Any) -> None:
         say(message)
@@ -84,7 +84,7 @@ class _Live(_Plain):
     def iteration(self, progress: Progress) -> None:
         if progress.dev is not None and progress.best:
             self._best = f"  (best: iteration {progress.iteration})"
-        figures = _figures(progress) + self._best
+        figures = _stage(progress) + _figures(progress) + self._best
         self._bar.update(self._task, completed=progress.iteration, figures=figures)
 
     def done(self, message: str, **facts: Any) -> None:
@@ -125,6 +125,13 @@ def _bar(max_iterations: int | None) -> Iterator[_Live]:
         columns.insert(1, BarColumn(bar_width=20))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         yield _Live(bar, bar.add_task("training", total=max_iterations, figures=""))
+
+
+def _stage(progress: Progress) -> str:
+    """Say which fold is trained, if it is one."""
+    from fstcrf.model.jackknife import FoldProgress
+
+    return f"{progress.stage}: " if isinstance(progress, FoldProgress) else ""
 
 
 def _figures(progress: Progress) -> str:

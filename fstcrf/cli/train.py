@@ -130,6 +130,12 @@ _CHECKPOINT_EVERY = 10
     multiple=True,
     help="An earlier tagger, whose labels %y[0,TAPE] reads. Repeatable.",
 )
+@click.option(
+    "--jackknife",
+    metavar="K",
+    type=click.IntRange(min=2),
+    help="Cut TRAIN into K folds; the taggers of --reads, trained again on the others, label each.",
+)
 @click.option("--tape", metavar="NAME", help="Name of the labels it writes.  [default: target]")
 @click.option("--warm-start", metavar="MODEL", help="Start from the weights of a model.")
 @click.option(

@@ -11,7 +11,7 @@ numbers of the keys, template by template.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from fstcrf.features.hashing import check_bits
 from fstcrf.features.reader import Reader
 from fstcrf.features.storage import index_arrays, index_metadata, read_tables, read_templates
 from fstcrf.features.tables import Tables, Vocabularies, fitted
-from fstcrf.features.template import TemplateSet
+from fstcrf.features.template import TemplateSet, tape_column
 
 __all__ = ["FeatureIndex"]
 
@@ -142,14 +142,31 @@ class FeatureIndex:
         TemplateError
             A column that the templates read is missing.
         """
-        if not self._columns <= corpus.columns.keys():
-            self.templates.resolved(tuple(corpus.columns), data=corpus.source)
-        reader = self._reader(corpus)
+        reader = self.reader(corpus)
         node = self.node.runs(reader)
         if not self.arc.families:
             return lambda first, end: Design(node(first, end))
         arc = self.arc.runs(reader)
         return lambda first, end: Design(node(first, end), arc(first, end))
+
+    def reader(self, corpus: Corpus, *, open_tapes: Sequence[str] = ()) -> Reader:
+        """Return a pass over a corpus that has the columns which the templates read.
+
+        Parameters
+        ----------
+        corpus : Corpus
+        open_tapes : sequence of str
+            Tapes that need no column: their families are not looked up as they are.
+
+        Raises
+        ------
+        TemplateError
+            A column is missing.
+        """
+        given = (*corpus.columns, *map(tape_column, open_tapes))
+        if not self._columns <= set(given):
+            self.templates.resolved(given, data=corpus.source)
+        return Reader(corpus, reach=padding(self.boundary, self._families))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -216,7 +233,7 @@ class FeatureIndex:
         """
         if not isinstance(self.node, Hashed):
             raise OptionError("only a hashed index has collisions: build it with hash_bits=")
-        return self.node.collisions(self._reader(corpus))
+        return self.node.collisions(self.reader(corpus))
 
     def renumbered(self, order: NDArray[np.int32], *, arc: bool = False) -> FeatureIndex:
         """Return the index under other rows: row ``r`` becomes ``order[r]``.
@@ -281,9 +298,6 @@ class FeatureIndex:
 
     def _side(self, *, arc: bool) -> Tables | Hashed:
         return self.arc if arc else self.node
-
-    def _reader(self, corpus: Corpus) -> Reader:
-        return Reader(corpus, reach=padding(self.boundary, self._families))
 
 
 def _check_options(boundary: str, min_count: int, hash_bits: int | None) -> None:

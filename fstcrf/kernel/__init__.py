@@ -1,6 +1,8 @@
 """The compiled kernel behind checked NumPy functions; nothing else touches ``ffi``.
 
 ==================  ===================================================
+machines            compositions: axes, factors, residual automaton
+decoding            best paths, n best, sums, posteriors, samples of compositions
 graphs              forward-backward, best paths, max-marginals
 rows                sparse rows × table: potentials and gradients
 packed              the same for a table that is mostly empty: tagging
@@ -13,6 +15,17 @@ native              the gate: checks, statuses, choice of variant
 ==================  ===================================================
 """
 
+from fstcrf.kernel.decoding import (
+    AxisPosterior,
+    Ranked,
+    axis_max_marginals,
+    axis_posterior,
+    best_paths,
+    dead_tokens,
+    log_partitions,
+    nbest_paths,
+    sample_paths,
+)
 from fstcrf.kernel.graphs import (
     Domain,
     Graph,
@@ -22,6 +35,7 @@ from fstcrf.kernel.graphs import (
     max_marginals,
     viterbi,
 )
+from fstcrf.kernel.machines import Axis, Bound, Factor, Machine, Residual
 from fstcrf.kernel.native import use, variant, variants
 from fstcrf.kernel.online import Learner, Parameters
 from fstcrf.kernel.packed import PackedTable
@@ -30,25 +44,39 @@ from fstcrf.kernel.sweep import Layout, Shard, ShardAttributes, Sweep, SweepWork
 from fstcrf.kernel.vectors import VectorStore, dot, norm
 
 __all__ = [
+    "Axis",
+    "AxisPosterior",
+    "Bound",
     "Domain",
+    "Factor",
     "Graph",
     "Layout",
     "Learner",
+    "Machine",
     "PackedTable",
     "Parameters",
     "Posterior",
+    "Ranked",
+    "Residual",
     "Shard",
     "ShardAttributes",
     "SparseRows",
     "Sweep",
     "SweepWorkspace",
     "VectorStore",
+    "axis_max_marginals",
+    "axis_posterior",
+    "best_paths",
+    "dead_tokens",
     "dot",
     "forward_backward",
     "log_partition",
+    "log_partitions",
     "max_marginals",
+    "nbest_paths",
     "norm",
     "padded",
+    "sample_paths",
     "use",
     "variant",
     "variants",

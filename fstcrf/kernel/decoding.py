@@ -61,11 +61,14 @@ class AxisPosterior(NamedTuple):
         For every axis, the probability of its states at each token.
     arc : tuple of (float64 [N, arcs] or None)
         For every axis that was asked for, the probability of its arcs into each token.
+    entropy : float64 [B], optional
+        Of the paths, in nats, if it was asked for.
     """
 
     log_z: Floats
     node: tuple[Floats, ...]
     arc: tuple[Floats | None, ...]
+    entropy: Floats | None = None
 
 
 def best_paths(batch: Bound) -> tuple[Ints, Floats]:
@@ -146,7 +149,11 @@ def log_partitions(batch: Bound, *, domain: Domain = "auto") -> Floats:
 
 
 def axis_posterior(
-    batch: Bound, *, arcs: tuple[int, ...] = (), domain: Domain = "auto"
+    batch: Bound,
+    *,
+    arcs: tuple[int, ...] = (),
+    entropy: bool = False,
+    domain: Domain = "auto",
 ) -> AxisPosterior:
     """Return log Z and posterior probabilities.
 
@@ -155,6 +162,8 @@ def axis_posterior(
     batch : Bound
     arcs : tuple of int
         Axes whose arcs are wanted, too.
+    entropy : bool
+        Whether the entropy is wanted; it costs a row of joint states for each of them.
     domain : {"auto", "linear", "log"}
 
     Raises
@@ -168,6 +177,7 @@ def axis_posterior(
         np.empty((batch.n_tokens, axis.n_arcs)) if c in arcs else None
         for c, axis in enumerate(batch.machine.axes)
     )
+    nats = np.empty(batch.n_sentences) if entropy else None
     where = ffi.new("int64_t *")
     status = lib.fc_machine_marginals(
         batch.view,
@@ -177,11 +187,12 @@ def axis_posterior(
         _out(log_z),
         [_out(a) for a in node],
         [ffi.NULL if a is None else _out(a) for a in arc],
+        ffi.NULL if nats is None else _out(nats),
         batch.scratch(),
         where,
     )
     check(status, "marginals: sentence", where[0])
-    return AxisPosterior(log_z, node, arc)
+    return AxisPosterior(log_z, node, arc, nats)
 
 
 def axis_max_marginals(batch: Bound) -> tuple[Floats, ...]:

@@ -1,28 +1,38 @@
 """One sentence's weighted transducer: every label sequence with its score.
 
 States / Start / Final / Arcs
-    T copies of a topology's states, one for each token; initial and final potentials at the ends;
-    the arcs between neighbouring copies carry arc potentials, the states node potentials.
+    T copies of a program's joint states, one for each token; initial and final potentials at the
+    ends; arcs between neighbouring copies carry arc potentials, states node potentials.
 
-All answers are exact. Scores are natural logs; a path that is forbidden has −inf.
+A lattice has one tape or, composed, several. What is said of labels below is said of each tape: a
+lattice of one tape gives arrays and tuples, one of several gives a tuple of them. All answers are
+exact. Scores are natural logs; a path that is forbidden has −inf.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import cached_property, lru_cache
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fstcrf import kernel
-from fstcrf.corpus import Scheme, named_scheme
-from fstcrf.errors import NoPathError, NumericError, OptionError, ShapeError
-from fstcrf.lattice.path import Path
-from fstcrf.lattice.span_events import SpanEvent, span_event
-from fstcrf.topology import Topology, chain_topology
+from fstcrf.corpus import Scheme
+from fstcrf.errors import OptionError, ShapeError
+from fstcrf.lattice.arrays import array_lattice
+from fstcrf.lattice.batch import Group, best, marginals, nbest, sample
+from fstcrf.lattice.path import Labels, Path
+from fstcrf.lattice.results import share
+from fstcrf.plans import Plan, Program, plan_of, scaled
+
+if TYPE_CHECKING:
+    import pynini
+
+    from fstcrf.grammar import Grammar
+    from fstcrf.lattice.acyclic import AcyclicLattice
+    from fstcrf.lattice.risk import MinimumRisk
 
 __all__ = ["Lattice"]
 
@@ -32,21 +42,19 @@ Floats = NDArray[np.float64]
 class Lattice:
     """One sentence's weighted transducer.
 
-    Made by `Lattice.from_arrays` or by a tagger's ``lattice(sentence)``.
+    Made by `Lattice.from_arrays`, by a tagger's ``lattice(sentence)``, by composing lattices
+    (``a @ b``) and by constraining them (``a & grammar``).
 
     Parameters
     ----------
-    topology : Topology
-        Labels, states and arcs.
-    graph : kernel.Graph
-        The topology with the potentials of this sentence's arcs.
-    node : float64 [T, S]
-        Potentials of the states.
+    program : Program
+        The composition: tapes, topologies, couplings, grammar.
+    values : tuple of float64 arrays
+        What this sentence brings, one array for each of ``program.inputs``.
     """
 
-    def __init__(self, topology: Topology, graph: kernel.Graph, node: Floats) -> None:
-        self.topology, self.graph, self.node = topology, graph, node
-        self._offsets = np.asarray([0, len(node)] if len(node) else [0], dtype=np.int64)
+    def __init__(self, program: Program, values: tuple[Floats, ...]) -> None:
+        self.program, self.values = program, values
 
     @classmethod
     def from_arrays(
@@ -56,6 +64,8 @@ class Lattice:
         transitions: ArrayLike | None = None,
         initial: ArrayLike | None = None,
         final: ArrayLike | None = None,
+        *,
+        tape: str = "label",
     ) -> Lattice:
         """Build a lattice from scores of any origin.
 
@@ -68,6 +78,8 @@ class Lattice:
             Potential of each succession, from row to column; zero when absent.
         initial, final : [L], optional
             Potentials of the first and last label; zero when absent.
+        tape : str
+            Name of the tape.
 
         Raises
         ------
@@ -76,33 +88,48 @@ class Lattice:
         NumericError
             NaN or +inf; −inf is a legal "never".
         """
-        topology = _free_topology(tuple(labels))
-        size = topology.n_labels
-        node = _potentials(emissions, "emissions", [(None, size)])
-        shapes: list[tuple[int | None, ...]] = [(size, size), (max(len(node) - 1, 0), size, size)]
-        arcs = _potentials(
-            np.zeros((size, size)) if transitions is None else transitions, "transitions", shapes
-        )
-        score: Floats = arcs.reshape(-1)
-        if arcs.ndim == 3:  # the kernel's row t holds the arcs into token t
-            score = np.zeros((len(node), size * size))
-            score[1:] = arcs.reshape(len(arcs), size * size)
-        first, last = (
-            _potentials(np.zeros(size) if e is None else e, name, [(size,)])
-            for name, e in (("initial", initial), ("final", final))
-        )
-        return cls(topology, kernel.Graph(first, last, score), node)
+        return cls(*array_lattice(labels, emissions, transitions, initial, final, tape))
+
+    @staticmethod
+    def from_fst(fst: pynini.Fst, labels: Sequence[str] | None = None) -> AcyclicLattice:
+        """Return the lattice of any acyclic acceptor over label symbols.
+
+        Parameters
+        ----------
+        fst : pynini.Fst
+            Of any arc type; its weights are costs.
+        labels : sequence of str, optional
+            Label i is symbol i + 1, where the machine has no symbol table of its own.
+
+        Raises
+        ------
+        DataError
+            A cyclic machine, no acceptor, or another symbol table.
+        MissingDependencyError
+            pynini is not installed.
+        """
+        from fstcrf.lattice.acyclic import AcyclicLattice  # noqa: PLC0415 (few need it)
+
+        return AcyclicLattice.from_fst(fst, labels)
 
     def __repr__(self) -> str:
-        return f"<Lattice: {len(self)} tokens, {len(self.labels)} labels>"
+        sizes = " × ".join(f"{len(self.program.labels(t))} {t}" for t in self.tapes)
+        return f"<Lattice: {len(self)} tokens, {sizes} labels>"
 
     def __len__(self) -> int:
-        return len(self.node)
+        return len(self.values[0])
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def tapes(self) -> tuple[str, ...]:
+        """Names of the tapes."""
+        return self.program.tapes
+
+    @property
+    def labels(self) -> Labels:
         """The labels; axis of `marginals` and of masks."""
-        return self.topology.labels
+        return self.per_tape(self.program.labels)  # type: ignore[no-any-return]
+
+    # --- Best, all, some paths ----------------------------------------------------------------
 
     def best(self) -> Path:
         """Return the best path.
@@ -112,22 +139,37 @@ class Lattice:
         Raises
         ------
         NoPathError
-            Every label sequence is forbidden.
+            Every label sequence is forbidden; with the first token at which all have died.
         """
-        if not len(self):
-            return Path((), 0.0, 1.0, exact=True, bound=0.0)
-        states, scores = kernel.viterbi(self.graph, self._offsets, self.node)
-        score = float(scores[0])
-        if score == -np.inf:
-            raise self._no_path()
-        names = tuple(self.labels[i] for i in self.topology.state_label[states].tolist())
-        return Path(names, score, self._probability(score), exact=True, bound=score)
+        path = best([self])[0]
+        if path is None:
+            self._check(-np.inf)
+        assert path is not None  # noqa: S101 (the line above has raised)
+        return path
+
+    def nbest(self, n: int) -> list[Path]:
+        """Return the n best paths, best first; fewer where there are fewer."""
+        return nbest([self], n)[0]
 
     def log_partition(self) -> float:
         """Return log Z, the log of the sum over all paths; −inf where there is none."""
-        return self._log_z
+        return float(self._group.log_z[0]) if len(self) else 0.0
 
-    def marginals(self) -> Floats:
+    def sample(self, n: int, *, seed: int = 0) -> list[Labels]:
+        """Return n independent samples from the distribution over paths.
+
+        By forward filtering and backward sampling with the directions exchanged.
+
+        Raises
+        ------
+        NoPathError
+            Every label sequence is forbidden.
+        """
+        return sample([self], n, seed=seed)[0]
+
+    # --- Marginals ----------------------------------------------------------------------------
+
+    def marginals(self) -> Any:
         """Return the probability of each label at each token, float64 [T, L].
 
         Raises
@@ -135,41 +177,64 @@ class Lattice:
         NoPathError
             Every label sequence is forbidden.
         """
-        if not len(self):
-            return np.empty((0, len(self.labels)))
-        posterior = kernel.forward_backward(self.graph, self._offsets, self.node)
-        if np.isneginf(posterior.log_z[0]):
-            raise self._no_path()
-        return self.topology.label_sums(posterior.node)
+        return marginals([self])[0]
 
-    def max_marginals(self) -> Floats:
-        """Return the score of the best path through each label, float64 [T, L]; −inf: none."""
-        if not len(self):
-            return np.empty((0, len(self.labels)))
-        return self.topology.label_max(kernel.max_marginals(self.graph, self._offsets, self.node))
+    def arc_marginals(self) -> Any:
+        """Return the probability of each succession of labels, float64 [T − 1, L, L].
 
-    def score(self, labels: Sequence[str]) -> float:
-        """Return the score of a label sequence; −inf if it is forbidden.
+        Entry (t, i, j): label i at token t and label j at token t + 1.
 
         Raises
         ------
-        LabelError
-            A label that the lattice does not have.
-        ShapeError
-            Another number of labels than tokens.
+        NoPathError
+            Every label sequence is forbidden.
         """
-        if len(labels) != len(self):
-            raise ShapeError(f"{len(labels)} labels for {len(self)} tokens")
+        order, n = self.program.order, max(len(self) - 1, 0)
+        if not len(self):
+            return self.per_tape(lambda t: np.empty((0, *[len(self.program.labels(t))] * 2)))
+        found = kernel.axis_posterior(self._group.bound, arcs=tuple(range(len(order))))
+        self._check(found.log_z[0])
+        machine = self.program.machine
+
+        def pairs(tape: str) -> Floats:
+            k = order.index(tape)
+            label = self.program.chain[tape].topology.state_label
+            size = len(self.program.labels(tape))
+            source, target = _ends(machine.axes[k])
+            out = np.zeros((n, size, size))
+            rows = found.arc[k]
+            assert rows is not None  # noqa: S101 (asked for above)
+            flat = out.reshape(n, size * size)
+            for k, number in enumerate((label[source] * size + label[target]).tolist()):
+                flat[:, number] += rows[1:, k]
+            return out
+
+        return self.per_tape(pairs)
+
+    def max_marginals(self) -> Any:
+        """Return the score of the best path through each label, float64 [T, L]; −inf: none."""
+        if not len(self):
+            return self.per_tape(lambda t: np.empty((0, len(self.program.labels(t)))))
+        found = kernel.axis_max_marginals(self._group.bound)
+        states = dict(zip(self.program.order, found, strict=True))
+        return self.per_tape(lambda t: self.program.chain[t].topology.label_max(states[t]))
+
+    def entropy(self) -> float:
+        """Return the entropy of the distribution over paths, in nats.
+
+        Costs a row of joint states for each joint state and token.
+
+        Raises
+        ------
+        NoPathError
+            Every label sequence is forbidden.
+        """
         if not len(self):
             return 0.0
-        states = self.topology.paths(self.topology.label_ids(labels), self._offsets)
-        if (states < 0).any():
-            return float("-inf")
-        return self._path_score(states)
-
-    def probability(self, labels: Sequence[str]) -> float:
-        """Return exp(score − log Z) of a label sequence; raises as `score`."""
-        return self._probability(self.score(labels))
+        found = kernel.axis_posterior(self._group.bound, entropy=True)
+        self._check(found.log_z[0])
+        assert found.entropy is not None  # noqa: S101 (asked for above)
+        return float(found.entropy[0])
 
     def span_probability(
         self,
@@ -177,6 +242,7 @@ class Lattice:
         end: int,
         type: str,  # noqa: A002
         *,
+        tape: str | None = None,
         scheme: str | Scheme = "conlleval",
     ) -> float:
         """Return the probability that exactly this segment is there.
@@ -187,146 +253,269 @@ class Lattice:
             First token and the one behind the last.
         type : str
             ``"NP"``.
+        tape : str, optional
+            The tape, where there are several.
         scheme : str or Scheme
             How label sequences are read as spans.
 
         Raises
         ------
         OptionError
-            No such span in a sentence of this length, or no label of this type.
+            No such span in a sentence of this length, no label of this type, or no such tape.
         NoPathError
             Every label sequence is forbidden.
         """
-        if not 0 <= start < end <= len(self):
-            raise OptionError(f"span {start}:{end} in a sentence of {len(self)} tokens")
-        if self._log_z == -np.inf:
-            raise self._no_path()
-        event = span_event(self.labels, named_scheme(scheme), type)
-        return self._share(_conditioned(self, start, end, event).log_partition())
+        return float(self.span_probabilities([(start, end, type)], tape=tape, scheme=scheme)[0])
 
-    def restrict(self, mask: ArrayLike) -> Lattice:
+    def span_probabilities(
+        self,
+        spans: Sequence[tuple[int, int, str]],
+        *,
+        tape: str | None = None,
+        scheme: str | Scheme = "conlleval",
+    ) -> Floats:
+        """Return the probabilities of many segments at once; see `span_probability`."""
+        from fstcrf.lattice.spans import span_probabilities  # noqa: PLC0415 (it imports us)
+
+        return span_probabilities(self, spans, self.tape_named(tape), scheme)
+
+    def minimum_risk(
+        self,
+        loss: Literal["token", "span"] = "token",
+        *,
+        tape: str | None = None,
+        scheme: str | Scheme = "conlleval",
+    ) -> MinimumRisk:
+        """Return the labels with the least expected loss rather than the largest probability.
+
+        Parameters
+        ----------
+        loss : {"token", "span"}
+            token: the legal labelling with the largest expected number of right labels, all tapes
+            together. span: the set of spans of one tape that maximises 2 E[right] / E[found +
+            true], the ratio of expectations that F is.
+        tape : str, optional
+            For spans, the tape where there are several.
+        scheme : str or Scheme
+            How label sequences are read as spans, and written.
+
+        Raises
+        ------
+        OptionError
+            Another loss.
+        NoPathError
+            Every label sequence is forbidden.
+        """
+        from fstcrf.lattice.risk import minimum_risk  # noqa: PLC0415 (it imports us)
+
+        return minimum_risk(self, loss, tape=tape, scheme=scheme)
+
+    # --- One labelling ------------------------------------------------------------------------
+
+    def score(self, labels: Sequence[Any]) -> float:
+        """Return the score of a label sequence; −inf if it is forbidden.
+
+        Raises
+        ------
+        LabelError
+            A label that the lattice does not have.
+        ShapeError
+            Another number of labels than tokens, or of tapes.
+        """
+        masks = [self._one_label(tape, seq) for tape, seq in self._tape_sequences(labels)]
+        return float(best([self._restricted(masks)]).scores[0])
+
+    def probability(self, labels: Sequence[Any]) -> float:
+        """Return exp(score − log Z) of a label sequence; raises as `score`."""
+        return share(self.score(labels), self.log_partition())
+
+    # --- Other lattices -----------------------------------------------------------------------
+
+    def restrict(self, mask: Any) -> Lattice:
         """Return the lattice of the paths that a mask allows.
 
         Parameters
         ----------
         mask : bool [T, L]
-            Labels that each token may have.
+            Labels that each token may have; of several tapes, a tuple of masks.
 
         Raises
         ------
         ShapeError
             Another shape.
         """
-        allowed = np.asarray(mask, dtype=bool)
-        if allowed.shape != (len(self), len(self.labels)):
-            wanted = [len(self), len(self.labels)]
-            raise ShapeError(f"mask is {list(allowed.shape)}, expected {wanted} (tokens, labels)")
-        node = np.where(allowed[:, self.topology.state_label], self.node, -np.inf)
-        return Lattice(self.topology, self.graph, node)
+        parts = (mask,) if len(self.tapes) == 1 else tuple(mask)
+        if len(parts) != len(self.tapes):
+            raise ShapeError(f"{len(parts)} masks for the {len(self.tapes)} tapes")
+        masks = []
+        for tape, part in zip(self.tapes, parts, strict=True):
+            allowed = np.asarray(part, dtype=bool)
+            wanted = (len(self), len(self.program.labels(tape)))
+            if allowed.shape != wanted:
+                raise ShapeError(
+                    f"mask is {list(allowed.shape)}, expected {list(wanted)} (tokens, labels)"
+                )
+            masks.append(allowed)
+        return self._restricted(masks)
+
+    def scale(self, factor: float) -> Lattice:
+        """Return the lattice with every potential times a factor, soft grammars included.
+
+        1/temperature; an annealing step; −1 gives p with the weights' signs turned, on the same
+        paths: what is forbidden stays forbidden.
+
+        Raises
+        ------
+        OptionError
+            A factor that is not finite.
+        """
+        return self._scaled(factor, grammar=True)
+
+    def weighted(self, factor: float) -> Lattice:
+        """Return the lattice with the potentials of its taggers times a factor, not its grammar."""
+        return self._scaled(factor, grammar=False)
+
+    def __and__(self, grammar: Grammar) -> Lattice:
+        """Return the lattice of the paths that a grammar accepts."""
+        from fstcrf.grammar import Grammar  # noqa: PLC0415 (its parser is rarely needed)
+
+        if not isinstance(grammar, Grammar):
+            return NotImplemented
+        from fstcrf.lattice.product import constrained  # noqa: PLC0415 (it imports us)
+
+        return constrained(self, grammar)
+
+    def __matmul__(self, other: Lattice) -> Lattice:
+        """Return the composition of two lattices; see `fstcrf.compose`."""
+        if not isinstance(other, Lattice):
+            return NotImplemented
+        from fstcrf.lattice.product import product  # noqa: PLC0415 (it imports us)
+
+        return product([self, other])
+
+    # --- Looking at it ------------------------------------------------------------------------
+
+    def plan(self) -> Plan:
+        """Return what the composition compiles to and what it costs."""
+        return plan_of(self.program)
+
+    def to_fst(self, arc_type: str = "log64") -> pynini.Fst:
+        """Return the lattice as a pynini machine; weights are costs, symbols labels.
+
+        Parameters
+        ----------
+        arc_type : {"standard", "log", "log64"}
+
+        Raises
+        ------
+        TooLargeError
+            More arcs than memory should be asked for.
+        MissingDependencyError
+            pynini is not installed.
+        """
+        from fstcrf.lattice.export import lattice_fst  # noqa: PLC0415 (it imports us)
+
+        return lattice_fst(self, arc_type)
+
+    def to_att(self) -> str:
+        """Return the lattice as AT&T text: source, target, input, output and cost of every arc."""
+        from fstcrf.lattice.export import lattice_att  # noqa: PLC0415 (it imports us)
+
+        return lattice_att(self)
+
+    def draw(self) -> str:
+        """Return a picture: SVG where graphviz is installed, else a table in plain text."""
+        from fstcrf.lattice.export import drawn  # noqa: PLC0415 (it imports us)
+
+        return drawn(self)
+
+    # --- Tapes --------------------------------------------------------------------------------
+
+    def per_tape(self, make: Callable[[str], Any]) -> Any:
+        """Return what a function makes of the only tape, or a tuple of what it makes of each."""
+        if len(self.tapes) == 1:
+            return make(self.tapes[0])
+        return tuple(make(tape) for tape in self.tapes)
+
+    def tape_named(self, tape: str | None) -> str:
+        """Return a tape by name, or the only one.
+
+        Raises
+        ------
+        OptionError
+            There are several, or none of that name.
+        """
+        if tape is None and len(self.tapes) == 1:
+            return self.tapes[0]
+        if tape not in self.tapes:
+            wanted = "say which tape" if tape is None else f"no tape {tape!r}"
+            raise OptionError(f"{wanted}: there is {', '.join(self.tapes)}")
+        return str(tape)
+
+    def path_labels(self, path: NDArray[np.int32]) -> Labels:
+        """Return the labels along joint states."""
+        states = dict(zip(self.program.order, self.program.machine.axis_states(path), strict=True))
+
+        def names(tape: str) -> tuple[str, ...]:
+            topology = self.program.chain[tape].topology
+            return tuple([topology.labels[i] for i in topology.state_label[states[tape]].tolist()])
+
+        return self.per_tape(names)  # type: ignore[no-any-return]
+
+    def state_potentials(self, tape: str) -> int:
+        """Return which of the values holds a tape's own node potentials."""
+        return next(
+            k
+            for k, what in enumerate(self.program.inputs)
+            if what.kind == "node" and what.tape == tape and not what.context
+        )
+
+    def with_values(self, changed: Mapping[int, Floats]) -> Lattice:
+        """Return the lattice with other values at some places."""
+        return Lattice(
+            self.program, tuple(changed.get(k, value) for k, value in enumerate(self.values))
+        )
 
     @cached_property
-    def _log_z(self) -> float:
-        if not len(self):
-            return 0.0
-        return float(kernel.log_partition(self.graph, self._offsets, self.node)[0])
+    def _group(self) -> Group:
+        return Group(self.program, [-1], [self])
 
-    def _probability(self, score: float) -> float:
-        return self._share(score)
+    def _check(self, score: float) -> None:
+        self._group.check(np.asarray([score]))
 
-    def _share(self, score: float) -> float:
-        return float(min(1.0, np.exp(score - self._log_z))) if score > -np.inf else 0.0
+    def _tape_sequences(self, labels: Sequence[Any]) -> list[tuple[str, Sequence[str]]]:
+        parts = (labels,) if len(self.tapes) == 1 else tuple(labels)
+        if len(parts) != len(self.tapes):
+            raise ShapeError(f"labels of {len(parts)} tapes for the tapes {', '.join(self.tapes)}")
+        return list(zip(self.tapes, parts, strict=True))
 
-    def _path_score(self, states: NDArray[np.int32]) -> float:
-        arcs = _arc_numbers(self.graph, states)
-        into = (
-            self.graph.score[np.arange(1, len(self)), arcs]
-            if self.graph.moving
-            else (self.graph.score[arcs])
-        )
-        total = self.graph.initial[states[0]] + self.graph.final[states[-1]]
-        return float(total + self.node[np.arange(len(self)), states].sum() + into.sum())
+    def _one_label(self, tape: str, labels: Sequence[str]) -> NDArray[np.bool_]:
+        if len(labels) != len(self):
+            raise ShapeError(f"{len(labels)} labels for {len(self)} tokens")
+        topology = self.program.chain[tape].topology
+        mask = np.zeros((len(self), topology.n_labels), dtype=bool)
+        mask[np.arange(len(self)), topology.label_ids(labels)] = True
+        return mask
 
-    def _no_path(self) -> NoPathError:
-        position = _first_dead(self)
-        return NoPathError("every label sequence is forbidden from here on", position=position)
+    def _restricted(self, masks: Sequence[NDArray[np.bool_]]) -> Lattice:
+        changed = {}
+        for tape, mask in zip(self.tapes, masks, strict=True):
+            k = self.state_potentials(tape)
+            states = mask[:, self.program.chain[tape].topology.state_label]
+            changed[k] = np.where(states, self.values[k], -np.inf)
+        return self.with_values(changed)
 
+    def _scaled(self, factor: float, *, grammar: bool) -> Lattice:
+        if not np.isfinite(factor):
+            raise OptionError(f"factor is {factor}, expected a finite number")
+        from fstcrf.lattice.product import scaled_program  # noqa: PLC0415 (it imports us)
 
-@lru_cache(maxsize=32)
-def _free_topology(labels: tuple[str, ...]) -> Topology:
-    return chain_topology(labels, 1)
-
-
-def _potentials(values: ArrayLike, name: str, shapes: list[tuple[int | None, ...]]) -> Floats:
-    try:  # a copy: a lattice does not change behind its answers
-        array = np.array(values, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"{name} is no array of numbers: {error}") from None
-    fits = any(
-        len(shape) == array.ndim
-        and all(n is None or n == m for n, m in zip(shape, array.shape, strict=True))
-        for shape in shapes
-    )
-    if not fits:
-        wanted = " or ".join(str(["T" if n is None else n for n in shape]) for shape in shapes)
-        raise ShapeError(f"{name} is {list(array.shape)}, expected {wanted}")
-    if not (array < np.inf).all():
-        place = np.argwhere(~(array < np.inf))[0].tolist()
-        raise NumericError(f"{name} has NaN or +inf at {place}; -inf is the way to forbid")
-    return array
+        program = scaled_program(self.program, float(factor), grammar=grammar)
+        return Lattice(program, tuple(scaled(v, factor) for v in self.values))
 
 
-def _arc_numbers(graph: kernel.Graph, states: NDArray[np.int32]) -> NDArray[np.int64]:
-    before, after = states[:-1].astype(np.int64), states[1:].astype(np.int64)
-    key = before * graph.n_states + after
-    if graph.source is None or graph.target is None:
-        return key
-    keys = graph.source.astype(np.int64) * graph.n_states + graph.target
-    return np.searchsorted(keys, key)
-
-
-def _arc_ends(graph: kernel.Graph) -> tuple[NDArray[Any], NDArray[Any]]:
-    if graph.source is not None and graph.target is not None:
-        return graph.source, graph.target
-    n = graph.n_states
+def _ends(axis: kernel.Axis) -> tuple[NDArray[Any], NDArray[Any]]:
+    if axis.source is not None and axis.target is not None:
+        return axis.source, axis.target
+    n = axis.n_states
     return np.repeat(np.arange(n), n), np.tile(np.arange(n), n)
-
-
-def _moving_score(lattice: Lattice) -> Floats:
-    """Arc potentials of each token, [T, arcs], as a copy."""
-    graph = lattice.graph
-    if graph.moving:
-        return graph.score.copy()
-    return np.repeat(graph.score[None, :], len(lattice), axis=0)
-
-
-def _conditioned(lattice: Lattice, start: int, end: int, event: SpanEvent) -> Lattice:
-    """Keep the paths on which one span lies exactly at ``start : end``."""
-    topology, size = lattice.topology, len(lattice.labels)
-    source, target = _arc_ends(lattice.graph)
-    before, after = topology.state_label[source], topology.state_label[target]
-    score, node = _moving_score(lattice), lattice.node.copy()
-    graph = replace(lattice.graph, score=score)
-    if start > 0:
-        score[start, ~event.begins[before, after]] = -np.inf
-    else:
-        node[0, ~event.begins[size, topology.state_label]] = -np.inf
-    score[start + 1 : end, ~event.continues[before, after]] = -np.inf
-    node[end - 1, ~event.ends[topology.state_label]] = -np.inf
-    if end < len(lattice):
-        score[end, event.continues[before, after]] = -np.inf
-    return Lattice(topology, graph, node)
-
-
-def _first_dead(lattice: Lattice) -> int:
-    """First token that no path from the start reaches; the last one if only the end is shut."""
-    source, target = _arc_ends(lattice.graph)
-    graph = lattice.graph
-    alive = (graph.initial > -np.inf) & (lattice.node[0] > -np.inf)
-    for t in range(1, len(lattice)):
-        if not alive.any():
-            return t - 1
-        score = graph.score[t] if graph.moving else graph.score
-        reached = np.zeros_like(alive)
-        reached[target[alive[source] & (score > -np.inf)]] = True
-        alive = reached & (lattice.node[t] > -np.inf)
-    return len(lattice) - 1

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-__all__ = ["Path"]
+__all__ = ["Labels", "Path"]
+
+Labels: TypeAlias = tuple[Any, ...]
+"""A tuple of str; of several tapes, a tuple of such tuples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +18,7 @@ class Path:
     Parameters
     ----------
     labels : tuple of str
+        Of several tapes, a tuple of such tuples, one a tape.
     score : float
         Sum of its potentials (natural log).
     probability : float
@@ -24,7 +29,7 @@ class Path:
         No label sequence scores higher than this (natural log).
     """
 
-    labels: tuple[str, ...]
+    labels: Labels
     score: float
     probability: float
     exact: bool

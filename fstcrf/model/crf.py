@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,18 +15,20 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
-from fstcrf.features import Design, FeatureIndex, LiteralIndex
-from fstcrf.features.design import Rows
+from fstcrf.features import FeatureIndex, LiteralIndex
 from fstcrf.lattice import Lattice, Path
 from fstcrf.model.reading import Data, Prepared, Run, SentenceLike, read_one, read_sentences
 from fstcrf.model.tape import Tape
 from fstcrf.model.targets import UNKNOWN
+from fstcrf.model.weights import Weights
+from fstcrf.plans import Chain, Program
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace, Tables
 
 if TYPE_CHECKING:
     from fstcrf.model.explain import Explanation, Weight
     from fstcrf.model.options import TrainingRecord
+    from fstcrf.model.potentials import Binding, Potentials
 
 __all__ = ["CRF"]
 
@@ -229,12 +231,24 @@ class CRF:
         self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
     ) -> Lattice:
         """Return one sentence's weighted transducer; arguments as for `tag`."""
-        data = read_one(self.index, sentence, self.columns)
+        data = read_one(self.index, sentence, self.columns, self.reads)
         if not data.lengths[0]:
-            return Lattice(self.topology, self._still_graph, np.empty((0, self.topology.n_states)))
+            values: tuple[Floats, ...] = (np.empty((0, self.topology.n_states)),)
+            if self.program.chains[0].arc is None:
+                values += (np.empty((0, self.program.chains[0].n_kernel_arcs)),)
+            return Lattice(self.program, values)
         run = next(data.runs(1))
         batch = self._batch(data, run, None if forced is None else [forced], self._biases(bias))
-        return Lattice(self.topology, batch.graph, batch.node)
+        values = (batch.node, batch.graph.score) if batch.graph.moving else (batch.node,)
+        return Lattice(self.program, values)
+
+    @cached_property
+    def program(self) -> Program:
+        """The tagger compiled: what its lattices share."""
+        graph = self.weights.still_graph
+        moving = self.weights.has_arc_attributes
+        arc = None if moving else graph.score
+        return Program([Chain(self.tape, self.topology, graph.initial, graph.final, arc)])
 
     # --- Looking inside -----------------------------------------------------------------------
 
@@ -254,6 +268,68 @@ class CRF:
     def tables(self) -> Tables:
         """The weights, laid out for the kernel."""
         return self.space.tables(self.theta)
+
+    @cached_property
+    def weights(self) -> Weights:
+        """The weights, laid out for tagging."""
+        return Weights(self.topology, self.space, self.theta)
+
+    # --- Composition --------------------------------------------------------------------------
+
+    def bind(self, labels: Mapping[str, Sequence[str]] | None = None) -> Binding:
+        """Return what gives the potentials of sentences while the labels of tapes are open.
+
+        Parameters
+        ----------
+        labels : mapping of str to sequence of str, optional
+            The open tapes and the labels that each may have, in the order of its axis; all tapes
+            that are read with the labels of their taggers when absent. The others are columns.
+
+        Raises
+        ------
+        OptionError
+            A tape that the model does not read, or labels that are not distinct.
+        """
+        from fstcrf.model.potentials import Binding  # noqa: PLC0415 (a tagger alone needs none)
+
+        if labels is None:
+            labels = {tape.name: tape.labels for tape in self.reads}
+        key = tuple((tape, tuple(axis)) for tape, axis in labels.items())
+        if key not in self._bindings:
+            self._bindings[key] = Binding(self, labels)
+        return self._bindings[key]
+
+    def potentials(
+        self,
+        sentences: Data,
+        first: int = 0,
+        end: int | None = None,
+        *,
+        labels: Mapping[str, Sequence[str]] | None = None,
+    ) -> Potentials:
+        """Return the potentials of a run of sentences, the labels of earlier tapes left open.
+
+        For many runs of one corpus, ``crf.bind().prepare(corpus)`` does what is done per
+        distinct string once.
+
+        Parameters
+        ----------
+        sentences : Corpus or sequence of sentences
+        first, end : int
+            The run, among the sentences that are not empty; all of them when absent.
+        labels : mapping of str to sequence of str, optional
+            As for `bind`.
+        """
+        data = self.bind(labels).prepare(sentences)
+        count = sum(length > 0 for length in data.lengths)
+        last = count if end is None else end
+        if not 0 <= first <= last <= count:
+            raise OptionError(f"sentences {first}:{last} of {count} that are not empty")
+        return data.potentials(first, last)
+
+    @cached_property
+    def _bindings(self) -> dict[tuple[tuple[str, tuple[str, ...]], ...], Binding]:
+        return {}
 
     # --- Batches ------------------------------------------------------------------------------
 
@@ -280,7 +356,7 @@ class CRF:
         """Answer run by run; the runs do not depend on the threads."""
         if threads < 1:
             raise OptionError(f"threads is {threads}, expected at least 1")
-        data = read_sentences(self.index, sentences, self.columns)
+        data = read_sentences(self.index, sentences, self.columns, self.reads)
         if forced is not None and len(forced) != len(data.lengths):
             raise ShapeError(f"forced labels of {len(forced)} sentences for {len(data.lengths)}")
         added = self._biases(bias)
@@ -299,7 +375,8 @@ class CRF:
     def _batch(
         self, data: Prepared, run: Run, forced: Sequence[Forced] | None, bias: Floats | None
     ) -> _Batch:
-        graph, node = self._potentials(data.design(run.first, run.end))
+        design = data.design(run.first, run.end)
+        graph, node = self.weights.graph(design.arc), self.weights.node(design.node)
         if bias is not None:
             node += bias
         if forced is not None:
@@ -307,43 +384,6 @@ class CRF:
             pairs = zip(run.numbers.tolist(), lengths, strict=True)
             node[~np.concatenate([self._mask(forced[i], n) for i, n in pairs])] = -np.inf
         return _Batch(run.numbers, run.offsets, graph, node)
-
-    def _potentials(self, design: Design) -> tuple[kernel.Graph, Floats]:
-        topology, space, rows = self.topology, self.space, design.node
-        node = kernel.SparseRows(rows.indptr, rows.rows, rows.values, space.n_node_rows)
-        slots = self._packed.gathered(node, len(topology.node_slot_names))
-        return self._graph(design.arc), topology.node_potentials(slots)
-
-    def _graph(self, arcs: Rows | None) -> kernel.Graph:
-        weights = self._arc_weights
-        if weights.arc is None or arcs is None:
-            return self._still_graph
-        into = kernel.SparseRows(arcs.indptr, arcs.rows, arcs.values, self.space.n_arc_rows)
-        width = len(weights.transition)
-        slots = into.times(weights.arc)[:, :width] + weights.transition
-        return self.topology.graph(slots, weights.initial, weights.final)
-
-    @cached_property
-    def _still_graph(self) -> kernel.Graph:
-        """The graph without attributes of arcs."""
-        weights = self._arc_weights
-        return self.topology.graph(weights.transition, weights.initial, weights.final)
-
-    @cached_property
-    def _packed(self) -> kernel.PackedTable:
-        """The node weights, laid out for tagging."""
-        space = self.space
-        weights = space.parts(self.theta)[0]
-        return kernel.PackedTable.from_cells(
-            space.n_node_rows, space.width, space.node_cells, weights
-        )
-
-    @cached_property
-    def _arc_weights(self) -> Tables:
-        """All weights but those of nodes."""
-        n = len(self.space.node_cells)
-        rest = replace(self.space, n_node_rows=0, node_cells=self.space.node_cells[:0])
-        return rest.tables(self.theta[n:])
 
     def _biases(self, bias: Bias | None) -> Floats | None:
         if bias is None:

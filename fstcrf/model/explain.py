@@ -128,7 +128,7 @@ def explain(model: CRF, sentence: SentenceLike, token: int) -> Explanation:
     OptionError
         There is no such token.
     """
-    data = read_one(model.index, sentence, model.columns)
+    data = read_one(model.index, sentence, model.columns, model.reads)
     if not 0 <= token < data.lengths[0]:
         raise OptionError(f"token {token} of a sentence of {data.lengths[0]}")
     rows = data.design(0, 1).node

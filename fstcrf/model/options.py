@@ -38,6 +38,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     start_label: str | None = None
     ends: bool = False
     partial: bool = True
+    jackknife: int | None = None
     max_iterations: int | None = None
     patience: int = 10
     seed: int = 0
@@ -52,6 +53,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         for name in ("min_count", "patience"):
             if getattr(self, name) < 1:
                 raise OptionError(f"{name} is {getattr(self, name)}, expected at least 1")
+        if self.jackknife is not None and self.jackknife < 2:
+            raise OptionError(f"jackknife is {self.jackknife}, expected at least 2 folds")
         if self.seed < 0:
             raise OptionError(f"seed is {self.seed}, expected at least 0")
         if self.max_iterations is not None and self.max_iterations < 1:
@@ -64,7 +67,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What was trained, on what, and how it went."""
+    """What was trained, on what, and how it went.
+
+    With the templates, which the index keeps, it says how to train the model again: `target` is
+    the column of the labels (None where they were given as lists), `class_weights` the weights of
+    sentences by label.
+    """
 
     options: Options
     sentences: int
@@ -77,6 +85,8 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
     dev_score: float | None
     reason: str
     interrupted: bool = False
+    target: str | None = None
+    class_weights: dict[str, float] = {}
 
 
 def checked_options(given: Mapping[str, Any]) -> Options:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,8 +13,18 @@ from fstcrf.corpus import Corpus, Sentence
 from fstcrf.errors import DataError
 from fstcrf.features import Design, FeatureIndex, LiteralIndex, is_literal
 from fstcrf.features.template import tape_column
+from fstcrf.model.tape import Tape
 
-__all__ = ["Data", "Prepared", "Run", "SentenceLike", "read_one", "read_sentences", "with_tapes"]
+__all__ = [
+    "Data",
+    "Prepared",
+    "Run",
+    "SentenceLike",
+    "read_corpus",
+    "read_one",
+    "read_sentences",
+    "runs_of",
+]
 
 SentenceLike: TypeAlias = Sentence | Mapping[str, Sequence[str]] | Sequence[Any]
 """A `Sentence`, a mapping column → list, a list of row tuples, or (for models over literal
@@ -58,27 +68,45 @@ class Prepared:
 
     def runs(self, tokens: int) -> Iterator[Run]:
         """Yield runs of sentences of about so many tokens."""
-        lengths = np.asarray(self.lengths, dtype=np.int64)
-        numbers = np.flatnonzero(lengths)
-        bounds = np.zeros(len(numbers) + 1, dtype=np.int64)
-        np.cumsum(lengths[numbers], out=bounds[1:])
-        first = 0
-        while first < len(numbers):
-            end = int(np.searchsorted(bounds, bounds[first] + tokens))
-            end = min(end, len(numbers))
-            yield Run(first, end, numbers[first:end], bounds[first : end + 1] - bounds[first])
-            first = end
+        return runs_of(self.lengths, tokens)
+
+
+def runs_of(lengths: Sequence[int], tokens: int) -> Iterator[Run]:
+    """Yield runs of sentences of about so many tokens, given the lengths of all sentences."""
+    size = np.asarray(lengths, dtype=np.int64)
+    numbers = np.flatnonzero(size)
+    bounds = np.zeros(len(numbers) + 1, dtype=np.int64)
+    np.cumsum(size[numbers], out=bounds[1:])
+    first = 0
+    while first < len(numbers):
+        end = int(np.searchsorted(bounds, bounds[first] + tokens))
+        end = min(end, len(numbers))
+        yield Run(first, end, numbers[first:end], bounds[first : end + 1] - bounds[first])
+        first = end
 
 
 def read_sentences(
-    index: FeatureIndex | LiteralIndex, sentences: Data, columns: Sequence[str]
+    index: FeatureIndex | LiteralIndex,
+    sentences: Data,
+    columns: Sequence[str],
+    reads: Sequence[Tape] = (),
 ) -> Prepared:
     """Prepare sentences for an index.
+
+    Parameters
+    ----------
+    index : FeatureIndex or LiteralIndex
+    sentences : Corpus or sequence of sentences
+    columns : sequence of str
+        Names of the columns of rows.
+    reads : sequence of Tape
+        Tapes that the model reads.
 
     Raises
     ------
     DataError
-        Sentences of the wrong kind, or without a column that the model reads.
+        Sentences of the wrong kind, without a column that the model reads, or with a label that
+        the tagger of a tape does not have.
     """
     if isinstance(index, LiteralIndex):
         if isinstance(sentences, Corpus):
@@ -88,41 +116,80 @@ def read_sentences(
         if len(literal) < len(full):
             raise DataError("the model reads attribute lists or feature dicts for each token")
         return Prepared([len(s) for s in sentences], lambda a, b: index.design(literal[a:b]))
+    lengths, corpus = read_corpus(index, sentences, columns, reads)
+    return Prepared(lengths, index.runs(corpus))
+
+
+def read_corpus(
+    index: FeatureIndex,
+    sentences: Data,
+    columns: Sequence[str],
+    reads: Sequence[Tape],
+    *,
+    open_tapes: Container[str] = (),
+) -> tuple[list[int], Corpus]:
+    """Return the lengths of sentences, and those that are not empty as the index reads them.
+
+    Parameters
+    ----------
+    index : FeatureIndex
+    sentences, columns, reads
+        As for `read_sentences`.
+    open_tapes : container of str
+        Tapes whose labels are not given.
+    """
     if isinstance(sentences, Corpus):
-        lengths = np.diff(sentences.offsets)
-        corpus = sentences if lengths.all() else sentences.select(np.flatnonzero(lengths))
-        return Prepared(lengths.tolist(), index.runs(with_tapes(index, corpus)))
-    parsed = [_as_sentence(s, columns) for s in sentences]
-    names = _needed(index, parsed)
-    corpus = Corpus.from_sentences([s for s in parsed if len(s)], names)
-    return Prepared([len(s) for s in parsed], index.runs(with_tapes(index, corpus)))
+        sizes = np.diff(sentences.offsets)
+        lengths: list[int] = sizes.tolist()
+        corpus = sentences if sizes.all() else sentences.select(np.flatnonzero(sizes))
+    else:
+        parsed = [_as_sentence(s, columns) for s in sentences]
+        lengths = [len(s) for s in parsed]
+        corpus = Corpus.from_sentences([s for s in parsed if len(s)], _needed(index, parsed))
+    for tape in index.templates.tapes:
+        if tape not in open_tapes:
+            corpus = _with_tape(corpus, tape)
+            for known in reads:
+                if known.name == tape:
+                    _check_labels(corpus, known)
+    return lengths, corpus
 
 
 def read_one(
-    index: FeatureIndex | LiteralIndex, sentence: SentenceLike, columns: Sequence[str]
+    index: FeatureIndex | LiteralIndex,
+    sentence: SentenceLike,
+    columns: Sequence[str],
+    reads: Sequence[Tape] = (),
 ) -> Prepared:
     """Prepare one sentence."""
-    return read_sentences(index, [sentence], columns)
+    return read_sentences(index, [sentence], columns, reads)
 
 
-def with_tapes(index: FeatureIndex, corpus: Corpus) -> Corpus:
-    """Give the labels of earlier tapes, which come as columns of those names, to the index.
+def _with_tape(corpus: Corpus, tape: str) -> Corpus:
+    """Give the labels of an earlier tape, which come as a column of its name, to the index."""
+    if tape_column(tape) in corpus.columns:
+        return corpus
+    if tape not in corpus.columns:
+        raise DataError(
+            f"the model reads the labels of tape {tape!r}: give them as a column of that name",
+            path=corpus.source,
+        )
+    return corpus.with_interned(tape_column(tape), corpus.columns[tape])
 
-    Raises
-    ------
-    DataError
-        A tape that is read has no column.
-    """
-    for tape in index.templates.tapes:
-        if tape_column(tape) in corpus.columns:
-            continue
-        if tape not in corpus.columns:
-            raise DataError(
-                f"the model reads the labels of tape {tape!r}: give them as a column of that name",
-                path=corpus.source,
-            )
-        corpus = corpus.with_interned(tape_column(tape), corpus.columns[tape])
-    return corpus
+
+def _check_labels(corpus: Corpus, tape: Tape) -> None:
+    column = corpus.columns[tape_column(tape.name)]
+    known = set(tape.labels)
+    odd = [i for i, label in enumerate(column.values) if label not in known]
+    wrong = np.isin(column.ids, odd) if odd else np.zeros(0, dtype=np.bool)
+    if wrong.any():
+        token = int(np.argmax(wrong))
+        shown = ", ".join(tape.labels[:12]) + (", …" if len(tape.labels) > 12 else "")
+        raise DataError(
+            f"tape {tape.name!r} has the label {column.values[column.ids[token]]!r}, which its "
+            f"tagger does not have; its labels are {shown}",
+            **corpus.where(token),
+        )
 
 
 def _as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:

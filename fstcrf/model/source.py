@@ -9,7 +9,7 @@ read_source   from columns with a template, or from attribute lists
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,12 @@ from fstcrf.features import (
     parse_template,
     read_template,
 )
-from fstcrf.features.template import tape_column
 from fstcrf.kernel import SparseRows
 from fstcrf.model.crf import CRF
+from fstcrf.model.jackknife import jackknifed, ordered, with_labels
 from fstcrf.model.options import Options
 from fstcrf.model.targets import allowed_labels
+from fstcrf.train import Progress
 
 __all__ = ["Source", "Target", "read_source"]
 
@@ -91,8 +92,18 @@ def read_source(
     reads: Sequence[CRF],
     settings: Options,
     warm_start: CRF | None,
+    threads: int = 1,
+    report: Callable[[Progress], None] | None = None,
 ) -> Source:
     """Read columns with a template, or attribute lists without one.
+
+    Parameters
+    ----------
+    data, target, template, reads, warm_start, threads
+        As for `train`.
+    settings : Options
+    report : callable, optional
+        Is told of the training of folds.
 
     Raises
     ------
@@ -116,11 +127,22 @@ def read_source(
     if not corpus.n_tokens:
         raise DataError("no sentence to train on", path=corpus.source)
     corpus, labelled, full = _labelled(corpus, target)
-    for tagger in reads:
-        corpus = corpus.with_column(tape_column(tagger.tape), tagger.tag_all(corpus))
+    templates = _as_template(template)
+    taggers = ordered(reads, templates.tapes)
+    if settings.jackknife is None:
+        corpus = with_labels(corpus, taggers, threads=threads)
+    else:
+        corpus = jackknifed(
+            corpus,
+            taggers,
+            settings.jackknife,
+            seed=settings.seed,
+            threads=threads,
+            report=report,
+        )
     index, design = FeatureIndex.build(
         corpus,
-        _as_template(template),
+        templates,
         boundary=settings.boundary,
         min_count=settings.min_count,
         hash_bits=settings.hash_bits,

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
-from fstcrf.features import TemplateSet
-from fstcrf.features.template import tape_column
+from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet
 from fstcrf.model.crf import CRF
+from fstcrf.model.jackknife import ordered, with_labels
 from fstcrf.model.optimisers import chosen_optimiser
 from fstcrf.model.options import Options, TrainingRecord, checked_options
 from fstcrf.model.source import Source, Target, read_source
@@ -70,7 +70,8 @@ def train(
     dev_target : sequence of sequences of str, optional
         Labels of `dev`, where `target` is no column.
     reads : sequence of CRF
-        Earlier taggers whose labels ``%y[0,TAPE]`` reads: their own predictions on `data`.
+        Earlier taggers whose labels ``%y[0,TAPE]`` reads: their own predictions on `data`. The
+        taggers that they read must be among them.
     tape : str, optional
         Name of the tape that is written; the target's name, else ``"label"``.
     weights : sequence of float, optional
@@ -112,6 +113,9 @@ def train(
             Order 2: label taken to precede a sentence; ``"O"`` where that is a label.
         ends : bool
             Weights for the first and the last label.
+        jackknife : int, optional
+            Cut `data` into so many folds; the labels of `reads` in each of them are those of
+            taggers that were trained again on the others. For taggers that were trained on `data`.
         max_iterations : int
         patience : int, default 10
         seed : int
@@ -134,8 +138,17 @@ def train(
         raise OptionError(f"threads is {threads}, expected at least 1")
     if resume and checkpoint is None:
         raise OptionError("resume needs a checkpoint to go on from")
+    name = tape or (target if isinstance(target, str) else "label")
+    _check_reads(reads, name, settings)
     source = read_source(
-        data, target, template, reads=reads, settings=settings, warm_start=warm_start
+        data,
+        target,
+        template,
+        reads=reads,
+        settings=settings,
+        warm_start=warm_start,
+        threads=threads,
+        report=report,
     )
     labels = label_set(
         source.target_values,
@@ -165,14 +178,16 @@ def train(
     else:
         theta = np.zeros(space.size)
     optimiser = chosen_optimiser(settings, problem, space, theta, threads=threads)
-    tapes = tuple(Tape(t.tape, t.labels, fingerprint(t)) for t in reads)
-    name = tape or (target if isinstance(target, str) else "label")
+    wanted = _tapes(source.index)
+    tapes = tuple(Tape(t.tape, t.labels, fingerprint(t)) for t in reads if t.tape in wanted)
 
     def model(weights_now: Floats, record: TrainingRecord | None = None) -> CRF:
         return CRF(topology, source.index, space, weights_now, name, source.columns, tapes, record)
 
     gold = _held_out_labels(dev, dev_target, target)
-    evaluate = None if gold is None else _evaluation(model, dev, gold, reads, threads)
+    evaluate = (
+        None if gold is None else _evaluation(model, dev, gold, ordered(reads, wanted), threads)
+    )
     outcome = fit(
         optimiser,
         max_iterations=settings.iteration_limit,
@@ -201,6 +216,8 @@ def train(
         dev_score=outcome.dev,
         reason=outcome.reason,
         interrupted=outcome.interrupted,
+        target=target if isinstance(target, str) else None,
+        class_weights=dict(class_weights or {}),
     )
     return model(outcome.theta, record)
 
@@ -210,6 +227,19 @@ def fingerprint(model: CRF) -> str:
     digest = hashlib.sha256("\0".join(model.labels).encode())
     digest.update(np.ascontiguousarray(model.theta).data)
     return digest.hexdigest()
+
+
+def _check_reads(reads: Sequence[CRF], tape: str, settings: Options) -> None:
+    if settings.jackknife is not None and not reads:
+        raise OptionError("jackknife is for the taggers of reads=, and there are none")
+    if any(tagger.tape == tape for tagger in reads):
+        raise OptionError(
+            f"tape {tape!r} would be read and written: give the new one another name by tape="
+        )
+
+
+def _tapes(index: FeatureIndex | LiteralIndex) -> tuple[str, ...]:
+    return index.templates.tapes if isinstance(index, FeatureIndex) else ()
 
 
 def _weights(
@@ -260,8 +290,7 @@ def _evaluation(
     data = dev
     if reads:
         data = dev if isinstance(dev, Corpus) else Corpus.from_sentences(dev)
-    for tagger in reads:
-        data = data.with_column(tape_column(tagger.tape), tagger.tag_all(data))
+        data = with_labels(data, reads, threads=threads)
     spans = any(label[:2] in {"B-", "I-"} for labels in gold for label in labels)
 
     def score(theta: Floats) -> float:

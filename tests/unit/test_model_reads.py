@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def test_round_trip(pos: CRF, tmp_path: Path) -> None:
     model.save(tmp_path / "model")
     loaded = fstcrf.load(tmp_path / "model")
     assert loaded.reads == model.reads
-    data = [{"word": s["word"], "pos": s["pos"]} for s in DATA]
+    data = [{"word": s["word"], "pos": ["N"] * len(s["word"])} for s in DATA]
     assert loaded.tag_all(data) == model.tag_all(data)
 
 
@@ -89,6 +90,51 @@ def test_what_is_missing(pos: CRF) -> None:
     literal: Any = [[["a"]]]
     with pytest.raises(OptionError, match="columns"):
         CRF.train(literal, [["X"]], reads=[pos])
+
+
+def test_labels_that_the_tagger_does_not_have(pos: CRF) -> None:
+    model = CRF.train(DATA, "y", CHUNK, reads=[pos])
+    sentences = [{"word": ["a"], "pos": ["N"]}, {"word": ["a", "b"], "pos": ["Q", "V"]}]
+    message = "sentence 1, token 1: tape 'pos' has the label 'V', .* its labels are N, Q"
+    with pytest.raises(DataError, match=message):
+        model.tag_all(sentences)
+    with pytest.raises(DataError, match=message):
+        model.tag_all(Corpus.from_sentences(sentences))
+    with pytest.raises(DataError, match="token 0: tape 'pos' has the label 'V'"):
+        model.lattice({"word": ["ran"], "pos": ["V"]})
+    with pytest.raises(DataError, match="token 0: tape 'pos' has the label 'V'"):
+        model.explain({"word": ["ran"], "pos": ["V"]}, 0)
+    # The labels of a column that no token of these has say nothing.
+    assert len(model.tag_all(Corpus.from_sentences(sentences)[:1])) == 1
+
+
+def test_three_in_a_row(pos: CRF) -> None:
+    chunk = CRF.train(DATA, "y", CHUNK, reads=[pos], tape="chunk")
+    template = "U1:%y[0,chunk]\nU2:%x[0,word]\nB\n"
+    data = [{**s, "chunk": ["gold"] * len(s["word"]), "z": s["y"]} for s in DATA]
+    models = [CRF.train(data, "z", template, reads=reads) for reads in ([pos, chunk], [chunk, pos])]
+    for model in models:
+        attributes = {model.index.attribute(row) for row in range(model.index.n_node_rows)}
+        # All words are N to the first tagger; so the second one says what it says of N.
+        given = [{"word": s["word"], "pos": ["N"] * len(s["word"])} for s in DATA]
+        labels = {label for sentence in chunk.tag_all(given) for label in sentence}
+        assert {a for a in attributes if a.startswith("U1")} == {f"U1:{x}" for x in labels}
+        assert [tape.name for tape in model.reads] == ["chunk"]
+    with pytest.raises(OptionError, match="tape 'chunk' reads tape 'pos': its tagger must be in"):
+        CRF.train(data, "z", template, reads=[chunk])
+
+
+def test_tapes_that_clash(pos: CRF) -> None:
+    with pytest.raises(OptionError, match="two taggers of tape 'pos'"):
+        CRF.train(DATA, "y", CHUNK, reads=[pos, pos])
+    with pytest.raises(OptionError, match="tape 'pos' would be read and written"):
+        CRF.train(DATA, "y", CHUNK, reads=[pos], tape="pos")
+    again = CRF.train(DATA, "y", "U:%y[0,pos]", reads=[pos], tape="t")
+    other = CRF.train(DATA, "pos", "U:%y[0,t]", reads=[again, pos], tape="u")
+    circle = CRF.train(DATA, "y", "U:%y[0,u]", reads=[pos, again, other], tape="pos_")
+    turned = replace(circle, tape="pos")
+    with pytest.raises(OptionError, match="taggers read each other: t ← pos ← u ← t"):
+        CRF.train(DATA, "y", "U:%y[0,t]", reads=[again, other, turned], tape="v")
 
 
 def test_empty_sentences_go_through(pos: CRF) -> None:

@@ -1,0 +1,33 @@
+"""Grammars: what label sequences are legal, hard or weighted, over one tape or several.
+
+===============  ============================================================================
+Grammar          a conjunction of constraints; files, text, pynini machines, `&`
+Acceptor         one constraint bound to label sets: a small deterministic machine
+intersect, ...   products, trimming, minimisation, equality of acceptors
+two_local        what folds into transitions: which label may follow which
+===============  ============================================================================
+
+The constraints themselves are in `fstcrf.constraints`.
+"""
+
+from fstcrf.grammar.acceptor import Acceptor
+from fstcrf.grammar.algebra import either, equivalent, intersect, is_empty, on_tapes, trim
+from fstcrf.grammar.constraint import Constraint
+from fstcrf.grammar.grammar import Grammar
+from fstcrf.grammar.local import TwoLocal, two_local
+from fstcrf.grammar.minimise import minimise
+
+__all__ = [
+    "Acceptor",
+    "Constraint",
+    "Grammar",
+    "TwoLocal",
+    "either",
+    "equivalent",
+    "intersect",
+    "is_empty",
+    "minimise",
+    "on_tapes",
+    "trim",
+    "two_local",
+]

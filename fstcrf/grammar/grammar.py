@@ -1,0 +1,228 @@
+"""Grammars: constraints that the labels of a sentence must all satisfy.
+
+A grammar knows names of labels, not label sets: the same one serves every tagger that has these
+labels. It is *bound* to label sets to be used; bindings are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fstcrf.errors import GrammarError, LabelError
+from fstcrf.grammar.acceptor import Acceptor
+from fstcrf.grammar.constraint import Constraint
+from fstcrf.grammar.labels import Labels, LabelSets, label_sets, listed
+
+if TYPE_CHECKING:
+    import pynini
+
+__all__ = ["Grammar"]
+
+
+class Grammar:
+    """A conjunction of constraints on the labels of one tape or several.
+
+    Made by the functions of `fstcrf.constraints`, from the text of a ``.grm`` file, or from a
+    pynini machine; ``g1 & g2`` is what both allow.
+
+    Parameters
+    ----------
+    constraints : sequence of Constraint
+    labels : sequence of str, or mapping of str to sequence of str, optional
+        The label set of the only tape, or of each tape by name: the grammar is bound to them at
+        once, so that errors are reported early.
+
+    Raises
+    ------
+    GrammarError
+        A name that is neither label nor type; a constraint that accepts nothing.
+
+    Examples
+    --------
+    >>> from fstcrf.constraints import at_most, bio
+    >>> grammar = bio() & at_most(1, "NP")
+    >>> grammar
+    Grammar(bio() & at_most(1, "NP"))
+    >>> [acceptor.n_states for acceptor in grammar.bind(["O", "B-NP", "I-NP"])]
+    [2, 3]
+    """
+
+    def __init__(self, constraints: Sequence[Constraint], labels: Labels | None = None) -> None:
+        self.constraints = tuple(constraints)
+        self.labels: LabelSets | None = None if labels is None else label_sets(labels)
+        if self.labels is not None:
+            self.bind(self.labels)
+
+    @classmethod
+    def of(cls, name: str, build: Callable[[LabelSets], tuple[Acceptor, ...]]) -> Grammar:
+        """Return the grammar of one constraint: its name and how it becomes acceptors."""
+        return cls((Constraint(name, build),))
+
+    @classmethod
+    def from_file(cls, path: str | Path, labels: Labels | None = None) -> Grammar:
+        """Read a ``.grm`` file; its exports must all be satisfied.
+
+        Parameters
+        ----------
+        path : str or Path
+            UTF-8 text.
+        labels : sequence of str, or mapping of str to sequence of str, optional
+            Label sets to bind it to at once.
+
+        Raises
+        ------
+        GrammarError
+            What cannot be read or bound, with file and line.
+        OSError
+            A file that cannot be read.
+        """
+        from fstcrf.grammar.files import read_grammar  # noqa: PLC0415 - needs a parser
+
+        return cls(read_grammar(path), labels)
+
+    @classmethod
+    def from_text(cls, text: str, labels: Labels | None = None) -> Grammar:
+        """Return the grammar that a text in the syntax of ``.grm`` files describes.
+
+        Raises
+        ------
+        GrammarError
+            What cannot be read or bound, with the line.
+
+        Examples
+        --------
+        >>> text = 'export NP = ("[O]" | "[B-NP]" "[I-NP]"*)*;'
+        >>> Grammar.from_text(text, ["O", "B-NP", "I-NP"]).accepts(["O", "I-NP"])
+        False
+        """
+        from fstcrf.grammar.files import parse_grammar  # noqa: PLC0415
+
+        return cls(parse_grammar(text), labels)
+
+    @classmethod
+    def shipped(cls, name: str, labels: Labels | None = None) -> Grammar:
+        """Read one of the grammars that come with fstcrf, such as ``"bio"``.
+
+        Raises
+        ------
+        GrammarError
+            There is none of that name.
+        """
+        from fstcrf.grammar.files import shipped_grammar  # noqa: PLC0415
+
+        return cls.from_file(shipped_grammar(name), labels)
+
+    @classmethod
+    def from_fst(cls, fst: pynini.Fst, *, tape: str | None = None, name: str = "fst") -> Grammar:
+        """Return the grammar of a pynini acceptor over label symbols.
+
+        Parameters
+        ----------
+        fst : pynini.Fst
+            An acceptor. Its symbols are those of its input symbol table, or, without one, label i
+            of the tagger is i + 1. Weights are costs: a labelling scores minus its cheapest path.
+        tape : str, optional
+            The tape it reads, where there are several.
+        name : str
+            What it is called in messages.
+
+        Raises
+        ------
+        GrammarError
+            No acceptor; when bound: a symbol that is no label.
+        """
+        from fstcrf.grammar.conversion import constraint_from_fst  # noqa: PLC0415
+
+        return cls((constraint_from_fst(fst, tape, name),))
+
+    @classmethod
+    def from_acceptor(cls, acceptor: Acceptor) -> Grammar:
+        """Return the grammar of an acceptor of one's own; it binds to its own label sets only."""
+
+        def build(sets: LabelSets) -> tuple[Acceptor, ...]:
+            for tape, labels in zip(acceptor.tapes, acceptor.labels, strict=True):
+                if sets.get(tape) != labels:
+                    raise GrammarError(f"tape {tape!r} does not have the labels it was made for")
+            return (acceptor,)
+
+        return cls.of(acceptor.name or "acceptor", build)
+
+    def __and__(self, other: Grammar) -> Grammar:
+        if not isinstance(other, Grammar):
+            return NotImplemented
+        both = Grammar(self.constraints + other.constraints)
+        if self.labels is not None and other.labels is not None and self.labels != other.labels:
+            merged = {**self.labels, **other.labels}
+            if any(merged[tape] != labels for tape, labels in self.labels.items()):
+                raise GrammarError(f"{self} and {other} are bound to different labels")
+            return Grammar(both.constraints, merged)
+        both.labels = self.labels if other.labels is None else other.labels
+        return both
+
+    def __repr__(self) -> str:
+        return f"Grammar({' & '.join(part.name for part in self.constraints)})"
+
+    def bind(self, labels: Labels) -> tuple[Acceptor, ...]:
+        """Return the acceptors that a labelling over these labels must all satisfy.
+
+        Parameters
+        ----------
+        labels : sequence of str, or mapping of str to sequence of str
+            The label set of the only tape, which is called ``""`` then, or of each tape by name.
+
+        Raises
+        ------
+        GrammarError
+            A name that is neither label nor type; a tape that is not there or not named where
+            there are several; a constraint that accepts nothing.
+        """
+        sets = label_sets(labels)
+        return tuple(acceptor for part in self.constraints for acceptor in part.bind(sets))
+
+    def bound(self, labels: Labels) -> Grammar:
+        """Return the grammar bound to label sets: it can tell what it accepts."""
+        return Grammar(self.constraints, labels)
+
+    def accepts(self, labels: Labels) -> bool:
+        """Tell whether a bound grammar accepts a labelling: of the only tape, or of each by name.
+
+        Raises
+        ------
+        GrammarError
+            A grammar that is not bound; tapes that it does not have.
+        LabelError
+            A label that is not in its set.
+        """
+        return self.score(labels) > -np.inf
+
+    def score(self, labels: Labels) -> float:
+        """Return the natural-log score of a labelling, 0 under hard grammars, −inf if rejected.
+
+        Raises
+        ------
+        GrammarError
+            A grammar that is not bound; tapes that it does not have.
+        LabelError
+            A label that is not in its set.
+        """
+        if self.labels is None:
+            raise GrammarError(f"{self} is not bound to labels; say which: .bound(labels)")
+        given: Mapping[str, Any] = labels if isinstance(labels, Mapping) else {"": labels}
+        if not isinstance(labels, Mapping) and len(self.labels) == 1:
+            given = dict.fromkeys(self.labels, labels)
+        if given.keys() != self.labels.keys():
+            raise GrammarError(
+                f"a labelling of the tapes {listed(given)}; {self} has {listed(self.labels)}"
+            )
+        for tape, known in self.labels.items():
+            unknown = next((label for label in given[tape] if label not in known), None)
+            if unknown is not None:
+                raise LabelError(f"unknown label {unknown!r}; the labels are {listed(known)}")
+        return sum(
+            acceptor.walk(*(given[tape] for tape in acceptor.tapes))
+            for acceptor in self.bind(self.labels)
+        )

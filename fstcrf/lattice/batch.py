@@ -1,0 +1,256 @@
+"""Many lattices at once: those that share a program go to the kernel in one call.
+
+==============  =======================================================================
+best            the best path of each
+nbest           the n best paths of each
+log_partition   log Z of each
+marginals       the probability of each label at each token
+sample          independent samples from the distribution over paths
+==============  =======================================================================
+
+Results are arrays; `Path` objects are made when they are looked at. The answers depend neither on
+the company of a lattice nor on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.errors import NoPathError, OptionError
+from fstcrf.lattice.results import Paths, Ranking
+from fstcrf.plans import Program
+
+if TYPE_CHECKING:
+    from fstcrf.lattice.lattice import Lattice
+
+__all__ = ["Group", "best", "log_partition", "marginals", "nbest", "sample"]
+
+Floats = NDArray[np.float64]
+Answer = TypeVar("Answer")
+
+_RUN_TOKENS = 20_000
+_RUN_BYTES = 64_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Lattices of one program, with at least one token each.
+
+    Parameters
+    ----------
+    program : Program
+    numbers : list of int
+        Where they stand among all lattices.
+    lattices : list of Lattice
+    """
+
+    program: Program
+    numbers: list[int]
+    lattices: list[Lattice]
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Bounds of the sentences, int64 [B + 1]."""
+        bounds = np.zeros(len(self.lattices) + 1, dtype=np.int64)
+        np.cumsum([len(lattice) for lattice in self.lattices], out=bounds[1:])
+        return bounds
+
+    @cached_property
+    def bound(self) -> kernel.Bound:
+        """The program with the potentials of all sentences."""
+        parts = zip(*(lattice.values for lattice in self.lattices), strict=True)
+        values = [p[0] if len(p) == 1 else np.concatenate(p) for p in parts]
+        return kernel.Bound(self.program.machine, self.offsets, self.program.moving(values))
+
+    @cached_property
+    def log_z(self) -> Floats:
+        """Log Z of each sentence, float64 [B]."""
+        return kernel.log_partitions(self.bound)
+
+    def check(self, scores: Floats) -> None:
+        """Raise where a sentence has no path.
+
+        Raises
+        ------
+        NoPathError
+            With the first token at which every continuation is dead.
+        """
+        dead = np.flatnonzero(np.isneginf(scores))
+        if not len(dead):
+            return
+        k = int(dead[0])
+        position = int(kernel.dead_tokens(self.bound)[k])
+        message = "every label sequence is forbidden from here on"
+        number = self.numbers[k]
+        raise NoPathError(message, position=position, sentence=number if number >= 0 else None)
+
+
+def groups_of(lattices: Sequence[Lattice]) -> list[Group]:
+    """Sort lattices by program, in runs of bounded size; empty ones are left out."""
+    by_program: dict[int, list[int]] = {}
+    for number, lattice in enumerate(lattices):
+        if len(lattice):
+            by_program.setdefault(id(lattice.program), []).append(number)
+    found = []
+    for numbers in by_program.values():
+        program = lattices[numbers[0]].program
+        cells = int(np.prod(program.shape)) * program.n_residual
+        limit = max(1, min(_RUN_TOKENS, _RUN_BYTES // (8 * cells)))
+        run: list[int] = []
+        tokens = 0
+        for number in numbers:
+            if run and tokens + len(lattices[number]) > limit:
+                found.append(Group(program, run, [lattices[i] for i in run]))
+                run, tokens = [], 0
+            run.append(number)
+            tokens += len(lattices[number])
+        found.append(Group(program, run, [lattices[i] for i in run]))
+    return found
+
+
+def answered(
+    lattices: Sequence[Lattice], ask: Callable[[Group], Answer], threads: int
+) -> list[tuple[Group, Answer]]:
+    """Ask every group, on threads; the groups do not depend on them.
+
+    Raises
+    ------
+    OptionError
+        Threads below 1.
+    """
+    if threads < 1:
+        raise OptionError(f"threads is {threads}, expected at least 1")
+    groups = groups_of(lattices)
+    if threads == 1 or len(groups) < 2:
+        return [(group, ask(group)) for group in groups]
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(zip(groups, pool.map(ask, groups), strict=True))
+
+
+def best(lattices: Sequence[Lattice], *, threads: int = 1) -> Paths:
+    """Return the best path of each lattice.
+
+    Parameters
+    ----------
+    lattices : sequence of Lattice
+    threads : int
+        The answer does not depend on it.
+
+    Returns
+    -------
+    Paths
+        A sequence of `Path`; None for a lattice without a path.
+    """
+    found = answered(lattices, lambda group: kernel.best_paths(group.bound), threads)
+    return Paths(len(lattices), [(g, path, score) for g, (path, score) in found], lattices)
+
+
+def nbest(lattices: Sequence[Lattice], n: int, *, threads: int = 1) -> Ranking:
+    """Return the n best paths of each lattice, best first; fewer where there are fewer.
+
+    Raises
+    ------
+    OptionError
+        n below 1.
+    """
+    found = answered(lattices, lambda group: kernel.nbest_paths(group.bound, n), threads)
+    return Ranking(len(lattices), found, lattices)
+
+
+def log_partition(lattices: Sequence[Lattice], *, threads: int = 1) -> Floats:
+    """Return log Z of each lattice, float64 [B]; −inf where there is no path."""
+    out = np.zeros(len(lattices))
+    for group, log_z in answered(lattices, lambda group: group.log_z, threads):
+        out[group.numbers] = log_z
+    return out
+
+
+def marginals(lattices: Sequence[Lattice], *, threads: int = 1) -> list[Any]:
+    """Return the probability of each label at each token of each lattice.
+
+    Returns
+    -------
+    list of float64 [T, L]
+        Of several tapes, a tuple of such arrays for each lattice.
+
+    Raises
+    ------
+    NoPathError
+        A lattice without a path.
+    """
+    out: list[Any] = [_no_rows(lattice) for lattice in lattices]
+    for group, found in answered(lattices, _posteriors, threads):
+        for k, number in enumerate(group.numbers):
+            rows = slice(group.offsets[k], group.offsets[k + 1])
+            parts = {tape: states[rows] for tape, states in found.items()}
+            out[number] = lattices[number].per_tape(parts.__getitem__)
+    return out
+
+
+def _no_rows(lattice: Lattice) -> Any:
+    return lattice.per_tape(lambda tape: np.empty((0, len(lattice.program.labels(tape)))))
+
+
+def _posteriors(group: Group) -> dict[str, Floats]:
+    found = kernel.axis_posterior(group.bound)
+    group.check(found.log_z)
+    program = group.program
+    return {
+        tape: program.chain[tape].topology.label_sums(node)
+        for tape, node in zip(program.order, found.node, strict=True)
+    }
+
+
+def sample(
+    lattices: Sequence[Lattice], n: int, *, seed: int = 0, threads: int = 1
+) -> list[list[Any]]:
+    """Return n independent samples from the distribution over each lattice's paths.
+
+    Parameters
+    ----------
+    lattices : sequence of Lattice
+    n : int
+    seed : int
+        Of numpy's default generator; a lattice's samples depend on the seed and its place alone.
+    threads : int
+
+    Returns
+    -------
+    list of list of labels
+        As `Path.labels`.
+
+    Raises
+    ------
+    NoPathError
+        A lattice without a path.
+    """
+    if n < 0:
+        raise OptionError(f"n is {n}, expected at least 0")
+    out: list[list[Any]] = [[lattice.per_tape(lambda _: ())] * n for lattice in lattices]
+
+    def draw(group: Group) -> NDArray[np.int32]:
+        uniform = np.concatenate(
+            [
+                np.random.default_rng([seed, number]).random((n, len(lattice)))
+                for number, lattice in zip(group.numbers, group.lattices, strict=True)
+            ],
+            axis=1,
+        )
+        return kernel.sample_paths(group.bound, uniform)
+
+    for group, paths in answered(lattices, draw, threads):
+        if n:
+            group.check(np.where(paths[0, group.offsets[:-1]] < 0, -np.inf, 0.0))
+        for k, number in enumerate(group.numbers):
+            rows = paths[:, group.offsets[k] : group.offsets[k + 1]]
+            out[number] = [lattices[number].path_labels(row) for row in rows]
+    return out

@@ -1,0 +1,169 @@
+"""Lattices composed: several tapes side by side, coupled, weighted, under a grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fstcrf.errors import OptionError, ShapeError
+from fstcrf.grammar import Grammar
+from fstcrf.lattice.arrays import potentials
+from fstcrf.lattice.lattice import Lattice
+from fstcrf.plans import Chain, Coupling, Program
+
+__all__ = ["constrained", "product", "scaled_program"]
+
+Floats = NDArray[np.float64]
+
+
+def constrained(lattice: Lattice, grammar: Grammar) -> Lattice:
+    """Return the lattice of the paths that a grammar accepts, with its scores added.
+
+    Raises
+    ------
+    GrammarError
+        A grammar that does not go with the labels.
+    TooLargeError
+        A product too large to expand.
+    """
+    return Lattice(_constrained(lattice.program, grammar), lattice.values)
+
+
+@lru_cache(maxsize=64)
+def _constrained(program: Program, grammar: Grammar) -> Program:
+    labels = {tape: program.labels(tape) for tape in program.tapes}
+    return program.constrained(grammar.bind(labels))
+
+
+@lru_cache(maxsize=64)
+def scaled_program(program: Program, factor: float, *, grammar: bool) -> Program:
+    """Return `Program.scaled`, compiled once."""
+    return program.scaled(factor, grammar=grammar)
+
+
+def product(
+    lattices: Sequence[Lattice],
+    *,
+    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
+    weights: Sequence[float] | None = None,
+) -> Lattice:
+    """Return the composition of lattices of one sentence: scores add, tapes stand side by side.
+
+    Parameters
+    ----------
+    lattices : sequence of Lattice
+        Of equal length, one or more tapes each.
+    coupling : mapping of (int, int) to [L1, L2] or [T, L1, L2], optional
+        Potentials of the labels that two lattices, by position, give the same token; axes in the
+        order of their ``labels``.
+    weights : sequence of float, optional
+        Factor of each lattice's potentials, at least 0; ones when absent.
+
+    Raises
+    ------
+    ShapeError
+        Lattices of different lengths, couplings of other shapes, another number of weights.
+    OptionError
+        Negative weights; a coupling of a lattice with itself or of one with several tapes.
+    NumericError
+        NaN or +inf in a coupling.
+    """
+    if not lattices:
+        raise OptionError("nothing to compose: give at least one lattice")
+    lengths = {len(lattice) for lattice in lattices}
+    if len(lengths) > 1:
+        raise ShapeError(f"lattices of {sorted(lengths)} tokens: they must be of one sentence")
+    parts = list(lattices) if weights is None else _weighted(lattices, weights)
+    names = _distinct([lattice.tapes for lattice in parts])
+    length = lengths.pop()
+    tables = _couplings(parts, names, coupling or {}, length)
+    moving = [(tapes, v) for tapes, v in tables if v.ndim == 3]
+    program = _joined(
+        tuple(part.program for part in parts),
+        tuple(tuple(new.values()) for new in names),
+        tuple((tapes, v.tobytes()) for tapes, v in tables if v.ndim == 2),
+        tuple(tapes for tapes, _ in moving),
+    )
+    values: list[Floats] = []
+    for part in parts:  # nodes and arcs of all chains come before all couplings
+        own = zip(part.program.inputs, part.values, strict=True)
+        values += [v for i, v in own if i.kind != "coupling"]
+    for part in parts:
+        own = zip(part.program.inputs, part.values, strict=True)
+        values += [v for i, v in own if i.kind == "coupling"]
+    return Lattice(program, (*values, *(v for _, v in moving)))
+
+
+def _weighted(lattices: Sequence[Lattice], weights: Sequence[float]) -> list[Lattice]:
+    if len(weights) != len(lattices):
+        raise ShapeError(f"{len(weights)} weights for {len(lattices)} lattices")
+    if any(not 0 <= w < np.inf for w in weights):
+        raise OptionError(f"weights are {list(weights)}, expected numbers from 0")
+    return [
+        lattice if weight == 1.0 else lattice.weighted(weight)
+        for lattice, weight in zip(lattices, weights, strict=True)
+    ]
+
+
+def _distinct(tapes: Sequence[tuple[str, ...]]) -> list[dict[str, str]]:
+    """Return new names for the tapes of each lattice: their own, numbered where they clash."""
+    every = [tape for group in tapes for tape in group]
+    if len(set(every)) == len(every):
+        return [{tape: tape for tape in group} for group in tapes]
+    return [{tape: f"{tape}{k}" for tape in group} for k, group in enumerate(tapes)]
+
+
+def _couplings(
+    parts: Sequence[Lattice],
+    names: Sequence[Mapping[str, str]],
+    coupling: Mapping[tuple[int, int], ArrayLike],
+    length: int,
+) -> list[tuple[tuple[str, str], Floats]]:
+    found = []
+    for key, table in coupling.items():
+        a, b = key
+        if a == b or not all(0 <= k < len(parts) for k in key):
+            raise OptionError(f"coupling {key}: expected two positions below {len(parts)}")
+        if any(len(parts[k].tapes) > 1 for k in key):
+            raise OptionError(f"coupling {key}: a lattice of several tapes; couple its parts")
+        tapes = names[a][parts[a].tapes[0]], names[b][parts[b].tapes[0]]
+        sizes = len(parts[a].labels), len(parts[b].labels)
+        shapes: list[tuple[int | None, ...]] = [sizes, (length, *sizes)]
+        found.append((tapes, potentials(table, f"coupling {key}", shapes)))
+    return found
+
+
+@lru_cache(maxsize=64)
+def _joined(
+    programs: tuple[Program, ...],
+    names: tuple[tuple[str, ...], ...],
+    fixed: tuple[tuple[tuple[str, str], bytes], ...],
+    moving: tuple[tuple[str, str], ...],
+) -> Program:
+    """Return the program of several, compiled once for the same programs and couplings."""
+    chains: list[Chain] = []
+    couplings: list[Coupling] = []
+    conjuncts = []
+    for program, renamed in zip(programs, names, strict=True):
+        new = dict(zip(program.tapes, renamed, strict=True))
+        chains += [_renamed(chain, new) for chain in program.chains]
+        couplings += [replace(c, tapes=tuple(new[t] for t in c.tapes)) for c in program.couplings]
+        conjuncts += [replace(a, tapes=tuple(new[t] for t in a.tapes)) for a in program.conjuncts]
+    sizes = {chain.name: len(chain.labels) for chain in chains}
+    for tapes, table in fixed:
+        couplings.append(Coupling(tapes, np.frombuffer(table).reshape([sizes[t] for t in tapes])))
+    couplings += [Coupling(tapes, None) for tapes in moving]
+    return Program(chains, couplings, conjuncts)
+
+
+def _renamed(chain: Chain, new: Mapping[str, str]) -> Chain:
+    return replace(
+        chain,
+        name=new[chain.name],
+        arc_context=tuple(new[t] for t in chain.arc_context),
+        node_contexts=tuple(tuple(new[t] for t in c) for c in chain.node_contexts),
+    )

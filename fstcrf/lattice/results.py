@@ -1,0 +1,139 @@
+"""Paths of many lattices, kept as arrays until they are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.lattice.path import Path
+
+if TYPE_CHECKING:
+    from fstcrf.lattice.batch import Group
+    from fstcrf.lattice.lattice import Lattice
+
+__all__ = ["Paths", "Ranking"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+
+class Paths(Sequence["Path | None"]):
+    """The best path of each lattice; None for one without a path.
+
+    Attributes
+    ----------
+    scores : float64 [B]
+        −inf for a lattice without a path.
+    """
+
+    def __init__(
+        self, size: int, found: list[tuple[Group, Ints, Floats]], lattices: Sequence[Lattice]
+    ) -> None:
+        self.scores = np.zeros(size)
+        self._lattices, self._found = lattices, found
+        for group, _, score in found:
+            self.scores[group.numbers] = score
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @overload
+    def __getitem__(self, index: int) -> Path | None: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Path | None]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        number = range(len(self))[index]
+        score = float(self.scores[number])
+        if score == -np.inf:
+            return None
+        labels = self.labels(number)
+        place = self._places.get(number)
+        if place is None:
+            return Path(labels, 0.0, 1.0, exact=True, bound=0.0)
+        group, k, _ = place
+        return Path(labels, score, share(score, group.log_z[k]), exact=True, bound=score)
+
+    def labels(self, number: int) -> Any:
+        """Return the labels of one path, as `Path.labels`; () for a lattice without a path."""
+        lattice = self._lattices[number]
+        place = self._places.get(number)
+        if place is None or self.scores[number] == -np.inf:
+            return lattice.per_tape(lambda _: ())
+        return lattice.path_labels(place[2])
+
+    @cached_property
+    def _places(self) -> dict[int, tuple[Group, int, Ints]]:
+        return {
+            number: (group, k, path[group.offsets[k] : group.offsets[k + 1]])
+            for group, path, _ in self._found
+            for k, number in enumerate(group.numbers)
+        }
+
+
+class Ranking(Sequence[list[Path]]):
+    """The n best paths of each lattice, best first."""
+
+    def __init__(
+        self,
+        size: int,
+        found: list[tuple[Group, kernel.Ranked]],
+        lattices: Sequence[Lattice],
+    ) -> None:
+        self._size, self._found, self._lattices = size, found, lattices
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, index: int) -> list[Path]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[list[Path]]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return list(self._paths(range(len(self))[index]))
+
+    def scores(self, index: int) -> Floats:
+        """Return the scores of one lattice's paths, falling."""
+        place = self._places.get(range(len(self))[index])
+        if place is None:
+            return np.zeros(1)
+        _, k, ranked = place
+        return ranked.score[k, : ranked.found[k]]
+
+    def _paths(self, number: int) -> Iterator[Path]:
+        lattice = self._lattices[number]
+        place = self._places.get(number)
+        if place is None:
+            yield Path(lattice.per_tape(lambda _: ()), 0.0, 1.0, exact=True, bound=0.0)
+            return
+        group, k, ranked = place
+        rows = ranked.path[:, group.offsets[k] : group.offsets[k + 1]]
+        for score, row in zip(self.scores(number).tolist(), rows, strict=False):
+            yield Path(
+                lattice.path_labels(row),
+                score,
+                share(score, group.log_z[k]),
+                exact=True,
+                bound=score,
+            )
+
+    @cached_property
+    def _places(self) -> dict[int, tuple[Group, int, kernel.Ranked]]:
+        return {
+            number: (group, k, ranked)
+            for group, ranked in self._found
+            for k, number in enumerate(group.numbers)
+        }
+
+
+def share(score: float, log_z: float) -> float:
+    """Return exp(score − log Z), at most 1 whatever the rounding; 0 for −inf."""
+    return float(min(1.0, np.exp(score - log_z))) if score > -np.inf else 0.0

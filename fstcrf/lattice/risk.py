@@ -1,0 +1,186 @@
+"""Minimum-Bayes-risk decoding: the labels that lose least on average, not the most probable ones.
+
+Token accuracy: the legal path that maximises the sum of its labels' marginals.
+
+F of spans: the set of spans, no two overlapping, that maximises the ratio of expectations
+
+    F = 2 E[right] / (found + E[true]),   E[right] = sum over found spans of their probabilities
+
+by Dinkelbach's iteration: for a given ratio r the best set maximises the sum of (2 p - r) over its
+spans, and r rises to the ratio of that set until it stays. A span of probability at most r / 2 is in
+no best set, so that spans whose bound (the smallest marginal of its type along it) lies below need
+not be looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.corpus import Scheme, Span, labels_from_spans, named_scheme, spans
+from fstcrf.corpus.schemes import OUTSIDE, split_label
+from fstcrf.errors import OptionError
+from fstcrf.lattice.lattice import Lattice
+from fstcrf.lattice.span_events import span_event
+from fstcrf.plans import scaled
+
+__all__ = ["MinimumRisk", "minimum_risk"]
+
+Floats = NDArray[np.float64]
+SpanKey = tuple[int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MinimumRisk:
+    """Labels with the least expected loss.
+
+    Parameters
+    ----------
+    labels : tuple of str
+        As `Path.labels`; with ``loss="span"`` of the tape alone.
+    expected : float
+        Expected share of right tokens, or the ratio of expectations, between 0 and 1.
+    """
+
+    labels: Any
+    expected: float
+
+
+def minimum_risk(
+    lattice: Lattice,
+    loss: Literal["token", "span"],
+    *,
+    tape: str | None,
+    scheme: str | Scheme,
+) -> MinimumRisk:
+    """Return the labels with the least expected loss; see `Lattice.minimum_risk`."""
+    if loss == "token":
+        return _token_risk(lattice)
+    if loss != "span":
+        raise OptionError(f"loss is {loss!r}, expected 'token' or 'span'")
+    return _span_risk(lattice, lattice.tape_named(tape), named_scheme(scheme))
+
+
+def _token_risk(lattice: Lattice) -> MinimumRisk:
+    if not len(lattice):
+        return MinimumRisk(lattice.per_tape(lambda _: ()), 1.0)
+    found = lattice.marginals()
+    marginals = dict(zip(lattice.tapes, found if len(lattice.tapes) > 1 else (found,), strict=True))
+    # The same paths with other scores: what is legal at 0, marginals for potentials.
+    support = Lattice(
+        lattice.program.scaled(0.0, grammar=True),
+        tuple(scaled(v, 0.0) for v in lattice.values),
+    )
+    changed = {}
+    for name in lattice.tapes:
+        k = support.state_potentials(name)
+        label = lattice.program.chain[name].topology.state_label
+        changed[k] = support.values[k] + marginals[name][:, label]
+    path = support.with_values(changed).best()
+    return MinimumRisk(path.labels, path.score / (len(lattice) * len(lattice.tapes)))
+
+
+def _span_risk(lattice: Lattice, tape: str, scheme: Scheme) -> MinimumRisk:
+    labels = lattice.program.labels(tape)
+    if not len(lattice):
+        return MinimumRisk((), 1.0)
+    true = _expected_spans(lattice, tape, scheme)
+    first = _of_tape(lattice, lattice.best().labels, tape)
+    chosen = [(s.start, s.end, s.type) for s in spans(list(first), scheme=scheme)]
+    known = _probabilities(lattice, chosen, tape, scheme)
+    ratio = _ratio(sum(known.values()), len(chosen), true)
+    marginals = _of_tape(lattice, lattice.marginals(), tape)
+    candidates = _candidates(marginals, labels, scheme, ratio / 2)
+    known |= _probabilities(lattice, [c for c in candidates if c not in known], tape, scheme)
+    while True:
+        heaviest = _heaviest(len(lattice), known, ratio)
+        better = _ratio(sum(known[s] for s in heaviest), len(heaviest), true)
+        if better <= ratio + 1e-15:
+            break
+        chosen, ratio = heaviest, better
+    written = labels_from_spans(
+        [Span(*s) for s in sorted(chosen)], len(lattice), _written_scheme(scheme, labels)
+    )
+    return MinimumRisk(tuple(written), ratio)
+
+
+def _of_tape(lattice: Lattice, answer: Any, tape: str) -> Any:
+    return answer if len(lattice.tapes) == 1 else answer[lattice.tapes.index(tape)]
+
+
+def _probabilities(
+    lattice: Lattice, found: list[SpanKey], tape: str, scheme: Scheme
+) -> dict[SpanKey, float]:
+    if not found:
+        return {}
+    values = lattice.span_probabilities(found, tape=tape, scheme=scheme)
+    return dict(zip(found, values.tolist(), strict=True))
+
+
+def _ratio(right: float, found: int, true: float) -> float:
+    """Return 2 E[right] / (found + E[true]); 1 where there is nothing to find and nothing found."""
+    return 2.0 * right / (found + true) if found + true > 0.0 else 1.0
+
+
+def _expected_spans(lattice: Lattice, tape: str, scheme: Scheme) -> float:
+    """Return the expected number of spans: how often one begins."""
+    labels = lattice.program.labels(tape)
+    kinds = {kind for letter, kind in (split_label(x, scheme) for x in labels) if letter != OUTSIDE}
+    begins = np.zeros((len(labels) + 1, len(labels)), dtype=bool)
+    for kind in kinds:
+        begins |= span_event(labels, scheme, kind).begins
+    first = _of_tape(lattice, lattice.marginals(), tape)[0]
+    pairs = _of_tape(lattice, lattice.arc_marginals(), tape)
+    return float(first[begins[-1]].sum() + pairs[:, begins[:-1]].sum())
+
+
+def _candidates(
+    marginals: Floats, labels: tuple[str, ...], scheme: Scheme, floor: float
+) -> list[SpanKey]:
+    """Return the spans along which the probability of their type stays above a floor."""
+    parts = [split_label(label, scheme) for label in labels]
+    found: list[SpanKey] = []
+    for kind in dict.fromkeys(k for letter, k in parts if letter != OUTSIDE):
+        mine = [k == kind and letter != OUTSIDE for letter, k in parts]
+        high = marginals[:, mine].sum(axis=1) > floor
+        for start in np.flatnonzero(high).tolist():
+            stop = start + int(np.argmin(np.append(high[start:], False)))
+            found += [(start, end, kind) for end in range(start + 1, stop + 1)]
+    return found
+
+
+def _heaviest(length: int, known: dict[SpanKey, float], ratio: float) -> list[SpanKey]:
+    """Return the spans, none overlapping, with the largest sum of 2 p − ratio."""
+    ending: dict[int, list[tuple[SpanKey, float]]] = {}
+    for span, p in known.items():
+        if 2.0 * p > ratio:
+            ending.setdefault(span[1], []).append((span, 2.0 * p - ratio))
+    best = [0.0] * (length + 1)
+    taken: list[SpanKey | None] = [None] * (length + 1)
+    for end in range(1, length + 1):
+        best[end] = best[end - 1]
+        for span, gain in ending.get(end, []):
+            if best[span[0]] + gain > best[end]:
+                best[end], taken[end] = best[span[0]] + gain, span
+    chosen, end = [], length
+    while end > 0:
+        last = taken[end]
+        if last is not None:
+            chosen.append(last)
+        end = end - 1 if last is None else last[0]
+    return chosen
+
+
+def _written_scheme(scheme: Scheme, labels: tuple[str, ...]) -> Scheme:
+    """Return the scheme in which spans are written: that of the labels where none was named."""
+    if scheme.strict:
+        return scheme
+    letters = {split_label(label, scheme)[0] for label in labels}
+    if letters & {"E", "S"}:
+        return named_scheme("bioes")
+    if letters & {"L", "U"}:
+        return named_scheme("bilou")
+    return named_scheme("iob2" if "B" in letters else "iob1")

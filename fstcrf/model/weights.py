@@ -1,0 +1,209 @@
+"""The weights of a CRF, laid out for tagging: from attributes to potentials.
+
+=======  ==================================================================
+Weights  potentials of states and arcs from the attributes that tokens have
+Spread   potentials of one side with any number of columns for a row
+=======  ==================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.features.design import Rows
+from fstcrf.topology import Topology
+from fstcrf.train.problem import ParameterSpace, Tables
+
+__all__ = ["Cells", "Spread", "Weights"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """The weights of a CRF.
+
+    Parameters
+    ----------
+    topology : Topology
+    space : ParameterSpace
+        Which weights exist.
+    theta : float64 [space.size]
+        The weights.
+    """
+
+    topology: Topology
+    space: ParameterSpace
+    theta: Floats
+
+    def node(self, rows: Rows) -> Floats:
+        """Return the potentials of states, float64 [N, S], of attributes of labels."""
+        found = kernel.SparseRows(rows.indptr, rows.rows, rows.values, self.space.n_node_rows)
+        slots = self._packed.gathered(found, len(self.topology.node_slot_names))
+        return self.topology.node_potentials(slots)
+
+    def graph(self, rows: Rows | None) -> kernel.Graph:
+        """Return the graph with the potentials of attributes of label pairs, if there are any."""
+        weights = self._arc_weights
+        if weights.arc is None or rows is None:
+            return self.still_graph
+        into = kernel.SparseRows(rows.indptr, rows.rows, rows.values, self.space.n_arc_rows)
+        width = len(weights.transition)
+        slots = into.times(weights.arc)[:, :width] + weights.transition
+        return self.topology.graph(slots, weights.initial, weights.final)
+
+    @cached_property
+    def still_graph(self) -> kernel.Graph:
+        """The graph without attributes of label pairs."""
+        weights = self._arc_weights
+        return self.topology.graph(weights.transition, weights.initial, weights.final)
+
+    @property
+    def has_arc_attributes(self) -> bool:
+        """Whether attributes of label pairs have weights."""
+        return self._arc_weights.arc is not None
+
+    def node_cells(self) -> Cells:
+        """Return the weights of attributes of labels by state."""
+        topology, space = self.topology, self.space
+        states = np.repeat(np.arange(topology.n_states), topology.node_slots.shape[1])
+        return Cells.of(
+            space.node_cells,
+            space.width,
+            space.parts(self.theta)[0],
+            slots=topology.node_slots.ravel(),
+            columns=states,
+            width=topology.n_states,
+        )
+
+    def arc_cells(self) -> Cells:
+        """Return the weights of attributes of label pairs by arc of the kernel."""
+        topology, space = self.topology, self.space
+        used = topology.arc_slot >= 0
+        return Cells.of(
+            space.arc_cells,
+            space.arc_width,
+            space.parts(self.theta)[2],
+            slots=topology.arc_slot[used],
+            columns=topology.kernel_arcs()[used],
+            width=self.still_graph.n_arcs,
+        )
+
+    @cached_property
+    def _packed(self) -> kernel.PackedTable:
+        space = self.space
+        weights = space.parts(self.theta)[0]
+        return kernel.PackedTable.from_cells(
+            space.n_node_rows, space.width, space.node_cells, weights
+        )
+
+    @cached_property
+    def _arc_weights(self) -> Tables:
+        """All weights but those of nodes."""
+        n = len(self.space.node_cells)
+        rest = replace(self.space, n_node_rows=0, node_cells=self.space.node_cells[:0])
+        return rest.tables(self.theta[n:])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Weights of attributes by state or by arc.
+
+    Parameters
+    ----------
+    row : int64 [n]
+        Attribute.
+    column : int64 [n]
+        State or arc.
+    weight : float64 [n]
+    width : int
+        Number of states or arcs.
+    """
+
+    row: NDArray[np.int64]
+    column: NDArray[np.int64]
+    weight: Floats
+    width: int
+
+    @classmethod
+    def of(
+        cls,
+        cells: NDArray[np.int64],
+        stride: int,
+        weight: Floats,
+        *,
+        slots: NDArray[np.integer],
+        columns: NDArray[np.integer],
+        width: int,
+    ) -> Self:
+        """Give the weight of a slot to all states (arcs) that sum it.
+
+        Parameters
+        ----------
+        cells : int64 [m]
+            ``attribute * stride + slot``.
+        stride : int
+        weight : float64 [m]
+        slots, columns : int [p]
+            Which state or arc sums which slot.
+        width : int
+        """
+        order = np.argsort(slots, kind="stable")
+        first = np.searchsorted(slots[order], np.arange(stride + 1))
+        row, slot = np.divmod(cells, stride)
+        count = first[slot + 1] - first[slot]
+        entry = np.repeat(np.arange(len(cells)), count)
+        within = np.arange(len(entry)) - np.repeat(np.cumsum(count) - count, count)
+        column = columns[order][first[slot][entry] + within].astype(np.int64)
+        return cls(row[entry], column, weight[entry], width)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """A packed table for sums over rows; made by `of`.
+
+    Parameters
+    ----------
+    table : PackedTable [rows, W]
+    n_rows : int
+    width : int
+        Columns that mean something.
+    """
+
+    table: kernel.PackedTable
+    n_rows: int
+    width: int
+
+    @classmethod
+    def of(
+        cls,
+        row: NDArray[np.int64],
+        column: NDArray[np.int64],
+        weight: Floats,
+        *,
+        n_rows: int,
+        width: int,
+    ) -> Self:
+        """Lay out weights at (row, column); those at one place are added."""
+        stride = kernel.padded(width)
+        cells = row * stride + column
+        order = np.argsort(cells, kind="stable")
+        cells, weight = cells[order], weight[order]
+        new = np.ones(len(cells), dtype=np.bool)
+        np.not_equal(cells[1:], cells[:-1], out=new[1:])
+        if not new.all():
+            weight = np.add.reduceat(weight, np.flatnonzero(new))
+            cells = cells[new]
+        table = kernel.PackedTable.from_cells(n_rows, stride, cells, weight)
+        return cls(table, n_rows, width)
+
+    def times(self, rows: Rows) -> Floats:
+        """Return the sum of each token's rows, float64 [N, width]."""
+        found = kernel.SparseRows(rows.indptr, rows.rows, rows.values, self.n_rows)
+        return self.table.gathered(found, self.width)

@@ -1,0 +1,27 @@
+"""Compositions compiled: chains, couplings and grammars → one machine for the kernel.
+
+=========  =====================================================================
+Chain      one tape: topology and potentials
+Coupling   potentials of the labels that tapes have at one token
+Input      an array of potentials that every sentence brings
+Program    the compiled composition
+Plan       what was decided and what it costs
+=========  =====================================================================
+"""
+
+from fstcrf.plans.chain import Chain, Coupling, Input
+from fstcrf.plans.folding import arc_ends
+from fstcrf.plans.program import Program, scaled
+from fstcrf.plans.report import AxisPlan, Plan, plan_of
+
+__all__ = [
+    "AxisPlan",
+    "Chain",
+    "Coupling",
+    "Input",
+    "Plan",
+    "Program",
+    "arc_ends",
+    "plan_of",
+    "scaled",
+]

@@ -1,0 +1,82 @@
+"""A chunker of CoNLL-2000 whose parts of speech are open: the same as trying every one of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf import CRF, Column, Corpus
+from fstcrf.evaluate import evaluate_spans
+from tests.benchmarks.parity import COLUMNS
+
+pytestmark = pytest.mark.corpus
+
+POS = "U0:%x[-1..1,word]\nU1:%x[0,suffix(word,3)]\nU2:%x[0,shape(word)]\nB"
+CHUNK = """
+U0:%x[-2..2,word]
+U1:%x{-3..-1,suffix(word,2)}
+U2:%y[0,pos]
+U3:%y[0,pos]/%x[0,word]
+U4:%y[0,pos]/%x[-1,word]
+U5:%y[0,pos]/%x{1..3,suffix(word,2)}
+B1:%y[0,pos]
+B2:%x[0,suffix(word,1)]
+B
+"""
+
+
+@pytest.fixture(scope="module")
+def train(data: Path) -> Corpus:
+    return fstcrf.read_columns(data / "conll2000" / "train.txt", COLUMNS)[:1500]
+
+
+@pytest.fixture(scope="module")
+def test(data: Path) -> Corpus:
+    return fstcrf.read_columns(data / "conll2000" / "test.txt", COLUMNS)[:200]
+
+
+@pytest.fixture(scope="module")
+def pos(train: Corpus) -> CRF:
+    return CRF.train(train, "pos", POS, method="perceptron", max_iterations=4)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_open_tapes_are_all_their_labels(train: Corpus, test: Corpus, pos: CRF, order: int) -> None:
+    chunker = CRF.train(
+        *(train[:500], "chunk", CHUNK),
+        reads=[pos],
+        method="perceptron",
+        max_iterations=2,
+        order=order,
+    )
+    found = chunker.potentials(test)
+    assert [term.context for term in found.node] == [(), ("pos",)]
+    assert [len(term.values) for term in found.arc] == [test.n_tokens, 1]
+    for number, label in enumerate(chunker.reads[0].labels):
+        everywhere = Column(np.zeros(test.n_tokens, dtype=np.int32), (label,))
+        wanted = chunker.potentials(test.with_interned("pos", everywhere), labels={})
+        for mine, theirs in ((found.node, wanted.node), (found.arc, wanted.arc)):
+            total = mine[0].values + mine[1].values[:, number]
+            inner = np.setdiff1d(np.arange(test.n_tokens), test.offsets[:-1])
+            np.testing.assert_allclose(
+                total[inner], theirs[0].values[inner], rtol=1e-12, atol=1e-12
+            )
+
+
+def test_jackknifed_labels_are_as_wrong_as_those_of_new_text(
+    train: Corpus, test: Corpus, pos: CRF
+) -> None:
+    """A chunker that trusts them learns how far; on gold it would trust them too much."""
+    models = [
+        CRF.train(
+            train, "chunk", CHUNK, reads=[pos], jackknife=k, method="perceptron", max_iterations=4
+        )
+        for k in (None, 5)
+    ]
+    tagged = test.with_interned("pos", pos.tag_column(test))
+    gold = test.column_lists("chunk")
+    plain, jackknifed = (evaluate_spans(gold, m.tag_all(tagged)).f for m in models)
+    assert jackknifed > plain

@@ -1,0 +1,180 @@
+"""Potentials of taggers whose earlier tapes are open: terms, labels, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fstcrf import CRF, Corpus, kernel
+from fstcrf.errors import DataError, OptionError
+from fstcrf.model.potentials import Outline, Potentials, Term
+
+DATA: list[dict[str, list[str]]] = [
+    {
+        "word": ["the", "dog", "ran"],
+        "pos": ["D", "N", "V"],
+        "ent": ["O", "E", "O"],
+        "y": list("BIO"),
+    },
+    {"word": ["a", "dog"], "pos": ["D", "N"], "ent": ["O", "E"], "y": ["B", "I"]},
+    {"word": ["ran", "a"], "pos": ["V", "D"], "ent": ["O", "O"], "y": ["O", "B"]},
+]
+TEST: list[dict[str, list[str]]] = [{"word": ["the", "ran"]}, {"word": []}, {"word": ["dog"]}]
+NODE = "U1:%x[0,word]\nU2:%y[0,pos]/%x[0,word]\nU3:%y[0,pos]/%y[0,ent]\n"
+FULL = NODE + "B1:%y[0,pos]\nB2:%y[0,ent]/%x[-1,word]\nB\n"
+
+
+@pytest.fixture(scope="module")
+def taggers() -> list[CRF]:
+    return [CRF.train(DATA, t, "U:%x[0,word]\nB\n", l2=0.01) for t in ("pos", "ent")]
+
+
+@pytest.fixture(scope="module")
+def model(taggers: list[CRF]) -> CRF:
+    return CRF.train(DATA, "y", FULL, reads=taggers, l2=0.01)
+
+
+def best(found: Potentials, pos: list[int], ent: list[int]) -> list[int]:
+    """Labels of the best path where the tapes have these labels, by position."""
+
+    def chosen(term: Term) -> np.ndarray[Any, np.dtype[np.float64]]:
+        values = np.broadcast_to(term.values, (len(pos), *term.values.shape[1:]))
+        given = {"pos": pos, "ent": ent}
+        rows = [v[tuple(given[tape][t] for tape in term.context)] for t, v in enumerate(values)]
+        return np.asarray(rows, dtype=np.float64)
+
+    node, arc = (np.sum([chosen(t) for t in terms], axis=0) for terms in (found.node, found.arc))
+    graph = kernel.Graph(found.initial, found.final, np.ascontiguousarray(arc))
+    states, _ = kernel.viterbi(graph, np.array([0, len(pos)]), np.ascontiguousarray(node))
+    return [int(state) for state in states]
+
+
+def test_decoding_with_known_labels_is_the_cascade(model: CRF) -> None:
+    for sentence in DATA:
+        found = model.potentials([{"word": sentence["word"]}])
+        pos, ent = (
+            [model.reads[i].labels.index(label) for label in sentence[tape]]
+            for i, tape in enumerate(("pos", "ent"))
+        )
+        wanted = model.tag({k: sentence[k] for k in ("word", "pos", "ent")})
+        assert [model.labels[i] for i in best(found, pos, ent)] == wanted
+
+
+def test_terms(model: CRF) -> None:
+    bound = model.bind()
+    assert bound.node == (
+        Outline((), (3,), moving=True),
+        Outline(("pos",), (3, 3), moving=True),
+        Outline(("pos", "ent"), (3, 2, 3), moving=False),
+    )
+    assert bound.arc == (
+        Outline((), (9,), moving=False),
+        Outline(("pos",), (3, 9), moving=False),
+        Outline(("ent",), (2, 9), moving=True),
+    )
+    found = model.potentials(TEST)
+    assert [t.values.shape for t in found.node] == [(3, 3), (3, 3, 3), (1, 3, 2, 3)]
+    assert [t.values.shape for t in found.arc] == [(1, 9), (1, 3, 9), (3, 2, 9)]
+    assert [t.context for t in found.node] == [o.context for o in bound.node]
+    assert all(t.values.dtype == np.float64 for t in (*found.node, *found.arc))
+    assert model.bind() is bound
+
+
+def test_some_tapes_open_and_others_given(model: CRF) -> None:
+    data = [{**s, "ent": ["O"] * len(s["word"])} for s in TEST]
+    found = model.potentials(data, labels={"pos": ["N", "V", "D"]})
+    assert [t.context for t in found.node] == [(), ("pos",)]
+    assert [t.context for t in found.arc] == [(), ("pos",)]
+    whole = model.potentials(TEST)
+    axis = [model.reads[0].labels.index(label) for label in ("N", "V", "D")]
+    other = model.reads[1].labels.index("O")
+    wanted = whole.node[1].values[:, axis] + whole.node[2].values[:, axis, other]
+    assert np.allclose(found.node[1].values, wanted, rtol=0, atol=1e-12)
+    with pytest.raises(DataError, match="labels of tape 'ent'"):
+        model.potentials(TEST, labels={"pos": ["N"]})
+    with pytest.raises(DataError, match="tape 'ent' has the label 'X'"):
+        model.potentials([{"word": ["a"], "ent": ["X"]}], labels={"pos": ["N"]})
+
+
+def test_no_tape_open_is_the_cascade(model: CRF) -> None:
+    data = [{k: s[k] for k in ("word", "pos", "ent")} for s in DATA]
+    found = model.potentials(data, labels={})
+    assert (len(found.node), len(found.arc)) == (1, 1)
+    graph = kernel.Graph(found.initial, found.final, found.arc[0].values)
+    _, scores = kernel.viterbi(graph, np.array([0, 3, 5, 7]), found.node[0].values)
+    assert scores.tolist() == [path and path.score for path in model.paths_all(data)]
+
+
+def test_labels_that_the_model_does_not_know_have_no_potentials(model: CRF) -> None:
+    axis = ["?", *model.reads[0].labels]
+    found = model.potentials(TEST, labels={"pos": axis, "ent": model.reads[1].labels})
+    usual = model.potentials(TEST)
+    for more, term in zip((*found.node, *found.arc), (*usual.node, *usual.arc), strict=True):
+        if "pos" in term.context:
+            assert not more.values[:, 0].any()
+            assert np.array_equal(more.values[:, 1:], term.values)
+        else:
+            assert np.array_equal(more.values, term.values)
+    assert model.bind({"pos": ["?"], "ent": ["?"]}).node == (Outline((), (3,), moving=True),)
+
+
+def test_runs(model: CRF) -> None:
+    prepared = model.bind().prepare(TEST)
+    assert prepared.lengths == [2, 0, 1]
+    runs = list(prepared.runs(1))
+    assert [(r.first, r.end, r.numbers.tolist()) for r in runs] == [(0, 1, [0]), (1, 2, [2])]
+    parts = [prepared.potentials(r.first, r.end).node[1].values for r in runs]
+    assert np.array_equal(np.concatenate(parts), model.potentials(TEST).node[1].values)
+    last = model.potentials(Corpus.from_sentences(TEST), 1)
+    assert np.array_equal(last.node[1].values, parts[1])
+    assert model.potentials(TEST, 1, 1).node[1].values.shape == (0, 3, 3)
+    assert model.potentials([]).node[0].values.shape == (0, 3)
+    with pytest.raises(OptionError, match="sentences 1:3 of 2"):
+        model.potentials(TEST, 1, 3)
+
+
+def test_order_0_has_no_use_for_attributes_of_pairs(taggers: list[CRF]) -> None:
+    model = CRF.train(DATA, "y", FULL, reads=taggers, order=0)
+    assert model.bind().arc == (Outline((), (9,), moving=False),)
+    assert not model.potentials(TEST).arc[0].values.any()
+
+
+def test_only_conditioned_templates(taggers: list[CRF]) -> None:
+    model = CRF.train(DATA, "y", "U:%y[0,pos]", reads=taggers)
+    found = model.potentials(TEST)
+    assert not found.node[0].values.any()
+    assert [t.values.shape for t in found.node] == [(3, 3), (1, 3, 3)]
+    assert [tape.name for tape in model.reads] == ["pos"]
+
+
+def test_forbidden_pairs_are_in_the_plain_term(taggers: list[CRF]) -> None:
+    data = [{**s, "y": [f"{y}-X" if y in "BI" else y for y in s["y"]]} for s in DATA]
+    model = CRF.train(data, "y", FULL, reads=taggers, scheme="iob2")
+    found = model.potentials(TEST)
+    assert model.topology.dense
+    assert np.isneginf(found.arc[0].values).sum() == 1  # O I-X
+    assert all(np.isfinite(term.values).all() for term in found.arc[1:])
+    assert np.isneginf(found.initial).tolist() == [False, True, False]
+
+
+def test_attribute_lists_read_no_tape() -> None:
+    literal: Any = [[["a"], ["b"]], [], [["a"]]]
+    model = CRF.train(literal, [["X", "Y"], [], ["X"]])
+    found = model.potentials(literal)
+    assert [t.values.shape for t in (*found.node, *found.arc)] == [(3, 2), (1, 4)]
+    graph = kernel.Graph(found.initial, found.final, found.arc[0].values[0])
+    _, scores = kernel.viterbi(graph, np.array([0, 2, 3]), found.node[0].values)
+    paths = model.paths_all([literal[0], literal[2]])
+    assert scores.tolist() == [path and path.score for path in paths]
+    with pytest.raises(OptionError, match="does not read tape 'pos'; it reads none"):
+        model.bind({"pos": ["a"]})
+
+
+def test_labels_that_are_wrong(model: CRF) -> None:
+    with pytest.raises(OptionError, match="tape 'y' does not read tape 'z'; it reads 'pos', 'ent'"):
+        model.bind({"z": ["A"]})
+    for wrong in ([], ["A", "B", "A"], "AB"):
+        with pytest.raises(OptionError, match="tape 'pos' must be a list of distinct labels"):
+            model.bind({"pos": wrong})
