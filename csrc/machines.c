@@ -37,6 +37,7 @@ void FC_NAME(fc_machine_best)(const fc_machine *machine, int64_t B, const int64_
     tensor m;
     const int64_t longest = longest_of(B, offsets);
     int32_t *q = (int32_t *)(work + lay_out_tensor(&m, machine, longest, work));
+    m.forgets = 1;
     for (int64_t b = 0; b < B; b++) {
         const int64_t first = offsets[b], T = offsets[b + 1] - first;
         double top;
@@ -55,6 +56,7 @@ void FC_NAME(fc_machine_nbest)(const fc_machine *machine, int64_t B, const int64
     h.q = (int32_t *)(h.heap + n * (longest + 1) + 1);
     for (int64_t i = 0; i < n * N; i++) path[i] = -1;
     for (int64_t i = 0; i < n * B; i++) score[i] = FC_NEVER;
+    m.forgets = 1;
     for (int64_t b = 0; b < B; b++) {
         const int64_t first = offsets[b], T = offsets[b + 1] - first;
         double top;
@@ -69,6 +71,7 @@ fc_status FC_NAME(fc_machine_log_partition)(const fc_machine *machine, int64_t B
                                             double *work, int64_t *where) {
     tensor m;
     lay_out_tensor(&m, machine, longest_of(B, offsets), work);
+    m.forgets = 1;
     for (int64_t b = 0; b < B; b++) {
         semiring K;
         const int64_t first = offsets[b], T = offsets[b + 1] - first;
@@ -144,6 +147,7 @@ void FC_NAME(fc_machine_sample)(const fc_machine *machine, int64_t B, const int6
     tensor m;
     const int64_t N = offsets[B], longest = longest_of(B, offsets);
     int32_t *q = (int32_t *)(work + lay_out_tensor(&m, machine, longest, work));
+    m.forgets = 1;
     for (int64_t b = 0; b < B; b++) {
         const int64_t first = offsets[b], T = offsets[b + 1] - first;
         semiring K;

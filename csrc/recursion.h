@@ -65,7 +65,7 @@ static inline double total_score(tensor *m, semiring K) {
 
 /* G_t from B_t, which lies in m->x; returns the log of what was divided out. */
 static inline double read_token(tensor *m, semiring K, int64_t token, int64_t t) {
-    double *G = m->suffix + t * m->full, *node = m->node + t * m->plane;
+    double *G = m->suffix + t * m->full, *node = m->node + (m->forgets ? 0 : t * m->plane);
     double shift = load_node(m, K, token, node);
     if (m->machine->residual == NULL) {
         times_plane(m, K, m->x, node, G);

@@ -25,6 +25,7 @@ typedef struct {
     const fc_machine *machine;
     int64_t n, Q, outer, S, P, plane, full;
     loaded_axis axis[FC_MAX_AXES];
+    int forgets;     /* nothing runs forward: one row of node potentials will do */
     int loaded;      /* static weights: 0 none, 1 scores, 2 linear */
     double *initial; /* [plane] */
     double *final;   /* [plane] */
@@ -61,6 +62,7 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
     m->plane = m->outer * m->P;
     m->full = m->Q * m->plane;
     m->loaded = 0;
+    m->forgets = 0;
     m->lost = m->static_lost = 0;
     int64_t pre = 1, widest = 0;
     for (int64_t c = 0; c < m->n; c++) {

@@ -25,23 +25,33 @@ if TYPE_CHECKING:
     )
     from fstcrf.evaluate import evaluate_spans, evaluate_tokens
     from fstcrf.features import TemplateSet, parse_template, read_template
-    from fstcrf.lattice import Lattice, Path
-    from fstcrf.model import CRF, load
+    from fstcrf.grammar import Grammar
+    from fstcrf.joint import Composition, compose, load
+    from fstcrf.lattice import Lattice, Path, best, log_partition, marginals, nbest, sample
+    from fstcrf.model import CRF
 
 _HOME = {
     "CRF": "model.crf",
+    "Composition": "joint.composition",
     "Corpus": "corpus",
+    "Grammar": "grammar",
     "Lattice": "lattice",
     "Path": "lattice",
     "Sentence": "corpus",
     "TemplateSet": "features",
+    "best": "lattice",
+    "compose": "joint.composing",
     "evaluate_spans": "evaluate",
     "evaluate_tokens": "evaluate",
-    "load": "model.file",
+    "load": "joint.file",
+    "log_partition": "lattice",
+    "marginals": "lattice",
+    "nbest": "lattice",
     "parse_template": "features",
     "read_columns": "corpus",
     "read_conllu": "corpus",
     "read_template": "features",
+    "sample": "lattice",
     "stream_columns": "corpus",
     "stream_conllu": "corpus",
     "write_columns": "corpus",
@@ -49,18 +59,26 @@ _HOME = {
 
 __all__ = [
     "CRF",
+    "Composition",
     "Corpus",
+    "Grammar",
     "Lattice",
     "Path",
     "Sentence",
     "TemplateSet",
+    "best",
+    "compose",
     "evaluate_spans",
     "evaluate_tokens",
     "load",
+    "log_partition",
+    "marginals",
+    "nbest",
     "parse_template",
     "read_columns",
     "read_conllu",
     "read_template",
+    "sample",
     "stream_columns",
     "stream_conllu",
     "write_columns",

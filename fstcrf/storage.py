@@ -3,6 +3,7 @@
 =============  ===================================================================
 write_arrays   to a temporary file, fsync, rename
 read_arrays    memory-mapped; every field checked against the file before use
+file_kind      what a file is, before all of it is read
 =============  ===================================================================
 
 The metadata of the file holds ``format`` (what the file is), ``version`` and ``sha256`` over all
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import ModelFileError
 
-__all__ = ["read_arrays", "write_arrays"]
+__all__ = ["file_kind", "read_arrays", "write_arrays"]
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
@@ -123,6 +124,26 @@ def read_arrays(
     ):
         raise ModelFileError(f"{name}: damaged: its contents do not match their checksum")
     return arrays, metadata
+
+
+def file_kind(path: str | os.PathLike[str]) -> str:
+    """Return what a file that `write_arrays` wrote holds.
+
+    Raises
+    ------
+    ModelFileError
+        Not such a file.
+    OSError
+        The file cannot be opened.
+    """
+    name = os.fspath(path)
+    with open(name, "rb") as file:  # noqa: PTH123 (the path may be any str)
+        size = os.fstat(file.fileno()).st_size
+        if size < 8:
+            raise ModelFileError(f"{name}: not an fstcrf file: {size} bytes")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            _, metadata, _ = _header(name, data, size)
+    return metadata.get("format", "another program's file")
 
 
 def _encoded_header(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bytes:

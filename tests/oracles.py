@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.kernel import Graph
+from fstcrf.lattice import Lattice
 
 Floats = NDArray[np.float64]
 
@@ -23,6 +24,14 @@ class Truth(NamedTuple):
     max_marginals: Floats
     path: NDArray[np.int64]
     score: float
+
+
+def chain_of(lattice: Lattice) -> tuple[Graph, Floats]:
+    """The potentials of a lattice of one dense tape: successions and ends, and those of labels."""
+    (chain,) = lattice.program.chains
+    node, *moving = lattice.values
+    score = moving[0] if chain.arc is None else chain.arc
+    return Graph(chain.initial, chain.final, score), node
 
 
 def arc_matrices(graph: Graph, first: int, tokens: int) -> Floats:

@@ -11,6 +11,8 @@ the column's strings follow, −1 is nothing at all.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 
 from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.errors import DataError, TemplateError
-from fstcrf.features.derive import Source, root, strings_of
+from fstcrf.features.derive import Plain, Source, root, strings_of
 from fstcrf.features.design import Block
 from fstcrf.features.families import Family, Term
 from fstcrf.features.template import Macro
@@ -89,7 +91,7 @@ class Reader:
         """Return what a source makes of each string of its column."""
         if source not in self._made:
             self._made[source] = list(
-                map(strings_of(source), self.column(str(root(source))).values)
+                map(_remembered(source), self.column(str(root(source))).values)
             )
         return self._made[source]
 
@@ -201,6 +203,13 @@ def once(
     np.not_equal(pairs[1:], pairs[:-1], out=first[1:])
     kept_tokens, kept_rows = np.divmod(pairs[first], size)
     return kept_tokens.astype(np.int32), kept_rows.astype(np.int32)
+
+
+@lru_cache(maxsize=64)
+def _remembered(source: Source) -> Callable[[str], list[str]]:
+    """Return what a source makes of a string; taggers that read one text ask again and again."""
+    make = strings_of(source)
+    return make if isinstance(source, Plain) else lru_cache(maxsize=50_000)(make)
 
 
 def _without_unused(column: Column) -> Column:

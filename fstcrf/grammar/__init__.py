@@ -5,6 +5,7 @@ Grammar          a conjunction of constraints; files, text, pynini machines, `&`
 Acceptor         one constraint bound to label sets: a small deterministic machine
 intersect, ...   products, trimming, minimisation, equality of acceptors
 two_local        what folds into transitions: which label may follow which
+simplified       an acceptor made smaller by what is forbidden anyway
 ===============  ============================================================================
 
 The constraints themselves are in `fstcrf.constraints`.
@@ -16,6 +17,7 @@ from fstcrf.grammar.constraint import Constraint
 from fstcrf.grammar.grammar import Grammar
 from fstcrf.grammar.local import TwoLocal, two_local
 from fstcrf.grammar.minimise import minimise
+from fstcrf.grammar.simplify import simplified
 
 __all__ = [
     "Acceptor",
@@ -28,6 +30,7 @@ __all__ = [
     "is_empty",
     "minimise",
     "on_tapes",
+    "simplified",
     "trim",
     "two_local",
 ]

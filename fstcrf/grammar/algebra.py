@@ -38,7 +38,6 @@ def trim(acceptor: Acceptor) -> Acceptor:
     """
     flat = _flat(acceptor.target)
     useful = _reachable(flat) & _productive(flat, acceptor.final)
-    useful[0] = True
     target = np.where((flat >= 0) & useful[flat], flat, -1).astype(np.int32)
     order = _breadth_first(target)
     number = np.full(len(target) + 1, -1, dtype=np.int32)  # the last row is that of −1

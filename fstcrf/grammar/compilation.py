@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf import openfst
 from fstcrf.errors import GrammarError
 from fstcrf.grammar.acceptor import Acceptor
 from fstcrf.grammar.algebra import intersect, on_tapes, trim
-from fstcrf.grammar.conversion import automaton_of, fst_of, pynini_module
+from fstcrf.grammar.conversion import automaton_of, fst_of
 from fstcrf.grammar.determinise import determinise
 from fstcrf.grammar.minimise import minimise
 from fstcrf.grammar.reading import Flags
@@ -120,7 +121,10 @@ def _kinds(
         A tuple of each kind, and the kind of each tuple.
     """
     size = int(np.prod([len(known) for known in labels]))
-    rows: list[NDArray[np.float64]] = [np.zeros((1, size)), *(s[None].astype(float) for s in symbols)]
+    rows: list[NDArray[np.float64]] = [
+        np.zeros((1, size)),
+        *(s[None].astype(float) for s in symbols),
+    ]
     for machine in machines:
         rows.append(machine.target.reshape(-1, size).astype(np.float64))
         rows += [] if machine.score is None else [machine.score.reshape(-1, size)]
@@ -161,23 +165,25 @@ class _Building:
         return self._made[key]
 
     def _new(self, expression: Regular) -> pynini.Fst:
-        pynini = pynini_module()
+        library = openfst.pynini_module()
+        found: pynini.Fst
         match expression:
             case Symbol():
-                return fst_of(2, [(0, int(k) + 1, 1) for k in self.symbols[id(expression)]], [1])
+                found = fst_of(2, [(0, int(k) + 1, 1) for k in self.symbols[id(expression)]], [1])
             case Part():
-                return self._machine(self.machines[id(expression)])
+                found = self._machine(self.machines[id(expression)])
             case Sequence(parts):
-                return reduce(pynini.concat, map(self.fst, parts), fst_of(1, [], [0]))
+                found = reduce(library.concat, map(self.fst, parts), fst_of(1, [], [0]))
             case Choice(parts):
-                return pynini.union(*map(self.fst, parts))
-            case Without(left, right, line):
-                return self._difference(self.fst(left), self.fst(right), line)
+                found = library.union(*map(self.fst, parts))
+            case Without(left, right):
+                found = self._difference(self.fst(left), self.fst(right))
             case Times(part, low, high):
-                return _repeated(self.fst(part), low, high)
+                found = _repeated(self.fst(part), low, high)
             case Scored(part, score):
                 ending = fst_of(2, [(0, self._symbol(score), 1)], [1])
-                return pynini.concat(self.fst(part), ending)
+                found = library.concat(self.fst(part), ending)
+        return found
 
     def _symbol(self, score: float) -> int:
         if score not in self.scores:
@@ -201,11 +207,10 @@ class _Building:
             arcs.append((state, self._symbol(score) if score else 0, last))
         return fst_of(n_states, arcs, [last])
 
-    def _difference(self, left: pynini.Fst, right: pynini.Fst, line: int) -> pynini.Fst:
-        automaton = automaton_of(right, self.kinds, self.scores)
-        if any(score for steps in automaton.silent for score, _ in steps):
-            raise GrammarError("what stands behind a minus has weights", line=line)
-        target, _, final = determinise(automaton)
+    def _difference(self, left: pynini.Fst, right: pynini.Fst) -> pynini.Fst:
+        target, score, final = determinise(automaton_of(right, self.kinds, self.scores))
+        if score.any() or final[final > -np.inf].any():
+            raise GrammarError("a soft constraint stands behind a minus")
         arcs = [
             (int(state), int(symbol) + 1, int(target[state, symbol]))
             for state, symbol in zip(*np.nonzero(target >= 0), strict=True)
@@ -214,10 +219,12 @@ class _Building:
         passing = range(self.kinds + 1, self.kinds + 1 + len(self.scores))
         arcs += [(state, symbol, state) for state in range(len(final)) for symbol in passing]
         accepted = np.flatnonzero(final > -np.inf).tolist()
-        return pynini_module().difference(left, fst_of(len(final), arcs, accepted))
+        right = fst_of(len(final), arcs, accepted)
+        found: pynini.Fst = openfst.pynini_module().difference(left, right)
+        return found
 
 
 def _repeated(fst: pynini.Fst, low: int, high: int | None) -> pynini.Fst:
-    if high is None:
-        return pynini_module().closure(fst, low)
-    return pynini_module().closure(fst, low, high)
+    bounds = (low,) if high is None else (low, high)
+    found: pynini.Fst = openfst.pynini_module().closure(fst, *bounds)
+    return found

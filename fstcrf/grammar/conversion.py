@@ -1,21 +1,24 @@
-"""Machines of pynini ↔ acceptors. Costs become scores in `fstcrf.openfst`, which reads weights.
+"""Machines of pynini ↔ acceptors. `fstcrf.openfst` reads and writes them: scores here, costs there.
 
-==================  ===================================================================
-fst_of              a small unweighted machine from its arcs
-automaton_of        an unweighted machine with symbols that stand for scores
-to_fst              an acceptor as a machine of pynini
-constraint_from_fst a machine of pynini as a part of a grammar
-==================  ===================================================================
+===================  ==================================================================
+fst_of               a small unweighted machine from its arcs
+automaton_of         a machine, some of whose symbols stand for scores
+to_fst               an acceptor as a machine of pynini
+constraint_from_fst  a machine of pynini as a part of a grammar
+===================  ==================================================================
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fstcrf.errors import GrammarError, MissingDependencyError, TooLargeError
+from fstcrf import openfst
+from fstcrf.errors import GrammarError, TooLargeError
 from fstcrf.grammar.acceptor import Acceptor
 from fstcrf.grammar.algebra import trim
 from fstcrf.grammar.constraint import Constraint
@@ -26,25 +29,10 @@ from fstcrf.grammar.minimise import minimise
 if TYPE_CHECKING:
     import pynini
 
-__all__ = ["automaton_of", "constraint_from_fst", "fst_of", "pynini_module", "to_fst"]
+__all__ = ["automaton_of", "constraint_from_fst", "fst_of", "to_fst"]
 
 
-def pynini_module() -> Any:
-    """Import pynini.
-
-    Raises
-    ------
-    MissingDependencyError
-        It is not installed.
-    """
-    from fstcrf.openfst import pynini_module as load  # noqa: PLC0415
-
-    return load()
-
-
-def fst_of(
-    n_states: int, arcs: Iterable[tuple[int, int, int]], final: Iterable[int]
-) -> pynini.Fst:
+def fst_of(n_states: int, arcs: Iterable[tuple[int, int, int]], final: Iterable[int]) -> pynini.Fst:
     """Return an unweighted machine of pynini that starts in state 0.
 
     Parameters
@@ -55,44 +43,139 @@ def fst_of(
     final : iterable of int
         States in which it ends.
     """
-    pynini = pynini_module()
-    fst = pynini.Fst()
-    fst.add_states(n_states)
-    fst.set_start(0)
-    one = pynini.Weight.one("tropical")
-    for source, symbol, target in arcs:
-        fst.add_arc(source, pynini.Arc(symbol, symbol, one, target))
-    for state in final:
-        fst.set_final(state)
+    table = np.asarray(sorted(arcs), dtype=np.int32).reshape(-1, 3)
+    ends = np.full(n_states, -np.inf)
+    ends[list(final)] = 0.0
+    fst: pynini.Fst = openfst.to_fst(_machine(table, np.zeros(len(table)), ends), "standard")
     return fst
 
 
-def automaton_of(fst: pynini.Fst, n_symbols: int, scores: Sequence[float]) -> Automaton:
-    """Return the useful part of an unweighted machine.
+def _machine(
+    arcs: np.ndarray[tuple[int, int], np.dtype[np.int32]],
+    score: np.ndarray[tuple[int], np.dtype[np.float64]],
+    final: np.ndarray[tuple[int], np.dtype[np.float64]],
+    symbols: tuple[str, ...] | None = None,
+) -> openfst.Machine:
+    source, symbol, target = (np.ascontiguousarray(column) for column in arcs.T)
+    return openfst.Machine(0, source, target, symbol, symbol, score, final, symbols, symbols)
+
+
+def automaton_of(fst: pynini.Fst, n_symbols: int, scores: Sequence[float] = ()) -> Automaton:
+    """Return the useful part of an acceptor.
 
     Parameters
     ----------
     fst : pynini.Fst
-        Symbols 1 … n_symbols read a token; n_symbols + 1 + i stands for scores[i].
+        Symbols 1 … n_symbols read a token, 0 nothing; n_symbols + 1 + i stands for scores[i].
     n_symbols : int
     scores : sequence of float
         Natural-log scores.
     """
-    fst = fst.copy().connect()
-    silent_score = [0.0, *scores]
-    steps: list[list[tuple[int, int]]] = []
-    silent: list[list[tuple[float, int]]] = []
-    final: list[bool] = []
-    never = pynini_module().Weight.zero("tropical")
-    for state in fst.states():
-        arcs = [(arc.ilabel, arc.nextstate) for arc in fst.arcs(state)]
-        steps.append([(symbol - 1, to) for symbol, to in arcs if 0 < symbol <= n_symbols])
-        silent.append(
-            [
-                (silent_score[symbol and symbol - n_symbols], to)
-                for symbol, to in arcs
-                if not 0 < symbol <= n_symbols
-            ]
+    return _automaton(openfst.connect(openfst.from_fst(fst)), n_symbols, scores)
+
+
+def _automaton(machine: openfst.Machine, n_symbols: int, scores: Sequence[float]) -> Automaton:
+    symbol = machine.ilabel
+    silent = (symbol == 0) | (symbol > n_symbols)
+    worth = np.concatenate([np.zeros(n_symbols + 1), np.asarray(scores, dtype=np.float64)])
+    total = (machine.score + worth[symbol]).tolist()
+    steps: list[list[tuple[int, float, int]]] = [[] for _ in range(machine.n_states)]
+    quiet: list[list[tuple[float, int]]] = [[] for _ in range(machine.n_states)]
+    arcs = zip(
+        machine.source.tolist(), symbol.tolist(), total, machine.target.tolist(), strict=True
+    )
+    for (source, label, score, target), unread in zip(arcs, silent.tolist(), strict=True):
+        if unread:
+            quiet[source].append((score, target))
+        else:
+            steps[source].append((label - 1, score, target))
+    return Automaton(machine.start, steps, quiet, machine.final.tolist(), n_symbols)
+
+
+def to_fst(acceptor: Acceptor, arc_type: openfst.ArcType = "log64") -> pynini.Fst:
+    """Return an acceptor as a machine of pynini with a symbol table.
+
+    Parameters
+    ----------
+    acceptor : Acceptor
+        Label i is symbol i + 1. Of several tapes, a symbol is ``pos=NN chunk=B-NP``; they are
+        numbered with the last tape fastest.
+    arc_type : {"standard", "log", "log64"}
+
+    Raises
+    ------
+    MissingDependencyError
+        pynini is not installed.
+    LabelError
+        A label that symbol tables cannot hold: none, or ``<eps>``.
+    """
+    flat = acceptor.target.reshape(acceptor.n_states, -1)
+    states, symbols = np.nonzero(flat >= 0)
+    arcs = np.column_stack([states, symbols + 1, flat[states, symbols]]).astype(np.int32)
+    score = np.zeros(len(arcs))
+    if acceptor.score is not None:
+        score = acceptor.score.reshape(flat.shape)[states, symbols]
+    names: Iterable[str] = acceptor.labels[0]
+    if len(acceptor.tapes) > 1:
+        names = (
+            " ".join(f"{tape}={label}" for tape, label in zip(acceptor.tapes, labels, strict=True))
+            for labels in product(*acceptor.labels)
         )
-        final.append(fst.final(state) != never)
-    return Automaton(fst.start(), steps, silent, final, n_symbols)
+    table = openfst.symbols(tuple(names))
+    fst: pynini.Fst = openfst.to_fst(_machine(arcs, score, acceptor.final, table), arc_type)
+    return fst
+
+
+def constraint_from_fst(fst: pynini.Fst, tape: str | None, name: str) -> Constraint:
+    """Return a machine of pynini as a part of a grammar.
+
+    Raises
+    ------
+    GrammarError
+        It writes something else than it reads.
+    """
+    machine = openfst.connect(openfst.from_fst(fst))
+    if not machine.is_acceptor:
+        raise GrammarError(f"{name} writes something else than it reads; expected an acceptor")
+    return Constraint(name, partial(_bound, machine, tape, name))
+
+
+def _bound(
+    machine: openfst.Machine, tape: str | None, name: str, sets: LabelSets
+) -> tuple[Acceptor, ...]:
+    chosen = only_tape(sets, tape)
+    labels = sets[chosen]
+    try:
+        found = determinise(_automaton(_numbered(machine, labels), len(labels), ()))
+    except TooLargeError as error:
+        raise GrammarError(f"as a deterministic machine: {error}") from None
+    target, score, final = found
+    return (minimise(trim(Acceptor((chosen,), (labels,), target, score, final, name))),)
+
+
+def _numbered(machine: openfst.Machine, labels: tuple[str, ...]) -> openfst.Machine:
+    """Return the machine with label i as symbol i + 1, whatever its own symbols are."""
+    used = np.unique(machine.ilabel).tolist()
+    if machine.isymbols is None:
+        if used and used[-1] > len(labels):
+            raise GrammarError(
+                f"symbol {used[-1]}, but there are {len(labels)} labels; label i is symbol i + 1"
+            )
+        return machine
+    place = {label: i + 1 for i, label in enumerate(labels)}
+    number = np.zeros(len(machine.isymbols), dtype=np.int32)
+    for symbol in used:
+        text = machine.isymbols[symbol]
+        if symbol and text not in place:
+            raise GrammarError(f"symbol {text!r} is no label{nearest(text, labels)}")
+        number[symbol] = place[text] if symbol else 0
+    numbered = number[machine.ilabel]
+    return openfst.Machine(
+        machine.start,
+        machine.source,
+        machine.target,
+        numbered,
+        numbered,
+        machine.score,
+        machine.final,
+    )

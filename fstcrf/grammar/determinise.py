@@ -33,19 +33,19 @@ class Automaton:
     ----------
     start : int
         −1: there is no state.
-    steps : list of lists of (symbol, target)
-        For each state. Symbols 0 … n_symbols − 1 read a token.
+    steps : list of lists of (symbol, score, target)
+        For each state. Symbols 0 … n_symbols − 1 read a token. Scores are natural logs.
     silent : list of lists of (score, target)
-        For each state, steps that read nothing. Scores are natural logs.
-    final : list of bool
-        Where it may end.
+        For each state, steps that read nothing.
+    final : list of float
+        Score of ending, −inf where it may not.
     n_symbols : int
     """
 
     start: int
-    steps: Sequence[Sequence[tuple[int, int]]]
+    steps: Sequence[Sequence[tuple[int, float, int]]]
     silent: Sequence[Sequence[tuple[float, int]]]
-    final: Sequence[bool]
+    final: Sequence[float]
     n_symbols: int
 
 
@@ -82,9 +82,8 @@ def determinise(automaton: Automaton, limit: int = MAX_STATES) -> tuple[Ints, Fl
     score: list[list[float]] = []
     final: list[float] = []
     for subset in queue:
-        final.append(
-            max((rest for state, rest in subset.items() if automaton.final[state]), default=-np.inf)
-        )
+        ends = (rest + automaton.final[state] for state, rest in subset.items())
+        final.append(max(ends, default=-np.inf))
         target.append([-1] * automaton.n_symbols)
         score.append([0.0] * automaton.n_symbols)
         for symbol, reached in sorted(_read(automaton, subset).items()):
@@ -110,9 +109,9 @@ def determinise(automaton: Automaton, limit: int = MAX_STATES) -> tuple[Ints, Fl
 def _read(automaton: Automaton, subset: dict[int, float]) -> dict[int, dict[int, float]]:
     reached: dict[int, dict[int, float]] = {}
     for state, rest in subset.items():
-        for symbol, target in automaton.steps[state]:
+        for symbol, score, target in automaton.steps[state]:
             found = reached.setdefault(symbol, {})
-            found[target] = max(found.get(target, -np.inf), rest)
+            found[target] = max(found.get(target, -np.inf), rest + score)
     return reached
 
 

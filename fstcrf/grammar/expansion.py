@@ -9,14 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import NoReturn
 
 from fstcrf.errors import GrammarError, OptionError
 from fstcrf.grammar import syntax
 from fstcrf.grammar.builtin import CLASSES, CONSTRAINTS, Given, constrained
 from fstcrf.grammar.grammar import Grammar
 from fstcrf.grammar.reading import ANY, Matching, Names, Spans
-from fstcrf.grammar.regular import Choice, Part, Regular, Scored, Sequence, Symbol, Times, Without
+from fstcrf.grammar.regular import (
+    Choice,
+    Part,
+    Regular,
+    Scored,
+    Sequence,
+    Symbol,
+    Times,
+    Without,
+    has_scores,
+)
 from fstcrf.grammar.strings import cut, fields, plain
 
 __all__ = ["Export", "expanded"]
@@ -86,14 +95,14 @@ class _Expansion:
             elif not _only_names(statement.value):
                 self.value(value)
         if not found:
-            self.fail("exports nothing; write: export NAME = ...;", None)
+            raise self.error("exports nothing; write: export NAME = ...;", None)
         return tuple(found)
 
     def _check_new(self, name: str, taken: Mapping[str, int], line: int) -> None:
         if name in CLASSES or name in CONSTRAINTS:
-            self.fail(f"{name!r} is built in; choose another name", line)
+            raise self.error(f"{name!r} is built in; choose another name", line)
         if name in taken:
-            self.fail(f"{name!r} is defined twice, first in line {taken[name]}", line)
+            raise self.error(f"{name!r} is defined twice, first in line {taken[name]}", line)
 
     def _check_function(self, function: syntax.Function) -> None:
         own: dict[str, int] = {}
@@ -112,29 +121,34 @@ class _Expansion:
     # --- As sets of label sequences --------------------------------------------------------------
 
     def regular(self, expression: syntax.Expression, scope: _Scope) -> Regular:
+        found: Regular
         match expression:
             case syntax.Text(raw, line):
-                return self.labels(raw, line)
+                found = self.labels(raw, line)
             case syntax.Name(name, line):
-                return self.named(name, scope, line)
+                found = self.named(name, scope, line)
             case syntax.Call():
-                return self.called(expression, scope)
+                found = self.called(expression, scope)
             case syntax.Concatenation(parts):
-                return Sequence(tuple(self.regular(part, scope) for part in parts))
+                found = Sequence(tuple(self.regular(part, scope) for part in parts))
             case syntax.Union(parts):
-                return Choice(tuple(self.regular(part, scope) for part in parts))
+                found = Choice(tuple(self.regular(part, scope) for part in parts))
             case syntax.Difference(left, right, line):
-                return Without(self.regular(left, scope), self.regular(right, scope), line)
+                taken = self.regular(right, scope)
+                if has_scores(taken):
+                    raise self.error("what stands behind a minus has weights", line)
+                found = Without(self.regular(left, scope), taken)
             case syntax.Repetition(part, low, high):
-                return Times(self.regular(part, scope), low, high)
+                found = Times(self.regular(part, scope), low, high)
             case syntax.Weighted(part, cost):
-                return Scored(self.regular(part, scope), score_of(cost))
+                found = Scored(self.regular(part, scope), score_of(cost))
+        return found
 
     def labels(self, raw: str, line: int) -> Regular:
         try:
             symbols = tuple(Symbol(fields(text, self.file.tapes), line) for text in cut(raw))
         except GrammarError as error:
-            self.fail(str(error), line)
+            raise self.error(str(error), line) from None
         return symbols[0] if len(symbols) == 1 else Sequence(symbols)
 
     def named(self, name: str, scope: _Scope, line: int) -> Regular:
@@ -144,7 +158,7 @@ class _Expansion:
             return self.constraint(syntax.Call(name, (), line), scope)
         found = self.find(name, scope, line)
         if isinstance(found, _Function):
-            self.fail(f"{name!r} is a function: write {name}[...]", line)
+            raise self.error(f"{name!r} is a function: write {name}[...]", line)
         return self.value(found)
 
     def called(self, call: syntax.Call, scope: _Scope) -> Regular:
@@ -153,13 +167,13 @@ class _Expansion:
         if call.name == "label":
             return self.matching(call)
         if call.name in CLASSES:
-            self.fail(f"{call.name!r} names no labels here, only in a constraint", call.line)
+            raise self.error(f"{call.name!r} names no labels here, only in a constraint", call.line)
         found = self.find(call.name, scope, call.line)
         if isinstance(found, _Value):
-            self.fail(f"{call.name!r} is no function and takes no arguments", call.line)
+            raise self.error(f"{call.name!r} is no function and takes no arguments", call.line)
         function = found.function
         if len(call.arguments) != len(function.parameters):
-            self.fail(
+            raise self.error(
                 f"{call.name} takes {len(function.parameters)} arguments, not "
                 f"{len(call.arguments)}",
                 call.line,
@@ -167,42 +181,44 @@ class _Expansion:
         inner = dict(found.scope)
         for name, argument in zip(function.parameters, call.arguments, strict=True):
             if isinstance(argument, syntax.Number | syntax.Weight | syntax.Option):
-                self.fail(f"{call.name} takes expressions only", call.line)
+                raise self.error(f"{call.name} takes expressions only", call.line)
             inner[name] = _Value(argument, scope)
         for definition in function.body:
             inner[definition.name] = _Value(definition.value, dict(inner))
         return self.regular(function.value, inner)
 
     def matching(self, call: syntax.Call) -> Symbol:
-        if len(call.arguments) != 1 or not isinstance(call.arguments[0], syntax.Text):
-            self.fail('label takes a regular expression in quotes: label["B-.*"]', call.line)
-        raw = call.arguments[0].raw.replace('\\"', '"')
+        match call.arguments:
+            case (syntax.Text(raw),):
+                pass
+            case _:
+                raise self.error(
+                    'label takes a regular expression in quotes: label["B-.*"]', call.line
+                )
         try:
-            if len(self.file.tapes) < 2:
-                return Symbol(((None, Matching(raw)),), call.line)
-            found = fields(raw, self.file.tapes, unescape=False)
-            return Symbol(
-                tuple((tape, Matching(text)) for tape, text in found if isinstance(text, str)),
-                call.line,
-            )
+            found = fields(raw.replace('\\"', '"'), self.file.tapes, unescape=False)
+            classes = tuple((tape, Matching(text)) for tape, text in found)
         except GrammarError as error:
-            self.fail(str(error), call.line)
+            raise self.error(str(error), call.line) from None
+        return Symbol(classes, call.line)
 
     def find(self, name: str, scope: _Scope, line: int) -> _Value | _Function:
         if name in scope:
             return scope[name]
         later = self.lines.get(name)
         if later is not None and later < line:
-            self.fail(f"{name!r} is used in its own definition; no grammar is recursive", line)
+            raise self.error(
+                f"{name!r} is used in its own definition; no grammar is recursive", line
+            )
         if later is not None:
-            self.fail(
+            raise self.error(
                 f"{name!r} is defined in line {later}, behind or around its use; define it before",
                 line,
             )
         known = [*scope, *CLASSES, *CONSTRAINTS]
         close = get_close_matches(name, known, n=3)
         hint = f"; the nearest are {', '.join(close)}" if close else ""
-        self.fail(f"{name!r} is not defined{hint}", line)
+        raise self.error(f"{name!r} is not defined{hint}", line)
 
     # --- Constraints and their arguments ---------------------------------------------------------
 
@@ -221,46 +237,42 @@ class _Expansion:
         try:
             return Part(constrained(call.name, given), call.line)
         except (GrammarError, OptionError) as error:
-            self.fail(str(error), call.line)
+            raise self.error(str(error), call.line) from None
 
     def argument(self, expression: syntax.Expression, scope: _Scope, line: int) -> Names | Grammar:
         names = self.names(expression, scope)
         if names is not None:
             return names
         value = self.regular(expression, scope)
-        if isinstance(value, Part):
-            return value.grammar
-        self.fail("expected labels, types, classes of labels, or constraints in brackets", line)
+        if not isinstance(value, Part):
+            raise self.error(
+                "expected labels, types, classes of labels, or a constraint here", line
+            )
+        return value.grammar
 
     def names(self, expression: syntax.Expression, scope: _Scope) -> Names | None:
         """Return the names that an expression stands for, None where it is something else."""
+        found: Names | None = None
         match expression:
             case syntax.Text(raw, line):
-                return self.name_in(raw, line)
+                found = self.name_in(raw, line)
             case syntax.Name("any"):
-                return ANY
+                found = ANY
             case syntax.Name(name) if isinstance(value := scope.get(name), _Value):
-                return self.names(value.expression, value.scope)
+                found = self.names(value.expression, value.scope)
             case syntax.Call("label", (syntax.Text(raw),), line):
-                return self.checked_class(raw, line)
+                found = self.checked_class(raw, line)
             case syntax.Call("spans", (syntax.Text(raw),)):
-                return Spans(plain(raw))
+                found = Spans(plain(raw))
             case syntax.Union(parts):
-                several = [self.names(part, scope) for part in parts]
-                flat: list[str | Matching | Spans] = []
-                for one in several:
-                    if one is None:
-                        return None
-                    flat += [one] if isinstance(one, str | Matching | Spans) else list(one)
-                return tuple(flat)
-            case _:
-                return None
+                found = _together([self.names(part, scope) for part in parts])
+        return found
 
     def checked_class(self, raw: str, line: int) -> Matching:
         try:
             return Matching(raw.replace('\\"', '"'))
         except GrammarError as error:
-            self.fail(str(error), line)
+            raise self.error(str(error), line) from None
 
     def name_in(self, raw: str, line: int) -> Names:
         if not raw.startswith("["):
@@ -268,13 +280,22 @@ class _Expansion:
         try:
             texts = [plain(text) for text in cut(raw)]
         except GrammarError as error:
-            self.fail(str(error), line)
+            raise self.error(str(error), line) from None
         if len(texts) != 1:
-            self.fail(f'"{raw}": expected one label here', line)
+            raise self.error(f'"{raw}": expected one label here', line)
         return texts[0]
 
-    def fail(self, message: str, line: int | None) -> NoReturn:
-        raise GrammarError(message, path=self.file.path, line=line) from None
+    def error(self, message: str, line: int | None) -> GrammarError:
+        return GrammarError(message, path=self.file.path, line=line)
+
+
+def _together(several: list[Names | None]) -> Names | None:
+    flat: list[str | Matching | Spans] = []
+    for names in several:
+        if names is None:
+            return None
+        flat += [names] if isinstance(names, str | Matching | Spans) else list(names)
+    return tuple(flat)
 
 
 def score_of(cost: float) -> float:

@@ -9,7 +9,7 @@ shipped_grammar     where a grammar that comes with fstcrf is
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial, reduce
 from pathlib import Path
@@ -25,7 +25,7 @@ from fstcrf.grammar.expansion import Export, expanded
 from fstcrf.grammar.labels import LabelSets, nearest, only_tape
 from fstcrf.grammar.parsing import parse
 from fstcrf.grammar.reading import Flags, Matching
-from fstcrf.grammar.regular import Part, Symbol, leaves
+from fstcrf.grammar.regular import Part, Regular, Symbol, has_scores, leaves
 
 __all__ = ["parse_grammar", "read_grammar", "shipped_grammar"]
 
@@ -81,7 +81,9 @@ def shipped_grammar(name: str) -> Path:
     """
     package = Path(__file__).resolve().parent.parent
     # Installed inside the package; in a checkout, beside it.
-    folder = next((f for f in (package / "grammars", package.parent / "grammars") if f.is_dir()), package)
+    folder = next(
+        (f for f in (package / "grammars", package.parent / "grammars") if f.is_dir()), package
+    )
     known = sorted(path.stem for path in folder.glob("*.grm"))
     if name not in known:
         close = get_close_matches(name, known, n=3) or known
@@ -92,37 +94,86 @@ def shipped_grammar(name: str) -> Path:
 def _bound(
     export: Export, tapes: tuple[str, ...], path: str | None, short: str, sets: LabelSets
 ) -> tuple[Acceptor, ...]:
-    """Return the acceptors of an export over label sets."""
+    """Return the acceptors of an export over label sets; all errors with file and line."""
+    binding = _Binding(tapes, path, sets)
     title = f"{short}:{export.line}: {export.name}"
-    binder = _Binder(tapes, path, sets)
     try:
-        if isinstance(export.value, Part):
-            found = binder.part(export.value)
-            names = [title if len(found) == 1 else f"{title}: {one.name}" for one in found]
-            acceptors = tuple(replace(one, name=n) for one, n in zip(found, names, strict=True))
-        else:
-            read = binder.read
-            labels = tuple(sets[tape] for tape in read)
-            acceptors = (
-                compiled(export.value, read, labels, binder.flags, binder.part, title),
-            )
+        acceptors = binding.acceptors(export.value, title)
     except TooLargeError as error:
-        raise GrammarError(
-            f"export {export.name}: {error}; where it has weights, look for two ways to read the "
-            "same labels at different costs in a loop",
-            path=path,
-            line=export.line,
-        ) from None
+        message = f"export {export.name} is too large: {error}"
+        if has_scores(export.value):
+            message += "; are there two ways to read the same labels in a loop at different costs?"
+        raise GrammarError(message, path=path, line=export.line) from None
     except GrammarError as error:
-        if error.line is not None and error.path == path:
+        if error.line is not None:
             raise
-        message = str(error).removeprefix(f"<input>:{error.line}: ")
-        raise GrammarError(message, path=path, line=error.line or export.line) from None
-    for acceptor in acceptors:
-        if is_empty(acceptor):
-            raise GrammarError(
-                f"export {export.name} accepts nothing{binder.emptiness(export)}",
-                path=path,
-                line=export.line,
-            )
+        message = f"export {export.name}: {error}"
+        raise GrammarError(message, path=path, line=export.line) from None
+    if any(map(is_empty, acceptors)):
+        message = f"export {export.name} accepts no sentence{binding.nothing(export.value)}"
+        raise GrammarError(message, path=path, line=export.line)
     return acceptors
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    """Label sets put into the expressions of a file."""
+
+    tapes: tuple[str, ...]
+    path: str | None
+    sets: LabelSets
+
+    def acceptors(self, value: Regular, title: str) -> tuple[Acceptor, ...]:
+        if isinstance(value, Part):
+            found = self.part(value)
+            several = len(found) > 1
+            return tuple(
+                replace(one, name=f"{title}: {one.name}" if several else title) for one in found
+            )
+        read = self.read()
+        labels = tuple(self.sets[tape] for tape in read)
+        return (compiled(value, read, labels, self.flags, self.part, title),)
+
+    def read(self) -> tuple[str, ...]:
+        """Return the tapes whose labels the symbols of the file are."""
+        if len(self.tapes) < 2:
+            return (only_tape(self.sets, self.tapes[0] if self.tapes else None),)
+        return tuple(only_tape(self.sets, tape) for tape in self.tapes)
+
+    def part(self, part: Part) -> tuple[Acceptor, ...]:
+        try:
+            return part.grammar.bind(self.sets)
+        except GrammarError as error:
+            raise GrammarError(str(error), path=self.path, line=part.line) from None
+
+    def flags(self, symbol: Symbol) -> Flags:
+        """Return the tuples of labels that a symbol stands for: bool [A], last tape fastest."""
+        read = self.read()
+        chosen = dict(symbol.fields)
+        axes = [
+            self._of(chosen.get(tape, chosen.get(None)), self.sets[name], symbol.line)
+            for tape, name in zip(self.tapes or (None,), read, strict=True)
+        ]
+        return reduce(np.logical_and.outer, axes).reshape(-1)
+
+    def _of(self, label: str | Matching | None, labels: tuple[str, ...], line: int) -> Flags:
+        if label is None:
+            return np.ones(len(labels), dtype=bool)
+        if isinstance(label, Matching):
+            return np.asarray([label.matches(known) for known in labels])
+        if label not in labels:
+            message = f"no label {label!r}{nearest(label, labels)}"
+            raise GrammarError(message, path=self.path, line=line)
+        return np.asarray([known == label for known in labels])
+
+    def nothing(self, value: Regular) -> str:
+        """Return which classes of an expression have no labels, for the end of a message."""
+        patterns = [
+            label.pattern
+            for leaf in leaves(value)
+            if isinstance(leaf, Symbol) and not self.flags(leaf).any()
+            for _, label in leaf.fields
+            if isinstance(label, Matching)
+        ]
+        shown = ", ".join(f'label["{pattern}"]' for pattern in dict.fromkeys(patterns))
+        return f"; no label is in {shown}" if shown else ""

@@ -31,7 +31,7 @@ from fstcrf.grammar.constraint import checked_weight
 from fstcrf.grammar.grammar import Grammar
 from fstcrf.grammar.labels import LabelSets, only_tape
 from fstcrf.grammar.monitor import Rule, monitor
-from fstcrf.grammar.reading import ANY, Flags, Names, Reading, SchemeName, frozen, shown
+from fstcrf.grammar.reading import ANY, Flags, Names, Reading, SchemeName, Spans, frozen, shown
 
 __all__ = [
     "at_least",
@@ -176,7 +176,12 @@ def contiguous(
     def build(sets: LabelSets) -> tuple[Acceptor, ...]:
         reading = how.reading(sets)
         return tuple(
-            how.monitored(f"contiguous({shown(unit)})", once, sets, [reading.runs(unit)])
+            how.monitored(
+                f'contiguous("{unit.type if isinstance(unit, Spans) else unit}")',
+                once,
+                sets,
+                [reading.runs(unit)],
+            )
             for unit in reading.units(chosen)
         )
 

@@ -89,7 +89,7 @@ def _parser() -> Lark:
 def _fail(error: UnexpectedInput, text: str, path: str | None) -> NoReturn:
     line = error.line if error.line > 0 else text.count("\n") + 1
     if isinstance(error, UnexpectedCharacters):
-        found = text[error.pos_in_stream or 0]
+        found = error.char
         message = f"unexpected {found!r}"
         if found == '"':
             message = "quotes that are not closed on this line"
@@ -104,7 +104,9 @@ def _fail(error: UnexpectedInput, text: str, path: str | None) -> NoReturn:
             message = f"unexpected {str(error.token)!r}"
             before = text[: error.token.start_pos or 0].rstrip()
             if before.endswith(">"):
-                message += " behind a weight; a weight belongs to all of the expression that it ends"
+                message += (
+                    " behind a weight; a weight belongs to all of the expression that it ends"
+                )
                 message += ": put parentheses around that"
                 raise GrammarError(message, path=path, line=line) from None
         else:

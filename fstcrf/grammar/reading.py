@@ -53,6 +53,10 @@ class Matching:
     def __str__(self) -> str:
         return f'label("{self.pattern}")'
 
+    def matches(self, label: str) -> bool:
+        """Tell whether a label is in the class."""
+        return re.fullmatch(self.pattern, label) is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Spans:
@@ -160,7 +164,7 @@ class Reading:
 
     @cached_property
     def starts(self) -> Flags:
-        """Where a span begins: at the second label, behind the first or the start, bool [L + 1, L]."""
+        """Where a span begins: a label (column) behind another (row; the last: the start)."""
         found = np.zeros((len(self.labels) + 1, len(self.labels)), dtype=bool)
         if self.scheme is None:
             return found
@@ -211,8 +215,7 @@ class Reading:
         found = np.zeros(len(self.labels), dtype=bool)
         for name in _each(names):
             if isinstance(name, Matching):
-                matches = re.compile(name.pattern).fullmatch
-                found |= [matches(label) is not None for label in self.labels]
+                found |= [name.matches(label) for label in self.labels]
             elif isinstance(name, str) and name in self.labels:
                 found[self.labels.index(name)] = True
             else:

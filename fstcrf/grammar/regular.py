@@ -18,6 +18,7 @@ __all__ = [
     "Symbol",
     "Times",
     "Without",
+    "has_scores",
     "leaves",
 ]
 
@@ -61,7 +62,6 @@ class Without:
 
     left: Regular
     right: Regular
-    line: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -84,8 +84,30 @@ class Scored:
 Regular: TypeAlias = Symbol | Part | Sequence | Choice | Without | Times | Scored
 
 
-def children(expression: Regular) -> tuple[Regular, ...]:
-    """Return what an expression is made of."""
+def leaves(expression: Regular) -> Iterator[Symbol | Part]:
+    """Yield each symbol and constraint of an expression once, however often it is used."""
+    for part in _parts(expression):
+        if isinstance(part, Symbol | Part):
+            yield part
+
+
+def has_scores(expression: Regular) -> bool:
+    """Tell whether an expression scores some of its sequences itself, not by a constraint."""
+    return any(isinstance(part, Scored) for part in _parts(expression))
+
+
+def _parts(expression: Regular) -> Iterator[Regular]:
+    seen: set[int] = set()
+    stack = [expression]
+    while stack:
+        here = stack.pop()
+        if id(here) not in seen:
+            seen.add(id(here))
+            yield here
+            stack.extend(reversed(_children(here)))
+
+
+def _children(expression: Regular) -> tuple[Regular, ...]:
     match expression:
         case Sequence(parts) | Choice(parts):
             return parts
@@ -95,17 +117,3 @@ def children(expression: Regular) -> tuple[Regular, ...]:
             return (part,)
         case _:
             return ()
-
-
-def leaves(expression: Regular) -> Iterator[Symbol | Part]:
-    """Yield each symbol and constraint of an expression once, however often it is used."""
-    seen: set[int] = set()
-    stack = [expression]
-    while stack:
-        here = stack.pop()
-        if id(here) in seen:
-            continue
-        seen.add(id(here))
-        if isinstance(here, Symbol | Part):
-            yield here
-        stack.extend(reversed(children(here)))

@@ -1,4 +1,4 @@
-"""The parts of a ``.grm`` file, as they are written: statements and expressions with their lines."""
+"""The parts of a ``.grm`` file as they are written: statements and expressions, with lines."""
 
 from __future__ import annotations
 

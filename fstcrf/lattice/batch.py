@@ -162,6 +162,8 @@ def nbest(lattices: Sequence[Lattice], n: int, *, threads: int = 1) -> Ranking:
     OptionError
         n below 1.
     """
+    if n < 1:  # the kernel would say so, but it does not see empty sentences
+        raise OptionError(f"n is {n}, expected at least 1")
     found = answered(lattices, lambda group: kernel.nbest_paths(group.bound, n), threads)
     return Ranking(len(lattices), found, lattices)
 
@@ -232,9 +234,12 @@ def sample(
     ------
     NoPathError
         A lattice without a path.
+    OptionError
+        A negative n or seed.
     """
-    if n < 0:
-        raise OptionError(f"n is {n}, expected at least 0")
+    for name, number in (("n", n), ("seed", seed)):
+        if number < 0:
+            raise OptionError(f"{name} is {number}, expected at least 0")
     out: list[list[Any]] = [[lattice.per_tape(lambda _: ())] * n for lattice in lattices]
 
     def draw(group: Group) -> NDArray[np.int32]:

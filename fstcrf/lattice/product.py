@@ -166,4 +166,5 @@ def _renamed(chain: Chain, new: Mapping[str, str]) -> Chain:
         name=new[chain.name],
         arc_context=tuple(new[t] for t in chain.arc_context),
         node_contexts=tuple(tuple(new[t] for t in c) for c in chain.node_contexts),
+        tables=tuple((tuple(new[t] for t in c), v) for c, v in chain.tables),
     )

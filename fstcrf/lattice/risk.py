@@ -32,6 +32,9 @@ __all__ = ["MinimumRisk", "minimum_risk"]
 Floats = NDArray[np.float64]
 SpanKey = tuple[int, int, str]
 
+_NEGLIGIBLE = 1e-12
+_WRITTEN = ("bioes", "bilou", "iob2", "iob1")
+
 
 @dataclass(frozen=True, slots=True)
 class MinimumRisk:
@@ -95,16 +98,14 @@ def _span_risk(lattice: Lattice, tape: str, scheme: Scheme) -> MinimumRisk:
     marginals = _of_tape(lattice, lattice.marginals(), tape)
     candidates = _candidates(marginals, labels, scheme, ratio / 2)
     known |= _probabilities(lattice, [c for c in candidates if c not in known], tape, scheme)
+    apart = _kinds_apart(labels, scheme)
     while True:
-        heaviest = _heaviest(len(lattice), known, ratio)
+        heaviest = _heaviest(len(lattice), known, ratio, apart)
         better = _ratio(sum(known[s] for s in heaviest), len(heaviest), true)
         if better <= ratio + 1e-15:
             break
         chosen, ratio = heaviest, better
-    written = labels_from_spans(
-        [Span(*s) for s in sorted(chosen)], len(lattice), _written_scheme(scheme, labels)
-    )
-    return MinimumRisk(tuple(written), ratio)
+    return MinimumRisk(_written(chosen, len(lattice), scheme, labels), ratio)
 
 
 def _of_tape(lattice: Lattice, answer: Any, tape: str) -> Any:
@@ -126,15 +127,22 @@ def _ratio(right: float, found: int, true: float) -> float:
 
 
 def _expected_spans(lattice: Lattice, tape: str, scheme: Scheme) -> float:
-    """Return the expected number of spans: how often one begins."""
+    """Return the expected number of spans: how often one begins, if all that begin are ended."""
     labels = lattice.program.labels(tape)
     kinds = {kind for letter, kind in (split_label(x, scheme) for x in labels) if letter != OUTSIDE}
     begins = np.zeros((len(labels) + 1, len(labels)), dtype=bool)
-    for kind in kinds:
-        begins |= span_event(labels, scheme, kind).begins
-    first = _of_tape(lattice, lattice.marginals(), tape)[0]
+    broken = begins.copy()  # a span left before its last label; row L: by the end of the sentence
+    for event in (span_event(labels, scheme, kind) for kind in kinds):
+        begins |= event.begins
+        unended = event.mine & ~event.ends
+        broken[:-1] |= unended[:, None] & ~event.continues
+        broken[-1] |= unended
+    marginals = _of_tape(lattice, lattice.marginals(), tape)
     pairs = _of_tape(lattice, lattice.arc_marginals(), tape)
-    return float(first[begins[-1]].sum() + pairs[:, begins[:-1]].sum())
+    if marginals[-1, broken[-1]].sum() + pairs[:, broken[:-1]].sum() > _NEGLIGIBLE:
+        every = _candidates(marginals, labels, scheme, 0.0)
+        return sum(_probabilities(lattice, every, tape, scheme).values())
+    return float(marginals[0, begins[-1]].sum() + pairs[:, begins[:-1]].sum())
 
 
 def _candidates(
@@ -152,35 +160,62 @@ def _candidates(
     return found
 
 
-def _heaviest(length: int, known: dict[SpanKey, float], ratio: float) -> list[SpanKey]:
-    """Return the spans, none overlapping, with the largest sum of 2 p − ratio."""
+def _heaviest(
+    length: int, known: dict[SpanKey, float], ratio: float, apart: frozenset[str]
+) -> list[SpanKey]:
+    """Return the spans, none overlapping, with the largest sum of 2 p − ratio.
+
+    Two spans of a type in `apart` do not touch: no labels would tell them from one.
+    """
     ending: dict[int, list[tuple[SpanKey, float]]] = {}
     for span, p in known.items():
         if 2.0 * p > ratio:
             ending.setdefault(span[1], []).append((span, 2.0 * p - ratio))
-    best = [0.0] * (length + 1)
-    taken: list[SpanKey | None] = [None] * (length + 1)
+    # best[end][kind]: the largest sum up to `end` and its last span; kind: of a span that ends
+    # there and must not be touched, or None.
+    best: list[dict[str | None, tuple[float, SpanKey | None, str | None]]]
+    best = [{None: (0.0, None, None)}]
     for end in range(1, length + 1):
-        best[end] = best[end - 1]
+        before = max(best[end - 1], key=lambda kind: best[end - 1][kind][0])
+        here = {None: (best[end - 1][before][0], None, before)}
         for span, gain in ending.get(end, []):
-            if best[span[0]] + gain > best[end]:
-                best[end], taken[end] = best[span[0]] + gain, span
+            start, _, kind = span
+            key = kind if kind in apart else None
+            left = max(
+                (k for k in best[start] if k is None or k != kind), key=lambda k: best[start][k][0]
+            )
+            total = best[start][left][0] + gain
+            if key not in here or total > here[key][0]:
+                here[key] = (total, span, left)
+        best.append(here)
     chosen, end = [], length
+    kind: str | None = max(best[end], key=lambda k: best[length][k][0])
     while end > 0:
-        last = taken[end]
+        _, last, kind = best[end][kind]
         if last is not None:
             chosen.append(last)
         end = end - 1 if last is None else last[0]
     return chosen
 
 
-def _written_scheme(scheme: Scheme, labels: tuple[str, ...]) -> Scheme:
-    """Return the scheme in which spans are written: that of the labels where none was named."""
-    if scheme.strict:
-        return scheme
+def _kinds_apart(labels: tuple[str, ...], scheme: Scheme) -> frozenset[str]:
+    """Return the types of which no span can follow another without a token between."""
+    parts = [split_label(label, scheme) for label in labels]
+    found = set()
+    for kind in {k for letter, k in parts if letter != OUTSIDE}:
+        event = span_event(labels, scheme, kind)
+        if not event.begins[:-1][event.ends].any():
+            found.add(kind)
+    return frozenset(found)
+
+
+def _written(
+    chosen: list[SpanKey], length: int, scheme: Scheme, labels: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Write spans; where no scheme was named, in the first that has labels for them."""
+    found = [Span(*s) for s in chosen]
     letters = {split_label(label, scheme)[0] for label in labels}
-    if letters & {"E", "S"}:
-        return named_scheme("bioes")
-    if letters & {"L", "U"}:
-        return named_scheme("bilou")
-    return named_scheme("iob2" if "B" in letters else "iob1")
+    names = _WRITTEN if letters & {"E", "S"} else _WRITTEN[2:]
+    schemes = [scheme] if scheme.strict else [named_scheme(name) for name in names]
+    ways = [tuple(labels_from_spans(found, length, one)) for one in schemes]
+    return next((way for way in ways if set(way) <= set(labels)), ways[0])

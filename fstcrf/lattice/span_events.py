@@ -32,6 +32,8 @@ class SpanEvent:
 
     Attributes
     ----------
+    mine : bool [L]
+        The label has this type.
     begins : bool [L + 1, L]
         From the label before (row L: the start of the sentence) to the first label of the span.
     continues : bool [L, L]
@@ -55,6 +57,7 @@ class SpanEvent:
         starts = [[(a, b, ka == kb) in scheme.starts for b, kb in parts] for a, ka in before]
         inside = [[(a, b, ka == kb) in scheme.inside for b, kb in parts] for a, ka in parts]
         last = np.asarray([letter in scheme.last for letter, _ in parts])
+        self.mine: Bools = mine
         self.begins: Bools = np.asarray(starts) & mine
         self.continues: Bools = np.asarray(inside) & mine
         self.ends: Bools = mine & last

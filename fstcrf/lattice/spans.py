@@ -20,6 +20,8 @@ __all__ = ["span_probabilities"]
 
 Floats = NDArray[np.float64]
 
+_RUN_BYTES = 64_000_000
+
 
 def span_probabilities(
     lattice: Lattice, spans: Sequence[tuple[int, int, str]], tape: str, scheme: str | Scheme
@@ -43,11 +45,16 @@ def span_probabilities(
         lattice.best()  # raises, with the place
         raise NoPathError("every label sequence is forbidden")
     free = _with_own_arcs(lattice, tape)
-    conditioned = [
-        _conditioned(free, tape, start, end, event)
-        for (start, end, _), event in zip(spans, events, strict=True)
-    ]
-    return np.minimum(1.0, np.exp(log_partition(conditioned) - log_z))
+    size = sum(v.nbytes for v in free.values)
+    run = max(1, _RUN_BYTES // max(1, size))  # each has its own potentials
+    found = np.empty(len(spans))
+    for first in range(0, len(spans), run):
+        conditioned = [
+            _conditioned(free, tape, start, end, event)
+            for (start, end, _), event in list(zip(spans, events, strict=True))[first : first + run]
+        ]
+        found[first : first + run] = log_partition(conditioned)
+    return np.minimum(1.0, np.exp(found - log_z))
 
 
 @lru_cache(maxsize=64)

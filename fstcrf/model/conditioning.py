@@ -76,7 +76,7 @@ def bound(
     Parameters
     ----------
     sides : mapping
-        Families by context, as `divided` gives them; the empty context is left out.
+        Families by context, as `divided` gives them, without those of the empty context.
     labels : mapping of str to sequence of str
         Labels of each open tape.
     cells : Cells
@@ -88,8 +88,6 @@ def bound(
     for context, side in sides.items():
         sizes = tuple(len(labels[tape]) for tape in context)
         shape = (*sizes, cells.width)
-        if not context:
-            continue
         if isinstance(side, Hashed):
             outline = Outline(context, shape, moving=True)
             table = Spread.of(

@@ -17,6 +17,7 @@ from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
 from fstcrf.features import FeatureIndex, LiteralIndex
 from fstcrf.lattice import Lattice, Path
+from fstcrf.model.algebra import Composable
 from fstcrf.model.reading import Data, Prepared, Run, SentenceLike, read_one, read_sentences
 from fstcrf.model.tape import Tape
 from fstcrf.model.targets import UNKNOWN
@@ -40,7 +41,7 @@ _BATCH_TOKENS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class CRF:
+class CRF(Composable):
     """A conditional random field.
 
     Made by `CRF.train` or `fstcrf.load`.

@@ -9,6 +9,7 @@ Metadata
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -24,7 +25,7 @@ from fstcrf.storage import read_arrays, write_arrays
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace
 
-__all__ = ["load", "save"]
+__all__ = ["KIND", "decoded", "encoded", "load", "save"]
 
 KIND, VERSION = "fstcrf-crf", 1
 
@@ -55,6 +56,11 @@ def save(model: CRF, path: str | os.PathLike[str]) -> None:
     OSError
         The file cannot be written.
     """
+    write_arrays(path, *encoded(model), kind=KIND, version=VERSION)
+
+
+def encoded(model: CRF) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Return a model as arrays and metadata."""
     space, topology = model.space, model.topology
     arrays: dict[str, NDArray[Any]] = {"theta": model.theta}
     arrays |= {f"space.{name}": getattr(space, name) for name in _CELLS}
@@ -77,7 +83,7 @@ def save(model: CRF, path: str | os.PathLike[str]) -> None:
         "model": msgspec.json.encode(header).decode(),
         "index": msgspec.json.encode(model.index.metadata()).decode(),
     }
-    write_arrays(path, arrays, metadata, kind=KIND, version=VERSION)
+    return arrays, metadata
 
 
 def load(path: str | os.PathLike[str]) -> CRF:
@@ -91,15 +97,26 @@ def load(path: str | os.PathLike[str]) -> CRF:
         The file cannot be opened.
     """
     arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    return decoded(arrays, metadata, os.fspath(path))
+
+
+def decoded(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str], path: str) -> CRF:
+    """Return the model that arrays and metadata describe.
+
+    Raises
+    ------
+    ModelFileError
+        Something is missing, or not what it must be.
+    """
     try:
         return _model(arrays, metadata)
     except KeyError as error:
-        raise ModelFileError(f"{os.fspath(path)}: not a sound model: no {error}") from None
+        raise ModelFileError(f"{path}: not a sound model: no {error}") from None
     except (msgspec.DecodeError, FstcrfError) as error:
-        raise ModelFileError(f"{os.fspath(path)}: not a sound model: {error}") from None
+        raise ModelFileError(f"{path}: not a sound model: {error}") from None
 
 
-def _model(arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> CRF:
+def _model(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> CRF:
     header = msgspec.json.decode(metadata["model"], type=_Header)
     topology = _topology(header, _group(arrays, "topology."))
     space = _space(header, topology, _group(arrays, "space."))
@@ -123,7 +140,7 @@ def _model(arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> CRF:
     )
 
 
-def _group(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+def _group(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     return {
         name.removeprefix(prefix): array
         for name, array in arrays.items()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import numpy as np
@@ -210,7 +210,7 @@ def _retrained(
     return train(
         corpus,
         target,
-        _index(tagger).templates,
+        cast("FeatureIndex", tagger.index).templates,  # as `_check` saw
         reads=earlier,
         tape=tagger.tape,
         class_weights={k: w for k, w in record.class_weights.items() if k in present} or None,
@@ -222,7 +222,7 @@ def _retrained(
 
 def _check(tagger: CRF, corpus: Corpus) -> None:
     target = _record(tagger).target
-    if target is None:
+    if target is None or not isinstance(tagger.index, FeatureIndex):
         raise OptionError(
             f"jackknife cannot train the tagger of tape {tagger.tape!r} again: its record names no "
             "column of gold labels (it was given them as lists, or saved by an earlier version)"
@@ -247,12 +247,6 @@ def _record(tagger: CRF) -> TrainingRecord:
 def _read(tagger: CRF) -> tuple[str, ...]:
     index = tagger.index
     return index.templates.tapes if isinstance(index, FeatureIndex) else ()
-
-
-def _index(tagger: CRF) -> FeatureIndex:
-    if isinstance(tagger.index, FeatureIndex):
-        return tagger.index
-    raise OptionError(f"the tagger of tape {tagger.tape!r} reads attribute lists, not columns")
 
 
 def _staged(report: Report | None, stage: str) -> Report | None:

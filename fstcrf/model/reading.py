@@ -20,6 +20,7 @@ __all__ = [
     "Prepared",
     "Run",
     "SentenceLike",
+    "as_sentences",
     "read_corpus",
     "read_one",
     "read_sentences",
@@ -143,7 +144,7 @@ def read_corpus(
         lengths: list[int] = sizes.tolist()
         corpus = sentences if sizes.all() else sentences.select(np.flatnonzero(sizes))
     else:
-        parsed = [_as_sentence(s, columns) for s in sentences]
+        parsed = as_sentences(sentences, columns)
         lengths = [len(s) for s in parsed]
         corpus = Corpus.from_sentences([s for s in parsed if len(s)], _needed(index, parsed))
     for tape in index.templates.tapes:
@@ -190,6 +191,17 @@ def _check_labels(corpus: Corpus, tape: Tape) -> None:
             f"tagger does not have; its labels are {shown}",
             **corpus.where(token),
         )
+
+
+def as_sentences(sentences: Sequence[SentenceLike], columns: Sequence[str]) -> list[Sentence]:
+    """Return what users hand over as sentences with columns; rows have these columns.
+
+    Raises
+    ------
+    DataError
+        Rows that are none, or of other lengths.
+    """
+    return [_as_sentence(s, columns) for s in sentences]
 
 
 def _as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:

@@ -217,7 +217,7 @@ def train(
         reason=outcome.reason,
         interrupted=outcome.interrupted,
         target=target if isinstance(target, str) else None,
-        class_weights=dict(class_weights or {}),
+        class_weights={label: float(w) for label, w in (class_weights or {}).items()},
     )
     return model(outcome.theta, record)
 

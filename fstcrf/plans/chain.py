@@ -41,7 +41,9 @@ class Chain:
         Tapes whose labels at the same token choose among tables of arc potentials.
     node_contexts : tuple of tuple of str
         For each array of node potentials that a sentence brings, the tapes whose labels it depends
-        on.
+        on; the first is (), its own.
+    tables : tuple of (tuple of str, float64 [L, ..., S])
+        Node potentials that all tokens share, and the tapes they depend on.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Chain:
     arc: Floats | None
     arc_context: Context = ()
     node_contexts: tuple[Context, ...] = ((),)
+    tables: tuple[tuple[Context, Floats], ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -60,7 +63,8 @@ class Chain:
     @property
     def reads(self) -> tuple[str, ...]:
         """Tapes that its potentials depend on."""
-        return tuple(dict.fromkeys(t for c in (self.arc_context, *self.node_contexts) for t in c))
+        contexts = (self.arc_context, *self.node_contexts, *(c for c, _ in self.tables))
+        return tuple(dict.fromkeys(tape for context in contexts for tape in context))
 
     @property
     def n_kernel_arcs(self) -> int:

@@ -80,9 +80,9 @@ def fold(chains: Sequence[Chain], conjuncts: Sequence[Acceptor]) -> Folding:
     for acceptor in conjuncts:
         _check_tapes(acceptor, known)
         local = two_local(acceptor)
+        tape = acceptor.tapes[0]
+        topology = known[tape].topology
         if local is not None:
-            tape = acceptor.tapes[0]
-            topology = known[tape].topology
             one = Folded(
                 local.initial[topology.state_label],
                 local.final[topology.state_label],
@@ -94,6 +94,9 @@ def fold(chains: Sequence[Chain], conjuncts: Sequence[Acceptor]) -> Folding:
         small = minimise(trim(acceptor))
         if small.n_states == 1 and small.final[0] > -np.inf:
             couplings.append(_coupling(small))
+            if small.final[0] != 0.0:
+                one = _at_the_end(known[tape], float(small.final[0]))
+                folded[tape] = _sum(folded[tape], one) if tape in folded else one
             names.append((acceptor.name, "added to the potentials of tokens"))
         else:
             rest.append(small)
@@ -119,6 +122,12 @@ def _check_tapes(acceptor: Acceptor, known: Mapping[str, Chain]) -> None:
 def _coupling(acceptor: Acceptor) -> Coupling:
     score = np.zeros(acceptor.target.shape[1:]) if acceptor.score is None else acceptor.score[0]
     return Coupling(acceptor.tapes, np.where(acceptor.target[0] >= 0, score, -np.inf))
+
+
+def _at_the_end(chain: Chain, score: float) -> Folded:
+    """Return a score that every labelling gets once."""
+    states = chain.topology.n_states
+    return Folded(np.zeros(states), np.full(states, score), np.zeros(chain.n_kernel_arcs))
 
 
 def _on_arcs(topology: Topology, transition: Floats) -> Floats:

@@ -86,6 +86,11 @@ class Program:
         self._check_size()
         axes = tuple(self._axis(k) for k in range(len(self.order)))
         moving = [self._node_factor(i) for i in self.inputs if i.kind != "arc"]
+        tables = [
+            self._factor(context, chain.name, value)
+            for chain in self.chains
+            for context, value in chain.tables
+        ]
         fixed = [self._coupling_factor(c) for c in (*self.couplings, *self.folding.couplings)]
         residual = None
         if self.automaton is not None:
@@ -93,7 +98,7 @@ class Program:
             residual = kernel_residual(self.automaton, self.order, self._outer_labels, last)
         return kernel.Machine(
             axes,
-            (*moving, *(f for f in fixed if f is not None)),
+            (*moving, *tables, *(f for f in fixed if f is not None)),
             residual,
             self._end_potentials("initial"),
             self._end_potentials("final"),
@@ -139,6 +144,7 @@ class Program:
                     initial=scaled(c.initial, factor),
                     final=scaled(c.final, factor),
                     arc=None if c.arc is None else scaled(c.arc, factor),
+                    tables=tuple((t, scaled(v, factor)) for t, v in c.tables),
                 )
                 for c in self.chains
             ],
@@ -152,6 +158,19 @@ class Program:
     def labels(self, tape: str) -> tuple[str, ...]:
         """Return the labels of a tape."""
         return self.chain[tape].labels
+
+    def input_shapes(self) -> list[tuple[int, ...]]:
+        """Return the shape that each input has at a token."""
+        shapes = []
+        for what in self.inputs:
+            context = tuple(len(self.labels(t)) for t in what.context)
+            own = self.chain[what.tape]
+            if what.kind == "coupling":
+                shapes.append((len(own.labels), *context))
+            else:
+                width = own.topology.n_states if what.kind == "node" else own.n_kernel_arcs
+                shapes.append((*context, width))
+        return shapes
 
     def moving(self, values: Sequence[Floats]) -> tuple[Floats, ...]:
         """Return what sentences bring as the kernel wants it.

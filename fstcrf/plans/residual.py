@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.errors import TooLargeError
-from fstcrf.grammar import Acceptor, intersect, minimise, on_tapes
+from fstcrf.errors import GrammarError, TooLargeError
+from fstcrf.grammar import Acceptor, intersect, is_empty, minimise, on_tapes
 
 __all__ = ["MAX_RESIDUAL", "kernel_residual", "multiplied"]
 
@@ -36,12 +36,16 @@ def multiplied(conjuncts: Sequence[Acceptor], order: Sequence[str]) -> Acceptor:
     ------
     TooLargeError
         More than `MAX_RESIDUAL` states.
+    GrammarError
+        They contradict each other: together they accept nothing.
     """
 
     def product(a: Acceptor, b: Acceptor) -> Acceptor:
         return minimise(intersect(a, b, limit=MAX_RESIDUAL))
 
     whole = reduce(product, conjuncts)
+    if is_empty(whole):
+        raise GrammarError(f"{whole.name} accept nothing together: they contradict each other")
     labels = dict(zip(whole.tapes, whole.labels, strict=True))
     tapes = tuple(t for t in order if t in labels)
     return on_tapes(whole, tapes, tuple(labels[t] for t in tapes))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fstcrf.corpus import spans
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.lattice import Lattice
-from tests.oracles import assert_close, enumerate_paths, largest, log_sum, truth
+from tests.oracles import assert_close, chain_of, enumerate_paths, largest, log_sum, truth
 from tests.strategies import lattices
 
 Floats = NDArray[np.float64]
@@ -29,20 +29,20 @@ LABEL_SETS = {
 
 
 def scale_of(lattice: Lattice) -> float:
-    graph = lattice.graph
-    return largest(lattice.node, graph.score, graph.initial, graph.final)
+    graph, node = chain_of(lattice)
+    return largest(node, graph.score, graph.initial, graph.final)
 
 
 def sequences(lattice: Lattice) -> tuple[list[tuple[str, ...]], Floats]:
     """All label sequences with their probabilities."""
-    paths, scores = enumerate_paths(lattice.graph, lattice.node)
+    paths, scores = enumerate_paths(*chain_of(lattice))
     names = [tuple(lattice.labels[s] for s in path) for path in paths.tolist()]
     return names, np.exp(scores - log_sum(scores))
 
 
 @given(lattice=lattices())
 def test_all_answers(lattice: Lattice) -> None:
-    known, scale = truth(lattice.graph, lattice.node), scale_of(lattice)
+    known, scale = truth(*chain_of(lattice)), scale_of(lattice)
     assert_close(lattice.log_partition(), known.log_z, scale=scale)
     assert lattice.max_marginals().tolist() == known.max_marginals.tolist()
     if known.log_z == -np.inf:
@@ -59,7 +59,7 @@ def test_all_answers(lattice: Lattice) -> None:
 
 @given(lattice=lattices(), data=st.data())
 def test_scores(lattice: Lattice, data: st.DataObject) -> None:
-    paths, scores = enumerate_paths(lattice.graph, lattice.node)
+    paths, scores = enumerate_paths(*chain_of(lattice))
     number = data.draw(st.integers(0, len(paths) - 1))
     labels = [lattice.labels[s] for s in paths[number]]
     assert lattice.score(labels) == scores[number]
@@ -73,7 +73,7 @@ def test_restrict(lattice: Lattice, data: st.DataObject) -> None:
     shape = (len(lattice), len(lattice.labels))
     bits = data.draw(st.lists(st.booleans(), min_size=shape[0] * shape[1], max_size=64))
     mask = np.asarray(bits[: shape[0] * shape[1]]).reshape(shape)
-    paths, scores = enumerate_paths(lattice.graph, lattice.node)
+    paths, scores = enumerate_paths(*chain_of(lattice))
     kept = mask[np.arange(shape[0]), paths].all(axis=1)
     restricted = lattice.restrict(mask)
     assert_close(restricted.log_partition(), log_sum(scores[kept]))
@@ -143,8 +143,9 @@ def test_marginals_of_span_ends(lattice: Lattice) -> None:
 def machine(lattice: Lattice, arc_type: str) -> Any:
     """The lattice as a weighted acceptor; label i is the symbol i + 1, because 0 is epsilon."""
     pynini: Any = pytest.importorskip("pynini", reason="pynini is not installed")
-    tokens, size = lattice.node.shape
-    graph, fst = lattice.graph, pynini.Fst(arc_type=arc_type)
+    graph, node = chain_of(lattice)
+    tokens, size = node.shape
+    fst = pynini.Fst(arc_type=arc_type)
 
     def weight(value: float) -> Any:
         return pynini.Weight("tropical" if arc_type == "standard" else arc_type, -value)
@@ -153,13 +154,13 @@ def machine(lattice: Lattice, arc_type: str) -> Any:
     fst.set_start(start)
     states = [[fst.add_state() for _ in range(size)] for _ in range(tokens)]
     for j in range(size):
-        value = weight(graph.initial[j] + lattice.node[0, j])
+        value = weight(graph.initial[j] + node[0, j])
         fst.add_arc(start, pynini.Arc(j + 1, j + 1, value, states[0][j]))
         fst.set_final(states[-1][j], weight(graph.final[j]))
     for t in range(1, tokens):
         score = graph.score[t] if graph.moving else graph.score
         for i, j in itertools.product(range(size), repeat=2):
-            value = weight(score[i * size + j] + lattice.node[t, j])
+            value = weight(score[i * size + j] + node[t, j])
             fst.add_arc(states[t - 1][i], pynini.Arc(j + 1, j + 1, value, states[t][j]))
     return fst
 

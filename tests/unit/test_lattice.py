@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import LabelError, NoPathError, NumericError, OptionError, ShapeError
 from fstcrf.lattice import Lattice, Path
-from fstcrf.topology import chain_topology
+from fstcrf.plans import Chain, Program
+from fstcrf.topology import Topology, chain_topology
+
+Floats = NDArray[np.float64]
 
 LABELS = ("O", "B-X", "I-X")
 NEVER = float("-inf")
@@ -19,6 +22,12 @@ NEVER = float("-inf")
 
 def lattice(tokens: int = 3, **arguments: Any) -> Lattice:
     return Lattice.from_arrays(LABELS, np.zeros((tokens, 3)), **arguments)
+
+
+def of_topology(topology: Topology, arc_slots: Floats, node: Floats) -> Lattice:
+    graph = topology.graph(arc_slots)
+    chain = Chain("y", topology, graph.initial, graph.final, graph.score)
+    return Lattice(Program([chain]), (node,))
 
 
 # --- Making one --------------------------------------------------------------------------------
@@ -40,7 +49,7 @@ def test_every_kind_of_array_will_do() -> None:
     wanted = Lattice.from_arrays(LABELS, np.asarray(emissions, dtype=np.float64))
     for kind in kinds:
         again = Lattice.from_arrays(list(LABELS), np.asarray(emissions, dtype=kind))
-        assert again.node.tobytes() == wanted.node.tobytes()
+        assert again.values[0].tobytes() == wanted.values[0].tobytes()
     assert Lattice.from_arrays(LABELS, emissions).best().labels == ("I-X", "I-X")
     fortran = np.asfortranarray(np.asarray(emissions, dtype=np.float64))
     assert Lattice.from_arrays(LABELS, fortran).log_partition() == wanted.log_partition()
@@ -155,8 +164,7 @@ def test_score_and_probability() -> None:
 def test_scores_over_an_order_2_topology() -> None:
     topology = chain_topology(("a", "b"), 2, allowed=lambda x, y: (x, y) != ("b", "b"))
     rng = np.random.default_rng(0)
-    graph = topology.graph(rng.normal(size=topology.n_arc_slots))
-    one = Lattice(topology, graph, rng.normal(size=(4, topology.n_states)))
+    one = of_topology(topology, rng.normal(size=topology.n_arc_slots), rng.normal(size=(4, 5)))
     best = one.best()
     assert one.score(best.labels) == pytest.approx(best.score, rel=1e-12)
     assert one.probability(best.labels) == pytest.approx(best.probability, rel=1e-12)
@@ -278,11 +286,10 @@ def test_the_position_on_a_sparse_topology() -> None:
     topology = chain_topology(
         [str(i) for i in range(12)], allowed=lambda a, b: None in {a, b} or (a, b) in ring
     )
-    graph = topology.graph(np.zeros(12))
-    assert graph.source is not None
-    node: NDArray[np.float64] = np.full((5, 12), NEVER)
+    assert not topology.dense
+    node: Floats = np.full((5, 12), NEVER)
     node[[0, 1, 2, 4], [3, 4, 5, 7]] = 0.0
     node[3, 7] = 0.0  # 5 leads to 6 only
     with pytest.raises(NoPathError) as caught:
-        Lattice(topology, graph, node).best()
+        of_topology(topology, np.zeros(12), node).best()
     assert caught.value.position == 3

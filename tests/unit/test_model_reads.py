@@ -124,6 +124,12 @@ def test_three_in_a_row(pos: CRF) -> None:
         CRF.train(data, "z", template, reads=[chunk])
 
 
+def test_two_taggers_that_read_the_same_one(pos: CRF) -> None:
+    both = [CRF.train(DATA, "y", CHUNK, reads=[pos], tape=tape) for tape in ("s", "t")]
+    model = CRF.train(DATA, "y", "U:%y[0,s]/%y[0,t]", reads=[*both, pos])
+    assert [tape.name for tape in model.reads] == ["s", "t"]
+
+
 def test_tapes_that_clash(pos: CRF) -> None:
     with pytest.raises(OptionError, match="two taggers of tape 'pos'"):
         CRF.train(DATA, "y", CHUNK, reads=[pos, pos])

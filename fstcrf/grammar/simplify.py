@@ -1,0 +1,162 @@
+"""Acceptors made smaller by what is forbidden anyway.
+
+Under a tagging scheme, an acceptor need not remember what the scheme already forbids: behind ``O``
+no ``I-NP`` comes, whatever the acceptor would say of it. Two states are merged where they never
+disagree about a label that may come, and neither do the states that they lead to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import ShapeError
+from fstcrf.grammar.acceptor import Acceptor, Floats, Ints
+from fstcrf.grammar.algebra import trim
+from fstcrf.grammar.minimise import minimise
+from fstcrf.grammar.reading import Flags
+
+__all__ = ["simplified"]
+
+MAX_STATES = 64
+"""Larger acceptors are left as they are: merging compares all pairs of states."""
+
+_DEAD = -1
+
+
+def simplified(acceptor: Acceptor, legal: Flags) -> Acceptor:
+    """Return a smaller acceptor with the same scores for all legal sequences.
+
+    Parameters
+    ----------
+    acceptor : Acceptor
+        Of one tape; others come back as they are.
+    legal : bool [L + 1, L + 1]
+        Which label may follow which; the last row is the start of a sentence, the last column its
+        end. Something else must see to it: of illegal sequences the result may say anything.
+
+    Raises
+    ------
+    ShapeError
+        `legal` has another shape.
+    """
+    if len(acceptor.tapes) != 1:
+        return acceptor
+    size = len(acceptor.labels[0]) + 1
+    if legal.shape != (size, size):
+        raise ShapeError(f"legal is {list(legal.shape)}, expected {[size, size]}")
+    small = minimise(trim(acceptor))
+    if small.n_states > MAX_STATES:
+        return small
+    merging = _Merging.of(small, legal)
+    for first in range(small.n_states):
+        for second in range(first + 1, small.n_states):
+            merging = merging.merged(first, second) or merging
+    return minimise(trim(merging.acceptor(small)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Merging:
+    """A partition of states and what its blocks say, each about the labels that may come.
+
+    Parameters
+    ----------
+    block : int64 [Q]
+        Block of each state: its smallest member.
+    asked : bool [Q, L + 1]
+        Labels that may come in a block; the last column is the end.
+    target : int32 [Q, L]
+        A state in the block that each of them leads to, −1 where it is rejected.
+    score : float64 [Q, L + 1]
+        Score of the step, and of the end.
+    """
+
+    block: NDArray[np.int64]
+    asked: Flags
+    target: Ints
+    score: Floats
+
+    @classmethod
+    def of(cls, acceptor: Acceptor, legal: Flags) -> _Merging:
+        met, live = _met(acceptor.target, acceptor.final, legal)
+        asked: Flags = met @ legal
+        labels = np.arange(acceptor.target.shape[1])
+        kept = (acceptor.target >= 0) & live[acceptor.target, labels]
+        step = np.zeros(kept.shape) if acceptor.score is None else acceptor.score
+        return cls(
+            block=np.arange(acceptor.n_states),
+            asked=asked,
+            target=np.where(kept, acceptor.target, _DEAD).astype(np.int32),
+            score=np.column_stack([np.where(kept, step, -np.inf), acceptor.final]),
+        )
+
+    def merged(self, first: int, second: int) -> _Merging | None:
+        """Return the partition with two states in one block, None where they disagree."""
+        block, asked = self.block.copy(), self.asked.copy()
+        target, score = self.target.copy(), self.score.copy()
+        queue = [(first, second)]
+        while queue:
+            a, b = sorted(int(block[state]) for state in queue.pop())
+            if a == b:
+                continue
+            both = asked[a] & asked[b]
+            if (score[a, both] != score[b, both]).any():
+                return None
+            onward = both[:-1] & (target[a] >= 0)
+            queue += zip(target[a, onward].tolist(), target[b, onward].tolist(), strict=True)
+            new = asked[b] & ~asked[a]
+            target[a, new[:-1]] = target[b, new[:-1]]
+            score[a, new] = score[b, new]
+            asked[a] |= new
+            block[block == b] = a
+        return _Merging(block, asked, target, score)
+
+    def acceptor(self, original: Acceptor) -> Acceptor:
+        """Return the acceptor of the blocks; what cannot come is rejected."""
+        kept = np.unique(self.block)
+        number = np.searchsorted(kept, self.block)
+        asked = self.asked[kept]
+        target = np.where(asked[:, :-1], self.target[kept], _DEAD)
+        score = np.where(asked, self.score[kept], -np.inf)
+        step = np.where(target >= 0, score[:, :-1], 0.0)
+        return replace(
+            original,
+            target=np.where(target >= 0, number[target], _DEAD).astype(np.int32),
+            score=None if original.score is None else step,
+            final=score[:, -1],
+        )
+
+
+def _met(target: Ints, final: Floats, legal: Flags) -> tuple[Flags, Flags]:
+    """Follow legal sequences.
+
+    Returns
+    -------
+    met : bool [Q, L + 1]
+        The state is met behind that label (last column: at the start), with a way to an end.
+    live : bool [Q, L + 1]
+        From the state behind that label, there is a way to an end.
+    """
+    n_states, size = target.shape
+    labels = np.arange(size)
+    step = target >= 0
+    live = (final[:, None] > -np.inf) & legal[None, :, size]
+    while True:
+        # A label may come next where it is legal and leads to where there is a way.
+        ahead = step & live[target, labels]
+        wider = live | (ahead @ legal[:, :size].T)
+        if np.array_equal(wider, live):
+            break
+        live = wider
+    met = np.zeros((n_states, size + 1), dtype=bool)
+    met[0, size] = live[0, size]
+    while True:
+        wider = met.copy()
+        taken = (met @ legal[:, :size]) & ahead
+        states, reads = np.nonzero(taken)
+        wider[target[states, reads], reads] = True
+        if np.array_equal(wider, met):
+            return met & live, live
+        met = wider

@@ -1,0 +1,33 @@
+"""Taggers composed, decoded together exactly.
+
+==============  =====================================================================
+compose         taggers, or lattices, as one
+Composition     a tagger that decides several tapes
+ChainLattice    one sentence under ``normalize="chain"``
+load            a tagger or a composition from its file
+==============  =====================================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fstcrf.lazy import importer
+
+if TYPE_CHECKING:
+    from fstcrf.joint.chainlattice import ChainLattice
+    from fstcrf.joint.composing import compose
+    from fstcrf.joint.composition import Composition
+    from fstcrf.joint.file import load
+
+__all__ = ["ChainLattice", "Composition", "compose", "load"]
+
+__getattr__ = importer(
+    __name__,
+    {
+        "ChainLattice": "chainlattice",
+        "Composition": "composition",
+        "compose": "composing",
+        "load": "file",
+    },
+)

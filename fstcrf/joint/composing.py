@@ -1,0 +1,111 @@
+"""``fstcrf.compose``: taggers, or lattices of one sentence, decided together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
+
+from numpy.typing import ArrayLike
+
+from fstcrf.errors import OptionError
+from fstcrf.grammar import Grammar
+from fstcrf.joint.composition import Composition, Normalize
+from fstcrf.lattice import Lattice, product
+from fstcrf.model import CRF
+
+__all__ = ["compose"]
+
+
+@overload
+def compose(
+    *parts: Lattice,
+    grammar: Grammar | None = None,
+    weights: Sequence[float] | None = None,
+    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
+) -> Lattice: ...
+@overload
+def compose(
+    *parts: Any,
+    grammar: Grammar | None = None,
+    weights: Sequence[float] | None = None,
+    normalize: Normalize | None = None,
+) -> Composition: ...
+def compose(
+    *parts: Any,
+    grammar: Grammar | None = None,
+    weights: Sequence[float] | None = None,
+    normalize: Normalize | None = None,
+    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
+) -> Any:
+    """Compose taggers that were trained separately, or lattices of one sentence.
+
+    Parameters
+    ----------
+    *parts : CRF or Composition, or Lattice
+        Taggers, each after those that it reads; a pynini transducer between two taggers relabels
+        what the first writes for the second. Or lattices of equal length.
+    grammar : Grammar, optional
+        What the labels must obey.
+    weights : sequence of float, optional
+        Factor of each part's potentials, at least 0; never of the grammar's. Ones when absent.
+    normalize : {"product", "chain"}, optional
+        Taggers only. product: potentials are added, one normaliser over all tapes. chain: the
+        product of conditional probabilities; see the page on what the joint score means.
+    coupling : mapping of (int, int) to [L1, L2] or [T, L1, L2], optional
+        Lattices only. Potentials of the labels that two of them give one token.
+
+    Returns
+    -------
+    Composition or Lattice
+        A tagger again, or a lattice again.
+
+    Raises
+    ------
+    OptionError
+        Parts that do not go together.
+    GrammarError
+        A grammar that does not go with the labels.
+    """
+    if not parts:
+        raise OptionError("nothing to compose: give at least one tagger or lattice")
+    if all(isinstance(part, Lattice) for part in parts):
+        if normalize is not None:
+            raise OptionError("normalize= is for taggers; lattices only have potentials")
+        lattice = product(parts, coupling=coupling, weights=weights)
+        return lattice if grammar is None else lattice & grammar
+    if coupling is not None:
+        raise OptionError("coupling= is for lattices; a tagger reads another by reads=")
+    if any(isinstance(part, Lattice) for part in parts):
+        raise OptionError("taggers compose with taggers, lattices with lattices")
+    composition = _composed(parts, weights, normalize)
+    return composition if grammar is None else composition.constrained(grammar)
+
+
+def _composed(
+    parts: Sequence[Any], weights: Sequence[float] | None, normalize: Normalize | None
+) -> Composition:
+    wrong = [part for part in parts if not isinstance(part, CRF | Composition)]
+    if wrong:
+        raise OptionError(
+            f"cannot compose {wrong[0]!r}: expected taggers (and maps between them), or lattices"
+        )
+    if weights is not None and len(weights) != len(parts):
+        raise OptionError(f"{len(weights)} weights for {len(parts)} parts")
+    factors = [1.0] * len(parts) if weights is None else [float(w) for w in weights]
+    wholes = [
+        part if isinstance(part, Composition) else Composition((part,), (1.0,)) for part in parts
+    ]
+    kinds = {whole.normalize for whole in wholes if len(whole.taggers) > 1}
+    if normalize is None and len(kinds) > 1:
+        raise OptionError("compositions of both kinds: say normalize='product' or 'chain'")
+    return Composition(
+        taggers=tuple(tagger for whole in wholes for tagger in whole.taggers),
+        weights=tuple(
+            weight * factor
+            for whole, factor in zip(wholes, factors, strict=True)
+            for weight in whole.weights
+        ),
+        conjuncts=tuple(acceptor for whole in wholes for acceptor in whole.conjuncts),
+        maps=tuple(tape_map for whole in wholes for tape_map in whole.maps),
+        normalize=normalize or (kinds.pop() if kinds else "product"),
+    )

@@ -1,0 +1,424 @@
+"""Taggers composed: a tagger that decides several tapes together, exactly.
+
+A composition tags like any tagger, to a tuple with one label list for each tape (a plain list where
+there is only one tape, that is, a tagger under a grammar). It composes further, takes grammars,
+saves and loads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.corpus import Column, Corpus
+from fstcrf.errors import NoPathError, OptionError
+from fstcrf.grammar import Acceptor, Grammar
+from fstcrf.joint.component import Component
+from fstcrf.joint.tapemap import TapeMap
+from fstcrf.lattice import Lattice, Path
+from fstcrf.lattice.results import share
+from fstcrf.model import CRF
+from fstcrf.model.algebra import Composable
+from fstcrf.model.reading import Data, Run, SentenceLike, runs_of
+from fstcrf.plans import Plan, Program, plan_of
+
+if TYPE_CHECKING:
+    from fstcrf.joint.chainlattice import ChainLattice
+
+__all__ = ["Composition", "Normalize"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Normalize = Literal["product", "chain"]
+
+_RUN_NUMBERS = 2_000_000
+"""Node potentials that a run of sentences may bring."""
+
+
+@dataclass(frozen=True, eq=False)
+class Composition(Composable):
+    """Taggers that decide together; made by `fstcrf.compose`.
+
+    Parameters
+    ----------
+    taggers : tuple of CRF
+        Each writes a tape; it reads those of others where they are there.
+    weights : tuple of float
+        Factor of each tagger's potentials, at least 0.
+    conjuncts : tuple of Acceptor
+        The grammar, bound to the tapes.
+    maps : tuple of TapeMap
+        Relabellings between what a tagger writes and what a later one reads.
+    normalize : {"product", "chain"}
+        product: potentials are added, one normaliser over all tapes. chain: the product of
+        conditional probabilities, p(first tape) · p(second tape | first) · ...
+
+    Raises
+    ------
+    OptionError
+        Tapes with one name, weights that are negative, or options that do not go together.
+    """
+
+    taggers: tuple[CRF, ...]
+    weights: tuple[float, ...]
+    conjuncts: tuple[Acceptor, ...] = ()
+    maps: tuple[TapeMap, ...] = ()
+    normalize: Normalize = "product"
+
+    def __post_init__(self) -> None:
+        names = [tagger.tape for tagger in self.taggers]
+        if not names:
+            raise OptionError("nothing to compose: give at least one tagger")
+        if len(set(names)) < len(names):
+            raise OptionError(
+                f"two taggers write one tape: {', '.join(names)}; train one with another tape="
+            )
+        if len(self.weights) != len(names):
+            raise OptionError(f"{len(self.weights)} weights for {len(names)} taggers")
+        if any(not 0 <= weight < np.inf for weight in self.weights):
+            raise OptionError(f"weights are {list(self.weights)}, expected numbers from 0")
+        if self.normalize not in ("product", "chain"):
+            raise OptionError(f"normalize is {self.normalize!r}, expected 'product' or 'chain'")
+        if self.normalize == "chain" and self.maps:
+            raise OptionError("normalize='chain' has no maps between label sets; use 'product'")
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{tape} ({len(self.program.labels(tape))})" for tape in self.tapes)
+        return f"<Composition: {sizes}; {self.normalize}>"
+
+    # --- What it is made of -------------------------------------------------------------------
+
+    @property
+    def tapes(self) -> tuple[str, ...]:
+        """Names of the tapes that it writes, in the order of the taggers."""
+        return self.program.tapes
+
+    @property
+    def tape(self) -> str:
+        """Name of the only tape.
+
+        Raises
+        ------
+        OptionError
+            There are several.
+        """
+        if len(self.tapes) > 1:
+            raise OptionError(f"there are several tapes: {', '.join(self.tapes)}")
+        return self.tapes[0]
+
+    @property
+    def labels(self) -> Any:
+        """The labels; of several tapes, a tuple of them."""
+        return self._shaped(self.program.labels)
+
+    @cached_property
+    def components(self) -> tuple[Component, ...]:
+        """The taggers as parts of the composition."""
+        known = {tagger.tape: tagger.labels for tagger in self.taggers}
+        known |= {tape_map.tape: tape_map.labels for tape_map in self.maps}
+        return tuple(
+            Component(
+                tagger,
+                weight,
+                {t.name: known[t.name] for t in tagger.reads if t.name in known},
+            )
+            for tagger, weight in zip(self.taggers, self.weights, strict=True)
+        )
+
+    @cached_property
+    def program(self) -> Program:
+        """The composition compiled.
+
+        Raises
+        ------
+        TooLargeError
+            More joint states than can be expanded.
+        """
+        chains = [component.chain for component in self.components]
+        chains += [tape_map.chain for tape_map in self.maps]
+        added = tuple(tape_map.acceptor for tape_map in self.maps)
+        return Program(chains, (), (*self.conjuncts, *added))
+
+    def plan(self) -> Plan:
+        """Return what the composition compiles to and what it costs; print it."""
+        return plan_of(self.program)
+
+    def with_weights(self, *weights: float) -> Composition:
+        """Return the composition with other factors of the taggers' potentials."""
+        return replace(self, weights=tuple(float(w) for w in weights))
+
+    def constrained(self, grammar: Grammar) -> Composition:
+        """Return the composition under one more grammar."""
+        sets = {tape: self.program.labels(tape) for tape in self.tapes}
+        return replace(self, conjuncts=(*self.conjuncts, *grammar.bind(sets)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the composition, all its taggers included, to one file.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+        """
+        from fstcrf.joint.file import save  # noqa: PLC0415 (it imports this module)
+
+        save(self, path)
+
+    # --- One sentence -------------------------------------------------------------------------
+
+    def lattice(self, sentence: SentenceLike) -> Lattice | ChainLattice:
+        """Return one sentence's weighted transducer over all tapes."""
+        from fstcrf.joint.chainlattice import ChainLattice  # noqa: PLC0415 (it imports this module)
+
+        if self.normalize == "chain" and len(self.taggers) > 1:
+            return ChainLattice(self, sentence)
+        return next(iter(self.lattices([sentence])))
+
+    def tag(self, sentence: SentenceLike) -> Any:
+        """Return the best labels of one sentence: a list for each tape, or the only list.
+
+        Raises
+        ------
+        NoPathError
+            No labelling is legal.
+        """
+        return self.tag_all([sentence])[0]
+
+    # --- Many ---------------------------------------------------------------------------------
+
+    def tag_all(self, sentences: Data, *, threads: int = 1) -> list[Any]:
+        """Return the best labels of each sentence.
+
+        Parameters
+        ----------
+        sentences : Corpus or sequence of sentences
+        threads : int
+            The answer does not depend on it.
+
+        Returns
+        -------
+        list of tuple of list of str
+            One list for each tape; of a single tape the list itself.
+
+        Raises
+        ------
+        NoPathError
+            No labelling of a sentence is legal.
+        """
+        lengths, columns, exact = self.decide(sentences, threads=threads)
+        del exact
+        bounds = np.concatenate([[0], np.cumsum(lengths)]).tolist()
+        flat = [np.asarray(c.values, dtype=object)[c.ids].tolist() for c in columns]
+        pairs = list(itertools.pairwise(bounds))
+        if len(flat) == 1:
+            return [flat[0][a:b] for a, b in pairs]
+        return [tuple(tape[a:b] for tape in flat) for a, b in pairs]
+
+    def tag_columns(self, corpus: Corpus, *, threads: int = 1) -> tuple[Column, ...]:
+        """Return the labels of a corpus as one column for each tape."""
+        return self.decide(corpus, threads=threads)[1]
+
+    def decide(
+        self, sentences: Data, *, threads: int = 1
+    ) -> tuple[list[int], tuple[Column, ...], int]:
+        """Return lengths, a column of labels for each tape, and the number of inexact answers.
+
+        Raises
+        ------
+        NoPathError
+            No labelling of a sentence is legal.
+        """
+        if self.normalize == "chain" and len(self.taggers) > 1:
+            from fstcrf.joint.chain import decide  # noqa: PLC0415 (it imports this module)
+
+            return decide(self, sentences, threads=threads)
+        lengths, found = self._runs(sentences, self._best, threads)
+        nothing = [np.empty(0, dtype=np.int32) for _ in self.tapes]
+        parts = zip(nothing, *found, strict=True)
+        columns = tuple(
+            Column(np.concatenate(list(part)), self.program.labels(tape))
+            for tape, part in zip(self.tapes, parts, strict=True)
+        )
+        return lengths, columns, 0
+
+    def lattices(self, sentences: Data) -> list[Lattice]:
+        """Return the weighted transducer of each sentence, over all tapes.
+
+        Raises
+        ------
+        OptionError
+            ``normalize="chain"``, which is no transducer.
+        """
+        if self.normalize == "chain" and len(self.taggers) > 1:
+            raise OptionError("normalize='chain' is no product of transducers: ask lattice()")
+
+        def cut(run: Run, values: tuple[Floats, ...]) -> list[Lattice]:
+            return [
+                Lattice(self.program, tuple(v[a:b] for v in values))
+                for a, b in itertools.pairwise(run.offsets.tolist())
+            ]
+
+        lengths, found = self._runs(sentences, cut, 1)
+        full = iter([lattice for run in found for lattice in run])
+        return [next(full) if n else self._empty_lattice() for n in lengths]
+
+    def paths_all(self, sentences: Data, *, threads: int = 1) -> list[Path | None]:
+        """Return the best path of each sentence, with its probability; None without a legal one."""
+        if self.normalize == "chain" and len(self.taggers) > 1:
+            from fstcrf.joint.chain import paths  # noqa: PLC0415 (it imports this module)
+
+            return paths(self, sentences, threads=threads)
+
+        def answer(run: Run, values: tuple[Floats, ...]) -> list[Path | None]:
+            bound = kernel.Bound(self.program.machine, run.offsets, self.program.moving(values))
+            path, scores = kernel.best_paths(bound)
+            log_z = kernel.log_partitions(bound)
+            tapes = self._path_labels(path)
+            return [
+                Path(self._labels_at(tapes, a, b), s, share(s, z), exact=True, bound=s)
+                if s > -np.inf
+                else None
+                for (a, b), s, z in zip(
+                    itertools.pairwise(run.offsets.tolist()),
+                    scores.tolist(),
+                    log_z.tolist(),
+                    strict=True,
+                )
+            ]
+
+        lengths, found = self._runs(sentences, answer, threads)
+        full = iter([path for run in found for path in run])
+        nothing = self._shaped(lambda _: ())
+        empty = Path(nothing, 0.0, 1.0, exact=True, bound=0.0)
+        return [next(full) if n else empty for n in lengths]
+
+    def marginals_all(self, sentences: Data, *, threads: int = 1) -> list[Any]:
+        """Return the probability of each label at each token, float64 [T, L], of each sentence.
+
+        Of several tapes, a tuple of arrays for each sentence.
+
+        Raises
+        ------
+        NoPathError
+            No labelling of a sentence is legal.
+        OptionError
+            ``normalize="chain"``: only the first tape has marginals there.
+        """
+        if self.normalize == "chain" and len(self.taggers) > 1:
+            raise OptionError(
+                "normalize='chain' has marginals of its first tape alone: ask lattice().marginals"
+                "(), or estimate the others from lattice().sample(n)"
+            )
+
+        def answer(run: Run, values: tuple[Floats, ...]) -> list[Any]:
+            bound = kernel.Bound(self.program.machine, run.offsets, self.program.moving(values))
+            found = kernel.axis_posterior(bound)
+            self._check(found.log_z, run)
+            states = dict(zip(self.program.order, found.node, strict=True))
+            tapes = [self.program.chain[t].topology.label_sums(states[t]) for t in self.tapes]
+            pairs = itertools.pairwise(run.offsets.tolist())
+            return [
+                tapes[0][a:b] if len(tapes) == 1 else tuple(p[a:b] for p in tapes) for a, b in pairs
+            ]
+
+        lengths, found = self._runs(sentences, answer, threads)
+        full = iter([marginals for run in found for marginals in run])
+        return [
+            next(full)
+            if n
+            else self._shaped(lambda tape: np.empty((0, len(self.program.labels(tape)))))
+            for n in lengths
+        ]
+
+    def cascade(self, sentences: Data, *, threads: int = 1) -> tuple[Column, ...]:
+        """Return what the same taggers say one after the other, each reading those before it.
+
+        Grammars are left out: a cascade has no way to satisfy them together.
+        """
+        from fstcrf.joint.cascade import cascade  # noqa: PLC0415 (it imports this module)
+
+        return cascade(self, sentences, threads=threads)
+
+    def tune_weights(self, dev: Any, **options: Any) -> Composition:
+        """Return the composition with weights chosen on held-out data; see `tune_weights`."""
+        from fstcrf.joint.tuning import tune_weights  # noqa: PLC0415 (it imports this module)
+
+        return tune_weights(self, dev, **options)
+
+    # --- Runs ---------------------------------------------------------------------------------
+
+    def _runs(
+        self,
+        sentences: Data,
+        answer: Callable[[Run, tuple[Floats, ...]], Any],
+        threads: int,
+    ) -> tuple[list[int], list[Any]]:
+        """Answer run by run; the runs do not depend on the threads."""
+        if threads < 1:
+            raise OptionError(f"threads is {threads}, expected at least 1")
+        prepared = [component.prepare(sentences) for component in self.components]
+        lengths = prepared[0][0]
+
+        def answered(run: Run) -> Any:
+            values = [v for _, make in prepared for v in make(run.first, run.end)]
+            values += [tape_map.values(int(run.offsets[-1])) for tape_map in self.maps]
+            return answer(run, tuple(values))
+
+        runs = runs_of(lengths, self._run_tokens)
+        if threads == 1:
+            return lengths, list(map(answered, runs))
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
+
+        with ThreadPoolExecutor(threads) as pool:
+            return lengths, list(pool.map(answered, runs))
+
+    @cached_property
+    def _run_tokens(self) -> int:
+        cells = int(np.prod(self.program.shape))
+        return max(1, min(20_000, _RUN_NUMBERS // cells))
+
+    def _best(self, run: Run, values: tuple[Floats, ...]) -> list[Ints]:
+        """Return the labels of the best paths, int32 [N] for each tape."""
+        bound = kernel.Bound(self.program.machine, run.offsets, self.program.moving(values))
+        path, scores = kernel.best_paths(bound)
+        self._check(scores, run, bound)
+        return self._path_labels(path)
+
+    def _check(self, scores: Floats, run: Run, bound: kernel.Bound | None = None) -> None:
+        dead = np.flatnonzero(np.isneginf(scores))
+        if len(dead):
+            position = None if bound is None else int(kernel.dead_tokens(bound)[dead[0]])
+            raise NoPathError(
+                "no labelling is legal; every one has died here",
+                position=position,
+                sentence=int(run.numbers[dead[0]]),
+            )
+
+    def _path_labels(self, path: Ints) -> list[Ints]:
+        states = dict(zip(self.program.order, self.program.machine.axis_states(path), strict=True))
+        return [self.program.chain[t].topology.state_label[states[t]] for t in self.tapes]
+
+    def _labels_at(self, tapes: Sequence[Ints], a: int, b: int) -> Any:
+        parts = [
+            tuple(self.program.labels(name)[i] for i in ids[a:b].tolist())
+            for name, ids in zip(self.tapes, tapes, strict=True)
+        ]
+        return parts[0] if len(parts) == 1 else tuple(parts)
+
+    def _empty_lattice(self) -> Lattice:
+        """Return the lattice of a sentence without tokens."""
+        values = tuple(np.empty((0, *shape)) for shape in self.program.input_shapes())
+        return Lattice(self.program, values)
+
+    def _shaped(self, make: Callable[[str], Any]) -> Any:
+        if len(self.tapes) == 1:
+            return make(self.tapes[0])
+        return tuple(make(tape) for tape in self.tapes)

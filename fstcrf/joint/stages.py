@@ -1,0 +1,240 @@
+"""One tagger of a chain: its paths and its normaliser, given the labels of earlier tapes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.corpus import Column, Corpus
+from fstcrf.features.template import tape_column
+from fstcrf.grammar import Acceptor
+from fstcrf.joint.component import Component
+from fstcrf.model import CRF
+from fstcrf.plans import Chain, Program, scaled
+from fstcrf.topology import chain_topology
+
+if TYPE_CHECKING:
+    from fstcrf.joint.composition import Composition
+
+__all__ = ["Given", "Stage", "bounds_of", "largest_gain", "repeated", "stages_of", "with_tape"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+
+Closing = Callable[[Ints, Ints], tuple[Floats, Floats | None]]
+"""(tokens, a label of an earlier tape for each) → node and arc potentials."""
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Potentials of one tagger for some sentences, earlier tapes given.
+
+    Parameters
+    ----------
+    offsets : int64 [B + 1]
+    node : float64 [N, S]
+    arc : float64 [N, arcs], optional
+        Where tokens have arc potentials of their own.
+    fixed : tuple of int32 [N]
+        Labels of the tapes that the tagger's grammar reads beside its own.
+    """
+
+    offsets: NDArray[np.int64]
+    node: Floats
+    arc: Floats | None
+    fixed: tuple[Ints, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One tagger of a chain.
+
+    Parameters
+    ----------
+    tagger : CRF
+    weight : float
+    conjuncts : tuple of Acceptor
+        What the grammar says of its tape and of earlier ones.
+    earlier : tuple of CRF
+        The taggers before it.
+    """
+
+    tagger: CRF
+    weight: float
+    conjuncts: tuple[Acceptor, ...]
+    earlier: tuple[CRF, ...]
+
+    @cached_property
+    def fixed(self) -> tuple[CRF, ...]:
+        """Earlier taggers whose tapes its grammar reads."""
+        read = {tape for acceptor in self.conjuncts for tape in acceptor.tapes}
+        return tuple(tagger for tagger in self.earlier if tagger.tape in read)
+
+    @cached_property
+    def free(self) -> Program:
+        """The tagger alone: its normaliser is that of its conditional probability."""
+        return Program([self._closed.chain])
+
+    @cached_property
+    def legal(self) -> Program:
+        """The tagger, weighted and under its grammar; the tapes that are given come first."""
+        if self.weight == 1.0 and not self.conjuncts:
+            return self.free
+        own = self.free.scaled(self.weight, grammar=False).chains
+        return Program([*map(_given_chain, self.fixed), *own], (), self.conjuncts)
+
+    def given(self, corpus: Corpus) -> Given:
+        """Return the potentials of sentences that have the earlier tapes as columns."""
+        _, values = self._closed.prepare(corpus)
+        node, *arc = values(0, len(corpus))
+        return Given(corpus.offsets, node, arc[0] if arc else None, self.fixed_ids(corpus))
+
+    def fixed_ids(self, corpus: Corpus) -> tuple[Ints, ...]:
+        """Return the labels of the given tapes that the grammar reads, int32 [N] each."""
+        return tuple(_label_ids(corpus, tagger) for tagger in self.fixed)
+
+    def opened(
+        self, tape: str, corpus: Corpus
+    ) -> Callable[[Ints, Ints], tuple[Floats, Floats | None]]:
+        """Return the potentials of tokens as a function of a label that one earlier tape gives.
+
+        Returns
+        -------
+        callable
+            (tokens, labels), both int32 [M] → node [M, S] and arc [M, arcs] or None.
+        """
+        labels = next(t.labels for t in self.earlier if t.tape == tape)
+        found = self.tagger.bind({tape: labels}).prepare(corpus).potentials(0, len(corpus))
+        moving = self.free.chains[0].arc is None
+
+        def closed(tokens: Ints, label: Ints) -> tuple[Floats, Floats | None]:
+            node = _closed_terms(found.node, tokens, label)
+            return node, _closed_terms(found.arc, tokens, label) if moving else None
+
+        return closed
+
+    def reads(self, tape: str) -> bool:
+        """Whether the tagger reads a tape."""
+        return any(known.name == tape for known in self.tagger.reads)
+
+    # --- Answers ------------------------------------------------------------------------------
+
+    def log_z(self, given: Given) -> Floats:
+        """Return log Z of the tagger alone, float64 [B]."""
+        return kernel.log_partitions(self.free_bound(given))
+
+    def free_bound(self, given: Given) -> kernel.Bound:
+        """Return the tagger alone with these potentials."""
+        values = (given.node,) if given.arc is None else (given.node, given.arc)
+        return kernel.Bound(self.free.machine, given.offsets, self.free.moving(values))
+
+    def legal_bound(self, given: Given) -> kernel.Bound:
+        """Return the tagger, weighted and under its grammar, with these potentials."""
+        if self.legal is self.free:
+            return self.free_bound(given)
+        own = [given.node] if given.arc is None else [given.node, given.arc]
+        own = [scaled(v, self.weight) for v in own]
+        pinned = [
+            _pinned(label, len(tagger.labels))
+            for label, tagger in zip(given.fixed, self.fixed, strict=True)
+        ]
+        return kernel.Bound(self.legal.machine, given.offsets, self.legal.moving((*pinned, *own)))
+
+    def labels(self, path: Ints) -> Ints:
+        """Return the labels of the tagger's own tape along joint states; −1 stays."""
+        states = self.legal.machine.axis_states(path)[self.legal.order.index(self.tagger.tape)]
+        return np.where(states < 0, -1, self.tagger.topology.state_label[states])
+
+    @cached_property
+    def _closed(self) -> Component:
+        return Component(self.tagger, 1.0, {})
+
+
+def stages_of(composition: Composition) -> tuple[Stage, ...]:
+    """Return the taggers of a composition in the order in which they are decided."""
+    by_tape = dict(zip([t.tape for t in composition.taggers], composition.taggers, strict=True))
+    weights = dict(zip(by_tape, composition.weights, strict=True))
+    order = list(composition.program.order)
+    found = []
+    for k, tape in enumerate(order):
+        mine = tuple(
+            acceptor
+            for acceptor in composition.conjuncts
+            if max(order.index(t) for t in acceptor.tapes) == k
+        )
+        earlier = tuple(by_tape[t] for t in order[:k])
+        found.append(Stage(by_tape[tape], weights[tape], mine, earlier))
+    return tuple(found)
+
+
+def largest_gain(acceptors: Sequence[Acceptor], length: int) -> float:
+    """Return a bound on what acceptors can add to a labelling of so many tokens."""
+    total = 0.0
+    for acceptor in acceptors:
+        if not acceptor.weighted:
+            continue
+        target = acceptor.target.reshape(acceptor.n_states, -1)
+        score = np.zeros(target.shape)
+        if acceptor.score is not None:
+            score = acceptor.score.reshape(target.shape)
+        ahead = acceptor.final
+        for _ in range(length):
+            ahead = np.where(target >= 0, score + ahead[target], -np.inf).max(axis=1)
+        total += float(ahead[0])
+    return total
+
+
+def with_tape(corpus: Corpus, tagger: CRF, ids: Ints) -> Corpus:
+    """Return a corpus with the labels that a tagger is taken to have given."""
+    return corpus.with_interned(tape_column(tagger.tape), Column(ids, tagger.labels))
+
+
+def repeated(offsets: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the tokens of sentences, one after the other; a sentence may be there twice."""
+    starts, lengths = offsets[sentences], np.diff(offsets)[sentences]
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+
+
+def bounds_of(offsets: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the offsets of sentences put one after the other."""
+    return np.fromiter(
+        itertools.accumulate(np.diff(offsets)[sentences].tolist(), initial=0), dtype=np.int64
+    )
+
+
+def _closed_terms(terms: Sequence[object], tokens: Ints, label: Ints) -> Floats:
+    total: Floats | float = 0.0
+    for term in terms:
+        values = term.values  # type: ignore[attr-defined]
+        rows = tokens if len(values) > 1 else np.zeros_like(tokens)
+        total = total + (values[rows, label] if term.context else values[rows])  # type: ignore[attr-defined]
+    return np.ascontiguousarray(total)
+
+
+def _given_chain(tagger: CRF) -> Chain:
+    """Return the chain of a tape whose labels are given: no potentials."""
+    topology = chain_topology(tagger.labels, 1)
+    size = len(tagger.labels)
+    return Chain(tagger.tape, topology, np.zeros(size), np.zeros(size), np.zeros(size * size))
+
+
+def _pinned(label: Ints, size: int) -> Floats:
+    out = np.full((len(label), size), -np.inf)
+    out[np.arange(len(label)), label] = 0.0
+    return out
+
+
+def _label_ids(corpus: Corpus, tagger: CRF) -> Ints:
+    column = corpus.columns[tape_column(tagger.tape)]
+    ids: Ints = np.asarray(tagger.topology.label_ids(column.values)[column.ids], dtype=np.int32)
+    return ids

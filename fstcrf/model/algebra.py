@@ -1,0 +1,33 @@
+"""Operators of taggers: ``a @ b`` composes, ``a & grammar`` constrains.
+
+Composition stands above the taggers; its function is looked up when an operator is used. This is
+the one place that refers upward.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fstcrf.grammar import Grammar
+
+__all__ = ["Composable"]
+
+
+class Composable:
+    """What composes: a tagger, or a composition of taggers."""
+
+    def __matmul__(self, later: Any) -> Any:
+        """Return ``fstcrf.compose(self, later)``."""
+        if not isinstance(later, Composable):
+            return NotImplemented
+        return import_module("fstcrf.joint.composing").compose(self, later)
+
+    def __and__(self, grammar: Grammar) -> Any:
+        """Return ``fstcrf.compose(self, grammar=grammar)``: only what the grammar accepts."""
+        from fstcrf.grammar import Grammar  # noqa: PLC0415 (tagging alone needs no grammar)
+
+        if not isinstance(grammar, Grammar):
+            return NotImplemented
+        return import_module("fstcrf.joint.composing").compose(self, grammar=grammar)

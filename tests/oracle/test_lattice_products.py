@@ -1,0 +1,297 @@
+"""Product lattices under couplings, weights and grammars against every joint labelling."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fstcrf.corpus import spans
+from fstcrf.errors import GrammarError, NoPathError
+from fstcrf.grammar import Grammar
+from fstcrf.lattice import Lattice
+from fstcrf.topology import chain_topology
+from tests.compositions import Tape, World, random_acceptor, random_world
+from tests.oracles import largest
+
+TOLERANCE = 1e-9
+
+
+def close(found: object, expected: object, scale: float = 1.0) -> None:
+    one, other = np.asarray(found, dtype=np.float64), np.asarray(expected, dtype=np.float64)
+    np.testing.assert_allclose(one, other, rtol=TOLERANCE, atol=TOLERANCE * scale)
+
+
+def scale_of(world: World) -> float:
+    return largest(*(t.node for t in world.tapes), *world.couplings.values()) * world.tokens
+
+
+def parts(lattice: Lattice, answer: Any) -> tuple[Any, ...]:
+    """An answer of each tape."""
+    return (answer,) if len(lattice.tapes) == 1 else answer
+
+
+def joined(world: World, labels: tuple[tuple[str, ...], ...]) -> Any:
+    return labels[0] if len(world.tapes) == 1 else labels
+
+
+def made(world: World) -> Lattice | None:
+    """The lattice; None where the constraints contradict each other, which is an error."""
+    lattice = world.lattice()
+    try:
+        lattice.plan()
+    except GrammarError as error:
+        assert "accept nothing together" in str(error)
+        assert world.log_z == -np.inf
+        return None
+    return lattice
+
+
+def check_without_paths(world: World, lattice: Lattice) -> None:
+    assert lattice.log_partition() == -np.inf
+    assert lattice.nbest(3) == []
+    for found in parts(lattice, lattice.max_marginals()):
+        assert np.isneginf(found).all()
+    for ask in (
+        lattice.best,
+        lattice.marginals,
+        lattice.arc_marginals,
+        lattice.entropy,
+        lattice.minimum_risk,
+        lambda: lattice.sample(1),
+    ):
+        with pytest.raises(NoPathError) as caught:
+            ask()
+        assert caught.value.position is not None
+        assert 0 <= caught.value.position < world.tokens
+
+
+def check_ranking(world: World, lattice: Lattice, n: int) -> None:
+    scale = scale_of(world)
+    known = {labels: score for score, labels in world.ranking}
+    found = lattice.nbest(n)
+    assert len(found) == min(n, len(known))
+    close([p.score for p in found], [score for score, _ in world.ranking[:n]], scale)
+    labels = [parts(lattice, p.labels) for p in found]
+    assert len(set(labels)) == len(labels), "a labelling twice"
+    close([p.score for p in found], [known[one] for one in labels], scale)
+    shares = [np.exp(p.score - world.log_z) for p in found]
+    np.testing.assert_allclose([p.probability for p in found], shares, rtol=1e-9 * scale, atol=1e-12)
+    assert all(p.exact and p.bound == p.score for p in found)
+    best = lattice.best()
+    close(best.score, world.ranking[0][0], scale)
+    if len(known) == 1 or world.ranking[0][0] - world.ranking[1][0] > 1e-9 * scale:
+        assert parts(lattice, best.labels) == world.ranking[0][1]
+
+
+def check_marginals(world: World, lattice: Lattice) -> None:
+    scale = scale_of(world)
+    answers = lattice.marginals(), lattice.arc_marginals(), lattice.max_marginals()
+    for k, (node, arc, most) in enumerate(zip(*(parts(lattice, a) for a in answers), strict=True)):
+        close(node, world.marginals(k), scale)
+        close(arc, world.arc_marginals(k), scale)
+        close(most, world.max_marginals(k), scale)
+        assert node.sum(axis=1) == pytest.approx(np.ones(world.tokens), abs=1e-9)
+    close(lattice.entropy(), world.entropy(), scale)
+
+
+def check_scores(world: World, lattice: Lattice, rng: np.random.Generator) -> None:
+    for number in rng.integers(world.scores.size, size=3).tolist():
+        labels, score = world.labelling(number), world.scores.reshape(-1)[number]
+        close(lattice.score(joined(world, labels)), score, scale_of(world))
+        share = float(np.exp(score - world.log_z))
+        assert lattice.probability(joined(world, labels)) == pytest.approx(share, rel=1e-8, abs=1e-12)
+
+
+def check_restricted(world: World, lattice: Lattice, rng: np.random.Generator) -> None:
+    masks = [rng.random((world.tokens, len(t.labels))) < 0.7 for t in world.tapes]
+    kept = np.zeros(world.scores.shape, dtype=bool)
+    legal = [
+        mask[np.arange(world.tokens), tape.sequences].all(axis=1)
+        for mask, tape in zip(masks, world.tapes, strict=True)
+    ]
+    kept[np.ix_(*legal)] = True
+    scores = np.where(kept, world.scores, -np.inf)
+    some = lattice.restrict(masks[0] if len(masks) == 1 else tuple(masks))
+    close(some.log_partition(), np.logaddexp.reduce(scores.reshape(-1)), scale_of(world))
+
+
+def check_samples(world: World, lattice: Lattice) -> None:
+    legal = {labels for _, labels in world.ranking}
+    drawn = lattice.sample(8, seed=3)
+    assert {parts(lattice, labels) for labels in drawn} <= legal
+    assert drawn == lattice.sample(8, seed=3)
+
+
+def check(seed: int, **options: Any) -> None:
+    """Ask one random composition everything."""
+    world = random_world(seed, **options)
+    lattice = made(world)
+    if lattice is None:
+        return
+    if world.log_z == -np.inf:
+        check_without_paths(world, lattice)
+        return
+    rng = np.random.default_rng(seed)
+    close(lattice.log_partition(), world.log_z, scale_of(world))
+    check_ranking(world, lattice, int(rng.choice([1, 4, 12])))
+    check_marginals(world, lattice)
+    check_scores(world, lattice, rng)
+    check_restricted(world, lattice, rng)
+    check_samples(world, lattice)
+
+
+@pytest.mark.parametrize("block", range(20))
+def test_random_compositions(block: int) -> None:
+    for seed in range(block * 25, block * 25 + 25):
+        check(seed, limit=4000)
+
+
+@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("tapes", [1, 2, 3])
+def test_random_grammars(tapes: int, block: int) -> None:
+    for seed in range(10_000 + block * 10, 10_010 + block * 10):
+        check(seed, tapes=tapes, conjuncts=1 + seed % 3, limit=1500)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(40))
+def test_many_random_compositions(block: int) -> None:
+    for seed in range(100_000 + block * 100, 100_100 + block * 100):
+        check(seed, limit=70_000)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_all_labellings_ranked(seed: int) -> None:
+    """More asked for than there are: all of them, in order."""
+    world = random_world(20_000 + seed, limit=300)
+    lattice = made(world)
+    if lattice is not None and world.log_z > -np.inf:
+        check_ranking(world, lattice, len(world.ranking) + 5)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_grammars_score_as_they_say(seed: int) -> None:
+    """A lattice under a grammar adds `Grammar.score`; the oracle's own walk says the same."""
+    world = random_world(30_000 + seed, conjuncts=2, limit=200)
+    free = World(world.tapes, world.couplings, (), world.weights)
+    lattice = made(world)
+    if lattice is None:
+        return
+    labels = {tape.name: tape.labels for tape in world.tapes}
+    both = Grammar.from_acceptor(world.conjuncts[0]) & Grammar.from_acceptor(world.conjuncts[1])
+    grammar, plain = both.bound(labels), free.lattice()
+    for number in range(0, world.scores.size, max(1, world.scores.size // 20)):
+        one = world.labelling(number)
+        added = grammar.score(dict(zip(labels, one, strict=True)))
+        wanted = plain.score(joined(world, one)) + added
+        close(lattice.score(joined(world, one)), wanted, scale_of(world))
+        close(world.scores.reshape(-1)[number], wanted, scale_of(world))
+
+
+# --- The order of operations ----------------------------------------------------------------------
+
+
+def conjunct(rng: np.random.Generator, *tapes: Tape) -> Grammar:
+    return Grammar.from_acceptor(random_acceptor(rng, [(t.name, t.labels) for t in tapes]))
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_algebra_is_closed(seed: int) -> None:
+    """However it is put together, it is the same composition."""
+    rng = np.random.default_rng(seed)
+    tapes = random_world(seed, tapes=3, limit=400).tapes
+    x, y, z = (tape.lattice() for tape in tapes)
+    a, b, c = tapes
+    g, h, k = conjunct(rng, a), conjunct(rng, b, a), conjunct(rng, c)
+    both = [part for one in (g, h, k) for part in one.bind({t.name: t.labels for t in tapes})]
+    world = World(tapes, {}, tuple(both))
+    ways = [
+        (((x & g) @ y) & h) @ (z & k),
+        (x & g) @ y @ z & h & k,
+        (x @ y @ z) & (g & h & k),
+        (x @ (y @ z)) & k & h & g,
+        ((x & g) @ y @ (z & k)) & h,
+        ((x @ y) & (h & g)) @ z & k,
+    ]
+    for way in ways:
+        assert way.tapes == ("t0", "t1", "t2")
+        try:
+            found = way.log_partition()
+        except GrammarError:
+            found = -np.inf
+        close(found, world.log_z, scale_of(world))
+        if found > -np.inf:
+            close([p.score for p in way.nbest(5)], [s for s, _ in world.ranking[:5]], scale_of(world))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_couplings_by_any_key(seed: int) -> None:
+    """(0, 1) and (1, 0) are the same coupling, transposed; static and moving may be mixed."""
+    world = random_world(seed, tapes=3, conjuncts=0, limit=1000)
+    turned = {(b, a): np.swapaxes(table, -1, -2) for (a, b), table in world.couplings.items()}
+    moved = {
+        key: np.broadcast_to(table, (world.tokens, *table.shape[-2:]))
+        for key, table in world.couplings.items()
+    }
+    for couplings in (turned, moved, dict(reversed(world.couplings.items()))):
+        again = World(world.tapes, couplings, (), world.weights)
+        close(again.lattice().log_partition(), world.log_z, scale_of(world))
+
+
+# --- Spans ------------------------------------------------------------------------------------------
+
+
+SPAN_LABELS = {
+    "bio": ("O", "B-X", "I-X", "B-Y", "I-Y"),
+    "bioes": ("O", "B-X", "I-X", "E-X", "S-X"),
+}
+
+
+def span_world(seed: int, scheme: str, tokens: int) -> World:
+    rng = np.random.default_rng(seed)
+    found = random_world(seed, tapes=2, tokens=tokens, labels=2, conjuncts=0)
+    labels = SPAN_LABELS[scheme]
+    topology = chain_topology(labels)
+    size = len(labels)
+    moving = (tokens,) if rng.random() < 0.5 else ()
+    tape = Tape(
+        "span",
+        topology,
+        rng.normal(size=(tokens, size)),
+        rng.normal(size=(*moving, size * size)),
+        *rng.normal(size=(2, size)),
+    )
+    coupling = {(0, 1): rng.normal(size=(2, size)), (2, 1): rng.normal(size=(tokens, 2, size))}
+    rule = random_acceptor(rng, [("span", labels), ("t1", found.tapes[1].labels)])
+    return World((found.tapes[0], tape, found.tapes[1]), coupling, (rule,))
+
+
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "conlleval"])
+@pytest.mark.parametrize("seed", range(6))
+def test_spans_of_products(scheme: str, seed: int) -> None:
+    world = span_world(seed, "bio" if scheme == "conlleval" else scheme, 1 + seed % 3)
+    lattice = made(world)
+    if lattice is None or world.log_z == -np.inf:
+        return
+    tape = world.tapes[1]
+    shares = world.of_tape(1, world.share, np.sum)
+    names = [tuple(tape.labels[i] for i in row) for row in tape.sequences]
+    illegal: Any = "repair" if scheme == "conlleval" else "drop"
+    read = [set(spans(one, scheme, illegal=illegal)) for one in names]
+    kinds = ["X"] if scheme == "bioes" else ["X", "Y"]
+    asked = [
+        (start, end, kind)
+        for start, end in itertools.combinations(range(world.tokens + 1), 2)
+        for kind in kinds
+    ]
+    found = lattice.span_probabilities(asked, tape="span", scheme=scheme)
+    wanted = [
+        sum(p for p, its in zip(shares, read, strict=True) if span in its) for span in asked
+    ]
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-11)
+    for span, share in zip(asked[:2], wanted, strict=False):
+        one = lattice.span_probability(*span, tape="span", scheme=scheme)
+        assert one == pytest.approx(share, rel=1e-9, abs=1e-11)

@@ -1,0 +1,265 @@
+"""Every constraint against a plain predicate, over all labellings up to a length."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from fstcrf import constraints as c
+from fstcrf.corpus import spans
+from fstcrf.corpus.schemes import legal_transitions
+from fstcrf.errors import GrammarError
+from fstcrf.grammar import Grammar, simplified
+
+LENGTH = 4
+TYPED = [
+    ("O", "B-A", "I-A", "B-B"),
+    ("O", "B-A", "I-A", "B-B", "I-B"),
+    ("B-A", "E-A", "I-A", "S-A", "O"),
+    ("O", "I-A", "I-B", "B-A"),
+    ("O", "B-A", "L-A", "U-A"),
+    ("O", "B", "I"),
+    ("B-A", "I-A", "X", "O"),
+]
+PLAIN = [("O", "A", "B"), ("A", "B", "I", "C"), ("A", "a-b", "x-c"), ("B", "-LRB-", "A")]
+SETS = st.sampled_from(TYPED + PLAIN)
+
+
+def is_span_label(label: str, labels: Sequence[str]) -> bool:
+    letter, hyphen, _ = label.partition("-")
+    bare = all(each.partition("-")[0] in tuple("OBIESLU") for each in labels)
+    return letter in tuple("BIESLU") and (bool(hyphen) or bare)
+
+
+def types_of(labels: Sequence[str]) -> list[str]:
+    found = [label.partition("-")[2] for label in labels if is_span_label(label, labels)]
+    return list(dict.fromkeys(found))
+
+
+def found_spans(sentence: Sequence[str], labels: Sequence[str]) -> list[tuple[int, str]]:
+    """Starts and types as conlleval finds them, plain labels taken for O."""
+    read = [label if is_span_label(label, labels) else "O" for label in sentence]
+    return [(span.start, span.type) for span in spans(read, "conlleval")]
+
+
+def places(name: str, sentence: Sequence[str], labels: Sequence[str]) -> list[int]:
+    """Where a label is, or a span of a type begins."""
+    if name in labels:
+        return [i for i, label in enumerate(sentence) if label == name]
+    return [start for start, kind in found_spans(sentence, labels) if kind == name]
+
+
+def belongs(label: str, name: str, labels: Sequence[str]) -> bool:
+    """Whether a label is the named one, or of the named type."""
+    typed = is_span_label(label, labels) and label.partition("-")[2] == name
+    return label == name if name in labels else typed
+
+
+def sentences(labels: Sequence[str], length: int = LENGTH) -> Iterator[tuple[str, ...]]:
+    for n in range(length + 1):
+        yield from itertools.product(labels, repeat=n)
+
+
+def check(
+    make: Callable[..., Grammar], labels: tuple[str, ...], broken: Callable[[Sequence[str]], int]
+) -> None:
+    """Compare a constraint, hard and soft, with how often sentences break it."""
+    counts = [(sentence, broken(sentence)) for sentence in sentences(labels)]
+    soft = make(weight=-1.5).bind(labels)
+    for sentence, count in counts:
+        assert sum(a.walk(sentence) for a in soft) == -1.5 * count, (sentence, count)
+    if all(count for sentence, count in counts if sentence):
+        # With longer sentences something may be left: at_least(9, ...) over short ones.
+        return
+    hard = make().bind(labels)
+    for sentence, count in counts:
+        accepted = all(a.walk(sentence) == 0.0 for a in hard)
+        assert accepted == (count == 0), (sentence, count)
+        assert accepted or any(a.walk(sentence) == -np.inf for a in hard)
+
+
+@st.composite
+def cases(draw: st.DrawFn, n_names: int) -> tuple[tuple[str, ...], list[str]]:
+    labels = draw(SETS)
+    known = [*labels, *(kind for kind in types_of(labels) if kind not in labels)]
+    return labels, [draw(st.sampled_from(known)) for _ in range(n_names)]
+
+
+@given(cases(1), st.integers(0, 3))
+def test_at_most(case: tuple[tuple[str, ...], list[str]], k: int) -> None:
+    labels, (name,) = case
+    check(
+        lambda **how: c.at_most(k, name, **how),
+        labels,
+        lambda s: max(0, len(places(name, s, labels)) - k),
+    )
+
+
+@given(cases(1), st.integers(0, 3))
+def test_at_least(case: tuple[tuple[str, ...], list[str]], k: int) -> None:
+    labels, (name,) = case
+    check(
+        lambda **how: c.at_least(k, name, **how),
+        labels,
+        lambda s: max(0, k - len(places(name, s, labels))),
+    )
+
+
+@given(cases(1), st.integers(0, 3))
+def test_exactly(case: tuple[tuple[str, ...], list[str]], k: int) -> None:
+    labels, (name,) = case
+    check(
+        lambda **how: c.exactly(k, name, **how),
+        labels,
+        lambda s: abs(k - len(places(name, s, labels))),
+    )
+
+
+@given(cases(2))
+def test_before(case: tuple[tuple[str, ...], list[str]]) -> None:
+    labels, (first, second) = case
+
+    def broken(sentence: Sequence[str]) -> int:
+        late = places(second, sentence, labels)
+        return sum(any(j < i for j in late) for i in places(first, sentence, labels))
+
+    check(lambda **how: c.before(first, second, **how), labels, broken)
+
+
+@given(cases(2))
+def test_requires(case: tuple[tuple[str, ...], list[str]]) -> None:
+    labels, (name, other) = case
+
+    def broken(sentence: Sequence[str]) -> int:
+        return int(bool(places(name, sentence, labels)) and not places(other, sentence, labels))
+
+    check(lambda **how: c.requires(name, other, **how), labels, broken)
+    check(lambda **how: c.if_present(name, other, **how), labels, broken)
+
+
+@given(cases(3), st.integers(1, 2))
+def test_if_present_then_a_grammar(case: tuple[tuple[str, ...], list[str]], k: int) -> None:
+    labels, (name, first, second) = case
+    then = c.before(first, second) & c.at_most(k, second)
+    rule = c.if_present(name, then).bind(labels)
+    parts = then.bind(labels)
+    for sentence in sentences(labels):
+        present = any(belongs(label, name, labels) for label in sentence)
+        holds = all(part.walk(sentence) == 0.0 for part in parts)
+        assert all(a.walk(sentence) == 0.0 for a in rule) == (holds or not present)
+
+
+@given(cases(1))
+def test_never_start_with_end_with(case: tuple[tuple[str, ...], list[str]]) -> None:
+    labels, (name,) = case
+
+    def has(label: str) -> bool:
+        return belongs(label, name, labels)
+
+    check(lambda **how: c.never(name, **how), labels, lambda s: sum(map(has, s)))
+    check(lambda **how: c.start_with(name, **how), labels, lambda s: int(not any(map(has, s[:1]))))
+    check(lambda **how: c.end_with(name, **how), labels, lambda s: int(not any(map(has, s[-1:]))))
+
+
+@given(SETS, st.data())
+def test_contiguous(labels: tuple[str, ...], data: st.DataObject) -> None:
+    names = data.draw(st.lists(st.sampled_from(labels), min_size=1, unique=True))
+    kinds = {name.partition("-")[2] for name in names if is_span_label(name, labels)}
+    plain = [n for n in names if not is_span_label(n, labels) and n != "O"]
+
+    def broken(sentence: Sequence[str]) -> int:
+        again = 0
+        for kind in kinds:
+            starts = [i for i, found in found_spans(sentence, labels) if found == kind]
+            again += max(0, len(starts) - 1)
+        runs = [label for label, _ in itertools.groupby(sentence)]
+        return again + sum(max(0, runs.count(name) - 1) for name in plain)
+
+    check(lambda **how: c.contiguous(names, **how), labels, broken)
+    found = c.contiguous(names).bind(labels)
+    assert len(found) == len(kinds) + len(plain)
+    assert all(acceptor.n_states <= 3 for acceptor in found)
+
+
+@given(SETS, st.integers(1, 3))
+def test_contiguous_without_a_scheme(labels: tuple[str, ...], length: int) -> None:
+    found = c.contiguous(scheme=None).bound(labels)
+    for sentence in itertools.product(labels, repeat=length):
+        runs = [label for label, _ in itertools.groupby(sentence) if label != "O"]
+        assert found.accepts(sentence) == (len(set(runs)) == len(runs))
+
+
+@pytest.mark.parametrize("scheme", ["iob1", "iob2", "bioes", "bilou"])
+@given(data=st.data())
+def test_schemes(scheme: str, data: st.DataObject) -> None:
+    letters = {"bioes": "BIES", "bilou": "BILU"}.get(scheme, "BI")
+    known = ["O", *(f"{letter}-{kind}" for kind in "AB" for letter in letters)]
+    labels = tuple(data.draw(st.permutations(known)))[: data.draw(st.integers(2, 5))]
+    table = legal_transitions(labels, scheme)
+    end = len(labels)
+
+    def broken(sentence: Sequence[str]) -> int:
+        path = [end, *(labels.index(label) for label in sentence), end]
+        return sum(not table[a, b] for a, b in itertools.pairwise(path))
+
+    if not table[end, :end].any() or not table[:end, end].any():
+        with pytest.raises(GrammarError, match="accepts nothing"):
+            c.tagging_scheme(scheme).bind(labels)
+        return
+    check(lambda **how: c.tagging_scheme(scheme, **how), labels, broken)
+
+
+@given(st.sets(st.tuples(st.sampled_from([None, "a", "b"]), st.sampled_from([None, "a", "b"]))))
+def test_transitions(allowed: set[tuple[str | None, str | None]]) -> None:
+    starts = any(a is None for a, _ in allowed)
+    ends = any(b is None for _, b in allowed)
+
+    def broken(sentence: Sequence[str]) -> int:
+        wrong = 0
+        for pair in itertools.pairwise([None, *sentence, None]):
+            free = (pair[0] is None and not starts) or (pair[1] is None and not ends)
+            wrong += pair not in allowed and pair != (None, None) and not free
+        return wrong
+
+    if all(broken(sentence) for sentence in sentences("ab") if sentence):
+        with pytest.raises(GrammarError, match="accepts nothing"):
+            c.transitions(allowed).bind(("a", "b"))
+        return
+    check(lambda **how: c.transitions(allowed, **how), ("a", "b"), broken)
+
+
+@given(st.sets(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz")), min_size=1))
+def test_pairs(allowed: set[tuple[str, str]]) -> None:
+    sets = {"l": ("a", "b"), "r": ("x", "y", "z")}
+    (hard,) = c.pairs(allowed, ("l", "r")).bind(sets)
+    (soft,) = c.pairs(allowed, ("l", "r"), weight=-1.0).bind(sets)
+    for length in range(3):
+        for left in itertools.product("ab", repeat=length):
+            for right in itertools.product("xyz", repeat=length):
+                wrong = sum(pair not in allowed for pair in zip(left, right, strict=True))
+                assert soft.walk(left, right) == -wrong
+                assert (hard.walk(left, right) == 0.0) == (wrong == 0)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_simplified_under_a_scheme(k: int) -> None:
+    labels = ("O", "B-A", "I-A", "B-B", "I-B")
+    legal, scheme = legal_transitions(labels), c.bio().bound(labels)
+    for grammar, n_states in (
+        (c.at_most(k, "A"), k + 1),
+        (c.exactly(k, "A"), k + 1),
+        (c.before("A", "B"), 2),
+        (c.contiguous("A"), 2),
+        (c.bio(), 1),
+    ):
+        (whole,) = grammar.bind(labels)
+        small = simplified(whole, legal)
+        assert small.n_states == n_states
+        for sentence in sentences(labels, 5):
+            if scheme.accepts(sentence):
+                assert small.walk(sentence) == whole.walk(sentence)

@@ -1,0 +1,113 @@
+"""Compositions in batches, in threads, by every variant: the same bits."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.kernel import decoding
+from tests.machine_strategies import Bounds, machine_cases, random_case
+from tests.machines import Case, assert_near
+from tests.strategies import each_variant
+
+ANY = Bounds(paths=None)
+
+Arrays = list[NDArray[Any]]
+
+
+def everything(case: Case) -> Arrays:
+    """All answers of a batch, as arrays whose first or second axis is that of the sentences."""
+    uniform = np.random.default_rng(case.tokens).random((3, case.tokens))
+    every = tuple(range(len(case.sizes)))
+    found = decoding.axis_posterior(case.bound, arcs=every)
+    arcs = [arc for arc in found.arc if arc is not None]
+    ranked = decoding.nbest_paths(case.bound, 5)
+    return [
+        *decoding.best_paths(case.bound),
+        *decoding.axis_max_marginals(case.bound),
+        decoding.log_partitions(case.bound),
+        decoding.dead_tokens(case.bound),
+        *(found.log_z, *found.node, *arcs),
+        *(ranked.found, ranked.score, ranked.path.T),
+        decoding.sample_paths(case.bound, uniform).T,
+    ]
+
+
+def bits(arrays: Arrays) -> list[bytes]:
+    return [array.tobytes() for array in arrays]
+
+
+@each_variant
+@given(case=machine_cases(ANY))
+def test_batches_are_sentence_by_sentence_bit_for_bit(variant: str, case: Case) -> None:
+    uniform = np.random.default_rng(1).random((3, case.tokens))
+    together, drawn = everything(case), decoding.sample_paths(case.bound, uniform)
+    for b, (first, last) in enumerate(case.bounds):
+        one = case.sentence(first, last)
+        for alone, all_of_them in zip(everything(one)[:-1], together[:-1], strict=True):
+            per_token = len(all_of_them) == case.tokens and len(alone) == last - first
+            own = all_of_them[first:last] if per_token else all_of_them[b : b + 1]
+            assert alone.tobytes() == own.tobytes()
+        part = np.ascontiguousarray(uniform[:, first:last])
+        assert (decoding.sample_paths(one.bound, part) == drawn[:, first:last]).all()
+
+
+def test_threads_do_not_matter(variant: str) -> None:
+    cases = [random_case(seed, ANY) for seed in range(60)]
+    alone = [bits(everything(case)) for case in cases]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda case: bits(everything(case)), cases)) == alone
+
+
+def test_one_batch_in_many_threads(variant: str) -> None:
+    """The machine is shared, a bound batch has scratch of its own."""
+    for seed in range(10):
+        case = random_case(seed, ANY)
+        alone = bits(everything(case))
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda one: bits(everything(one)), [case] * 8))
+        assert found == [alone] * 8
+
+
+@given(case=machine_cases(ANY))
+def test_variants_agree(case: Case) -> None:
+    before, results = kernel.variant(), []
+    for name in kernel.variants():
+        kernel.use(name)
+        results.append(
+            (
+                decoding.best_paths(case.bound),
+                decoding.nbest_paths(case.bound, 5),
+                decoding.axis_max_marginals(case.bound),
+                decoding.axis_posterior(case.bound),
+            )
+        )
+    kernel.use(before)
+    (best, ranked, tops, sums), *others = results
+    for other_best, other_ranked, other_tops, other_sums in others:
+        assert bits(list(other_best)) == bits(list(best))
+        assert bits(list(other_ranked)) == bits(list(ranked))
+        assert bits(list(other_tops)) == bits(list(tops))
+        assert_near(other_sums.log_z, sums.log_z, scale=case.scale)
+        for one, other in zip(sums.node, other_sums.node, strict=True):
+            assert_near(other, one)
+
+
+@each_variant
+@given(case=machine_cases(ANY))
+def test_nothing_is_written_to_what_comes_in(variant: str, case: Case) -> None:
+    machine = case.machine
+    arrays: Arrays = [case.offsets, *case.moving]
+    arrays += [machine.initial, machine.final]
+    arrays += [f.value for f in machine.factors if f.value is not None]
+    arrays += [a.score for a in machine.axes if a.score is not None]
+    before = bits(arrays)
+    for array in arrays:
+        array.flags.writeable = False
+    everything(case)
+    assert bits(arrays) == before

@@ -1,0 +1,112 @@
+"""Acceptors: what they check, what they score."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fstcrf.errors import LabelError, NumericError, ShapeError, TooLargeError
+from fstcrf.grammar import Acceptor, intersect, is_empty, minimise, on_tapes, trim, two_local
+
+LABELS = ("a", "b")
+
+
+def acceptor(**changed: Any) -> Acceptor:
+    """A, then any number of b, each of which costs 1."""
+    parts: dict[str, Any] = {
+        "tapes": ("",),
+        "labels": (LABELS,),
+        "target": np.asarray([[1, -1], [-1, 1]], dtype=np.int32),
+        "score": np.asarray([[0.0, 0.0], [0.0, -1.0]]),
+        "final": np.asarray([-np.inf, 0.5]),
+        "name": "ab*",
+    }
+    return Acceptor(**{**parts, **changed})
+
+
+def test_walk() -> None:
+    machine = acceptor()
+    assert machine.walk("a") == 0.5
+    assert machine.walk("abb") == -1.5
+    assert machine.walk("") == machine.walk("ba") == -np.inf
+    assert machine.weighted
+    assert not acceptor(score=None, final=np.asarray([-np.inf, 0.0])).weighted
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"tapes": ()}, ShapeError, "acceptor ab*: tapes () must be distinct, and at least one"),
+        ({"tapes": ("x", "x")}, ShapeError, "distinct"),
+        ({"labels": (("a",),)}, ShapeError, r"target is [2, 2], expected [2, 1]"),
+        ({"final": np.zeros(3)}, ShapeError, r"target is [2, 2], expected [3, 2]"),
+        ({"target": np.zeros((2, 2))}, ShapeError, "target is float64, expected int32"),
+        ({"target": np.full((2, 2), 2, dtype=np.int32)}, ShapeError, "outside [-1, 2)"),
+        ({"target": np.full((2, 2), -2, dtype=np.int32)}, ShapeError, "outside [-1, 2)"),
+        ({"score": np.zeros((2, 3))}, ShapeError, r"score is [2, 3], expected [2, 2]"),
+        ({"score": np.full((2, 2), -np.inf)}, NumericError, "leave the step out"),
+        ({"score": np.full((2, 2), np.nan)}, NumericError, "not finite"),
+        ({"final": np.asarray([0.0, np.inf])}, NumericError, "a final score is NaN or +inf"),
+        ({"final": np.asarray([0.0, np.nan])}, NumericError, "a final score is NaN or +inf"),
+        ({"name": "", "final": np.zeros(3)}, ShapeError, "acceptor: target"),
+    ],
+)
+def test_what_it_checks(changed: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as raised:
+        acceptor(**changed)
+    assert message in str(raised.value)
+
+
+def test_walk_checks_what_it_reads() -> None:
+    with pytest.raises(LabelError, match="unknown label 'c'"):
+        acceptor().walk("ac")
+    with pytest.raises(LabelError, match="unknown label 'c' of tape 'pos'"):
+        acceptor(tapes=("pos",)).walk("c")
+    with pytest.raises(ShapeError, match=r"\[1, 1\] labels, expected 1 of one length"):
+        acceptor().walk("a", "a")
+
+
+def test_trim_numbers_states_as_they_are_met() -> None:
+    target = np.asarray([[3, 1], [1, 1], [0, 0], [-1, 3]], dtype=np.int32)
+    machine = acceptor(
+        target=target, score=np.ones((4, 2)), final=np.asarray([-np.inf] * 3 + [0.0])
+    )
+    small = trim(machine)
+    assert small.target.tolist() == [[1, -1], [-1, 1]]
+    assert small.score is not None
+    assert small.score.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert small.final.tolist() == [-np.inf, 0.0]
+
+
+def test_nothing_accepted() -> None:
+    nothing = acceptor(final=np.full(2, -np.inf))
+    assert is_empty(nothing)
+    assert not is_empty(acceptor())
+    small = minimise(trim(nothing))
+    assert small.n_states == 1
+    assert small.walk("") == -np.inf
+    only_empty = acceptor(final=np.asarray([0.0, -np.inf]))
+    assert is_empty(only_empty)
+    assert only_empty.walk("") == 0.0
+
+
+def test_a_product_that_is_too_large() -> None:
+    with pytest.raises(TooLargeError, match=r"the product ab\* & ab\* has more than 1 states"):
+        intersect(acceptor(), acceptor(), limit=1)
+
+
+def test_tapes_must_agree() -> None:
+    other = replace(acceptor(), labels=(("a", "c"),))
+    with pytest.raises(ShapeError, match="missing or has other labels"):
+        intersect(acceptor(), other)
+    with pytest.raises(ShapeError, match="missing or has other labels"):
+        on_tapes(acceptor(), ("pos",), (LABELS,))
+
+
+def test_two_tapes_are_not_two_local() -> None:
+    wide = on_tapes(acceptor(), ("", "pos"), (LABELS, ("N",)))
+    assert wide.target.shape == (2, 2, 1)
+    assert two_local(wide) is None

@@ -1,0 +1,169 @@
+"""Many lattices at once: the same answers as one by one, whatever the company and the threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fstcrf.constraints import at_most, bio, pairs
+from fstcrf.errors import NoPathError, OptionError
+from fstcrf.lattice import Lattice, Path, best, log_partition, marginals, nbest, product, sample
+
+LABELS = ("O", "B-X", "I-X")
+NEVER = float("-inf")
+
+
+def lattice(seed: int, tokens: int, *, tape: str = "label", **arguments: Any) -> Lattice:
+    rng = np.random.default_rng([seed, tokens])
+    return Lattice.from_arrays(LABELS, rng.normal(size=(tokens, 3)), tape=tape, **arguments)
+
+
+def dead(position: int) -> Lattice:
+    emissions = np.zeros((4, 3))
+    emissions[position] = NEVER
+    return Lattice.from_arrays(LABELS, emissions)
+
+
+def mixed() -> list[Lattice]:
+    """Lattices of many programs, some of them empty, in no order."""
+    rng = np.random.default_rng(0)
+    shared, other, coupling = rng.normal(size=(3, 3, 3))
+    found: list[Lattice] = []
+    for k, tokens in enumerate([3, 0, 5, 1, 2, 0, 4, 7]):
+        moving = rng.normal(size=(max(tokens - 1, 0), 3, 3))
+        plain = lattice(k, tokens, transitions=shared)
+        two = product([plain, lattice(k + 50, tokens, transitions=other)], coupling={(1, 0): coupling})
+        found += [
+            plain,
+            lattice(k, tokens, transitions=moving),
+            plain & (bio() & at_most(1, "X")),
+            two,
+            two & pairs([("O", "O"), ("B-X", "O"), ("I-X", "B-X")], ("label0", "label1")),
+            plain.scale(0.5),
+        ]
+    return [found[i] for i in rng.permutation(len(found)).tolist()]
+
+
+@pytest.fixture(scope="module")
+def lattices() -> list[Lattice]:
+    return mixed()
+
+
+def equal(one: Any, other: Any) -> bool:
+    if isinstance(one, tuple):
+        return all(map(equal, one, other))
+    return np.array_equal(one, other)
+
+
+def test_company_changes_no_bit(lattices: list[Lattice]) -> None:
+    assert [path for path in best(lattices)] == [one.best() for one in lattices]
+    assert [list(paths) for paths in nbest(lattices, 4)] == [one.nbest(4) for one in lattices]
+    assert log_partition(lattices).tolist() == [one.log_partition() for one in lattices]
+    together = marginals(lattices)
+    assert all(equal(a, one.marginals()) for a, one in zip(together, lattices, strict=True))
+
+
+def test_samples_depend_on_the_place_alone(lattices: list[Lattice]) -> None:
+    whole = sample(lattices, 3, seed=5)
+    assert whole == sample(lattices, 3, seed=5)
+    assert whole != sample(lattices, 3, seed=6)
+    # Other neighbours, the same places.
+    changed = [one if k % 3 else lattices[0] for k, one in enumerate(lattices)]
+    again = sample(changed, 3, seed=5)
+    assert all(again[k] == whole[k] for k in range(len(lattices)) if k % 3)
+    assert sample(lattices[:7], 3, seed=5) == whole[:7]
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_change_no_bit(
+    lattices: list[Lattice], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fstcrf.lattice.batch._RUN_TOKENS", 5)  # several runs a program
+    assert list(best(lattices, threads=threads)) == list(best(lattices))
+    assert list(nbest(lattices, 3, threads=threads)) == list(nbest(lattices, 3))
+    assert np.array_equal(log_partition(lattices, threads=threads), log_partition(lattices))
+    ours, theirs = marginals(lattices, threads=threads), marginals(lattices)
+    assert all(map(equal, ours, theirs))
+    assert sample(lattices, 2, threads=threads) == sample(lattices, 2)
+
+
+def test_runs_change_no_bit(lattices: list[Lattice], monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = list(best(lattices)), log_partition(lattices), sample(lattices, 2)
+    monkeypatch.setattr("fstcrf.lattice.batch._RUN_TOKENS", 1)
+    assert list(best(lattices)) == whole[0]
+    assert np.array_equal(log_partition(lattices), whole[1])
+    assert sample(lattices, 2) == whole[2]
+
+
+def test_results_are_sequences() -> None:
+    some = [lattice(k, k % 3) for k in range(6)]
+    paths, ranked = best(some), nbest(some, 2)
+    assert len(paths) == len(ranked) == 6
+    assert paths[1:3] == [paths[1], paths[2]]
+    assert paths[-1] == paths[5] == some[5].best()
+    assert ranked[-1] == ranked[5]
+    assert ranked[::2] == [ranked[0], ranked[2], ranked[4]]
+    assert ranked.scores(4).tolist() == [path.score for path in ranked[4]]
+    assert ranked.scores(0).tolist() == [0.0]
+    assert paths.labels(2) == some[2].best().labels
+    for sequence in (paths, ranked):
+        with pytest.raises(IndexError):
+            sequence[6]
+
+
+def test_nothing_at_all() -> None:
+    assert list(best([])) == list(nbest([], 2)) == marginals([]) == sample([], 3) == []
+    assert log_partition([]).shape == (0,)
+
+
+def test_empty_sentences() -> None:
+    two = product([lattice(0, 0, tape="x"), lattice(0, 0, tape="y")])
+    for one, nothing in ((lattice(0, 0), ()), (two, ((), ()))):
+        path = Path(nothing, 0.0, 1.0, exact=True, bound=0.0)
+        assert list(best([one])) == [path]
+        assert list(nbest([one], 3)) == [[path]]
+        assert log_partition([one]).tolist() == [0.0]
+        assert sample([one], 2) == [[nothing] * 2]
+        assert one.entropy() == 0.0
+        assert one.minimum_risk().labels == nothing
+        assert one.minimum_risk().expected == 1.0
+    assert [part.shape for part in marginals([two])[0]] == [(0, 3)] * 2
+    assert [part.shape for part in two.arc_marginals()] == [(0, 3, 3)] * 2
+    assert [part.shape for part in two.max_marginals()] == [(0, 3)] * 2
+    assert lattice(0, 0).span_probabilities([]).shape == (0,)
+
+
+def test_lattices_without_a_path() -> None:
+    some = [lattice(0, 4), dead(2), lattice(1, 0), dead(0)]
+    found = best(some)
+    assert [path is None for path in found] == [False, True, False, True]
+    assert found.scores[1] == found.scores[3] == NEVER
+    assert found.labels(1) == ()
+    assert [len(paths) for paths in nbest(some, 2)] == [2, 0, 1, 0]
+    assert log_partition(some)[[1, 3]].tolist() == [NEVER, NEVER]
+    for ask in (marginals, lambda lattices: sample(lattices, 2)):
+        with pytest.raises(NoPathError, match="sentence 1, token 2") as caught:
+            ask(some)
+        assert (caught.value.sentence, caught.value.position) == (1, 2)
+    with pytest.raises(NoPathError) as alone:
+        dead(2).sample(1)
+    assert alone.value.position == 2
+
+
+def test_options() -> None:
+    one = lattice(0, 2)
+    for threads in (0, -1):
+        with pytest.raises(OptionError, match=f"threads is {threads}"):
+            best([one], threads=threads)
+    for n in (0, -3):
+        with pytest.raises(OptionError, match=f"n is {n}, expected at least 1"):
+            one.nbest(n)
+        with pytest.raises(OptionError, match=f"n is {n}, expected at least 1"):
+            nbest([lattice(0, 0)], n)
+    with pytest.raises(OptionError, match="n is -1, expected at least 0"):
+        one.sample(-1)
+    with pytest.raises(OptionError, match="seed is -1"):
+        one.sample(1, seed=-1)
+    assert one.sample(0) == []
