@@ -64,16 +64,17 @@ static inline void successor_row(const tensor *m, semiring K, int64_t token, int
     const loaded_axis *a = &m->axis[m->n - 1];
     const int64_t S = m->S, P = m->P;
     const double *lead = lead_row(m, K, token, state / S);
-    double *scratch = m->lead + 2 * m->outer + fc_padded(S);
+    double *arcs = m->lead + 2 * m->outer, *scratch = arcs + P;
     int64_t known = -1;
-    const double *arcs = NULL;
+    fc_fill(P - S, none(K), arcs + S);
     for (int64_t o = 0; o < m->outer; o++, suffix += P, row += P) {
         const int64_t context = a->axis->place == NULL ? 0 : a->axis->place[o];
-        if (context != known) arcs = arc_row(m, K, a, token, context, state % S, scratch);
+        if (context != known)
+            memcpy(arcs, arc_row(m, K, a, token, context, state % S, scratch),
+                   (size_t)S * sizeof *arcs);
         known = context;
         const double factor = lead[o];
-        for (int64_t j = 0; j < S; j++) row[j] = times(K, times(K, factor, arcs[j]), suffix[j]);
-        fc_fill(P - S, none(K), row + S);
+        for (int64_t j = 0; j < P; j++) row[j] = times(K, times(K, factor, arcs[j]), suffix[j]);
     }
 }
 

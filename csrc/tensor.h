@@ -38,7 +38,7 @@ typedef struct {
     double *node;         /* [longest][plane] */
     double *suffix;       /* [longest][full] G: everything from this token on */
     double *x, *y, *best; /* [full] */
-    double *row, *lead;   /* [full], [outer + 2 * widest axis] of one state's successors */
+    double *row, *lead, *shared; /* [full], [outer + 2 * widest axis] of one state's successors */
 } tensor;
 
 FC_INLINE int64_t arc_count(const fc_axis *a) { return a->A == 0 ? a->S * a->S : a->A; }
@@ -91,6 +91,7 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
     double **full[] = {&m->x, &m->y, &m->best, &m->row};
     for (int k = 0; k < 4; k++) *full[k] = take(&work, m->full);
     m->lead = take(&work, 2 * m->outer + 2 * fc_padded(widest));
+    m->shared = take(&work, m->P + m->outer);
     return work - start;
 }
 
@@ -199,32 +200,47 @@ static inline double load_arcs(tensor *m, semiring K, int64_t token) {
     return shift;
 }
 
-/* Potentials of the joint states of a token, [plane], as scores. */
+/* y[o] += table row of o. Rows are read P wide where the table goes on behind them: the lanes beyond S
+ * hold -inf already, and stay so. */
+static inline void add_rows(const tensor *m, const fc_factor *f, const double *table, double *y) {
+    const int64_t S = m->S, P = m->P, safe = f->rows * S - P;
+    for (int64_t o = 0; o < m->outer; o++, y += P) {
+        const int64_t start = (f->place == NULL ? 0 : f->place[o]) * S;
+        const double *restrict x = table + start;
+        double *restrict sum = y;
+        if (start <= safe) {
+            for (int64_t j = 0; j < P; j++) sum[j] += x[j];
+        } else {
+            for (int64_t j = 0; j < S; j++) sum[j] += x[j];
+        }
+    }
+}
+
+/* Potentials of the joint states of a token, [plane], as scores: first what all rows share and what is
+ * constant along a row, then the tables. */
 static inline void node_scores(const tensor *m, int64_t token, double *out) {
     const fc_machine *f = m->machine;
     const int64_t S = m->S, P = m->P;
-    for (int64_t o = 0; o < m->outer; o++) {
-        double *restrict y = out + o * P;
-        double constant = 0.0;
-        int written = 0;
-        for (int64_t k = 0; k < f->factors; k++) {
-            const fc_factor *a = &f->factor[k];
-            const int64_t row = a->place == NULL ? 0 : a->place[o];
-            const double *restrict x =
-                a->value + ((a->moving ? token * a->rows : 0) + row) * a->width;
-            if (a->width == 1 && S > 1) {
-                constant += x[0];
-            } else if (written) {
-                for (int64_t j = 0; j < S; j++) y[j] += x[j];
-            } else {
-                memcpy(y, x, (size_t)S * sizeof *y);
-                written = 1;
-            }
+    double *shared = m->shared, *offset = m->shared + P;
+    fc_fill(S, 0.0, shared);
+    fc_fill(P - S, FC_NEVER, shared + S);
+    fc_fill(m->outer, 0.0, offset);
+    for (int64_t k = 0; k < f->factors; k++) {
+        const fc_factor *a = &f->factor[k];
+        const double *x = a->value + (a->moving ? token * a->rows * a->width : 0);
+        if (a->width == S && a->rows == 1) {
+            for (int64_t j = 0; j < S; j++) shared[j] += x[j];
+        } else if (a->width == 1) {
+            for (int64_t o = 0; o < m->outer; o++)
+                offset[o] += x[a->place == NULL ? 0 : a->place[o]];
         }
-        if (!written) fc_fill(S, 0.0, y);
-        fc_fill(P - S, FC_NEVER, y + S);
-        if (constant != 0.0)
-            for (int64_t j = 0; j < P; j++) y[j] += constant;
+    }
+    for (int64_t o = 0; o < m->outer; o++)
+        for (int64_t j = 0; j < P; j++) out[o * P + j] = shared[j] + offset[o];
+    for (int64_t k = 0; k < f->factors; k++) {
+        const fc_factor *a = &f->factor[k];
+        if (a->width == S && a->width > 1 && a->rows > 1)
+            add_rows(m, a, a->value + (a->moving ? token * a->rows * S : 0), out);
     }
 }
 

@@ -119,11 +119,15 @@ def topologies(draw: st.DrawFn, *, max_labels: int = 3, may_forbid: bool = True)
 
 @st.composite
 def lattices(
-    draw: st.DrawFn, *, labels: tuple[str, ...] | None = None, unit: float | None = None
+    draw: st.DrawFn,
+    *,
+    labels: tuple[str, ...] | None = None,
+    unit: float | None = None,
+    length: int | None = None,
 ) -> Lattice:
     """Lattices from arrays, of 1 to 4 tokens; transitions shared, moving, or none."""
     names = tuple("ABC"[: draw(st.integers(1, 3))]) if labels is None else labels
-    tokens, size = draw(st.integers(1, 4)), len(names)
+    tokens, size = draw(st.integers(1, 4)) if length is None else length, len(names)
     shapes = st.sampled_from([None, (size, size), (tokens - 1, size, size)])
     shape = draw(shapes)
     transitions = None if shape is None else draw(potentials(shape, unit=unit))

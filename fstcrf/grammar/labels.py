@@ -11,7 +11,7 @@ nearest         the known names that look most like an unknown one
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from typing import TypeAlias
 
 from fstcrf.errors import GrammarError
@@ -72,6 +72,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     candidates = list(dict.fromkeys(known))
     folded = {candidate.lower(): candidate for candidate in candidates}
     close = get_close_matches(name.lower(), folded, n=3, cutoff=0.5)
+    # Letters in another order are nearer than other letters.
+    close.sort(key=lambda each: -SequenceMatcher(None, name.lower(), each).quick_ratio())
     if close:
         return f"; the nearest are {listed(folded[c] for c in close)}"
     more = ", …" if len(candidates) > 8 else ""

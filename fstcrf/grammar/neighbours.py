@@ -26,6 +26,7 @@ __all__ = ["Neighbours", "bilou", "bio", "bioes", "iob1", "tagging_scheme", "tra
 
 Neighbours: TypeAlias = (
     Callable[[str | None, str | None], bool]
+    | Mapping[str, Iterable[str | None]]
     | Mapping[str | None, Iterable[str | None]]
     | Iterable[tuple[str | None, str | None]]
 )

@@ -165,18 +165,18 @@ class Reading:
     @cached_property
     def starts(self) -> Flags:
         """Where a span begins: a label (column) behind another (row; the last: the start)."""
-        found = np.zeros((len(self.labels) + 1, len(self.labels)), dtype=bool)
+        size = len(self.labels)
         if self.scheme is None:
-            return found
-        letters = self.scheme.letters
-        table = tables(self.scheme)[0]
-        for i, before in enumerate([*self.parts, None]):
-            letter, kind = before or (OUTSIDE, None)
-            for j, part in enumerate(self.parts):
-                if part is not None:
-                    same = int(kind == part[1])
-                    found[i, j] = table[letters.index(letter), letters.index(part[0]), same]
-        return found
+            return np.zeros((size + 1, size), dtype=bool)
+        letters, kinds = self.scheme.letters, ["", *self.types]
+        # Plain labels and the start count as O.
+        parts = [part or (OUTSIDE, "") for part in (*self.parts, None)]
+        letter = np.asarray([letters.index(letter) for letter, _ in parts])
+        kind = np.asarray([kinds.index(kind) for _, kind in parts])
+        same = (kind[:, None] == kind[None, :size]).astype(np.int64)
+        typed = np.asarray([part is not None for part in self.parts])
+        starts: Flags = tables(self.scheme)[0][letter[:, None], letter[None, :size], same] & typed
+        return starts
 
     def units(self, names: Names) -> list[str | Spans]:
         """Return the plain labels and the types of spans that names stand for; never ``O``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -125,9 +126,9 @@ def _couplings(
 ) -> list[tuple[tuple[str, str], Floats]]:
     found = []
     for key, table in coupling.items():
-        a, b = key
-        if a == b or not all(0 <= k < len(parts) for k in key):
+        if key not in permutations(range(len(parts)), 2):
             raise OptionError(f"coupling {key}: expected two positions below {len(parts)}")
+        a, b = key
         if any(len(parts[k].tapes) > 1 for k in key):
             raise OptionError(f"coupling {key}: a lattice of several tapes; couple its parts")
         tapes = names[a][parts[a].tapes[0]], names[b][parts[b].tapes[0]]

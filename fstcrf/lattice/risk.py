@@ -31,6 +31,7 @@ __all__ = ["MinimumRisk", "minimum_risk"]
 
 Floats = NDArray[np.float64]
 SpanKey = tuple[int, int, str]
+Step = tuple[float, SpanKey | None, str | None]
 
 _NEGLIGIBLE = 1e-12
 _WRITTEN = ("bioes", "bilou", "iob2", "iob1")
@@ -173,11 +174,10 @@ def _heaviest(
             ending.setdefault(span[1], []).append((span, 2.0 * p - ratio))
     # best[end][kind]: the largest sum up to `end` and its last span; kind: of a span that ends
     # there and must not be touched, or None.
-    best: list[dict[str | None, tuple[float, SpanKey | None, str | None]]]
-    best = [{None: (0.0, None, None)}]
+    best: list[dict[str | None, Step]] = [{None: (0.0, None, None)}]
     for end in range(1, length + 1):
         before = max(best[end - 1], key=lambda kind: best[end - 1][kind][0])
-        here = {None: (best[end - 1][before][0], None, before)}
+        here: dict[str | None, Step] = {None: (best[end - 1][before][0], None, before)}
         for span, gain in ending.get(end, []):
             start, _, kind = span
             key = kind if kind in apart else None
@@ -189,9 +189,9 @@ def _heaviest(
                 here[key] = (total, span, left)
         best.append(here)
     chosen, end = [], length
-    kind: str | None = max(best[end], key=lambda k: best[length][k][0])
+    state = max(best[end], key=lambda k: best[length][k][0])
     while end > 0:
-        _, last, kind = best[end][kind]
+        _, last, state = best[end][state]
         if last is not None:
             chosen.append(last)
         end = end - 1 if last is None else last[0]

@@ -27,6 +27,8 @@ from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace, Tables
 
 if TYPE_CHECKING:
+    import pynini
+
     from fstcrf.model.explain import Explanation, Weight
     from fstcrf.model.options import TrainingRecord
     from fstcrf.model.potentials import Binding, Potentials
@@ -250,6 +252,30 @@ class CRF(Composable):
         moving = self.weights.has_arc_attributes
         arc = None if moving else graph.score
         return Program([Chain(self.tape, self.topology, graph.initial, graph.final, arc)])
+
+    def to_fst(self, arc_type: str = "log64") -> pynini.Fst:
+        """Return the tagger's topology as a position-independent transducer.
+
+        Input symbols are classes of arcs (which slots an arc sums), output symbols labels; weights
+        are the costs of transitions. A sentence's emissions, composed with it, are its lattice.
+
+        Parameters
+        ----------
+        arc_type : {"standard", "log", "log64"}
+
+        Raises
+        ------
+        MissingDependencyError
+            pynini is not installed.
+        """
+        from fstcrf.openfst import to_fst  # noqa: PLC0415 (few need it)
+        from fstcrf.topology.transducer import topology_machine  # noqa: PLC0415
+
+        weights = self.tables
+        machine = topology_machine(
+            self.topology, weights.transition, weights.initial, weights.final
+        )
+        return to_fst(machine, arc_type)  # type: ignore[arg-type]
 
     # --- Looking inside -----------------------------------------------------------------------
 

@@ -78,7 +78,9 @@ def check_ranking(world: World, lattice: Lattice, n: int) -> None:
     assert len(set(labels)) == len(labels), "a labelling twice"
     close([p.score for p in found], [known[one] for one in labels], scale)
     shares = [np.exp(p.score - world.log_z) for p in found]
-    np.testing.assert_allclose([p.probability for p in found], shares, rtol=1e-9 * scale, atol=1e-12)
+    np.testing.assert_allclose(
+        [p.probability for p in found], shares, rtol=1e-9 * scale, atol=1e-12
+    )
     assert all(p.exact and p.bound == p.score for p in found)
     best = lattice.best()
     close(best.score, world.ranking[0][0], scale)
@@ -102,7 +104,9 @@ def check_scores(world: World, lattice: Lattice, rng: np.random.Generator) -> No
         labels, score = world.labelling(number), world.scores.reshape(-1)[number]
         close(lattice.score(joined(world, labels)), score, scale_of(world))
         share = float(np.exp(score - world.log_z))
-        assert lattice.probability(joined(world, labels)) == pytest.approx(share, rel=1e-8, abs=1e-12)
+        assert lattice.probability(joined(world, labels)) == pytest.approx(
+            share, rel=1e-8, abs=1e-12
+        )
 
 
 def check_restricted(world: World, lattice: Lattice, rng: np.random.Generator) -> None:
@@ -224,7 +228,9 @@ def test_the_algebra_is_closed(seed: int) -> None:
             found = -np.inf
         close(found, world.log_z, scale_of(world))
         if found > -np.inf:
-            close([p.score for p in way.nbest(5)], [s for s, _ in world.ranking[:5]], scale_of(world))
+            close(
+                [p.score for p in way.nbest(5)], [s for s, _ in world.ranking[:5]], scale_of(world)
+            )
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -236,9 +242,35 @@ def test_couplings_by_any_key(seed: int) -> None:
         key: np.broadcast_to(table, (world.tokens, *table.shape[-2:]))
         for key, table in world.couplings.items()
     }
-    for couplings in (turned, moved, dict(reversed(world.couplings.items()))):
+    for couplings in (turned, moved, dict(reversed(list(world.couplings.items())))):
         again = World(world.tapes, couplings, (), world.weights)
         close(again.lattice().log_partition(), world.log_z, scale_of(world))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_ties_of_products(seed: int) -> None:
+    """The smaller labels win at the first token where the best differ, the first tape first."""
+    rng = np.random.default_rng(seed)
+    tokens, sizes = 1 + seed % 3, (2, 3)
+    tapes = tuple(
+        Tape(
+            f"t{k}",
+            chain_topology("abc"[:size]),
+            *(rng.integers(-1, 2, shape).astype(float) for shape in ((tokens, size), size * size)),
+            np.zeros(size),
+            np.zeros(size),
+        )
+        for k, size in enumerate(sizes)
+    )
+    world = World(tapes, {(0, 1): rng.integers(-1, 2, sizes).astype(float)})
+    top = world.ranking[0][0]
+    winners = [labels for score, labels in world.ranking if score == top]
+    lattice = world.lattice()
+    assert lattice.best().labels == min(
+        winners, key=lambda labels: tuple(zip(*labels, strict=True))
+    )
+    assert lattice.nbest(1)[0].labels == lattice.best().labels
+    assert {p.labels for p in lattice.nbest(len(winners))} == set(winners)
 
 
 # --- Spans ------------------------------------------------------------------------------------------
@@ -288,9 +320,7 @@ def test_spans_of_products(scheme: str, seed: int) -> None:
         for kind in kinds
     ]
     found = lattice.span_probabilities(asked, tape="span", scheme=scheme)
-    wanted = [
-        sum(p for p, its in zip(shares, read, strict=True) if span in its) for span in asked
-    ]
+    wanted = [sum(p for p, its in zip(shares, read, strict=True) if span in its) for span in asked]
     np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-11)
     for span, share in zip(asked[:2], wanted, strict=False):
         one = lattice.span_probability(*span, tape="span", scheme=scheme)

@@ -157,6 +157,27 @@ def test_the_only_way_out_is_far_below(variant: str, depth: float) -> None:
     check_best(case, known)
 
 
+@pytest.mark.parametrize("tokens", [10, 28, 29, 30, 40, 80])
+def test_a_leader_that_cannot_end(variant: str, tokens: int) -> None:
+    """Forward, it pushes the others below what exp() reaches; backward, it is not there at all."""
+    node = np.zeros((tokens, 3))
+    node[:, 0], node[0, 2] = 25.0, -np.log(3.0)
+    arcs = np.where(np.eye(3) > 0, 0.0, -np.inf)
+    case = plain(3, node, arcs, final=np.asarray([[-np.inf, 0.0, 0.0]]))
+    for domain in DOMAINS:
+        found = decoding.axis_posterior(case.bound, arcs=(0,), entropy=True, domain=domain)
+        assert_near(found.log_z, [np.log(4.0 / 3.0)])
+        assert_near(found.node[0], np.tile([0.0, 0.75, 0.25], (tokens, 1)))
+        assert found.arc[0] is not None
+        assert_near(found.arc[0][1:, [4, 8]], np.tile([0.75, 0.25], (tokens - 1, 1)))
+        assert_near(found.entropy, [np.log(4.0) - 0.75 * np.log(3.0)])
+    drawn = decoding.sample_paths(case.bound, np.full((2, tokens), 0.74))
+    assert (drawn == 1).all()
+    path, score = decoding.best_paths(case.bound)
+    assert (path == 1).all()
+    assert score.tolist() == [0.0]
+
+
 def test_numbers_on_the_border_belong_to_the_larger_state(variant: str) -> None:
     """A state stands for an interval that includes its lower end."""
     case = plain(4, np.zeros((2, 4)), np.zeros((4, 4)))

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 pynini: Any = pytest.importorskip("pynini", reason="pynini is not installed")
 
 TINY = Bounds(paths=200, magnitudes=MILD.magnitudes, never=(0.0, 0.1, 0.3))
-SEEDS = range(60)
+SEEDS = range(120)
 DIGITS = 1e-7
 
 Arc = tuple[int, int, int, float]  # source, joint state, target, score

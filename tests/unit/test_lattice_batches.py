@@ -34,7 +34,9 @@ def mixed() -> list[Lattice]:
     for k, tokens in enumerate([3, 0, 5, 1, 2, 0, 4, 7]):
         moving = rng.normal(size=(max(tokens - 1, 0), 3, 3))
         plain = lattice(k, tokens, transitions=shared)
-        two = product([plain, lattice(k + 50, tokens, transitions=other)], coupling={(1, 0): coupling})
+        two = product(
+            [plain, lattice(k + 50, tokens, transitions=other)], coupling={(1, 0): coupling}
+        )
         found += [
             plain,
             lattice(k, tokens, transitions=moving),
@@ -58,7 +60,7 @@ def equal(one: Any, other: Any) -> bool:
 
 
 def test_company_changes_no_bit(lattices: list[Lattice]) -> None:
-    assert [path for path in best(lattices)] == [one.best() for one in lattices]
+    assert list(best(lattices)) == [one.best() for one in lattices]
     assert [list(paths) for paths in nbest(lattices, 4)] == [one.nbest(4) for one in lattices]
     assert log_partition(lattices).tolist() == [one.log_partition() for one in lattices]
     together = marginals(lattices)
@@ -114,7 +116,8 @@ def test_results_are_sequences() -> None:
 
 
 def test_nothing_at_all() -> None:
-    assert list(best([])) == list(nbest([], 2)) == marginals([]) == sample([], 3) == []
+    assert (list(best([])), list(nbest([], 2))) == ([], [])
+    assert (marginals([]), sample([], 3)) == ([], [])
     assert log_partition([]).shape == (0,)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fstcrf.errors import NumericError, OptionError, ShapeError
+from fstcrf.errors import FstcrfError, NumericError, OptionError, ShapeError
 from fstcrf.kernel import decoding
 from fstcrf.kernel.machines import MAX_AXES, Axis, Bound, Factor, Machine, Residual
 
@@ -34,19 +34,19 @@ def misaligned(*shape: int) -> Floats:
     return np.zeros(8 * size + 4, dtype=np.uint8)[4:].view(np.float64).reshape(shape)
 
 
-def never(*shape: int, bad: float) -> Floats:
-    values = np.zeros(shape)
-    values.flat[-1] = bad
-    return values
+def spoilt(values: Floats, bad: float) -> Floats:
+    out = values.copy()
+    out.flat[-1] = bad
+    return out
 
 
 SPARSE = Axis(FIRST, ints(0, 0, 1), ints(0, 1, 0), np.zeros((1, 3)))
 MOVING = Axis(LAST, place=ints(0, 1), contexts=2)
 FACTOR = Factor(2, LAST, ints(1, 0), np.zeros((2, LAST)))
 LOOSE = Factor(1, 1)
-RESIDUAL = Residual(
-    2, ints(0, 0, 1), ints(0, 1, 1), 2, 1, np.zeros((3, 2, 1)), np.zeros(2), np.zeros(2), ints(0, 1)
-)
+START = np.asarray([0.0, -np.inf])
+TAKEN = np.asarray([[0.0, -np.inf], [-np.inf, 0.0], [0.0, 0.0]]).reshape(3, 2, 1)
+RESIDUAL = Residual(2, ints(0, 0, 1), ints(0, 1, 1), 2, 1, TAKEN, START, np.zeros(2), ints(0, 1))
 
 
 def machine(**changes: Any) -> Machine:
@@ -245,28 +245,39 @@ def test_residuals(changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1.1e300])
 @pytest.mark.parametrize(
-    ("make", "name", "shape", "words"),
+    ("make", "name", "good", "words"),
     [
-        (machine, "initial", (FIRST, LAST), "initial or final"),
-        (machine, "final", (FIRST, LAST), "initial or final"),
-        (first_axis, "score", (1, 3), "axis 0"),
-        (last_axis, "score", (2, LAST * LAST), "axis 1"),
-        (factor, "value", (2, LAST), "factor 0"),
-        (residual, "value", (3, 2, 1), "residual"),
-        (residual, "initial", (2,), "residual"),
-        (residual, "final", (2,), "residual"),
+        (machine, "initial", np.zeros((FIRST, LAST)), "initial or final"),
+        (machine, "final", np.zeros((FIRST, LAST)), "initial or final"),
+        (first_axis, "score", np.zeros((1, 3)), "axis 0"),
+        (last_axis, "score", np.zeros((2, LAST * LAST)), "axis 1"),
+        (factor, "value", np.zeros((2, LAST)), "factor 0"),
+        (residual, "value", TAKEN, "residual"),
+        (residual, "initial", START, "residual"),
+        (residual, "final", np.zeros(2), "residual"),
     ],
 )
-def test_numbers(make: Make, name: str, shape: tuple[int, ...], words: str, bad: float) -> None:
-    make(**{name: never(*shape, bad=-np.inf)})
+def test_numbers(make: Make, name: str, good: Floats, words: str, bad: float) -> None:
+    make(**{name: spoilt(good, -np.inf)})
     with pytest.raises(NumericError, match=words):
-        make(**{name: never(*shape, bad=bad)})
+        make(**{name: spoilt(good, bad)})
 
 
 def test_the_second_factor_is_named() -> None:
-    wrong = Factor(1, LAST, None, never(1, LAST, bad=np.nan))
+    wrong = Factor(1, LAST, None, spoilt(np.zeros((1, LAST)), np.nan))
     with pytest.raises(NumericError, match="factor 1"):
         machine(factors=(FACTOR, wrong))
+
+
+def test_no_label_has_two_edges() -> None:
+    """Sums would count both, searches would follow the first."""
+    with pytest.raises(FstcrfError, match="residual"):
+        residual(value=np.zeros((3, 2, 1)))
+
+
+def test_a_residual_begins_in_one_state() -> None:
+    with pytest.raises(FstcrfError, match="residual"):
+        residual(initial=np.zeros(2))
 
 
 def test_a_residual_without_edges_reads_nothing() -> None:

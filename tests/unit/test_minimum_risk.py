@@ -30,7 +30,7 @@ def lattice(labels: tuple[str, ...], seed: int, tokens: int, sharpness: float = 
     )
 
 
-# --- Tokens -------------------------------------------------------------------------------------
+# --- Tokens ------------------------------------------------------------------------------------
 
 
 def expected_tokens(world: World, k: int) -> Any:
@@ -78,7 +78,7 @@ def test_tokens_stay_legal() -> None:
         assert one.score(one.minimum_risk("token").labels) > -np.inf
 
 
-# --- Spans --------------------------------------------------------------------------------------
+# --- Spans -------------------------------------------------------------------------------------
 
 
 def span_sets(tokens: int, kinds: str) -> list[SpanSet]:
@@ -101,15 +101,13 @@ def span_shares(one: Lattice, scheme: str, tape: int | None = None) -> dict[Span
     shares: dict[SpanSet, float] = {}
     for path in one.nbest(200_000):
         labels = path.labels if tape is None else path.labels[tape]
-        key = frozenset(tuple(s) for s in spans(labels, scheme, illegal=illegal))
+        key = frozenset((s.start, s.end, s.type) for s in spans(labels, scheme, illegal=illegal))
         shares[key] = shares.get(key, 0.0) + path.probability
     assert sum(shares.values()) == pytest.approx(1.0, abs=1e-9)
     return shares
 
 
-def best_ratio(
-    shares: dict[SpanSet, float], tokens: int, kinds: str, *, apart: str = ""
-) -> float:
+def best_ratio(shares: dict[SpanSet, float], tokens: int, kinds: str, *, apart: str = "") -> float:
     true = sum(p * len(its) for its, p in shares.items())
     single: dict[Any, float] = {}
     for its, p in shares.items():
@@ -211,7 +209,7 @@ def test_labels_that_the_lattice_has() -> None:
             assert set(one.minimum_risk("span").labels) <= set(labels)
 
 
-# --- What is refused --------------------------------------------------------------------------------
+# --- What is refused ---------------------------------------------------------------------------
 
 
 def test_options() -> None:
@@ -231,5 +229,5 @@ def test_without_a_path() -> None:
     dead = Lattice.from_arrays(BIO, np.full((2, 5), -np.inf))
     for loss in ("token", "span"):
         with pytest.raises(NoPathError) as caught:
-            dead.minimum_risk(loss)  # type: ignore[arg-type]
+            dead.minimum_risk(loss)
         assert caught.value.position == 0

@@ -1,0 +1,314 @@
+"""Any acyclic acceptor as flat arrays: best paths, sums, samples.
+
+===================  ==========================================================
+Acyclic              a machine whose states are in topological order, checked once
+best, nbest          best paths
+log_partition        log Z
+marginals            posterior probability of every arc
+max_marginals        best score through every arc
+sample               exact samples
+lengths              labels on the shortest and longest way to each state
+===================  ==========================================================
+
+A path is a sequence of arcs from state 0; its score is the sum of their scores and of the final
+score of the state where it ends. All of it is natural logs; −inf forbids. Sums are taken in the log
+domain. Every function is linear in the arcs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import NumericError, OptionError, ShapeError
+from fstcrf.kernel.native import array_in, check, ffi, lib
+
+__all__ = [
+    "Acyclic",
+    "Paths",
+    "best",
+    "lengths",
+    "log_partition",
+    "marginals",
+    "max_marginals",
+    "nbest",
+    "sample",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+_ROOM = 1024  # entries of the first search for the n best
+_MANY = 1000
+
+
+class Paths(NamedTuple):
+    """Some paths, best first.
+
+    arcs : int32 [k, W]; arcs of each path, −1 behind the last; W: arcs of the longest path.
+    score : float64 [k].
+    """
+
+    arcs: Ints
+    score: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Acyclic:
+    """An acyclic acceptor; a path begins in state 0.
+
+    Parameters
+    ----------
+    row : int64 [S + 1]
+        The arcs that leave state s are ``row[s] : row[s + 1]``. Their order decides ties.
+    target : int32 [A]
+        State that each arc leads to, above the one that it leaves.
+    score : float64 [A]
+    final : float64 [S]
+        −inf: no path ends here.
+
+    Raises
+    ------
+    ShapeError
+        Sizes that disagree, no state, or an arc that does not lead to a state above its own.
+    NumericError
+        NaN, +inf, or a score beyond 1e300.
+    """
+
+    row: NDArray[np.int64]
+    target: Ints
+    score: Floats
+    final: Floats
+
+    def __post_init__(self) -> None:
+        if not len(self.final):
+            raise ShapeError("a machine needs a state: final is empty")
+        where = ffi.new("int64_t *")
+        status = lib.fc_check_acyclic(self.handle, where)
+        if status == lib.FC_ENUMERIC:
+            raise NumericError(f"NaN, +inf or beyond 1e300: score {where[0]} of an acyclic machine")
+        if status != lib.FC_OK:
+            raise ShapeError(
+                f"states are not in topological order, or rows are not: entry {where[0]}"
+            )
+
+    @cached_property
+    def handle(self) -> Any:
+        """The machine as the kernel's structure, for as long as this object lives."""
+        states, arcs = len(self.final), len(self.target)
+        fields = {
+            "row": array_in(self.row, np.int64, (states + 1,), "row"),
+            "target": array_in(self.target, np.int32, (arcs,), "target"),
+            "score": array_in(self.score, np.float64, (arcs,), "score"),
+            "final": array_in(self.final, np.float64, (states,), "final"),
+        }
+        return ffi.new("fc_acyclic *", {"S": states, "A": arcs, **fields})
+
+    @cached_property
+    def best_suffix(self) -> Floats:
+        """Score of the best way to end from each state, float64 [S]; −inf: there is none."""
+        return self._suffix(lib.fc_acyclic_best_suffix)
+
+    @cached_property
+    def sum_suffix(self) -> Floats:
+        """Log of the sum over all ways to end from each state, float64 [S]."""
+        return self._suffix(lib.fc_acyclic_sum_suffix)
+
+    @cached_property
+    def longest(self) -> int:
+        """Arcs of the longest path."""
+        return int(lengths(self)[1].max(initial=0))
+
+    def _suffix(self, function: Any) -> Floats:
+        suffix = np.empty(len(self.final))
+        check(function(self.handle, _out(suffix, "suffix")), "suffix")
+        return suffix
+
+
+def _out(array: NDArray[Any], name: str) -> Any:
+    return array_in(array, array.dtype, array.shape, name, writable=True)
+
+
+def lengths(machine: Acyclic, label: Ints | None = None) -> tuple[Ints, Ints]:
+    """Return the labels on the shortest and the longest way to each state.
+
+    Parameters
+    ----------
+    machine : Acyclic
+    label : int32 [A], optional
+        A negative one does not count; every arc counts when absent.
+
+    Returns
+    -------
+    shortest, longest : int32 [S]
+        −1 where no way leads.
+
+    Raises
+    ------
+    ShapeError
+        Another number of labels than arcs.
+    """
+    states, arcs = len(machine.final), len(machine.target)
+    shortest, longest = np.empty(states, dtype=np.int32), np.empty(states, dtype=np.int32)
+    labels = ffi.NULL if label is None else array_in(label, np.int32, (arcs,), "label")
+    status = lib.fc_acyclic_lengths(
+        machine.handle, labels, _out(shortest, "shortest"), _out(longest, "longest")
+    )
+    check(status, "lengths")
+    return shortest, longest
+
+
+def best(machine: Acyclic) -> tuple[Ints, float]:
+    """Return the best path and its score.
+
+    Ties: ending comes before going on, a smaller arc before a larger one, at the earliest state
+    where the candidates differ.
+
+    Returns
+    -------
+    arcs : int32 [k]
+    score : float
+        −inf where there is no path.
+    """
+    suffix = machine.best_suffix
+    path, length = np.empty(len(suffix), dtype=np.int32), ffi.new("int64_t *")
+    status = lib.fc_acyclic_best(
+        machine.handle,
+        array_in(suffix, np.float64, suffix.shape, "suffix"),
+        _out(path, "path"),
+        length,
+    )
+    check(status, "best")
+    return path[: length[0]].copy(), float(suffix[0])
+
+
+def nbest(machine: Acyclic, n: int) -> Paths:
+    """Return the n best paths, or all where there are fewer; ties as for `best`.
+
+    Raises
+    ------
+    OptionError
+        n is negative.
+    """
+    if n < 0:
+        raise OptionError(f"n is {n}, expected 0 or more")
+    suffix, width = machine.best_suffix, machine.longest
+    if n > _MANY:  # rather than make room for paths that are not there
+        n = min(n, _count(machine))
+    path, score = np.empty((n, width), dtype=np.int32), np.empty(n)
+    count, room = ffi.new("int64_t *"), _ROOM
+    while True:
+        steps = ffi.from_buffer("fc_step[]", bytearray(room * ffi.sizeof("fc_step")))
+        heap = ffi.from_buffer("fc_deviation[]", bytearray(room * ffi.sizeof("fc_deviation")))
+        status = lib.fc_acyclic_nbest(
+            machine.handle,
+            array_in(suffix, np.float64, suffix.shape, "suffix"),
+            n,
+            width,
+            room,
+            steps,
+            room,
+            heap,
+            _out(path, "path"),
+            _out(score, "score"),
+            count,
+        )
+        if status != lib.FC_EFULL:
+            break
+        room *= 4
+    check(status, "nbest")
+    return Paths(path[: count[0]], score[: count[0]])
+
+
+def _count(machine: Acyclic) -> int:
+    """Upper bound of the number of paths, close to it."""
+    free = Acyclic(
+        machine.row,
+        machine.target,
+        np.where(np.isneginf(machine.score), -np.inf, 0.0),
+        np.where(np.isneginf(machine.final), -np.inf, 0.0),
+    )
+    log_count = log_partition(free)
+    return int(np.exp(log_count) * 1.001) + 1 if log_count < 40.0 else 2**62
+
+
+def log_partition(machine: Acyclic) -> float:
+    """Return log Z, −inf where there is no path."""
+    return float(machine.sum_suffix[0])
+
+
+def marginals(machine: Acyclic) -> tuple[Floats, Floats]:
+    """Return posterior probabilities, zeros where there is no path.
+
+    Returns
+    -------
+    node : float64 [S]
+        Probability that a path passes a state.
+    arc : float64 [A]
+    """
+    suffix = machine.sum_suffix
+    node, arc = np.empty(len(machine.final)), np.empty(len(machine.target))
+    status = lib.fc_acyclic_marginals(
+        machine.handle,
+        array_in(suffix, np.float64, suffix.shape, "suffix"),
+        _out(node, "node"),
+        _out(arc, "arc"),
+    )
+    check(status, "marginals")
+    return node, arc
+
+
+def max_marginals(machine: Acyclic) -> Floats:
+    """Return the score of the best path through each arc, float64 [A]; −inf: there is none."""
+    suffix = machine.best_suffix
+    prefix, arc = np.empty(len(machine.final)), np.empty(len(machine.target))
+    status = lib.fc_acyclic_max_marginals(
+        machine.handle,
+        array_in(suffix, np.float64, suffix.shape, "suffix"),
+        _out(prefix, "prefix"),
+        _out(arc, "arc"),
+    )
+    check(status, "max_marginals")
+    return arc
+
+
+def sample(machine: Acyclic, n: int, generator: np.random.Generator) -> Ints:
+    """Return independent exact samples from the distribution over paths.
+
+    Parameters
+    ----------
+    machine : Acyclic
+    n : int
+    generator : numpy.random.Generator
+        One number is drawn for each arc that the longest path has.
+
+    Returns
+    -------
+    int32 [n, W]
+        Arcs, −1 behind the last; W: arcs of the longest path.
+
+    Raises
+    ------
+    OptionError
+        n is negative.
+    """
+    if n < 0:
+        raise OptionError(f"n is {n}, expected 0 or more")
+    suffix, width = machine.sum_suffix, machine.longest
+    uniform, path = generator.random((n, width)), np.empty((n, width), dtype=np.int32)
+    work = np.empty(len(machine.final) + len(machine.target))
+    status = lib.fc_acyclic_sample(
+        machine.handle,
+        array_in(suffix, np.float64, suffix.shape, "suffix"),
+        n,
+        width,
+        array_in(uniform, np.float64, uniform.shape, "uniform"),
+        _out(path, "path"),
+        _out(work, "work"),
+    )
+    check(status, "sample")
+    return path

@@ -1,0 +1,388 @@
+"""A lattice of any shape: the paths of an acyclic acceptor, which may differ in length.
+
+Two paths with the same labels are two paths, but where label sequences are asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fstcrf import openfst
+from fstcrf.errors import LabelError, MissingDependencyError, NoPathError, OptionError, ShapeError
+from fstcrf.kernel import acyclic, order
+from fstcrf.lattice.distinct import best_sequences
+from fstcrf.lattice.path import Path
+from fstcrf.lattice.reading import acyclic_acceptor, machine_labels
+from fstcrf.lattice.table import lattice_table
+from fstcrf.openfst import Machine
+
+__all__ = ["AcyclicLattice"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+
+class AcyclicLattice:
+    """The paths of an acyclic acceptor and their scores.
+
+    Made by `from_fst` or `from_machine`.
+
+    Parameters
+    ----------
+    machine : Machine
+        On its paths only, states in topological order, arcs of a state by label.
+    labels : tuple of str
+        Label k is the symbol k + 1.
+    dead : int, optional
+        First token that no path passes, where it is known why there is none.
+    """
+
+    def __init__(
+        self, machine: Machine, labels: tuple[str, ...], *, dead: int | None = None
+    ) -> None:
+        self.machine, self.labels, self._dead = machine, labels, dead
+        self._label: Ints = machine.ilabel - np.int32(1)
+
+    @classmethod
+    def from_fst(cls, fst: Any, labels: Sequence[str] | None = None) -> AcyclicLattice:
+        """Return the lattice of a ``pynini.Fst``.
+
+        Parameters
+        ----------
+        fst : pynini.Fst
+            An acyclic acceptor, of any type of arcs; epsilon arcs are allowed.
+        labels : sequence of str, optional
+            Label k is the symbol k + 1; the Fst's own symbol table when absent.
+
+        Raises
+        ------
+        MissingDependencyError
+            pynini is not installed.
+        DataError
+            The Fst is no acceptor, has a cycle, no symbols, or others than `labels`.
+        LabelError
+            A label that is there twice.
+        """
+        return cls.from_machine(openfst.from_fst(fst), labels)
+
+    @classmethod
+    def from_machine(cls, machine: Machine, labels: Sequence[str] | None = None) -> AcyclicLattice:
+        """Return the lattice of a machine; arguments and errors as for `from_fst`."""
+        acceptor = acyclic_acceptor(machine)
+        return cls(acceptor, machine_labels(acceptor, labels))
+
+    def __repr__(self) -> str:
+        size = f"{self.machine.n_states:,} states, {self.machine.n_arcs:,} arcs"
+        return f"<AcyclicLattice: {size}, {len(self.labels)} labels>"
+
+    def __len__(self) -> int:
+        """Labels on every path; raises ShapeError where paths differ."""
+        return self._common_length("len()")
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Labels on the shortest and on the longest path; zeros where there is none."""
+        if not self.machine.n_states:
+            return 0, 0
+        ends = self.machine.final > -np.inf
+        shortest, longest = self._lengths
+        return int(shortest[ends].min()), int(longest[ends].max())
+
+    # --- Best paths ---------------------------------------------------------------------------
+
+    def best(self) -> Path:
+        """Return the best path.
+
+        Ties: the path that ends comes before one that goes on, then the smaller label index, at the
+        earliest place where the candidates differ (an epsilon before every label).
+
+        Raises
+        ------
+        NoPathError
+            There is no path.
+        """
+        arcs, score = acyclic.best(self._flat)
+        if score == -np.inf:
+            raise self._no_path()
+        return self._path(self._label[arcs].tolist(), score)
+
+    def nbest(self, n: int, *, distinct: Literal["paths", "labels"] = "paths") -> list[Path]:
+        """Return the n best paths, or all where there are fewer; ties as for `best`.
+
+        Parameters
+        ----------
+        n : int
+        distinct : {"paths", "labels"}
+            ``"labels"`` returns only the best path of each label sequence.
+
+        Raises
+        ------
+        OptionError
+            n is negative, or another `distinct`.
+        """
+        if distinct not in ("paths", "labels"):
+            raise OptionError(f"distinct is {distinct!r}, expected paths or labels")
+        if distinct == "labels" and not self._deterministic:
+            if n < 0:
+                raise OptionError(f"n is {n}, expected 0 or more")
+            found = best_sequences(self._flat, self._label)
+            return [self._path(labels, score) for labels, score in islice(found, n)]
+        arcs, scores = acyclic.nbest(self._flat, n)
+        rows = self._labels_of(arcs)
+        return [self._path(*pair) for pair in zip(rows, scores.tolist(), strict=True)]
+
+    def max_marginals(self) -> Floats:
+        """Return the score of the best path through each label, float64 [T, L]; −inf: none.
+
+        Raises
+        ------
+        ShapeError
+            Paths differ in length.
+        """
+        tokens, size = self._common_length("max_marginals"), len(self.labels)
+        best = np.full(tokens * size, -np.inf)
+        place, read = self._places()
+        np.maximum.at(best, place, acyclic.max_marginals(self._flat)[read])
+        return best.reshape(tokens, size)
+
+    # --- Sums ---------------------------------------------------------------------------------
+
+    def log_partition(self) -> float:
+        """Return log Z, the log of the sum over all paths; −inf where there is none."""
+        return acyclic.log_partition(self._flat)
+
+    def entropy(self) -> float:
+        """Return the entropy of the distribution over paths, in nats.
+
+        Raises
+        ------
+        NoPathError
+            There is no path.
+        """
+        if self.log_partition() == -np.inf:
+            raise self._no_path()
+        # By the chain rule, of the choices at each state: no difference of large numbers.
+        node, arc = acyclic.marginals(self._flat)
+        machine, suffix = self.machine, self._flat.sum_suffix
+        chosen = machine.score + suffix[machine.target] - suffix[machine.source]
+        ends = np.flatnonzero(machine.final > -np.inf)
+        ended = machine.final[ends] - suffix[ends]
+        stop = node[ends] * np.exp(ended)
+        return max(0.0, -float((arc * chosen).sum() + (stop * ended).sum()))
+
+    def marginals(self) -> Floats:
+        """Return the probability of each label at each token, float64 [T, L].
+
+        Raises
+        ------
+        NoPathError
+            There is no path.
+        ShapeError
+            Paths differ in length, so that tokens are not the same on all of them.
+        """
+        tokens, size = self._common_length("marginals"), len(self.labels)
+        if self.log_partition() == -np.inf:
+            raise self._no_path()
+        place, read = self._places()
+        share = acyclic.marginals(self._flat)[1][read]
+        total = np.bincount(place, weights=share, minlength=tokens * size).astype(np.float64)
+        return total.reshape(tokens, size)
+
+    def sample(self, n: int, *, seed: int = 0) -> list[tuple[str, ...]]:
+        """Return the labels of n independent exact samples from the distribution over paths.
+
+        Raises
+        ------
+        OptionError
+            n is negative.
+        NoPathError
+            There is no path.
+        """
+        if self.log_partition() == -np.inf:
+            raise self._no_path()
+        arcs = acyclic.sample(self._flat, n, np.random.default_rng(seed))
+        return [tuple(self.labels[k] for k in row) for row in self._labels_of(arcs)]
+
+    # --- One label sequence -------------------------------------------------------------------
+
+    def score(self, labels: Sequence[str]) -> float:
+        """Return the score of the best path with these labels; −inf if there is none.
+
+        Raises
+        ------
+        LabelError
+            A label that the lattice does not have.
+        """
+        return acyclic.best(self._paths_with(labels))[1]
+
+    def probability(self, labels: Sequence[str]) -> float:
+        """Return the probability of a label sequence: that of all its paths; raises as `score`."""
+        return self._share(acyclic.log_partition(self._paths_with(labels)))
+
+    # --- Other lattices, other forms ----------------------------------------------------------
+
+    def restrict(self, mask: ArrayLike) -> AcyclicLattice:
+        """Return the lattice of the paths that a mask allows.
+
+        Parameters
+        ----------
+        mask : bool [T, L]
+            Labels that each token may have.
+
+        Raises
+        ------
+        ShapeError
+            Another shape, or paths that differ in length.
+        """
+        allowed = np.asarray(mask, dtype=bool)
+        wanted = self._common_length("restrict"), len(self.labels)
+        if allowed.shape != wanted:
+            found, names = list(allowed.shape), "(tokens, labels)"
+            raise ShapeError(f"mask is {found}, expected {list(wanted)} {names}")
+        place, read = self._places()
+        score = self.machine.score.copy()
+        score[np.flatnonzero(read)[~allowed.reshape(-1)[place]]] = -np.inf
+        left = replace(self.machine, score=score)
+        machine = openfst.connect(left)
+        dead = None if machine.n_states else self._first_dead(left)
+        return AcyclicLattice(machine, self.labels, dead=dead)
+
+    def scale(self, factor: float) -> AcyclicLattice:
+        """Return the lattice of the same paths with all scores times a factor.
+
+        Raises
+        ------
+        OptionError
+            A factor that is not finite.
+        """
+        if not math.isfinite(factor):
+            raise OptionError(f"factor is {factor}, expected a finite number")
+        machine = self.machine
+        ends = machine.final > -np.inf
+        with np.errstate(over="ignore"):  # infinities are refused by name
+            final = np.where(ends, factor * np.where(ends, machine.final, 0.0), -np.inf)
+            scaled = replace(machine, score=factor * machine.score, final=final)
+        return AcyclicLattice(scaled, self.labels, dead=self._dead)
+
+    def to_fst(self, arc_type: openfst.ArcType = "log64") -> Any:
+        """Return the lattice as a ``pynini.Fst``; see `fstcrf.openfst.to_fst`."""
+        return openfst.to_fst(self._with_symbols(), arc_type)
+
+    def to_att(self) -> str:
+        """Return the lattice as AT&T text; see `fstcrf.openfst.att_text`."""
+        return openfst.att_text(self._with_symbols())
+
+    def draw(self) -> str:
+        """Return a drawing as SVG where graphviz is installed, a text of the paths otherwise.
+
+        Raises
+        ------
+        TooLargeError
+            Too many arcs for a drawing.
+        """
+        try:
+            return openfst.svg(self._with_symbols())
+        except MissingDependencyError:
+            if self.machine.n_states and self.lengths[0] == self.lengths[1]:
+                return lattice_table(self)
+        paths = self.nbest(10)
+        lines = [f"{p.score:.6g}\t{p.probability:.4g}\t{' '.join(p.labels)}\n" for p in paths]
+        return "".join(["score\tprobability\tlabels\n", *lines])
+
+    # --- Behind the scenes --------------------------------------------------------------------
+
+    @cached_property
+    def _flat(self) -> acyclic.Acyclic:
+        machine = self.machine
+        if not machine.n_states:  # the kernel's machines have a state
+            nothing = np.zeros(2, dtype=np.int64)
+            return acyclic.Acyclic(nothing, machine.target, machine.score, np.full(1, -np.inf))
+        return acyclic.Acyclic(machine.row, machine.target, machine.score, machine.final)
+
+    @cached_property
+    def _lengths(self) -> tuple[Ints, Ints]:
+        return acyclic.lengths(self._flat, self._label)
+
+    @cached_property
+    def _deterministic(self) -> bool:
+        """A label sequence has at most one path."""
+        source, label = self.machine.source, self._label
+        twice = (np.diff(source) == 0) & (np.diff(label) == 0)
+        return not twice.any() and bool((label >= 0).all())
+
+    def _common_length(self, what: str) -> int:
+        shortest, longest = self.lengths
+        if shortest != longest:
+            raise ShapeError(
+                f"{what} needs paths of one length; these have {shortest} to {longest} labels"
+            )
+        return shortest
+
+    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Entry of [T, L] that each arc with a label adds to, and which arcs have one."""
+        read = self._label >= 0
+        token = self._lengths[0][self.machine.source[read]].astype(np.int64)
+        return token * len(self.labels) + self._label[read], read
+
+    def _labels_of(self, arcs: Ints) -> list[list[int]]:
+        """Labels of paths that are rows of arcs."""
+        if not arcs.size:
+            return [[] for _ in arcs]
+        label = np.where(arcs >= 0, self._label[arcs], -1)
+        return [row[row >= 0].tolist() for row in label]
+
+    def _path(self, label: Sequence[int], score: float) -> Path:
+        names = tuple(self.labels[k] for k in label if k >= 0)
+        return Path(names, score, self._share(score), exact=True, bound=score)
+
+    def _share(self, score: float) -> float:
+        return min(1.0, math.exp(score - self.log_partition())) if score > -np.inf else 0.0
+
+    def _paths_with(self, labels: Sequence[str]) -> acyclic.Acyclic:
+        """Pairs (state, labels read): state s with t labels is number s * (T + 1) + t."""
+        index = {label: k for k, label in enumerate(self.labels)}
+        unknown = next((label for label in labels if label not in index), None)
+        if unknown is not None:
+            known = ", ".join(self.labels[:12]) + (", …" if len(self.labels) > 12 else "")
+            raise LabelError(f"unknown label {unknown!r}; the labels are {known}")
+        flat, free, width = self._flat, np.flatnonzero(self._label < 0), len(labels) + 1
+        reading = [np.flatnonzero(self._label == index[label]) for label in labels]
+        arcs = np.concatenate([*reading, *[free] * width])
+        ahead = np.repeat(np.arange(width - 1), np.asarray([len(r) for r in reading], np.int64))
+        read = np.concatenate([ahead, np.repeat(np.arange(width), len(free))])
+        source = self.machine.source[arcs] * np.int64(width) + read
+        target = self.machine.target[arcs] * np.int64(width) + read + (self._label[arcs] >= 0)
+        by_source = np.argsort(source, kind="stable")
+        final = np.full((len(flat.final), width), -np.inf)
+        final[:, -1] = flat.final
+        return acyclic.Acyclic(
+            order.rows(source, final.size),
+            target[by_source].astype(np.int32),
+            flat.score[arcs][by_source],
+            final.reshape(-1),
+        )
+
+    def _with_symbols(self) -> Machine:
+        table = (openfst.EPSILON, *self.labels)
+        return replace(self.machine, isymbols=table, osymbols=table)
+
+    def _first_dead(self, machine: Machine) -> int:
+        """First token that no path from the start passes."""
+        taken = machine.score > -np.inf
+        row = order.rows(machine.source[taken], machine.n_states)
+        everywhere = np.ones(machine.n_states, dtype=bool)
+        reached = order.connected(row, machine.target[taken], machine.start, everywhere)
+        return int(self._lengths[0][reached].max(initial=0))
+
+    def _no_path(self) -> NoPathError:
+        if self._dead is None:
+            return NoPathError("the lattice has no path")
+        return NoPathError("every label sequence is forbidden from here on", position=self._dead)

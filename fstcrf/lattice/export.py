@@ -1,0 +1,149 @@
+"""Lattices as machines of OpenFst: every joint state of every token written out.
+
+A lattice of several tapes becomes an acceptor whose symbols name one label of each tape, as in
+``NN|B-NP``.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.errors import MissingDependencyError, TooLargeError
+from fstcrf.lattice.lattice import Lattice
+from fstcrf.lattice.table import lattice_table
+from fstcrf.openfst import Machine, att_text, sausage_machine, svg, symbols, to_fst
+
+if TYPE_CHECKING:
+    import pynini
+
+__all__ = ["drawn", "lattice_att", "lattice_fst", "lattice_machine"]
+
+Floats = NDArray[np.float64]
+
+_MAX_ARCS = 30_000_000
+
+
+def lattice_fst(lattice: Lattice, arc_type: str) -> pynini.Fst:
+    """Return a lattice as a pynini machine; see `Lattice.to_fst`."""
+    return to_fst(lattice_machine(lattice), arc_type)  # type: ignore[arg-type]
+
+
+def lattice_att(lattice: Lattice) -> str:
+    """Return a lattice as AT&T text; see `Lattice.to_att`."""
+    return att_text(lattice_machine(lattice), acceptor=True)
+
+
+def drawn(lattice: Lattice) -> str:
+    """Return SVG where graphviz is installed, else a table; see `Lattice.draw`."""
+    try:
+        return svg(lattice_machine(lattice))
+    except MissingDependencyError:
+        return lattice_table(lattice)
+
+
+def lattice_machine(lattice: Lattice) -> Machine:
+    """Return a lattice as flat arrays: states, arcs, scores.
+
+    Raises
+    ------
+    TooLargeError
+        More arcs than memory should be asked for.
+    """
+    program = lattice.program
+    machine = program.machine
+    states = int(np.prod(machine.shape)) * machine.n_residual
+    moving = any(axis.score is None for axis in machine.axes)
+    arcs = states**2 * (len(lattice) if moving else 1)
+    if max(arcs, states**2 * max(len(lattice) - 1, 0)) > _MAX_ARCS:
+        raise TooLargeError(
+            f"the lattice has {states:,} joint states at every token, {states**2:,} arcs between "
+            f"tokens: too many to write out; restrict it, or export its parts"
+        )
+    values = iter(program.moving(lattice.values))
+    factors = [f.value[None] if f.value is not None else next(values) for f in machine.factors]
+    axes = [a.score[None] if a.score is not None else next(values) for a in machine.axes]
+    node = _node(machine, factors, len(lattice))
+    step = _joint_arcs(machine, axes)
+    initial, final = machine.initial.reshape(-1), machine.final.reshape(-1)
+    label, names = _joint_labels(lattice)
+    if machine.residual is not None:
+        node, step, initial, final = _with_residual(machine, node, step, initial, final)
+        label = np.tile(label, machine.n_residual)
+    flat = step.reshape(len(step), -1)
+    return sausage_machine(
+        np.ascontiguousarray(node),
+        np.ascontiguousarray(flat if moving else flat[0]),
+        np.ascontiguousarray(initial),
+        np.ascontiguousarray(final),
+        state_label=label.astype(np.int32),
+        symbols=symbols(names),
+    )
+
+
+def _joint_labels(lattice: Lattice) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the number of each joint state's labels, and their names, in the order of tapes."""
+    program = lattice.program
+    states = dict(
+        zip(program.order, (s.reshape(-1) for s in np.indices(program.shape)), strict=True)
+    )
+    labels = [program.chain[t].topology.state_label[states[t]] for t in program.tapes]
+    sizes = [len(program.labels(t)) for t in program.tapes]
+    names = ["|".join(parts) for parts in product(*(program.labels(t) for t in program.tapes))]
+    return np.ravel_multi_index(labels, sizes), names
+
+
+def _node(machine: kernel.Machine, factors: list[Floats], length: int) -> Floats:
+    total = np.zeros((length, machine.outer, machine.width))
+    for factor, value in zip(machine.factors, factors, strict=True):
+        rows = np.zeros(machine.outer, np.int32) if factor.place is None else factor.place
+        total = total + value[:, rows]
+    return total.reshape(length, -1)
+
+
+def _joint_arcs(machine: kernel.Machine, axes: list[Floats]) -> Floats:
+    """Return the scores of all arcs between joint states, [1 or T, N, N]."""
+    states = [s.reshape(-1) for s in np.indices(machine.shape)]
+    size = len(states[0])
+    total: Floats = np.zeros((1, size, size))
+    before = np.zeros(size, dtype=np.int64)  # outer index of the axis at each joint state
+    for axis, score, state in zip(machine.axes, axes, states, strict=True):
+        n = axis.n_states
+        table = score
+        if axis.source is not None:
+            table = np.full((*score.shape[:2], n * n), -np.inf)
+            table[:, :, axis.source.astype(np.int64) * n + axis.target] = score
+        table = table.reshape(*table.shape[:2], n, n)
+        context = np.zeros(size, np.int64) if axis.place is None else axis.place[before]
+        total = total + table[:, context[None, :], state[:, None], state[None, :]]
+        before = before * n + state
+    return total
+
+
+def _with_residual(
+    machine: kernel.Machine, node: Floats, step: Floats, initial: Floats, final: Floats
+) -> tuple[Any, ...]:
+    """Multiply joint states with those of the residual automaton, read at their token."""
+    residual = machine.residual
+    assert residual is not None  # noqa: S101 (the caller has looked)
+    n, size = residual.n_states, node.shape[1]
+    outer = np.repeat(np.arange(machine.outer), machine.width)
+    last = np.tile(np.arange(machine.width), machine.outer)
+    rows = np.zeros(size, np.int32) if residual.place is None else residual.place[outer]
+    columns = last if residual.width > 1 or machine.width == 1 else np.zeros_like(last)
+    edge = np.full((n, n, size), -np.inf)
+    for e, (q, r) in enumerate(zip(residual.source, residual.target, strict=True)):
+        edge[q, r] = np.maximum(edge[q, r], residual.value[e, rows, columns])
+    wide = step[:, None, :, None, :] + edge[None, :, None, :, :]
+    begin = (residual.initial[:, None, None] + edge).max(axis=0) + initial
+    end = residual.final[:, None] + final
+    return (
+        np.tile(node, n),
+        wide.reshape(len(step), n * size, n * size),
+        begin.reshape(-1),
+        end.reshape(-1),
+    )

@@ -1,0 +1,161 @@
+"""States, arcs and scores of a transducer.
+
+States / Start / Final / Arcs
+    States are numbers from 0; one of them starts, or none; a path may end where the final score is
+    not −inf; an arc reads an input symbol, writes an output symbol and adds a score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import LabelError, NumericError, ShapeError
+from fstcrf.kernel import order
+
+__all__ = ["EPSILON", "Machine", "connect", "symbols"]
+
+EPSILON = "<eps>"
+"""Symbol 0: nothing is read or written."""
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Machine:
+    """A weighted transducer.
+
+    Parameters
+    ----------
+    start : int
+        State in which a path begins; −1: none.
+    source, target : int32 [A]
+        Ends of the arcs, sorted by source.
+    ilabel, olabel : int32 [A]
+        Input and output symbol; 0 is epsilon.
+    score : float64 [A]
+        Natural-log scores of the arcs; −inf forbids.
+    final : float64 [S]
+        Score of ending in each state; −inf: a path may not end there.
+    isymbols, osymbols : tuple of str, optional
+        Symbol of label id k at k, empty where there is none; the first is epsilon's.
+
+    Raises
+    ------
+    ShapeError
+        Arrays that disagree, arcs that are not sorted, or numbers of states or symbols that are not
+        there.
+    NumericError
+        NaN or +inf.
+    """
+
+    start: int
+    source: Ints
+    target: Ints
+    ilabel: Ints
+    olabel: Ints
+    score: Floats
+    final: Floats
+    isymbols: tuple[str, ...] | None = None
+    osymbols: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("source", "target", "ilabel", "olabel"):
+            _check_array(self, name, np.int32, len(self.source))
+        _check_array(self, "score", np.float64, len(self.source))
+        _check_array(self, "final", np.float64, len(self.final))
+        states = len(self.final)
+        if not -1 <= self.start < max(states, 1) or (self.start == 0 and not states):
+            raise ShapeError(f"machine: start is {self.start}, expected -1 or one of {states}")
+        _check_range(self.source, "source", states)
+        _check_range(self.target, "target", states)
+        if (np.diff(self.source) < 0).any():
+            raise ShapeError("machine: arcs are not sorted by source")
+        for name, table in (("ilabel", self.isymbols), ("olabel", self.osymbols)):
+            limit = 2**31 if table is None else len(table)
+            _check_range(getattr(self, name), name, limit)
+        for name in ("score", "final"):
+            array = getattr(self, name)
+            if not (array < np.inf).all():
+                place = int(np.flatnonzero(~(array < np.inf))[0])
+                raise NumericError(f"machine: {name} has NaN or +inf at {place}; -inf forbids")
+
+    def __repr__(self) -> str:
+        return f"<Machine: {self.n_states:,} states, {self.n_arcs:,} arcs>"
+
+    @property
+    def n_states(self) -> int:
+        """Number of states, S."""
+        return len(self.final)
+
+    @property
+    def n_arcs(self) -> int:
+        """Number of arcs, A."""
+        return len(self.source)
+
+    @property
+    def row(self) -> NDArray[np.int64]:
+        """int64 [S + 1]: the arcs that leave state s are ``row[s] : row[s + 1]``."""
+        return order.rows(self.source, self.n_states)
+
+    @property
+    def is_acceptor(self) -> bool:
+        """Every arc writes what it reads."""
+        return bool(np.array_equal(self.ilabel, self.olabel))
+
+
+def symbols(labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the symbols of labels: epsilon, then label k as symbol k + 1.
+
+    Raises
+    ------
+    LabelError
+        A label that is there twice, that is empty, or that is epsilon's own name.
+    """
+    table = (EPSILON, *labels)
+    if len(set(table)) != len(table):
+        twice = next(s for i, s in enumerate(table) if s in table[:i])
+        raise LabelError(f"symbol {twice!r} is there twice; labels must be distinct, not {EPSILON}")
+    if "" in table:
+        raise LabelError(f"label {table.index('') - 1} is empty: symbol tables cannot hold that")
+    return table
+
+
+def connect(machine: Machine) -> Machine:
+    """Return the machine without forbidden arcs and without states that lie on no path.
+
+    The states that are left keep their order.
+    """
+    taken = machine.score > -np.inf
+    row = order.rows(machine.source[taken], machine.n_states)
+    keep = order.connected(row, machine.target[taken], machine.start, machine.final > -np.inf)
+    taken &= keep[machine.source] & keep[machine.target]
+    if taken.all() and keep.all():
+        return machine
+    number = np.cumsum(keep, dtype=np.int32) - np.int32(1)
+    return replace(
+        machine,
+        start=int(number[machine.start]) if keep.any() else -1,
+        source=number[machine.source[taken]],
+        target=number[machine.target[taken]],
+        ilabel=machine.ilabel[taken],
+        olabel=machine.olabel[taken],
+        score=machine.score[taken],
+        final=machine.final[keep],
+    )
+
+
+def _check_array(machine: Machine, name: str, dtype: type[np.generic], size: int) -> None:
+    array = getattr(machine, name)
+    if array.dtype != dtype or array.shape != (size,):
+        found = f"{array.dtype} {list(array.shape)}"
+        raise ShapeError(f"machine: {name} is {found}, expected {np.dtype(dtype)} [{size}]")
+
+
+def _check_range(array: Ints, name: str, limit: int) -> None:
+    if array.size and (int(array.min()) < 0 or int(array.max()) >= limit):
+        raise ShapeError(f"machine: {name} holds numbers outside [0, {limit})")

@@ -1,0 +1,235 @@
+"""Programs with potentials that depend on other tapes' labels, against every joint labelling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from numpy.typing import NDArray
+
+from fstcrf.errors import GrammarError, NoPathError
+from fstcrf.grammar import Acceptor
+from fstcrf.lattice import Lattice
+from fstcrf.plans import Chain, Coupling, Program, arc_ends
+from tests.compositions import Tape, World, numbers, random_acceptor, random_topology
+
+Floats = NDArray[np.float64]
+Context = tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A program, what a sentence brings, and the score of every joint labelling."""
+
+    program: Program
+    values: tuple[Floats, ...]
+    world: World
+
+
+def random_case(seed: int) -> Case:
+    """Chains that read each other, in any order of tapes; static and moving potentials."""
+    rng = np.random.default_rng(seed)
+    while True:
+        n, tokens = int(rng.integers(1, 4)), int(rng.integers(1, 5))
+        sizes = rng.integers(1, 4, n).tolist()
+        if float(np.prod(sizes)) ** tokens <= 1500:
+            break
+    names = [f"t{k}" for k in range(n)]
+    labels = {t: tuple(f"{t}{i}" for i in range(s)) for t, s in zip(names, sizes, strict=True)}
+    rank = rng.permutation(n).tolist()  # who may read whom
+    chains: list[Chain] = []
+    for k, name in enumerate(names):
+        earlier = [other for j, other in enumerate(names) if rank[j] < rank[k]]
+        chains.append(_random_chain(rng, name, labels, earlier))
+    couplings = []
+    for _ in range(int(rng.integers(0, 3)) if n > 1 else 0):
+        tapes = tuple(rng.permutation(names)[: int(rng.integers(2, n + 1))].tolist())
+        value = numbers(rng, tuple(len(labels[t]) for t in tapes), 0.05)
+        couplings.append(Coupling(tapes, value if rng.random() < 0.6 else None))
+    conjuncts: list[Acceptor] = []
+    for _ in range(int(rng.integers(0, 3))):
+        read = rng.permutation(names)[: int(rng.integers(1, n + 1))].tolist()
+        conjuncts.append(random_acceptor(rng, [(t, labels[t]) for t in read]))
+    program = Program(chains, couplings, conjuncts)
+    values = tuple(_brought(rng, program, what, tokens) for what in program.inputs)
+    return Case(program, values, _world(program, values, tokens))
+
+
+def _random_chain(
+    rng: np.random.Generator, name: str, labels: dict[str, tuple[str, ...]], earlier: list[str]
+) -> Chain:
+    topology = random_topology(rng, labels[name])
+
+    def context() -> Context:
+        return tuple(rng.permutation(earlier)[: int(rng.integers(0, len(earlier) + 1))].tolist())
+
+    def lead(tapes: Context) -> tuple[int, ...]:
+        return tuple(len(labels[t]) for t in tapes)
+
+    contexts = ((), *(c for c in {context() for _ in range(2)} if c))
+    arcs, arc_context = len(arc_ends(topology)[0]), context()
+    tables = tuple(
+        (c, numbers(rng, (*lead(c), topology.n_states), 0.05))
+        for c in [context() for _ in range(int(rng.integers(0, 2)))]
+    )
+    still = rng.random() < 0.5
+    arc = _structured(topology, numbers(rng, (*lead(arc_context), arcs), 0.05)) if still else None
+    return Chain(
+        name,
+        topology,
+        np.where(topology.initial, numbers(rng, (topology.n_states,), 0.05), -np.inf),
+        np.where(topology.final, numbers(rng, (topology.n_states,), 0.05), -np.inf),
+        arc,
+        arc_context,
+        contexts,
+        tables,
+    )
+
+
+def _structured(topology: Any, arcs: Floats) -> Floats:
+    """Forbid the arcs that the topology does not have."""
+    if topology.dense:
+        missing = np.ones(arcs.shape[-1], dtype=bool)
+        missing[topology.kernel_arcs()] = False
+        arcs[..., missing] = -np.inf
+    return arcs
+
+
+def _brought(rng: np.random.Generator, program: Program, what: Any, tokens: int) -> Floats:
+    lead = [len(program.labels(t)) for t in what.context]
+    topology = program.chain[what.tape].topology
+    if what.kind == "coupling":
+        return numbers(rng, (tokens, len(program.labels(what.tape)), *lead), 0.05)
+    if what.kind == "node":
+        return numbers(rng, (tokens, *lead, topology.n_states), 0.05)
+    arcs = len(arc_ends(topology)[0])
+    return _structured(topology, numbers(rng, (tokens, *lead, arcs), 0.05))
+
+
+class ConditionedWorld(World):
+    """A world whose scores come from a program's potentials, read by their documented shapes."""
+
+    extra: Floats
+
+    @property
+    def scores(self) -> Floats:
+        return self.extra
+
+
+def _world(program: Program, values: tuple[Floats, ...], tokens: int) -> World:
+    zero = [
+        Tape(
+            c.name,
+            c.topology,
+            np.zeros((tokens, c.topology.n_states)),
+            np.zeros(len(arc_ends(c.topology)[0])),
+            np.zeros(c.topology.n_states),
+            np.zeros(c.topology.n_states),
+        )
+        for c in program.chains
+    ]
+    grammar = World(tuple(zero), {}, program.conjuncts).scores
+    world = ConditionedWorld(tuple(zero), {})
+    total = grammar.copy()
+    brought = list(zip(program.inputs, values, strict=True))
+    for place in np.argwhere(grammar > -np.inf):
+        rows = {t.name: t.sequences[i].tolist() for t, i in zip(zero, place, strict=True)}
+        total[tuple(place)] += _score(program, brought, zero, rows)
+    object.__setattr__(world, "extra", total)
+    return world
+
+
+def _score(
+    program: Program, brought: list[Any], tapes: list[Tape], rows: dict[str, list[int]]
+) -> float:
+    tokens, total = len(next(iter(rows.values()))), 0.0
+    states: dict[str, list[int]] = {}
+    arcs: dict[str, list[int]] = {}
+    for tape in tapes:
+        path, used, state = [], [], None
+        for label in rows[tape.name]:
+            if (state, label) not in tape._steps:
+                return -np.inf
+            state, arc = tape._steps[state, label]
+            path.append(state)
+            used.append(arc)
+        states[tape.name], arcs[tape.name] = path, used
+    for chain in program.chains:
+        path = states[chain.name]
+        total += chain.initial[path[0]] + chain.final[path[-1]]
+        for t in range(tokens):
+            for context, table in chain.tables:
+                total += table[(*(rows[c][t] for c in context), path[t])]
+            if t and chain.arc is not None:
+                there = tuple(rows[c][t] for c in chain.arc_context)
+                total += chain.arc[(*there, arcs[chain.name][t])]
+    for coupling in program.couplings:
+        if coupling.value is not None:
+            for t in range(tokens):
+                total += coupling.value[tuple(rows[c][t] for c in coupling.tapes)]
+    for what, value in brought:
+        for t in range(tokens):
+            there = tuple(rows[c][t] for c in what.context)
+            if what.kind == "coupling":
+                total += value[(t, rows[what.tape][t], *there)]
+            elif what.kind == "node":
+                total += value[(t, *there, states[what.tape][t])]
+            elif t:
+                total += value[(t, *there, arcs[what.tape][t])]
+    return float(total)
+
+
+def close(found: object, expected: object) -> None:
+    np.testing.assert_allclose(
+        np.asarray(found, dtype=float), np.asarray(expected, dtype=float), rtol=1e-9, atol=1e-9
+    )
+
+
+@given(seed=st.integers(0, 10**6))
+def test_conditioned_programs(seed: int) -> None:
+    case = random_case(seed)
+    lattice, world = Lattice(case.program, case.values), case.world
+    try:
+        case.program.machine  # noqa: B018
+    except GrammarError:
+        assert world.log_z == -np.inf
+        return
+    close(lattice.log_partition(), world.log_z)
+    if world.log_z == -np.inf:
+        with pytest.raises(NoPathError):
+            lattice.best()
+        return
+    close([p.score for p in lattice.nbest(6)], [s for s, _ in world.ranking[:6]])
+    close(lattice.score(lattice.best().labels), world.ranking[0][0])
+    answers = lattice.marginals(), lattice.arc_marginals(), lattice.max_marginals()
+    one = len(world.tapes) == 1
+    for k in range(len(world.tapes)):
+        node, arc, most = (answer if one else answer[k] for answer in answers)
+        close(node, world.marginals(k))
+        close(arc, world.arc_marginals(k))
+        close(most, world.max_marginals(k))
+    close(lattice.entropy(), world.entropy())
+
+
+@given(seed=st.integers(0, 10**6), factor=st.sampled_from([-1.0, 0.0, 0.5, 2.0]))
+def test_scaled_programs(seed: int, factor: float) -> None:
+    case = random_case(seed)
+    lattice = Lattice(case.program, case.values)
+    try:
+        found = lattice.scale(factor).log_partition()
+    except GrammarError:
+        return
+    legal = case.world.scores[case.world.scores > -np.inf]
+    close(found, np.logaddexp.reduce(factor * legal, initial=-np.inf))
+
+
+@given(seed=st.integers(0, 10**6))
+def test_every_tape_comes_after_those_it_reads(seed: int) -> None:
+    program = random_case(seed).program
+    assert sorted(program.order) == sorted(program.tapes)
+    for place, tape in enumerate(program.order):
+        assert set(program.chain[tape].reads) <= set(program.order[:place])

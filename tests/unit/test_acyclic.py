@@ -1,0 +1,372 @@
+"""Acyclic lattices and the kernel below them: what they refuse, and what they say of little."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path as File
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fstcrf import openfst
+from fstcrf.errors import (
+    DataError,
+    LabelError,
+    NoPathError,
+    NumericError,
+    OptionError,
+    ShapeError,
+)
+from fstcrf.kernel import acyclic, order
+from fstcrf.lattice import Lattice, Path
+from fstcrf.lattice.acyclic import AcyclicLattice
+from fstcrf.lattice.table import lattice_table
+
+NEVER = float("-inf")
+LABELS = ("x", "y", "z")
+TABLE = ("<eps>", *LABELS)
+# x y (score 3), y z (score 2), x z twice (1 and 0).
+TEXT = "0 1 1 1 -1\n0 2 2 2\n0 4 1 1 -1\n1 3 2 2 -2\n2 3 3 3 -2\n1 3 3 3\n4 3 3 3 1\n3\n"
+
+
+def lattice(text: str = TEXT, labels: tuple[str, ...] | None = LABELS) -> AcyclicLattice:
+    return AcyclicLattice.from_machine(openfst.from_att(text), labels)
+
+
+def ints(*numbers: int) -> Any:
+    return np.asarray(numbers, dtype=np.int32)
+
+
+# --- Answers -----------------------------------------------------------------------------------
+
+
+def test_answers() -> None:
+    one = lattice()
+    assert repr(one) == "<AcyclicLattice: 5 states, 7 arcs, 3 labels>"
+    assert len(one) == 2
+    z = math.exp(3) + math.exp(2) + math.e + 1
+    assert one.log_partition() == pytest.approx(math.log(z), rel=1e-14)
+    best = one.best()
+    assert best == Path(("x", "y"), 3.0, best.probability, exact=True, bound=3.0)
+    assert best.probability == pytest.approx(math.exp(3) / z, rel=1e-14)
+    assert [(p.labels, p.score) for p in one.nbest(9)] == [
+        (("x", "y"), 3.0),
+        (("y", "z"), 2.0),
+        (("x", "z"), 1.0),
+        (("x", "z"), 0.0),
+    ]
+    assert [p.score for p in one.nbest(9, distinct="labels")] == [3.0, 2.0, 1.0]
+    assert one.score(["x", "z"]) == 1.0
+    assert one.probability(["x", "z"]) == pytest.approx((math.e + 1) / z, rel=1e-12)
+    assert one.score(["z", "z"]) == one.score(["x"]) == one.score([]) == NEVER
+    assert one.probability(["x", "y", "z"]) == 0.0
+    assert one.max_marginals().tolist() == [[3.0, 2.0, NEVER], [NEVER, 3.0, 2.0]]
+    found = openfst.from_att(one.to_att(), isymbols=TABLE, osymbols=TABLE)
+    assert AcyclicLattice.from_machine(found).nbest(9) == one.nbest(9)
+
+
+def test_no_labels_at_all() -> None:
+    one = lattice("0 -0.5\n")
+    assert len(one) == 0
+    assert one.best() == Path((), 0.5, 1.0, exact=True, bound=0.5)
+    assert one.nbest(3) == [one.best()]
+    assert one.marginals().shape == one.max_marginals().shape == (0, 3)
+    assert one.sample(2, seed=0) == [(), ()]
+    assert one.entropy() == 0.0
+    assert one.score([]) == 0.5
+    assert one.score(["x"]) == NEVER
+    assert one.restrict(np.ones((0, 3), dtype=bool)).best() == one.best()
+
+
+@pytest.mark.parametrize("text", ["", "0 1 1 1\n", "0 1 1 1 Infinity\n1\n", "0 Infinity\n"])
+def test_nothing(text: str) -> None:
+    one = lattice(text)
+    for ask in (one.best, one.marginals, one.entropy, lambda: one.sample(1, seed=0)):
+        with pytest.raises(NoPathError, match="no path") as caught:
+            ask()
+        assert caught.value.position is None
+    assert one.log_partition() == one.score(["x"]) == NEVER
+    assert one.probability(["x"]) == 0.0
+    assert one.nbest(3) == one.nbest(3, distinct="labels") == []
+    assert one.lengths == (0, 0)
+    assert one.scale(2.0).log_partition() == NEVER
+    assert one.draw().startswith("score\t") or "<svg" in one.draw()
+
+
+def test_what_is_on_no_path_does_not_matter() -> None:
+    """A cycle, a transducer's arc, an unknown label: none of them on a path."""
+    off = "0 5 1 1\n5 5 0 0\n6 3 1 2\n7 3 9 9\n"
+    assert lattice(TEXT + off).nbest(9) == lattice().nbest(9)
+
+
+def test_scale() -> None:
+    one = lattice()
+    assert one.scale(0.0).log_partition() == pytest.approx(math.log(4), rel=1e-14)
+    assert one.scale(-1.0).best().score == 0.0
+    for c in (math.nan, math.inf):
+        with pytest.raises(OptionError, match="expected a finite number"):
+            one.scale(c)
+    with pytest.raises(NumericError):
+        one.scale(1e308).scale(10.0)
+
+
+def test_restrict() -> None:
+    one = lattice()
+    mask = np.ones((2, 3), dtype=bool)
+    mask[1, 1] = False
+    assert one.restrict(mask).best().labels == ("y", "z")
+    mask[1, 2] = False
+    with pytest.raises(NoPathError) as caught:
+        one.restrict(mask).best()
+    assert caught.value.position == 1
+    assert one.restrict(mask).scale(2.0).log_partition() == NEVER
+    for shape in ((2, 4), (3, 3), (6,)):
+        with pytest.raises(ShapeError, match=r"expected \[2, 3\] \(tokens, labels\)"):
+            one.restrict(np.ones(shape))
+
+
+# --- What is no lattice ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("0 1 1 1\n1 0 2 2\n1\n", "a cycle through state"),
+        ("0 0 1 1\n0\n", "a cycle through state 0"),
+        ("0 1 1 1\n1 2 0 0\n2 1 0 0\n2\n", "an epsilon loop through state [12]"),
+        ("0 1 1 1\n1 1 0 0\n1\n", "an epsilon loop through state 1"),
+        ("0 1 1 2\n1\n", "an arc of state 0 reads 1 and writes 2; project"),
+        ("0 1 0 2\n1\n", "reads 0 and writes 2"),
+    ],
+)
+def test_machines_that_are_no_lattice(text: str, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        lattice(text)
+
+
+def test_a_transducer_is_named_by_its_symbols() -> None:
+    machine = openfst.from_att("0 1 x y\n1\n", isymbols=TABLE, osymbols=TABLE)
+    with pytest.raises(DataError, match="reads 'x' and writes 'y'"):
+        AcyclicLattice.from_machine(machine)
+
+
+def test_a_cycle_with_a_tail() -> None:
+    """The state that is named lies on the cycle, not behind it."""
+    tail = "".join(f"{s} {s + 1} 1 1\n" for s in range(3, 9))
+    with pytest.raises(DataError, match=r"through state [12] "):
+        lattice("0 1 1 1\n1 2 1 1\n2 1 1 1\n2 3 1 1\n" + tail + "9\n")
+
+
+def test_labels() -> None:
+    text = "0 1 x x\n1\n"
+    named = openfst.from_att(text, isymbols=TABLE, osymbols=TABLE)
+    plain = openfst.from_att("0 1 1 1\n1\n")
+    assert AcyclicLattice.from_machine(named).labels == LABELS
+    assert AcyclicLattice.from_machine(named, LABELS).labels == LABELS
+    assert AcyclicLattice.from_machine(plain, LABELS).best().labels == ("x",)
+    with pytest.raises(DataError, match="no symbol table: pass labels="):
+        AcyclicLattice.from_machine(plain)
+    with pytest.raises(DataError, match="symbol 2 is 'y' in one and 'q' in the other"):
+        AcyclicLattice.from_machine(named, ("x", "q", "z"))
+    with pytest.raises(DataError, match="symbol 4 is missing in one and 'w' in the other"):
+        AcyclicLattice.from_machine(named, (*LABELS, "w"))
+    with pytest.raises(LabelError, match="'x' is there twice"):
+        AcyclicLattice.from_machine(plain, ("x", "x"))
+    with pytest.raises(DataError, match="label id 9, which is none of the labels"):
+        lattice("0 1 9 9\n1\n")
+    other = openfst.from_att(text, isymbols=TABLE, osymbols=("<e>", *LABELS))
+    with pytest.raises(DataError, match="symbol 0, <eps>, has two names"):
+        AcyclicLattice.from_machine(other)
+
+
+@pytest.mark.parametrize("ask", ["score", "probability"])
+def test_unknown_labels(ask: str) -> None:
+    with pytest.raises(LabelError, match="unknown label 'q'; the labels are x, y, z"):
+        getattr(lattice(), ask)(["x", "q"])
+
+
+def test_paths_of_several_lengths() -> None:
+    one = lattice("0 1 1 1\n0 2 0 0\n1 2 2 2\n2 3 3 3\n3\n1\n")
+    assert one.lengths == (1, 3)
+    assert sorted(p.labels for p in one.nbest(9)) == [("x",), ("x", "y", "z"), ("z",)]
+    for name, ask in (
+        ("marginals", one.marginals),
+        ("max_marginals", one.max_marginals),
+        ("restrict", lambda: one.restrict(np.ones((3, 3)))),
+    ):
+        with pytest.raises(ShapeError, match=f"{name} needs paths of one length; .* 1 to 3 labels"):
+            ask()
+
+
+def test_options() -> None:
+    wrong: Any = "words"
+    with pytest.raises(OptionError, match="distinct is 'words', expected paths or labels"):
+        lattice().nbest(1, distinct=wrong)
+    for ask in (
+        lambda: lattice().nbest(-1),
+        lambda: lattice().nbest(-1, distinct="labels"),
+        lambda: lattice().sample(-1),
+    ):
+        with pytest.raises(OptionError, match="n is -1, expected 0 or more"):
+            ask()
+    assert lattice().nbest(0) == lattice().nbest(0, distinct="labels") == []
+    assert lattice().sample(0) == []
+
+
+# --- Texts -------------------------------------------------------------------------------------
+
+
+def test_drawing_without_graphviz(tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert lattice().draw() == lattice_table(lattice())
+    uneven = lattice("0 1 1 1 -1\n1 2 2 2\n1\n2\n").draw().splitlines()
+    assert uneven == ["score\tprobability\tlabels", "1\t0.5\tx", "1\t0.5\tx y"]
+
+
+def test_drawing_with_graphviz(tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    program = tmp_path / "dot"
+    program.write_text("#!/bin/sh\nexec cat\n")
+    program.chmod(0o755)
+    assert '0 -> 1 [label="x/1"];' in lattice().draw()
+
+
+def test_table() -> None:
+    never = NEVER
+    one = Lattice.from_arrays(("O", "B-NP", "I-NP"), [[0, 1, never], [1, 0, never]])
+    assert lattice_table(one, ["the", "cat"]).splitlines() == [
+        "         O   B-NP",
+        "the  0.27   0.73*",
+        "cat  0.73*  0.27",
+        "not shown: 1 label below 0.005 at every token",
+        "* best path: score 2, probability 0.5344",
+    ]
+    assert lattice_table(one).splitlines()[1].startswith("0  ")
+    sure = Lattice.from_arrays(("a", "b", "c", "d"), [[9, 0, never, never]])
+    assert lattice_table(sure).splitlines() == [
+        "       a",
+        "0  1.00*",
+        "not shown: 3 labels below 0.005 at every token",
+        "* best path: score 9, probability 0.9999",
+    ]
+    with pytest.raises(ShapeError, match="1 names for 2 tokens"):
+        lattice_table(one, ["the"])
+    with pytest.raises(NoPathError):
+        lattice_table(Lattice.from_arrays(("a",), [[never]]))
+
+
+def test_table_of_no_tokens() -> None:
+    found = lattice_table(Lattice.from_arrays(("a",), np.empty((0, 1))))
+    assert found == "no tokens\n* best path: score 0, probability 1\n"
+
+
+def test_table_of_several_tapes() -> None:
+    """One below the other, each under its name."""
+
+    class Two:
+        tapes = ("pos", "chunk")
+        labels = (("N", "V"), ("O", "B"))
+
+        def best(self) -> Path:
+            return Path((("N",), ("B",)), 1.0, 0.5, exact=True, bound=1.0)
+
+        def marginals(self) -> tuple[NDArray[np.float64], ...]:
+            return np.asarray([[0.75, 0.25]]), np.asarray([[0.0, 1.0]])
+
+    assert lattice_table(Two(), ["ship"]).splitlines() == [
+        "pos:",
+        "          N      V",
+        "ship  0.75*  0.25",
+        "",
+        "chunk:",
+        "          B",
+        "ship  1.00*",
+        "not shown: 1 label below 0.005 at every token",
+        "",
+        "* best path: score 1, probability 0.5",
+    ]
+
+
+# --- The kernel --------------------------------------------------------------------------------
+
+
+def flat(**changes: Any) -> acyclic.Acyclic:
+    fields: dict[str, Any] = {
+        "row": np.asarray([0, 2, 3, 3]),
+        "target": ints(1, 2, 2),
+        "score": np.zeros(3),
+        "final": np.asarray([NEVER, NEVER, 0.0]),
+    }
+    return acyclic.Acyclic(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"target": ints(1, 2, 1)}, "not in topological order, or rows are not: entry 2"),
+        ({"target": ints(1, 2, 0)}, "entry 2"),
+        ({"target": ints(1, 2, 3)}, "entry 2"),
+        ({"target": ints(1, -2, 2)}, "entry 1"),
+        ({"row": np.asarray([0, 2, 1, 3])}, "entry 1"),
+        ({"row": np.asarray([1, 2, 3, 3])}, "topological order"),
+        ({"row": np.asarray([0, 2, 2, 2])}, "topological order"),
+        ({"row": np.asarray([0, 2, 3])}, r"row is \[3\], expected \[4\]"),
+        ({"score": np.zeros(2)}, r"score is \[2\], expected \[3\]"),
+        ({"score": np.zeros(3, dtype=np.float32)}, "score is float32"),
+        ({"target": np.zeros(3, dtype=np.int64)}, "target is int64"),
+        ({"row": np.zeros(1, dtype=np.int64), "final": np.zeros(0)}, "final is empty"),
+    ],
+)
+def test_flat_machines_are_checked(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ShapeError, match=words):
+        flat(**changes)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 2e300])
+def test_numbers(bad: float) -> None:
+    with pytest.raises(NumericError, match="score 1 of an acyclic machine"):
+        flat(score=np.asarray([0.0, bad, 0.0]))
+    with pytest.raises(NumericError, match="score 2 of an acyclic machine"):
+        flat(final=np.asarray([0.0, 0.0, bad]))
+
+
+def test_states_that_are_not_reached() -> None:
+    one = flat(row=np.asarray([0, 1, 1, 1]), target=ints(2), score=np.ones(1))
+    assert [x.tolist() for x in acyclic.lengths(one)] == [[0, -1, 1], [0, -1, 1]]
+    assert acyclic.best(one)[1] == acyclic.log_partition(one) == 1.0
+    assert acyclic.marginals(one)[0].tolist() == [1.0, 0.0, 1.0]
+    with pytest.raises(ShapeError, match="label is"):
+        acyclic.lengths(one, ints(1, 2))
+
+
+def test_no_path_in_the_kernel() -> None:
+    one = flat(final=np.full(3, NEVER))
+    arcs, score = acyclic.best(one)
+    assert (arcs.tolist(), score) == ([], NEVER)
+    assert acyclic.nbest(one, 4).score.tolist() == []
+    assert [x.tolist() for x in acyclic.marginals(one)] == [[0.0] * 3] * 2
+    assert acyclic.max_marginals(one).tolist() == [NEVER] * 3
+    assert (acyclic.sample(one, 2, np.random.default_rng(0)) == -1).all()
+
+
+def test_order_of_states() -> None:
+    row, target = np.asarray([0, 1, 2, 3]), ints(2, 0, 2)
+    assert order.topological(row[:3], ints(1, 1))[1] == 1
+    number, cycle = order.topological(np.asarray([0, 1, 2, 2]), ints(2, 0))
+    assert (number.tolist(), cycle) == ([1, 0, 2], -1)
+    keep = order.connected(row, target, 1, np.asarray([False, False, True]))
+    assert keep.tolist() == [True, True, True]
+    keep = order.connected(row, target, 0, np.asarray([False, False, True]))
+    assert keep.tolist() == [True, False, True]
+    assert not order.connected(row, target, -1, np.ones(3, dtype=bool)).any()
+    assert (
+        order.connected(np.zeros(1, dtype=np.int64), ints(), -1, np.ones(0, dtype=bool)).size == 0
+    )
+    nothing, cycle = order.topological(np.zeros(1, dtype=np.int64), ints())
+    assert (nothing.size, cycle) == (0, -1)
+    with pytest.raises(ShapeError, match="entry 1"):
+        order.topological(row, ints(2, 3, 0))
+    with pytest.raises(ShapeError, match=r"row is \[4\], expected \[3\]"):
+        order.connected(row, target, 0, np.ones(2, dtype=bool))

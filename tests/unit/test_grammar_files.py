@@ -1,0 +1,338 @@
+"""``.grm`` files: syntax, scope, labels, and every message."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fstcrf.errors import GrammarError
+from fstcrf.grammar import Grammar, equivalent
+
+pytest.importorskip("pynini", reason="pynini is not installed")
+
+BIO = ("O", "B-NP", "I-NP", "B-VP", "I-VP")
+TAPES = {"pos": ("NN", "VB", "a=b", "c d"), "chunk": ("O", "B-NP", "I-NP")}
+
+
+def bound(text: str, labels: Any = BIO) -> Grammar:
+    return Grammar.from_text(text, labels)
+
+
+def accepts(text: str, sentence: str, labels: Any = BIO) -> bool:
+    return bound(text, labels).accepts(sentence.split())
+
+
+def message(text: str, labels: Any = None) -> str:
+    with pytest.raises(GrammarError) as raised:
+        Grammar.from_text(text, labels)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+# --- What a file says --------------------------------------------------------------------------
+
+
+def test_the_example_of_the_documentation() -> None:
+    text = 'export NP = ("[O]" | "[B-NP]" "[I-NP]"*)*;'
+    assert accepts(text, "O B-NP I-NP")
+    assert not accepts(text, "O I-NP")
+
+
+def test_all_exports_hold() -> None:
+    text = 'A = "[O]"*; export B = any* "[O]"; export C = "[B-NP]" any*;'
+    assert accepts(text, "B-NP O")
+    assert not accepts(text, "O")
+    assert not accepts(text, "B-NP")
+    assert repr(Grammar.from_text(text)) == "Grammar(<text>: B & <text>: C)"
+
+
+def test_precedence() -> None:
+    """Repetition, then concatenation, then difference, then union."""
+    assert accepts('export X = "[O]" "[B-NP]"* | "[B-VP]";', "O B-NP B-NP")
+    assert not accepts('export X = "[O]" "[B-NP]"* | "[B-VP]";', "O B-VP")
+    assert accepts('export X = any - "[O]" "[O]" | "[O]";', "O")
+    assert accepts('export X = any any - "[O]" "[O]" - "[B-NP]" any;', "O B-NP")
+    assert not accepts('export X = any any - "[O]" "[O]" - "[B-NP]" any;', "B-NP O")
+
+
+def test_weights_are_costs() -> None:
+    grammar = bound('export X = (("[O]" <1.5>) | any)* <-2>;')
+    assert grammar.score(["O", "O", "B-NP"]) == 2.0  # the best path does not pay for O
+    grammar = bound('export X = (("[O]" <1.5>) | label["[^O].*"])* <1e-1>;')
+    assert grammar.score(["O", "O", "B-NP"]) == -3.1
+    assert bound("export X = any* < .25 >;").score(["O"]) == -0.25
+
+
+def test_scores_keep_their_digits() -> None:
+    cost = 0.1234567890123456
+    assert bound(f"export X = any* <{cost}>;").score(["O"]) == -cost
+
+
+def test_labels_may_hold_anything() -> None:
+    labels = ("a]b", 'c"d', "e f", "\\", "#", "<eps>", "0", "ü[", "(")
+    strings = {label: label for label in labels}
+    strings |= {"a]b": r"a\]b", 'c"d': r"c\"d", "\\": "\\\\"}
+    for label in labels:
+        assert accepts(f'export X = "[{strings[label]}]" any*;', "0", labels) == (label == "0")
+        assert bound(f'export X = "[{strings[label]}]";', labels).accepts([label])
+    assert bound('export X = label["c\\"d"]; # "', labels).accepts(['c"d'])
+
+
+def test_classes_match_whole_labels() -> None:
+    assert accepts('export X = label["B-.*"]*;', "B-NP B-VP")
+    assert not accepts('export X = label["B"]* | "[O]";', "B-NP")
+    assert not accepts('export X = label["NP"]* | "[O]";', "B-NP")
+
+
+def test_functions() -> None:
+    text = """
+    func chunk[b, i] { rest = i*; return b rest; }   # definitions of its own
+    NP = chunk["[B-NP]", "[I-NP]"];
+    func limited[name] { return at_most[1, name]; }
+    export CHUNKS = (NP | chunk["[B-VP]", "[I-VP]"] | "[O]")*;
+    export ONE = limited["VP"];
+    """
+    assert accepts(text, "B-NP I-NP O B-VP I-VP B-NP")
+    assert not accepts(text, "B-VP B-VP")
+    assert not accepts(text, "I-NP")
+
+
+def test_constraints() -> None:
+    for text, good, bad in [
+        ("export X = bio;", "B-NP I-NP", "O I-NP"),
+        ("export X = bio[];", "B-NP I-NP", "O I-NP"),
+        ("export X = iob1;", "I-NP B-NP", "B-NP"),
+        ('export X = at_most[1, "NP"];', "B-NP I-NP", "B-NP B-NP"),
+        ('export X = at_most[0, "[I-NP]"];', "B-NP", "B-NP I-NP"),
+        ('export X = at_least[1, label["B-.*"]];', "B-NP", "O"),
+        ('export X = exactly[2, "NP" | "VP"];', "B-NP B-VP", "B-NP"),
+        ('T = "NP" | "VP"; export X = exactly[2, T];', "B-NP B-VP", "B-NP"),
+        ('export X = exactly[1, spans["NP"]];', "B-NP I-NP", "O"),
+        ('export X = before["VP", "NP"];', "B-VP B-NP", "B-NP B-VP"),
+        ('export X = requires["VP", "NP"];', "B-NP B-VP", "B-VP"),
+        ('export X = if_present["VP", before["VP", "NP"]];', "B-VP B-NP", "B-NP B-VP"),
+        ('R = at_least[2, any]; export X = if_present["VP", R];', "B-VP O", "B-VP"),
+        ('export X = if_present["VP", "NP"];', "O", "B-VP"),
+        ('export X = never["VP"];', "B-NP", "I-VP"),
+        ('export X = start_with["VP"];', "I-VP O", "O"),
+        ('export X = end_with[label["[IO].*"]];', "O I-VP", "B-VP"),
+        ("export X = contiguous;", "B-NP B-VP", "B-NP B-NP"),
+        ("export X = contiguous[any];", "B-NP B-VP", "B-NP B-NP"),
+        ('C = label["[^O].*"]; export X = contiguous[C];', "B-NP B-VP", "B-NP B-NP"),
+        ('export X = contiguous["[B-NP]", scheme=none];', "B-NP B-NP", "B-NP O B-NP"),
+        ('export X = at_most[1, "NP", scheme="iob2"];', "O I-NP O I-NP", "B-NP B-NP"),
+        ('export X = never["VP"] | "[B-VP]";', "B-VP", "B-VP O"),
+        ('export X = contiguous - "[O]"*;', "B-VP", "O"),
+    ]:
+        assert accepts(text, good), text
+        assert not accepts(text, bad), text
+    assert bound('export X = at_most[0, "NP", <2.5>];').score(["B-NP", "B-NP"]) == -5.0
+
+
+def test_an_export_that_is_a_constraint_stays_in_parts() -> None:
+    acceptors = bound("\nexport ONCE = contiguous[any];").bind(BIO)
+    assert [a.name for a in acceptors] == [
+        '<text>:2: ONCE: contiguous("NP")',
+        '<text>:2: ONCE: contiguous("VP")',
+    ]
+    (one,) = bound("export X = contiguous any?;").bind(BIO)
+    assert one.name == "<text>:1: X"
+
+
+def test_one_tape() -> None:
+    text = 'tape chunk; export X = "[B-NP]" any*; export Y = at_most[1, "NP"];'
+    found = Grammar.from_text(text).bind(TAPES)
+    assert [a.tapes for a in found] == [("chunk",)] * 2
+    assert [a.tapes for a in Grammar.from_text(text).bind(BIO)] == [("",)] * 2
+    assert "no tape 'chunk'" in message(text, {"pos": ["O"], "ner": ["O"]})
+    assert "say which one it reads" in message('export X = "[O]";', {"a": ["O"], "b": ["O"]})
+
+
+def test_several_tapes() -> None:
+    text = """tape pos, chunk;
+    VERB = "[pos=VB chunk=O]";
+    export X = (VERB | "[pos=NN]" | "[pos=a=b chunk=I-NP]" | "[ chunk=B-NP  pos=c\\ d ]")*;
+    export Y = any* label["pos=N+ chunk=[BI].*"];
+    export Z = at_most[1, "NP", tape=chunk];
+    """
+    grammar = bound(text, TAPES)
+    for pos, chunk, expected in [
+        ("VB NN", "O B-NP", True),
+        ("VB NN", "B-NP B-NP", False),
+        ("NN NN", "B-NP O", False),
+        ("NN NN", "B-NP B-NP", False),
+        ("a=b NN", "I-NP I-NP", True),
+        ("a=b NN", "O B-NP", False),
+    ]:
+        labelling = {"pos": pos.split(), "chunk": chunk.split()}
+        assert grammar.accepts(labelling) == expected, labelling
+    assert grammar.accepts({"pos": ["c d", "NN"], "chunk": ["B-NP", "I-NP"]})
+    assert {a.tapes for a in grammar.bind(TAPES)} == {("pos", "chunk"), ("chunk",)}
+
+
+def test_many_pairs_stay_workable() -> None:
+    """45 × 22 labels: the machine is made over what the expression tells apart."""
+    sets = {
+        "pos": tuple(f"P{i}" for i in range(45)),
+        "chunk": tuple(f"C{i}" for i in range(22)),
+    }
+    text = 'tape pos, chunk; export X = (any - "[pos=P7 chunk=C3]" | "[pos=P7]" "[chunk=C4]")*;'
+    (acceptor,) = Grammar.from_text(text).bind(sets)
+    assert acceptor.target.shape == (2, 45, 22)
+    assert acceptor.target[0, 7, 3] == 1
+    assert acceptor.target[0].sum() == 1
+
+
+# --- Files -------------------------------------------------------------------------------------
+
+
+def test_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "np.grm"
+    path.write_text('\ufeff# comment\nexport NP = "[ü]"*;\n', "utf-8")
+    grammar = Grammar.from_file(path)
+    (acceptor,) = grammar.bind(["ü"])
+    assert acceptor.name == "np.grm:2: NP"
+    with pytest.raises(GrammarError) as raised:
+        grammar.bind(["u"])
+    assert str(raised.value) == f"{path}:2: no label 'ü'; there are 'u'"
+    assert (raised.value.path, raised.value.line) == (str(path), 2)
+    path.write_bytes(b"# ok\n# \xff\n")
+    with pytest.raises(GrammarError, match=r"np\.grm:2: a byte is not UTF-8"):
+        Grammar.from_file(path)
+    with pytest.raises(FileNotFoundError):
+        Grammar.from_file(tmp_path / "absent.grm")
+
+
+def test_syntax_is_checked_before_labels_are_known() -> None:
+    assert Grammar.from_text("export X = contiguous;").labels is None
+    assert "expected" in message("export X = ;")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "exports nothing; write: export NAME = ...;"),
+        ('A = "[x]";', "exports nothing"),
+        ("export X = ;", "<input>:1: unexpected ';'; expected '(', a name, labels in quotes"),
+        ('export X = "[x]"', "<input>:1: the text ends too early; expected"),
+        ('\n\nexport X = ("[x]";\n', "<input>:3: unexpected ';'; expected"),
+        ('export X = "[x];', "quotes that are not closed on this line"),
+        ("export X = any $;", "<input>:1: unexpected '$'"),
+        ("export X = any <one>;", "expected a number between < and >"),
+        ("export X = any <1> | any;", "unexpected '|' behind a weight; a weight belongs to all"),
+        ("export X = any{3,1};", "{3,1}: expected two numbers up to 1000, the smaller one first"),
+        ("export X = any{2000};", "{2000,2000}: expected two numbers up to 1000"),
+        ("export X = any{2000,};", "{2000,}: expected"),
+        ('export X = "x";', '<input>:1: "x": labels stand in brackets: "[LABEL]"'),
+        ('export X = "[x";', "labels stand in brackets"),
+        ('export X = "[x] y";', "labels stand in brackets"),
+        ("export X = Y;", "'Y' is not defined"),
+        ("export Verbs = any; export X = verbs;", "'verbs' is not defined; the nearest are Verbs"),
+        ("export X = contiguuous;", "the nearest are contiguous"),
+        ("export X = Y;\nY = any;", "'Y' is defined in line 2, behind or around its use"),
+        ("export X = any X;", "'X' is defined in line 1, behind or around its use"),
+        (
+            "\nX = any\nX;export Y = X;",
+            "'X' is used in its own definition; no grammar is recursive",
+        ),
+        ("func f[x] { return x f[x]; }\nexport X = f[any];", "'f' is defined in line 1, behind"),
+        ("X = any; X = any; export Y = X;", "'X' is defined twice, first in line 1"),
+        ("any = bio; export Y = any;", "'any' is built in; choose another name"),
+        ("func bio[x] { return x; } export Y = any;", "'bio' is built in"),
+        ("func f[x, x] { return x; } export Y = any;", "'x' is defined twice"),
+        ("func f[x] { x = any; return x; } export Y = any;", "'x' is defined twice"),
+        ("func f[any] { return any; } export Y = any;", "'any' is built in"),
+        ("func f[x] { return x; } export Y = f;", "'f' is a function: write f[...]"),
+        ("func f[x] { return x; } export Y = f[any, any];", "f takes 1 arguments, not 2"),
+        ("func f[x] { return x; } export Y = f[1];", "f takes expressions only"),
+        ("X = any; export Y = X[any];", "'X' is no function and takes no arguments"),
+        ("export Y = g[any];", "'g' is not defined"),
+        ('export Y = any - ("[x]" <1>);', "what stands behind a minus has weights"),
+        ("export Y = label[any];", 'label takes a regular expression in quotes: label["B-.*"]'),
+        ('export Y = label["B-("];', "'B-(' is no regular expression"),
+        ('export Y = at_most[1, label["B-("]];', "'B-(' is no regular expression"),
+        ('export Y = spans["NP"];', "'spans' names no labels here, only in a constraint"),
+        (
+            "export Y = at_most;",
+            'the arguments of at_most do not fit; an example: at_most[2, "NAME"]',
+        ),
+        ('export Y = at_most["NP", 1];', "the arguments of at_most do not fit"),
+        ("export Y = at_most[1, bio];", "the arguments of at_most do not fit"),
+        ("export Y = bio[any];", "the arguments of bio do not fit; an example: bio"),
+        ('export Y = at_most[1, "a" "b"];', "labels stand in brackets"),
+        ('export Y = at_most[1, "[a]" "[b]"];', "expected labels, types, classes of labels, or a"),
+        ('export Y = at_most[1, "[a][b]"];', '"[a][b]": expected one label here'),
+        ('export Y = at_most[1, "[a"];', "labels stand in brackets"),
+        ('export Y = at_most[1, bio "[b]"];', "expected labels, types"),
+        ('export Y = at_most[2000, "NP"];', "expected a whole number from 0 to 1000"),
+        (
+            'export Y = at_most[1, "NP", color=red];',
+            "at_most has no option 'color', only scheme, tape",
+        ),
+        ("export Y = bio[scheme=iob1];", "bio has no option 'scheme', only tape, weight"),
+        ("tape a; tape b; export X = any;", "the tapes are named twice"),
+        ("tape a, a; export X = any;", "a tape is named twice"),
+        ('tape a, b; export X = "[x]";', "[x]: expected tape=label for some of the tapes 'a', 'b'"),
+        ('tape a, b; export X = "[c=x]";', "[c=x]: expected tape=label"),
+        ('tape a, b; export X = "[a=x a=y]";', "[a=x a=y]: tape 'a' is there twice"),
+        ('tape a, b; export X = label["x"];', "[x]: expected tape=label"),
+    ],
+)
+def test_messages_without_labels(text: str, expected: str) -> None:
+    found = message(text)
+    assert expected in found
+    assert "<input>" in found or "exports nothing" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('export X = any\n"[B-PN]";', "<input>:2: no label 'B-PN'; the nearest are 'B-NP'"),
+        (
+            '\nexport X = at_most[1, "PN"];',
+            "<input>:2: at_most(1, \"PN\"): no label and no type 'PN'",
+        ),
+        ("export X = any any - any{2};", "<input>:1: export X accepts no sentence"),
+        ('export X = label["Q"]*;', 'accepts no sentence; no label is in label["Q"]'),
+        ('export X = "";', "export X accepts no sentence"),
+        ("\nexport X = never[any];", "<input>:2: never(any) accepts nothing"),
+        (
+            'export X = ("" <-1>)* any;',
+            "a loop that reads no label has a negative weight, a reward",
+        ),
+        ('export X = any - at_most[0, "NP", <1>];', "a soft constraint stands behind a minus"),
+        (
+            'export X = ("[O]" <1>)* ("[O]" "[B-NP]")? | ("[O]" <2>)* "[O]" "[B-VP]";',
+            "export X is too large: more than 10000 states; are there two ways to read the same",
+        ),
+        ('export X = any* "[O]" any{20};', "export X is too large: more than 10000 states"),
+    ],
+)
+def test_messages_about_labels(text: str, expected: str) -> None:
+    found = message(text, BIO)
+    assert expected in found
+    assert ("are there two ways" in found) == ("two ways" in expected)
+
+
+def test_a_grammar_that_comes_with_fstcrf() -> None:
+    assert Grammar.shipped("bio", BIO).accepts(["B-NP", "I-NP"])
+    with pytest.raises(GrammarError, match="no grammar 'boi' comes with fstcrf; there are bio"):
+        Grammar.shipped("boi")
+
+
+def test_one_label_many_ways() -> None:
+    """Expressions that say the same are the same acceptor."""
+    texts = [
+        'export X = ("[O]" | "[B-NP]")+;',
+        'export X = label["O|B-NP"] label["O|B-NP"]*;',
+        'Y = "[O]"* "[B-NP]"; export X = Y* "[O]"* - "";',
+        'export X = any+ - any* label["I-.*|B-VP"] any*;',
+    ]
+    found = [bound(text).bind(BIO)[0] for text in texts]
+    for a, b in itertools.combinations(found, 2):
+        assert equivalent(a, b)
+        assert np.array_equal(a.target, b.target)

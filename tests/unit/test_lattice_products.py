@@ -1,0 +1,361 @@
+"""Lattices composed and constrained: what is refused, what it is called, where paths end."""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fstcrf.constraints import at_least, at_most, before, bio, contiguous, never, pairs, start_with
+from fstcrf.errors import (
+    FstcrfError,
+    GrammarError,
+    LabelError,
+    NoPathError,
+    NumericError,
+    OptionError,
+    ShapeError,
+    TooLargeError,
+)
+from fstcrf.grammar import Grammar
+from fstcrf.kernel.machines import MAX_AXES
+from fstcrf.lattice import Lattice, product
+from tests.compositions import random_acceptor, random_world
+
+BIO = ("O", "B-X", "I-X")
+TAGS = ("n", "v")
+NEVER = float("-inf")
+
+
+def chunks(tokens: int = 3, **arguments: Any) -> Lattice:
+    return Lattice.from_arrays(BIO, np.zeros((tokens, 3)), tape="chunk", **arguments)
+
+
+def tags(tokens: int = 3, *, tape: str = "tag") -> Lattice:
+    return Lattice.from_arrays(TAGS, np.zeros((tokens, 2)), tape=tape)
+
+
+def rows(legal: str) -> Lattice:
+    """One label of ``OBI``, or any for ``*``, at each token."""
+    emissions = [[0.0 if c in ("*", x) else NEVER for x in "OBI"] for c in legal]
+    return Lattice.from_arrays(BIO, emissions, tape="chunk")
+
+
+# --- What it looks like ------------------------------------------------------------------------
+
+
+def test_several_tapes() -> None:
+    two = tags() @ chunks()
+    assert two.tapes == ("tag", "chunk")
+    assert two.labels == (TAGS, BIO)
+    assert repr(two) == "<Lattice: 3 tokens, 2 tag × 3 chunk labels>"
+    assert len(two) == 3
+    assert two.log_partition() == pytest.approx(3 * np.log(6), rel=1e-12)
+    assert two.best().labels == (("n",) * 3, ("O",) * 3)
+    assert [part.shape for part in two.marginals()] == [(3, 2), (3, 3)]
+    assert [part.shape for part in two.arc_marginals()] == [(2, 2, 2), (2, 3, 3)]
+    assert two.score([["n"] * 3, ["O"] * 3]) == 0.0
+
+
+def test_tapes_of_one_name_are_numbered() -> None:
+    assert (tags() @ tags()).tapes == ("tag0", "tag1")
+    assert (tags() @ tags() @ chunks()).tapes == ("tag0", "tag1", "chunk")
+    assert (tags() @ chunks() @ tags()).tapes == ("tag0", "chunk0", "tag1")
+    assert product([tags()]).tapes == ("tag",)
+    four = (tags() @ tags()) @ (tags() @ tags())
+    assert len(set(four.tapes)) == 4
+    assert four.log_partition() == pytest.approx(12 * np.log(2), rel=1e-12)
+
+
+def test_ties_go_to_the_first_tape() -> None:
+    coupling = [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
+    two = product([tags(2), chunks(2)], coupling={(0, 1): coupling})
+    assert two.best().labels == (("n", "n"), ("B-X", "B-X"))
+    turned = product([chunks(2), tags(2)], coupling={(1, 0): coupling})
+    assert turned.best().labels == (("O", "O"), ("v", "v"))
+
+
+def test_weights_leave_grammars_alone() -> None:
+    soft = never("B-X", weight=-2.0)
+    one = Lattice.from_arrays(BIO, [[1.0, 3.0, NEVER]], tape="chunk") & soft
+    for weight in (0.0, 0.5, 2.0):
+        whole = product([one], weights=[weight])
+        assert whole.score(["B-X"]) == pytest.approx(3.0 * weight - 2.0, abs=1e-12)
+        assert whole.score(["I-X"]) == NEVER
+        assert one.weighted(weight).score(["B-X"]) == whole.score(["B-X"])
+        assert one.scale(weight).score(["B-X"]) == pytest.approx(weight, abs=1e-12)
+
+
+def test_weights_multiply_no_coupling_of_the_product() -> None:
+    one = Lattice.from_arrays(TAGS, [[1.0, 2.0]], tape="tag")
+    whole = product([one, chunks(1)], coupling={(0, 1): np.ones((2, 3))}, weights=[0.0, 1.0])
+    assert whole.best().score == 1.0
+    assert whole.weighted(3.0).best().score == 3.0
+
+
+# --- Samples -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 8, 9, 11, 13, 14, 15, 19])
+def test_sample_frequencies(seed: int) -> None:
+    world = random_world(50_000 + seed, tapes=2, tokens=2, labels=2)
+    lattice = world.lattice()
+    legal = [labels for _, labels in world.ranking]
+    assert len(legal) > 3
+    n = 4000
+    drawn = Counter(lattice.sample(n, seed=seed))
+    assert set(drawn) <= set(legal)
+    expected = np.asarray([np.exp(s - world.log_z) for s, _ in world.ranking]) * n
+    seen = np.asarray([drawn[labels] for labels in legal], dtype=float)
+    common = expected >= 5
+    groups = [np.append(v[common], v[~common].sum()) for v in (seen, expected)]
+    kept = groups[1] > 0
+    if kept.sum() > 1:
+        assert stats.chisquare(groups[0][kept], groups[1][kept]).pvalue > 1e-4
+    assert seen[expected < 1e-3].sum() <= 1
+
+
+def test_a_seed_names_the_samples() -> None:
+    two = tags() @ chunks()
+    assert two.sample(5, seed=1) == two.sample(5, seed=1) == (tags() @ chunks()).sample(5, seed=1)
+    assert two.sample(20, seed=1) != two.sample(20, seed=2)
+    assert two.sample(5) == two.sample(5, seed=0)
+
+
+# --- What is refused ---------------------------------------------------------------------------
+
+
+def test_products_that_cannot_be() -> None:
+    with pytest.raises(OptionError, match="nothing to compose"):
+        product([])
+    with pytest.raises(ShapeError, match=r"lattices of \[2, 3\] tokens"):
+        product([tags(2), chunks(3)])
+    with pytest.raises(ShapeError, match="1 weights for 2 lattices"):
+        product([tags(), chunks()], weights=[1.0])
+    for weight in (-1.0, np.nan, np.inf):
+        with pytest.raises(OptionError, match=r"weights are .*, expected numbers from 0"):
+            product([tags(), chunks()], weights=[1.0, weight])
+
+
+@pytest.mark.parametrize(
+    ("coupling", "error", "words"),
+    [
+        (
+            {(0, 1): np.zeros((3, 2))},
+            ShapeError,
+            r"coupling \(0, 1\) is \[3, 2\], expected \[2, 3\]",
+        ),
+        ({(1, 0): np.zeros((2, 3))}, ShapeError, r"coupling \(1, 0\)"),
+        ({(0, 1): np.zeros((4, 2, 3))}, ShapeError, r"or \[3, 2, 3\]"),
+        ({(0, 1): [["a"]]}, ShapeError, "no array of numbers"),
+        ({(0, 1): np.full((2, 3), np.nan)}, NumericError, r"NaN or \+inf at \[0, 0\]"),
+        ({(0, 1): np.full((3, 2, 3), np.inf)}, NumericError, r"NaN or \+inf at \[0, 0, 0\]"),
+        ({(0, 0): np.zeros((2, 2))}, OptionError, "two positions below 2"),
+        ({(0, 2): np.zeros((2, 2))}, OptionError, "two positions below 2"),
+        ({(-1, 0): np.zeros((3, 2))}, OptionError, "two positions below 2"),
+        ({(0, 1, 2): np.zeros((2, 3))}, OptionError, "two positions below 2"),
+        ({0: np.zeros((2, 3))}, OptionError, "two positions below 2"),
+    ],
+)
+def test_couplings_that_cannot_be(coupling: Any, error: type[FstcrfError], words: str) -> None:
+    with pytest.raises(error, match=words):
+        product([tags(), chunks()], coupling=coupling)
+
+
+def test_couplings_of_several_tapes() -> None:
+    with pytest.raises(OptionError, match="a lattice of several tapes; couple its parts"):
+        product([tags() @ chunks(), tags(tape="more")], coupling={(0, 1): np.zeros((2, 2))})
+
+
+def test_couplings_may_forbid() -> None:
+    coupling = np.zeros((2, 3))
+    coupling[0] = NEVER
+    two = product([tags(), chunks()], coupling={(0, 1): coupling})
+    assert two.marginals()[0].tolist() == [[0.0, 1.0]] * 3
+    coupling[1] = NEVER
+    with pytest.raises(NoPathError) as caught:
+        product([tags(), chunks()], coupling={(0, 1): coupling}).best()
+    assert caught.value.position == 0
+
+
+def test_couplings_are_copied() -> None:
+    for shape in ((2, 3), (3, 2, 3)):
+        table = np.zeros(shape)
+        two = product([tags(), chunks()], coupling={(0, 1): table})
+        table[...] = 5.0
+        assert two.best().score == 0.0
+
+
+@pytest.mark.parametrize("other", [3, None, "bio", BIO])
+def test_operators_take_lattices_and_grammars(other: Any) -> None:
+    for operate in (operator.matmul, operator.and_):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            operate(tags(), other)
+    with pytest.raises(TypeError):
+        operator.matmul(bio(), tags())  # a & g @ b: `@` binds first
+    with pytest.raises(TypeError):
+        operator.and_(tags(), chunks())
+
+
+@pytest.mark.parametrize("factor", [np.nan, np.inf, -np.inf])
+def test_factors_that_cannot_be(factor: float) -> None:
+    for ask in (tags().scale, tags().weighted):
+        with pytest.raises(OptionError, match="expected a finite number"):
+            ask(factor)
+
+
+def test_labels_and_masks_of_several_tapes() -> None:
+    two = tags() @ chunks()
+    with pytest.raises(ShapeError, match="labels of 3 tapes for the tapes tag, chunk"):
+        two.score([["n"] * 3] * 3)
+    with pytest.raises(ShapeError, match="2 labels for 3 tokens"):
+        two.score([["n"] * 3, ["O"] * 2])
+    with pytest.raises(LabelError, match="unknown label 'O'; the labels are n, v"):
+        two.probability([["O"] * 3, ["O"] * 3])
+    with pytest.raises(ShapeError, match="1 masks for the 2 tapes"):
+        two.restrict((np.ones((3, 2)),))
+    with pytest.raises(ShapeError, match=r"mask is \[3, 2\], expected \[3, 3\]"):
+        two.restrict((np.ones((3, 2)), np.ones((3, 2))))
+    mask = np.zeros((3, 3), dtype=bool)
+    mask[:, 1] = True
+    assert two.restrict((np.ones((3, 2)), mask)).best().labels == (("n",) * 3, ("B-X",) * 3)
+    with pytest.raises(OptionError, match="say which tape: there is tag, chunk"):
+        two.span_probability(0, 1, "X")
+    with pytest.raises(OptionError, match="no tape 'pos': there is tag, chunk"):
+        two.span_probability(0, 1, "X", tape="pos")
+    with pytest.raises(OptionError, match="no label has the type 'Y'"):
+        two.span_probability(0, 1, "Y", tape="chunk")
+
+
+def test_numbers_that_cannot_be() -> None:
+    for bad in (np.nan, np.inf):
+        with pytest.raises(NumericError):
+            tags() @ Lattice.from_arrays(BIO, np.full((3, 3), bad))
+    huge = Lattice.from_arrays(TAGS, np.full((3, 2), 1e302))
+    with pytest.raises(NumericError, match="beyond 1e300"):
+        (huge @ chunks()).best()
+
+
+def wide(size: int, tape: str) -> Lattice:
+    return Lattice.from_arrays([str(i) for i in range(size)], np.zeros((2, size)), tape=tape)
+
+
+def test_a_product_too_large_to_expand() -> None:
+    parts = [wide(128, tape) for tape in "abc"]
+    with pytest.raises(TooLargeError) as caught:
+        product(parts).best()
+    message = str(caught.value)
+    assert "2,097,152 joint states at every token, 128 (a) × 128 (b) × 128 (c)" in message
+    assert "compose fewer tapes" in message
+    assert "\n" not in message
+    for ask in ("plan", "log_partition", "marginals", "entropy"):
+        with pytest.raises(TooLargeError):
+            getattr(product(parts), ask)()
+    with pytest.raises(TooLargeError, match="× 8 \\(grammar\\)"):
+        (wide(512, "a") @ wide(512, "b") & at_most(7, "3", tape="a")).best()
+
+
+def test_a_grammar_too_large_to_expand() -> None:
+    labels = [f"x{i}" for i in range(14)]
+    one = Lattice.from_arrays(labels, np.zeros((2, 14)))
+    with pytest.raises(TooLargeError, match="more than 4096 states"):
+        (one & contiguous(labels)).best()
+
+
+def test_too_many_tapes() -> None:
+    n = MAX_AXES + 1
+    with pytest.raises(ShapeError, match=f"{n} axes, expected 1 to {MAX_AXES}"):
+        product([wide(1, f"t{k}") for k in range(n)]).best()
+
+
+# --- Grammars ----------------------------------------------------------------------------------
+
+
+def test_grammars_over_what_is_not_there() -> None:
+    two = tags() @ chunks()
+    with pytest.raises(GrammarError, match=r"at_most\(1, 'Y'\)|at_most\(1, \"Y\"\)"):
+        chunks() & at_most(1, "Y")
+    with pytest.raises(GrammarError, match="say which one it reads"):
+        two & at_most(1, "X")
+    with pytest.raises(GrammarError, match="no tape 'pos'"):
+        two & at_most(1, "X", tape="pos")
+    with pytest.raises(GrammarError, match="no label 'w'"):
+        two & pairs([("w", "O")], ("tag", "chunk"))
+    with pytest.raises(GrammarError, match="accepts nothing"):
+        chunks() & never(list(BIO))
+    other = random_acceptor(np.random.default_rng(0), [("chunk", ("O", "B-Y"))])
+    with pytest.raises(GrammarError, match="does not have the labels"):
+        chunks() & Grammar.from_acceptor(other)
+
+
+def test_constraints_that_contradict_each_other() -> None:
+    both = at_most(1, "X") & at_least(2, "X")
+    for ask in ("plan", "best", "log_partition"):
+        with pytest.raises(GrammarError, match="accept nothing together") as caught:
+            getattr(chunks() & both, ask)()
+        assert "at_most(1" in str(caught.value)
+        assert "at_least(2" in str(caught.value)
+
+
+def test_scores_of_accepting_at_all() -> None:
+    """A grammar of one state over two tapes that adds a score at the end of every sentence."""
+    rng = np.random.default_rng(1)
+    acceptor = random_acceptor(rng, [("tag", TAGS), ("chunk", BIO)], states=1, hard=True)
+    acceptor.final[0] = -0.75
+    for tokens in (1, 4):
+        two = tags(tokens) @ chunks(tokens)
+        known = Grammar.from_acceptor(acceptor).bound({"tag": TAGS, "chunk": BIO})
+        found = (two & Grammar.from_acceptor(acceptor)).best()
+        wanted = known.score(dict(zip(two.tapes, found.labels, strict=True)))
+        assert found.score == pytest.approx(wanted, abs=1e-12) == pytest.approx(-0.75, abs=1e-12)
+        scaled = (two & Grammar.from_acceptor(acceptor)).scale(-2.0)
+        assert scaled.best().score == pytest.approx(1.5, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("legal", "grammar", "position"),
+    [
+        ("*I**", bio() & start_with("O"), 1),
+        ("I***", bio(), 0),
+        ("BOB*", at_most(1, "X"), 2),
+        ("BOOB", at_most(1, "X"), 3),
+        ("OOOO", at_least(1, "X"), 3),
+        ("OB**", start_with("X"), 0),
+        ("BOBO", contiguous(["B-X"]), 2),
+        ("BIBI", bio() & at_most(1, "X"), 2),
+        ("OBOO", before("O", "B-X"), 2),
+    ],
+)
+def test_where_a_grammar_ends_the_paths(legal: str, grammar: Grammar, position: int) -> None:
+    one = rows(legal) & grammar
+    for ask in (one.best, one.marginals, one.entropy, lambda: one.sample(1)):
+        with pytest.raises(NoPathError, match=f"token {position}") as caught:
+            ask()
+        assert caught.value.position == position
+    # The same behind, before and beside another tape.
+    for other in (tags(4) @ rows(legal), rows(legal) @ tags(4)):
+        with pytest.raises(NoPathError) as caught:
+            (other & _bound(grammar)).best()
+        assert caught.value.position == position
+
+
+def _bound(grammar: Grammar) -> Grammar:
+    """The same grammar for compositions, where it must say which tape it reads."""
+    whole: Grammar | None = None
+    for acceptor in grammar.bind({"chunk": BIO}):
+        one = Grammar.from_acceptor(acceptor)
+        whole = one if whole is None else whole & one
+    assert whole is not None
+    return whole
+
+
+def test_where_a_coupled_grammar_ends_the_paths() -> None:
+    agree = pairs([("n", "O"), ("v", "B-X")], ("tag", "chunk"))
+    for two in (tags(4) @ rows("OBIO"), rows("OBIO") @ tags(4)):
+        with pytest.raises(NoPathError) as caught:
+            (two & agree).best()
+        assert caught.value.position == 2

@@ -1,0 +1,468 @@
+"""Machines: what they refuse, their text, their drawings, and bytes that are none."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from pathlib import Path
+from shutil import which
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from fstcrf import openfst
+from fstcrf.errors import (
+    DataError,
+    LabelError,
+    MissingDependencyError,
+    NumericError,
+    OptionError,
+    ShapeError,
+    TooLargeError,
+)
+from fstcrf.openfst import ArcType, FstType, Machine
+from tests.fsts import ARC_TYPES, machines
+
+NEVER = float("-inf")
+TABLE = ("<eps>", "a", "b")
+
+
+def ints(*numbers: int) -> Any:
+    return np.asarray(numbers, dtype=np.int32)
+
+
+def machine(**changes: Any) -> Machine:
+    """0 -a:b/0.5-> 1 -eps:a-> 2, ends in 1 and 2."""
+    fields: dict[str, Any] = {
+        "start": 0,
+        "source": ints(0, 1),
+        "target": ints(1, 2),
+        "ilabel": ints(1, 0),
+        "olabel": ints(2, 1),
+        "score": np.asarray([0.5, 0.0]),
+        "final": np.asarray([NEVER, 0.25, 0.0]),
+        "isymbols": TABLE,
+        "osymbols": TABLE,
+    }
+    return Machine(**{**fields, **changes})
+
+
+def same(one: Machine, other: Machine) -> None:
+    assert one.start == other.start
+    for name in ("source", "target", "ilabel", "olabel", "score", "final"):
+        assert getattr(one, name).tolist() == getattr(other, name).tolist()
+    assert (one.isymbols, one.osymbols) == (other.isymbols, other.osymbols)
+
+
+# --- Machines ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"target": ints(1)}, r"target is int32 \[1\], expected int32 \[2\]"),
+        ({"source": np.asarray([0, 1])}, r"source is int64 \[2\], expected int32"),
+        ({"score": np.zeros(2, dtype=np.float32)}, "score is float32"),
+        ({"final": np.zeros((3, 1))}, "final is float64"),
+        ({"source": ints(1, 0)}, "not sorted by source"),
+        ({"source": ints(0, 3)}, r"source holds numbers outside \[0, 3\)"),
+        ({"target": ints(1, -1)}, "target holds numbers outside"),
+        ({"start": 3}, "start is 3, expected -1 or one of 3"),
+        ({"start": -2}, "start is -2"),
+        ({"ilabel": ints(1, 3)}, r"ilabel holds numbers outside \[0, 3\)"),
+        ({"olabel": ints(-1, 0)}, "olabel holds numbers"),
+    ],
+)
+def test_arrays_must_fit(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ShapeError, match=words):
+        machine(**changes)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers(bad: float) -> None:
+    with pytest.raises(NumericError, match=r"score has NaN or \+inf at 1"):
+        machine(score=np.asarray([0.0, bad]))
+    with pytest.raises(NumericError, match=r"final has NaN or \+inf at 2"):
+        machine(final=np.asarray([0.0, 0.0, bad]))
+
+
+def test_what_a_machine_says_of_itself() -> None:
+    one = machine()
+    assert repr(one) == "<Machine: 3 states, 2 arcs>"
+    assert one.row.tolist() == [0, 1, 2, 2]
+    assert not one.is_acceptor
+    assert machine(olabel=one.ilabel).is_acceptor
+    nothing = Machine(-1, ints(), ints(), ints(), ints(), np.empty(0), np.empty(0))
+    assert (nothing.n_states, nothing.n_arcs, nothing.row.tolist()) == (0, 0, [0])
+    with pytest.raises(ShapeError, match="start is 0"):
+        replace(nothing, start=0)
+
+
+def test_symbols() -> None:
+    assert openfst.symbols(["O", "B-NP"]) == ("<eps>", "O", "B-NP")
+    for labels, words in (
+        (["O", "O"], "'O' is there twice"),
+        (["<eps>"], "'<eps>' is there twice"),
+        (["O", ""], "label 1 is empty"),
+    ):
+        with pytest.raises(LabelError, match=words):
+            openfst.symbols(labels)
+
+
+def test_connect() -> None:
+    whole = machine()
+    assert openfst.connect(whole) is whole
+    cut = openfst.connect(machine(score=np.asarray([0.5, NEVER])))
+    assert (cut.n_states, cut.target.tolist(), cut.final.tolist()) == (2, [1], [NEVER, 0.25])
+    shut = openfst.connect(machine(score=np.asarray([NEVER, 0.0])))
+    assert (shut.start, shut.n_states, shut.n_arcs) == (-1, 0, 0)
+    assert shut.isymbols == TABLE
+
+
+# --- Bytes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arc_type", ARC_TYPES)
+@pytest.mark.parametrize("fst_type", ["vector", "const"])
+@given(one=machines(tables=True))
+def test_bytes_there_and_back(arc_type: ArcType, fst_type: FstType, one: Machine) -> None:
+    data = openfst.to_bytes(one, arc_type, fst_type=fst_type)
+    same(openfst.from_bytes(data), one)
+
+
+@given(one=machines(tables=True), data=st.data())
+def test_damaged_bytes(one: Machine, data: st.DataObject) -> None:
+    """Whatever the bytes: a machine or one kind of error."""
+    kinds: tuple[FstType, ...] = ("vector", "const")
+    kind = data.draw(st.sampled_from(kinds))
+    whole = bytearray(openfst.to_bytes(one, "log64", fst_type=kind))
+    for place in data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=3)):
+        whole[place] = data.draw(st.integers(0, 255))
+    del whole[data.draw(st.integers(0, len(whole)) | st.just(len(whole))) :]
+    try:
+        found = openfst.from_bytes(bytes(whole))
+    except DataError:
+        return
+    assert found.n_states <= len(whole)
+
+
+def test_every_end_that_comes_too_early() -> None:
+    kinds: tuple[FstType, ...] = ("vector", "const")
+    for kind in kinds:
+        whole = openfst.to_bytes(machine(), fst_type=kind)
+        for size in range(len(whole)):
+            with pytest.raises(DataError, match=r"OpenFst|not in the symbol table"):
+                openfst.from_bytes(whole[:size])
+
+
+def patched(place: int, form: str, value: object, **options: Any) -> bytes:
+    """Bytes of a machine without symbols, with another number behind the types."""
+    plain = machine(isymbols=None, osymbols=None)
+    whole = bytearray(openfst.to_bytes(plain, "log64", **options))
+    struct.pack_into("<" + form, whole, place, value)
+    return bytes(whole)
+
+
+HEAD = 4 + 4 + 6 + 4 + 5  # magic, "vector", "log64"
+BODY = HEAD + 4 + 4 + 4 * 8  # version, flags, properties, start, states, arcs
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "end within the header"),
+        (b"PK\x03\x04 and so on", "not an OpenFst machine"),
+        (patched(0, "i", 7), "not an OpenFst machine"),
+        (patched(4, "i", -1), "the type of machine has -1 bytes"),
+        (patched(4, "i", 1000), "the type of machine has 1000 bytes"),
+        (patched(8, "6s", b"edits!"), "type 'edits!', expected vector or const"),
+        (patched(8, "6s", b"\xff" * 6), "not UTF-8"),
+        (patched(18, "5s", b"lex64"), "type 'lex64', expected one of standard, log, log64"),
+        (patched(HEAD, "i", 9), "version 9"),
+        (patched(HEAD + 4, "i", 1), "a symbol table is announced but not there"),
+        (patched(HEAD + 16, "q", 3), "start is state 3 of 3"),
+        (patched(HEAD + 24, "q", 5), "end within state 3 of 5"),
+        (patched(BODY, "d", np.nan), "final state 0 weighs nan"),
+        (patched(BODY, "d", -np.inf), "final state 0 weighs -inf"),
+        (patched(BODY + 8, "q", 2**40), "end within state 0"),
+        (patched(BODY + 8, "q", -1), "end within state 0"),
+        (patched(BODY + 16, "i", -1), "a label is negative"),
+        (patched(BODY + 32, "i", 3), "leads to a state that is none of the 3"),
+        (patched(HEAD + 24 - 1, "q", -1, fst_type="const"), "const machine with -1 states"),
+    ],
+)
+def test_bytes_that_are_no_machine(data: bytes, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        openfst.from_bytes(data)
+
+
+def test_a_const_machine_whose_arcs_overlap() -> None:
+    whole = bytearray(openfst.to_bytes(machine(isymbols=None, osymbols=None), fst_type="const"))
+    place = -(-(BODY - 1) // 16) * 16 + 8  # the first arc of state 0
+    struct.pack_into("<I", whole, place, 1)
+    with pytest.raises(DataError, match="not one after the other"):
+        openfst.from_bytes(bytes(whole))
+
+
+def test_states_up_to_the_end() -> None:
+    """A writer that could not go back leaves the number of states open."""
+    same(
+        openfst.from_bytes(patched(HEAD + 24, "q", -1)),
+        machine(isymbols=None, osymbols=None),
+    )
+
+
+def test_ids_beyond_reason() -> None:
+    whole = openfst.to_bytes(machine(osymbols=None))
+    for number in (2**40, -5):
+        bad = whole.replace(b"b" + struct.pack("<q", 2), b"b" + struct.pack("<q", number))
+        with pytest.raises(DataError, match=f"symbol 'b' has the id {number}"):
+            openfst.from_bytes(bad)
+
+
+def test_other_types() -> None:
+    wrong: Any = "tropical"
+    with pytest.raises(OptionError, match="arc type is 'tropical', expected one of standard"):
+        openfst.to_bytes(machine(), wrong)
+    with pytest.raises(OptionError, match="fst type is 'tropical'"):
+        openfst.to_bytes(machine(), fst_type=wrong)
+
+
+def test_float32_is_not_enough() -> None:
+    large = machine(score=np.asarray([-1e300, 0.0]))
+    with pytest.raises(NumericError, match=r"1e\+300 is too large for float32; use arc type log64"):
+        openfst.to_bytes(large, "standard")
+    same(openfst.from_bytes(openfst.to_bytes(large, "log64")), large)
+
+
+def test_no_cost_is_minus_zero() -> None:
+    """OpenFst hashes bits: −0 would be another weight than 0."""
+    whole = openfst.to_bytes(machine(final=np.zeros(3), score=np.zeros(2)))
+    assert struct.pack("<d", -0.0) not in whole
+
+
+# --- pynini that is not there ------------------------------------------------------------------
+
+
+def test_without_pynini(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pynini", None)
+    for ask in (
+        openfst.pynini_module,
+        lambda: openfst.to_fst(machine()),
+        lambda: openfst.from_fst(0),
+    ):
+        with pytest.raises(MissingDependencyError, match="pip install pynini"):
+            ask()
+
+
+def test_what_is_no_fst() -> None:
+    pytest.importorskip("pynini", reason="pynini is not installed")
+    with pytest.raises(OptionError, match=r"expected a pynini\.Fst, not str"):
+        openfst.from_fst("0 1 1")
+
+
+def test_an_fst_that_failed() -> None:
+    pynini: Any = pytest.importorskip("pynini", reason="pynini is not installed")
+    import pywrapfst
+
+    fst = pynini.Fst()
+    fst.set_properties(pywrapfst.ERROR, pywrapfst.ERROR)
+    with pytest.raises(DataError, match="state of error"):
+        openfst.from_fst(fst)
+
+
+# --- Text --------------------------------------------------------------------------------------
+
+
+def test_text() -> None:
+    assert (
+        openfst.att_text(machine()) == "0\t1\ta\tb\t-0.5\n1\t2\t<eps>\ta\t0.0\n1\t-0.25\n2\t0.0\n"
+    )
+    numbers = "0\t1\t1\t2\t-0.5\n1\t2\t0\t1\t0.0\n1\t-0.25\n2\t0.0\n"
+    assert openfst.att_text(machine(), numeric=True) == numbers
+    acceptor = machine(olabel=ints(1, 0), final=np.asarray([0.0, NEVER, NEVER]))
+    assert openfst.att_text(acceptor, acceptor=True) == "0\t1\ta\t-0.5\n0\t0.0\n1\t2\t<eps>\t0.0\n"
+
+
+def test_the_start_comes_first() -> None:
+    text = openfst.att_text(machine(start=1))
+    assert text.splitlines()[0] == "1\t2\t<eps>\ta\t0.0"
+    assert openfst.from_att(text).start == 1
+    lonely = machine(start=2, final=np.asarray([NEVER, 0.25, NEVER]))
+    assert openfst.att_text(lonely).splitlines()[0] == "2\tInfinity"
+    assert openfst.from_att(openfst.att_text(lonely)).start == 2
+    assert openfst.att_text(machine(start=-1)) == ""
+    assert openfst.from_att("").n_states == 0
+
+
+@given(one=machines())
+def test_text_there_and_back(one: Machine) -> None:
+    found = openfst.connect(openfst.from_att(openfst.att_text(one)))
+    wanted = openfst.connect(one)
+    assert openfst.att_text(found) == openfst.att_text(wanted)
+    symbols = ("<eps>", "a", "b", "c")
+    named = replace(wanted, isymbols=symbols, osymbols=symbols)
+    text = openfst.att_text(named)
+    assert openfst.att_text(openfst.from_att(text, isymbols=symbols, osymbols=symbols)) == text
+    numbers = openfst.att_text(named, numeric=True)
+    assert openfst.att_text(openfst.from_att(numbers)) == numbers
+
+
+def test_costs_keep_their_digits() -> None:
+    score = np.asarray([-1 / 3, 1e-300])
+    found = openfst.from_att(openfst.att_text(machine(score=score)))
+    assert found.score.tolist() == score.tolist()
+
+
+def test_columns_of_text() -> None:
+    one = openfst.from_att("3 7 x y 0.5\n\n  3 9 <eps> x\n9 1.5\n7 Infinity\n")
+    assert (one.start, one.n_states) == (0, 3)  # states keep their order
+    assert one.target.tolist() == [1, 2]
+    assert one.score.tolist() == [-0.5, 0.0]
+    assert one.final.tolist() == [NEVER, NEVER, -1.5]
+    assert (one.isymbols, one.osymbols) == (("<eps>", "x"), ("<eps>", "y", "x"))
+    assert (one.ilabel.tolist(), one.olabel.tolist()) == ([1, 0], [1, 2])
+    acceptor = openfst.from_att("0 1 x 0.5\n1 0 y\n1", isymbols=("<eps>", "y", "x"), acceptor=True)
+    assert acceptor.is_acceptor
+    assert acceptor.ilabel.tolist() == [2, 1]
+    assert acceptor.osymbols == acceptor.isymbols == ("<eps>", "y", "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ("0 1 1\n", {}, "<input>:1: 3 columns, expected 1 or 2 or 4 or 5"),
+        ("0 1 1 1 0 7\n", {}, "6 columns"),
+        ("0\n0 1 1 1 0\n", {"acceptor": True}, "<input>:2: 5 columns, expected 1 or 2 or 3 or 4"),
+        ("0 x 1 1\n", {}, "'x' is no state"),
+        ("0 1 1 1\n-1\n", {}, "<input>:2: '-1' is no state"),
+        ("0 1 1 1 cheap\n", {}, "'cheap' is no cost"),
+        ("0 nan\n", {}, "cost nan, expected"),
+        ("0 -Infinity\n", {}, "cost -Infinity"),
+    ],
+)
+def test_text_that_is_no_machine(text: str, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        openfst.from_att(text, **options)
+
+
+def test_symbols_that_text_cannot_hold() -> None:
+    with pytest.raises(LabelError, match="label 'q' is none of the 3 symbols"):
+        openfst.from_att("0 1 a q\n1\n", isymbols=TABLE, osymbols=TABLE)
+    spaced = ("<eps>", "New York", "b")
+    with pytest.raises(LabelError, match="'New York' has white space"):
+        openfst.att_text(machine(isymbols=spaced))
+    assert openfst.att_text(machine(isymbols=spaced), numeric=True)
+    with pytest.raises(DataError, match="no acceptor"):
+        openfst.att_text(machine(), acceptor=True)
+
+
+# --- Drawings ----------------------------------------------------------------------------------
+
+
+def test_dot() -> None:
+    lines = openfst.dot_text(machine(isymbols=("<eps>", 'a"\\', "b"))).splitlines()
+    assert lines[:2] == ["digraph machine {", "  rankdir=LR;"]
+    assert '  0 [label="0", style=bold];' in lines
+    assert '  1 [label="1/0.25", shape=doublecircle];' in lines
+    assert '  0 -> 1 [label="a\\"\\\\:b/0.5"];' in lines
+    assert '  1 -> 2 [label="<eps>:a"];' in lines
+    assert lines[-1] == "}"
+    assert '"1/-0.3"' in openfst.dot_text(
+        machine(isymbols=None, osymbols=None, olabel=ints(1, 0), score=np.asarray([-1 / 3, 0.0])),
+        digits=1,
+    )
+    with pytest.raises(OptionError, match="digits is 0"):
+        openfst.dot_text(machine(), digits=0)
+
+
+def fake_dot(folder: Path, body: str) -> None:
+    program = folder / "dot"
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+
+
+def test_svg_by_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    fake_dot(tmp_path, 'echo "<svg>$1"; exec cat')
+    assert openfst.svg(machine()) == "<svg>-Tsvg\n" + openfst.dot_text(machine())
+    fake_dot(tmp_path, "cat >/dev/null; echo out of ink >&2; exit 3")
+    with pytest.raises(OSError, match="dot failed with status 3: out of ink"):
+        openfst.svg(machine())
+
+
+def test_svg_by_graphviz() -> None:
+    if which("dot") is None:
+        pytest.skip("graphviz is not installed")
+    root = ET.fromstring(openfst.svg(machine()))
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_svg_without_graphviz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingDependencyError, match="apt-get install graphviz"):
+        openfst.svg(machine())
+
+
+def test_svg_of_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    fake_dot(tmp_path, "exit 1")
+    large = openfst.sausage_machine(np.zeros((4, 30)), np.zeros(900), np.zeros(30), np.zeros(30))
+    with pytest.raises(TooLargeError, match="2,730 arcs are too many"):
+        openfst.svg(large)
+
+
+# --- Sausages ----------------------------------------------------------------------------------
+
+
+def test_sausage() -> None:
+    arcs = np.asarray([[9.0] * 4, [1.0, 2.0, NEVER, 4.0]])
+    one = openfst.sausage_machine(
+        np.asarray([[10.0, 20.0], [30.0, 40.0]]),
+        arcs,
+        np.asarray([0.5, 0.0]),
+        np.asarray([0, 0.25]),
+    )
+    assert one.source.tolist() == [0, 0, 1, 1, 2]
+    assert one.target.tolist() == [1, 2, 3, 4, 4]
+    assert one.ilabel.tolist() == one.olabel.tolist() == [1, 2, 1, 2, 2]
+    assert one.score.tolist() == [10.5, 20.0, 31.0, 42.0, 44.0]
+    assert one.final.tolist() == [NEVER] * 3 + [0.0, 0.25]
+
+
+def test_sausage_of_a_sparse_graph() -> None:
+    one = openfst.sausage_machine(
+        np.zeros((3, 3)),
+        np.asarray([1.0, 2.0]),
+        np.asarray([0.0, NEVER, NEVER]),
+        np.zeros(3),
+        source=ints(0, 1),
+        target=ints(1, 2),
+        state_label=ints(0, 1, 1),
+        symbols=TABLE,
+    )
+    assert one.n_states == 4
+    assert one.ilabel.tolist() == [1, 2, 2]
+    assert one.score.tolist() == [0.0, 1.0, 2.0]
+    assert one.osymbols == TABLE
+
+
+def test_sausage_of_no_tokens() -> None:
+    one = openfst.sausage_machine(np.empty((0, 2)), np.zeros(4), np.zeros(2), np.zeros(2))
+    assert (one.start, one.n_states, one.n_arcs, one.final.tolist()) == (0, 1, 0, [0.0])
+
+
+def test_sausages_that_do_not_fit() -> None:
+    node, ends = np.zeros((2, 2)), np.zeros(2)
+    with pytest.raises(ShapeError, match="do not fit together"):
+        openfst.sausage_machine(node, np.zeros(3), ends, ends)
+    with pytest.raises(ShapeError, match="do not fit together"):
+        openfst.sausage_machine(node, np.zeros(4), np.zeros(3), ends)
+    with pytest.raises(ShapeError, match="go together"):
+        openfst.sausage_machine(node, np.zeros(1), ends, ends, source=ints(0))
+    with pytest.raises(NumericError, match="score has NaN"):
+        openfst.sausage_machine(node * np.nan, np.zeros(4), ends, ends)
