@@ -4,6 +4,7 @@
 
 #include "checks.h"
 #include "target.h"
+#include "vec.h"
 
 /* Above, a sum over a sentence could be +inf. */
 #define LARGEST 1e300
@@ -102,21 +103,39 @@ static int places_ok(int64_t n, int64_t rows, const int32_t *place) {
     return !bad;
 }
 
-/* n lists of arcs, sorted by source, whose ends are below the sizes. */
+/* Lists of arcs, sorted by source (and rising targets, if wanted), whose ends are below the sizes. */
 static int arcs_ok(int64_t S, int64_t A, const int64_t *row, const int32_t *source,
-                   const int32_t *target) {
+                   const int32_t *target, int rising) {
     if (row == NULL || source == NULL || target == NULL || row[0] != 0 || row[S] != A) return 0;
     for (int64_t i = 0; i < S; i++) {
         if (row[i] > row[i + 1]) return 0;
-        for (int64_t a = row[i]; a < row[i + 1]; a++)
+        for (int64_t a = row[i]; a < row[i + 1]; a++) {
             if (source[a] != i || target[a] < 0 || target[a] >= S) return 0;
+            if (rising && a > row[i] && target[a - 1] >= target[a]) return 0;
+        }
     }
+    return 1;
+}
+
+/* At most one state begins, and no labels have two edges: searches follow the first, sums would take both. */
+static int deterministic(const fc_residual *r) {
+    int64_t begins = 0;
+    for (int64_t q = 0; q < r->Q; q++) begins += r->initial[q] > FC_NEVER;
+    if (begins > 1) return 0;
+    const int64_t cells = r->rows * r->width;
+    for (int64_t q = 0; q < r->Q; q++)
+        for (int64_t c = 0; c < cells; c++) {
+            int64_t open = 0;
+            for (int64_t e = r->row[q]; e < r->row[q + 1]; e++)
+                open += r->value[e * cells + c] > FC_NEVER;
+            if (open > 1) return 0;
+        }
     return 1;
 }
 
 static fc_status check_axis(const fc_axis *a, int64_t pre) {
     if (a->S < 1 || a->S > 32768 || a->A < 0) return FC_EINVAL;
-    if (a->A > 0 && !arcs_ok(a->S, a->A, a->row, a->source, a->target)) return FC_EINVAL;
+    if (a->A > 0 && !arcs_ok(a->S, a->A, a->row, a->source, a->target, 1)) return FC_EINVAL;
     if (!places_ok(pre, a->contexts, a->place)) return FC_EINVAL;
     const int64_t arcs = a->A == 0 ? a->S * a->S : a->A;
     return a->moving || fc_first_invalid(a->contexts * arcs, a->score) < 0 ? FC_OK : FC_ENUMERIC;
@@ -132,11 +151,12 @@ static fc_status check_residual(const fc_residual *r, int64_t outer, int64_t S) 
     if (r->Q < 1 || r->E < 0 || r->Q > INT32_MAX) return FC_EINVAL;
     if (r->width != 1 && r->width != S) return FC_EINVAL;
     if (!places_ok(outer, r->rows, r->place)) return FC_EINVAL;
-    if (!arcs_ok(r->Q, r->E, r->row, r->source, r->target)) return FC_EINVAL;
+    if (!arcs_ok(r->Q, r->E, r->row, r->source, r->target, 0)) return FC_EINVAL;
     const int numeric = fc_first_invalid(r->E * r->rows * r->width, r->value) < 0 &&
                         fc_first_invalid(r->Q, r->initial) < 0 &&
                         fc_first_invalid(r->Q, r->final) < 0;
-    return numeric ? FC_OK : FC_ENUMERIC;
+    if (!numeric) return FC_ENUMERIC;
+    return deterministic(r) ? FC_OK : FC_EINVAL;
 }
 
 fc_status fc_check_machine(const fc_machine *m, int64_t *where) {

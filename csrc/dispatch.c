@@ -385,3 +385,28 @@ fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t 
     if (status == FC_OK) table->machine_sample(machine, B, offsets, n, uniform, path, work);
     return status;
 }
+
+/* Variants are in order and change tokens of their sentence, rising. */
+static int variants_ok(int64_t B, const int64_t *offsets, int64_t C, const int64_t *sentence,
+                       const int64_t *ptr, const int32_t *token) {
+    if (C < 0 || ptr[0] != 0) return 0;
+    for (int64_t c = 0; c < C; c++) {
+        if (sentence[c] < 0 || sentence[c] >= B || ptr[c] > ptr[c + 1]) return 0;
+        if (c > 0 && sentence[c - 1] > sentence[c]) return 0;
+        const int64_t T = offsets[sentence[c] + 1] - offsets[sentence[c]];
+        for (int64_t k = ptr[c]; k < ptr[c + 1]; k++)
+            if (token[k] < 0 || token[k] >= T || (k > ptr[c] && token[k - 1] >= token[k])) return 0;
+    }
+    return 1;
+}
+
+fc_status fc_machine_rescore(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                             int64_t C, const int64_t *sentence, const int64_t *ptr,
+                             const int32_t *token, const double *node, int best, double *total,
+                             double *work, int64_t *where) {
+    const fc_status status = check_bounds(B, offsets, where);
+    if (status != FC_OK) return status;
+    if (machine->axes != 1 || !variants_ok(B, offsets, C, sentence, ptr, token)) return FC_EINVAL;
+    return table->machine_rescore(machine, B, offsets, C, sentence, ptr, token, node, best, total,
+                                  work, where);
+}

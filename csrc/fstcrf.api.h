@@ -486,6 +486,20 @@ fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64
 fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,
                                    double *const *node, double *work);
 
+/* Totals of C variants of sentences: log Z, or the best score where `best` is 1, with other node
+ * potentials at some tokens. The machine has one axis. A variant without changes is the sentence itself.
+ * Costs a pass over each sentence, and for a variant the tokens from its first change to its last.
+ * Where a sentence itself has no path, its variants count as having none.
+ *   sentence [C]           in  not falling
+ *   ptr      [C + 1]       in  changes of each variant
+ *   token    [ptr[C]]      in  places in the sentence, rising within a variant
+ *   node     [ptr[C]][S]   in  all node potentials of that token
+ *   total    [C]           out */
+fc_status fc_machine_rescore(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                             int64_t C, const int64_t *sentence, const int64_t *ptr,
+                             const int32_t *token, const double *node, int best, double *total,
+                             double *work, int64_t *where);
+
 /* First token of each sentence at which every path has died; the last one where only the end is shut
  * or paths are left. */
 fc_status fc_machine_dead(const fc_machine *machine, int64_t B, const int64_t *offsets,

@@ -2,7 +2,7 @@
  *
  * Batches of sentences over one composition. */
 
-#include "recursion.h"
+#include "rescore.h"
 #include "target.h"
 
 static int64_t longest_of(int64_t B, const int64_t *offsets) {
@@ -16,7 +16,8 @@ static int64_t longest_of(int64_t B, const int64_t *offsets) {
 
 int64_t FC_NAME(fc_machine_work)(const fc_machine *machine, int64_t longest) {
     tensor m;
-    return lay_out_tensor(&m, machine, longest, NULL) + longest;
+    /* With the residual states of a path, or the trace of a sentence. */
+    return lay_out_tensor(&m, machine, longest, NULL) + longest * (m.full + 3) + m.P;
 }
 
 /* Backward sums in the domain that holds the sentence; *K says which that is. */
@@ -171,4 +172,26 @@ void FC_NAME(fc_machine_dead)(const fc_machine *machine, int64_t B, const int64_
     lay_out_tensor(&m, machine, longest_of(B, offsets), work);
     for (int64_t b = 0; b < B; b++)
         position[b] = first_dead(&m, offsets[b], offsets[b + 1] - offsets[b]);
+}
+
+fc_status FC_NAME(fc_machine_rescore)(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                                      int64_t C, const int64_t *sentence, const int64_t *ptr,
+                                      const int32_t *token, const double *node, int best,
+                                      double *total, double *work, int64_t *where) {
+    tensor m;
+    const int64_t longest = longest_of(B, offsets);
+    double *rest = work + lay_out_tensor(&m, machine, longest, work);
+    trace w = {.forward = rest, .before = rest + longest * m.full};
+    w.behind = w.before + longest;
+    w.changed = w.behind + longest;
+    for (int64_t c = 0, end; c < C; c = end) {
+        const int64_t b = sentence[c], first = offsets[b], T = offsets[b + 1] - first;
+        for (end = c + 1; end < C && sentence[end] == b;) end++;
+        const outcome result = variants(&m, best ? MAX_PLUS : SUM_TIMES, first, T, &w, c, end, ptr,
+                                        token, node, total);
+        *where = b;
+        if (result == LOST) return FC_ERANGE;
+        for (int64_t k = c; result == NO_PATH && k < end; k++) total[k] = FC_NEVER;
+    }
+    return FC_OK;
 }

@@ -66,7 +66,7 @@ static inline double total_score(tensor *m, semiring K) {
 /* G_t from B_t, which lies in m->x; returns the log of what was divided out. */
 static inline double read_token(tensor *m, semiring K, int64_t token, int64_t t) {
     double *G = m->suffix + t * m->full, *node = m->node + (m->forgets ? 0 : t * m->plane);
-    double shift = load_node(m, K, token, node);
+    double shift = m->shifts[t] = load_node(m, K, token, node);
     if (m->machine->residual == NULL) {
         times_plane(m, K, m->x, node, G);
     } else {
@@ -74,7 +74,7 @@ static inline double read_token(tensor *m, semiring K, int64_t token, int64_t t)
         times_plane(m, K, G, node, G);
         shift += m->edge_shift;
     }
-    return K == SUM_TIMES ? shift + normalise(m, G) : shift;
+    return m->read[t] = K == SUM_TIMES ? shift + normalise(m, G) : shift;
 }
 
 /* suffix[t] = G_t for every token, and log Z (MAX_PLUS: the best score). In the linear domain rows are
@@ -90,7 +90,7 @@ static inline outcome backward(tensor *m, semiring K, int64_t first, int64_t T, 
         total += read_token(m, K, first + t, t);
         if (total == FC_NEVER) return any_lost(m) ? LOST : NO_PATH;
         if (t == 0) break;
-        total += load_arcs(m, K, first + t);
+        total += m->step[t] = load_arcs(m, K, first + t);
         all_axes(m, K, BACKWARD, m->suffix + t * m->full);
     }
     const double z = total_score(m, K);
@@ -108,11 +108,13 @@ typedef struct {
 } answers;
 
 /* m->row = F (x) G, normalised to probabilities where those are sums. 0: what a sum lost matters. */
-static inline int cell_posteriors(tensor *m, semiring K, const double *G, double log_z) {
+static inline int cell_posteriors(tensor *m, semiring K, const double *G) {
     for (int64_t j = 0; j < m->full; j++) m->row[j] = times(K, m->x[j], G[j]);
-    if (K == LOG_PLUS)
-        for (int64_t j = 0; j < m->full; j++) m->row[j] = fc_exp(m->row[j] - log_z);
     if (K == MAX_PLUS) return 1;
+    if (K == LOG_PLUS) {
+        const double top = fc_max(m->full, m->row); /* log Z, but for rounding */
+        for (int64_t j = 0; j < m->full; j++) m->row[j] = fc_exp(m->row[j] - top);
+    }
     const double mass = fc_sum(m->full, m->row);
     if (!(mass > FAINT)) return 0;
     fc_scale(m->full, 1.0 / mass, m->row);
@@ -241,7 +243,7 @@ static inline outcome forward(tensor *m, semiring K, int64_t first, int64_t T, d
         *out->entropy = row_entropy(K, m->full, m->row);
     }
     for (int64_t t = 0; t < T; t++) {
-        if (!cell_posteriors(m, K, m->suffix + t * m->full, log_z)) return LOST;
+        if (!cell_posteriors(m, K, m->suffix + t * m->full)) return LOST;
         project(m, K, t, out);
         if (out->entropy != NULL && t + 1 < T) *out->entropy += next_entropy(m, K, first, t);
         if (t + 1 == T) break;

@@ -63,14 +63,15 @@ static inline void successor_row(const tensor *m, semiring K, int64_t token, int
                                  const double *suffix, double *row) {
     const loaded_axis *a = &m->axis[m->n - 1];
     const int64_t S = m->S, P = m->P;
-    const double *lead = lead_row(m, K, token, state / S);
+    const int64_t outer = m->n == 1 ? 0 : state / S, inner = state - outer * S;
+    const double *lead = lead_row(m, K, token, outer);
     double *arcs = m->lead + 2 * m->outer, *scratch = arcs + P;
     int64_t known = -1;
     fc_fill(P - S, none(K), arcs + S);
     for (int64_t o = 0; o < m->outer; o++, suffix += P, row += P) {
         const int64_t context = a->axis->place == NULL ? 0 : a->axis->place[o];
         if (context != known)
-            memcpy(arcs, arc_row(m, K, a, token, context, state % S, scratch),
+            memcpy(arcs, arc_row(m, K, a, token, context, inner, scratch),
                    (size_t)S * sizeof *arcs);
         known = context;
         const double factor = lead[o];
@@ -88,14 +89,16 @@ static inline void first_row(const tensor *m, semiring K, double *row) {
 static inline int64_t next_state(const tensor *m, int64_t q, int64_t cell) {
     const fc_residual *r = m->machine->residual;
     if (r == NULL) return 0;
-    const int64_t o = cell / m->P, s = r->width == 1 ? 0 : cell % m->P;
+    const int64_t o = m->n == 1 ? 0 : cell / m->P, s = r->width == 1 ? 0 : cell - o * m->P;
     const int64_t row = r->place == NULL ? 0 : r->place[o];
     for (int64_t e = r->row[q]; e < r->row[q + 1]; e++)
         if (r->value[(e * r->rows + row) * r->width + s] > FC_NEVER) return r->target[e];
     return -1;
 }
 
+/* Divisions are as dear as a whole row: one axis needs none. */
 static inline int32_t joint_state(const tensor *m, int64_t cell) {
+    if (m->n == 1) return (int32_t)cell;
     return (int32_t)(cell / m->P * m->S + cell % m->P);
 }
 
@@ -122,9 +125,10 @@ static inline int64_t row_into(const tensor *m, semiring K, int64_t first, int64
 
 /* Goes to a cell of the row into token t. */
 static inline void step_to(const tensor *m, int64_t t, int64_t cell, int32_t *path, int32_t *q) {
-    const int64_t from = t == 0 ? cell / m->plane : q[t - 1];
-    path[t] = joint_state(m, cell % m->plane);
-    q[t] = (int32_t)next_state(m, from, cell % m->plane);
+    const int64_t from = t > 0 ? q[t - 1] : m->Q == 1 ? 0 : cell / m->plane;
+    const int64_t place = t > 0 ? cell : cell - from * m->plane;
+    path[t] = joint_state(m, place);
+    q[t] = (int32_t)next_state(m, from, place);
 }
 
 /* Best path of a sentence whose suffixes are maxima; returns its score. q [T] is scratch. */

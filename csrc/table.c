@@ -32,4 +32,5 @@ const fc_table FC_NAME(fc_table) = {
     .machine_max_marginals = FC_NAME(fc_machine_max_marginals),
     .machine_sample = FC_NAME(fc_machine_sample),
     .machine_dead = FC_NAME(fc_machine_dead),
+    .machine_rescore = FC_NAME(fc_machine_rescore),
 };

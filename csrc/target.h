@@ -51,6 +51,9 @@ typedef void machine_max_marginals_fn(const fc_machine *, int64_t, const int64_t
                                       double *);
 typedef void machine_sample_fn(const fc_machine *, int64_t, const int64_t *, int64_t,
                                const double *, int32_t *, double *);
+typedef fc_status machine_rescore_fn(const fc_machine *, int64_t, const int64_t *, int64_t,
+                                     const int64_t *, const int64_t *, const int32_t *,
+                                     const double *, int, double *, double *, int64_t *);
 typedef void machine_dead_fn(const fc_machine *, int64_t, const int64_t *, int64_t *, double *);
 
 typedef struct {
@@ -81,6 +84,7 @@ typedef struct {
     machine_max_marginals_fn *machine_max_marginals;
     machine_sample_fn *machine_sample;
     machine_dead_fn *machine_dead;
+    machine_rescore_fn *machine_rescore;
 } fc_table;
 
 #define FC_JOIN2(a, b) a##_##b
@@ -115,6 +119,7 @@ machine_marginals_fn FC_NAME(fc_machine_marginals);
 machine_max_marginals_fn FC_NAME(fc_machine_max_marginals);
 machine_sample_fn FC_NAME(fc_machine_sample);
 machine_dead_fn FC_NAME(fc_machine_dead);
+machine_rescore_fn FC_NAME(fc_machine_rescore);
 extern const fc_table FC_NAME(fc_table);
 #endif
 

@@ -39,6 +39,9 @@ typedef struct {
     double *suffix;       /* [longest][full] G: everything from this token on */
     double *x, *y, *best; /* [full] */
     double *row, *lead, *shared; /* [full], [outer + 2 * widest axis] of one state's successors */
+    /* What the backward recursion divided out, as logs, [longest]: node potentials' shifts, all of what
+     * reading a token added, and the shifts of the arcs into it. */
+    double *shifts, *read, *step;
 } tensor;
 
 FC_INLINE int64_t arc_count(const fc_axis *a) { return a->A == 0 ? a->S * a->S : a->A; }
@@ -92,6 +95,8 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
     for (int k = 0; k < 4; k++) *full[k] = take(&work, m->full);
     m->lead = take(&work, 2 * m->outer + 2 * fc_padded(widest));
     m->shared = take(&work, m->P + m->outer);
+    double **log[] = {&m->shifts, &m->read, &m->step};
+    for (int k = 0; k < 3; k++) *log[k] = take(&work, longest);
     return work - start;
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -56,7 +56,7 @@ class Tape:
         return np.asarray([self._score(row) for row in self.sequences.tolist()])
 
     @cached_property
-    def _steps(self) -> dict[tuple[int | None, int], tuple[int, int]]:
+    def steps(self) -> dict[tuple[int | None, int], tuple[int, int]]:
         """Where a label leads from a state (None: the start), and by which arc."""
         t = self.topology
         ends = list(zip(t.source.tolist(), t.target.tolist(), strict=True))
@@ -71,9 +71,9 @@ class Tape:
     def _score(self, labels: Sequence[int]) -> float:
         total, state = 0.0, None
         for t, label in enumerate(labels):
-            if (state, label) not in self._steps:
+            if (state, label) not in self.steps:
                 return -np.inf
-            state, arc = self._steps[state, label]
+            state, arc = self.steps[state, label]
             total += self.node[t, state]
             if t == 0:
                 total += self.initial[state]
@@ -212,6 +212,42 @@ class World:
         for acceptor in self.conjuncts:
             one = one & Grammar.from_acceptor(acceptor)
         return one
+
+
+def first_dead_token(world: World) -> int:
+    """The first token behind which no beginning of a labelling can go on; one conjunct at most.
+
+    A beginning is alive if no potential forbids it so far and the grammar accepts some
+    continuation, of whatever length; the last token where only the end is shut.
+    """
+    open_ended = [replace(a, final=_productive(a)) for a in world.conjuncts]
+    for t in range(world.tokens):
+        tapes = [
+            replace(
+                tape,
+                node=tape.node[: t + 1],
+                arc=tape.arc[: t + 1] if tape.arc.ndim == 2 else tape.arc,
+                final=np.zeros_like(tape.final),
+            )
+            for tape in world.tapes
+        ]
+        couplings = {
+            key: table[: t + 1] if table.ndim == 3 else table
+            for key, table in world.couplings.items()
+        }
+        begun = World(tuple(tapes), couplings, tuple(open_ended), world.weights)
+        if begun.log_z == -np.inf:
+            return t
+    return world.tokens - 1
+
+
+def _productive(acceptor: Acceptor) -> Floats:
+    """0 for states from which an end can be reached, −inf for others."""
+    alive = acceptor.final > -np.inf
+    for _ in range(acceptor.n_states):
+        leads = (acceptor.target >= 0) & alive[acceptor.target]
+        alive = alive | leads.reshape(acceptor.n_states, -1).any(axis=1)
+    return np.where(alive, 0.0, -np.inf)
 
 
 def _times(scores: Floats, weight: float) -> Floats:

@@ -1,4 +1,4 @@
-"""``fstcrf demo``: two taggers trained, used and scored, without arguments or data.
+"""``fstcrf demo``: two taggers trained, composed and scored, without arguments or data.
 
 ====  =============
 demo  the command
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["demo"]
 
 _PARTS = ("train", "dev", "test")
-_TASKS = ("pos", "field")
-_SHOWN = 3
+_TASKS = ("pos", "field", "joint")
+_FIRST = 200
+_SHOWN = 2
 
 
 @click.command()
@@ -42,38 +44,48 @@ _SHOWN = 3
     help="How the weights are found.",
 )
 def demo(folder: str | None, method: str) -> None:
-    """Train, tag and evaluate on a small corpus of the project's own.
+    """Train, compose, constrain and evaluate on a small corpus of the project's own.
 
     The corpus is the notice board of a harbour town that does not exist. One tagger finds parts
-    of speech, the next one reads them and finds who leads an event, where, when.
+    of speech, the next one reads them and finds who leads an event, where, when. Then the two
+    decide together, and under a grammar.
     """
     if folder is not None:
         _copy(Path(folder))
         return
+    from fstcrf.cli.demo_joint import show_composed, show_grammar
     from fstcrf.corpus import read_columns
-    from fstcrf.demo import COLUMNS, corpus_path
+    from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
+    from fstcrf.grammar import Grammar
+    from fstcrf.joint import compose
 
     started = time.perf_counter()
     train, dev, test = (read_columns(corpus_path(part), COLUMNS) for part in _PARTS)
     _heading("1  The corpus: notices of a harbour town")
     click.echo(
-        f"{len(train):,} sentences to learn from, {len(dev):,} to watch the learning, "
+        f"{len(train):,} sentences to learn from, {len(dev):,} to choose with, "
         f"{len(test):,} to test with.\nOne token a line; the columns are word, part of speech, "
         "and field of the event:\n"
     )
     _table(train[_longest(train)], COLUMNS)
-    pos = _trained("2  A tagger for parts of speech", train, dev, "pos", method)
+    _heading(f"2  A tagger for parts of speech, from the first {_FIRST} sentences")
+    pos = _trained(train[:_FIRST], "pos", template_path("pos"), method)
     _score_pos(pos, test)
-    field = _trained(
-        "3  A tagger for fields, which reads parts of speech", train, dev, "field", method
-    )
+    _heading("3  A tagger for fields, from the other sentences")
+    click.echo("It reads what the first tagger says there, %y[0,pos], not what is true.")
+    field = _trained(train[_FIRST:], "field", template_path("joint"), method, reads=[pos])
     tagged = test.with_column("pos", pos.tag_all(test))
     _score_field(field, tagged)
-    _heading("4  Sentences it has never seen")
+    _heading("4  Sentences they have never seen")
     click.echo("Label, probability of the label; below, the probability of each span.\n")
     for number in _interesting(field, tagged):
         _show(pos, field, test[number], tagged[number])
-    _heading("5  What to try next")
+    _heading("5  The two, deciding together")
+    chain = show_composed(compose(pos, field), dev, test)
+    _heading("6  A grammar")
+    grammar = grammar_path()
+    show_grammar(chain, Grammar.from_file(grammar), grammar.read_text("utf-8"), test)
+    _heading("7  What to try next")
     click.echo(_NEXT)
     say(f"demo done in {time.perf_counter() - started:.1f} s")
 
@@ -84,29 +96,30 @@ The same on the command line; the first line copies this demo's files:
   fstcrf demo --copy notices && cd notices
   fstcrf train train.txt -o pos.fstcrf --columns word,pos,field --target pos \\
       --template pos.tpl --dev dev.txt
-  fstcrf eval pos.fstcrf test.txt
   fstcrf train train.txt -o field.fstcrf --columns word,pos,field --target field \\
-      --template field.tpl --dev dev.txt
-  fstcrf tag field.fstcrf test.txt --span-probabilities | head -20
-  fstcrf info field.fstcrf --top 10
-  fstcrf explain field.fstcrf test.txt --sentence 0 --token 1
+      --template joint.tpl --reads pos.fstcrf --jackknife 5
+  fstcrf compose pos.fstcrf field.fstcrf --normalize chain --grammar notices.grm \\
+      -o joint.fstcrf
+  fstcrf eval joint.fstcrf test.txt
+  fstcrf tag joint.fstcrf test.txt --nbest 3 | head -20
+  fstcrf info joint.fstcrf --top 5
 
 and in Python:
 
   import fstcrf
-  tagger = fstcrf.load("field.fstcrf")
-  lattice = tagger.lattice([("at", "PREP"), ("noon", "NOUN")])
-  lattice.best(), lattice.marginals()
+  joint = fstcrf.load("joint.fstcrf")
+  lattice = joint.lattice({"word": ["Concert", "at", "noon"]})
+  lattice.best(), lattice.nbest(3)
 """
 
 
 def _copy(folder: Path) -> None:
     import shutil
 
-    from fstcrf.demo import corpus_path, template_path
+    from fstcrf.demo import corpus_path, grammar_path, template_path
 
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [*map(corpus_path, _PARTS), *map(template_path, _TASKS)]
+    paths = [*map(corpus_path, _PARTS), *map(template_path, _TASKS), grammar_path()]
     for path in paths:
         shutil.copyfile(path, folder / path.name)
     say(f"{folder}: {', '.join(path.name for path in paths)}")
@@ -133,18 +146,17 @@ def _table(sentence: Sentence, columns: tuple[str, ...]) -> None:
         click.echo("  " + "".join(f"{cell:<14}" for cell in row).rstrip())
 
 
-def _trained(title: str, train: Corpus, dev: Corpus, target: str, method: str) -> CRF:
+def _trained(
+    train: Corpus, target: str, template: Path, method: str, reads: Sequence[CRF] = ()
+) -> CRF:
     import textwrap
 
-    from fstcrf.demo import template_path
     from fstcrf.model import train as library_train
 
-    _heading(title)
-    template = template_path(target)
     lines = [line for line in template.read_text("utf-8").splitlines() if line[:1] in {"U", "B"}]
     click.echo(textwrap.fill(f"Templates: {' '.join(lines)}", 78, break_on_hyphens=False))
     started = time.perf_counter()
-    model = library_train(train, target, template, dev=dev, method=method)
+    model = library_train(train, target, template, method=method, reads=reads)
     record = model.record
     iterations = 0 if record is None else record.iterations
     click.echo(

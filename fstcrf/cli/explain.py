@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fstcrf.cli.models import tagger
 from fstcrf.cli.options import input_options
-from fstcrf.cli.sources import Input, model_input, tagger
+from fstcrf.cli.sources import Input, model_input
 from fstcrf.errors import OptionError
 
 if TYPE_CHECKING:

@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fstcrf.cli.models import plan_text
+
 if TYPE_CHECKING:
+    from fstcrf.cli.models import Model
+    from fstcrf.joint import Composition
     from fstcrf.model import CRF
 
 __all__ = ["info"]
@@ -30,24 +34,79 @@ __all__ = ["info"]
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def info(model_path: str, *, top: int, as_json: bool) -> None:
-    """Describe a model: labels, columns, templates, training, largest weights."""
-    from fstcrf.model import load
+    """Describe a model: labels, columns, templates, training, largest weights.
+
+    Of a composition, also what its taggers do together, and then the taggers one by one.
+    """
+    from fstcrf.joint import load
 
     facts = _facts(load(model_path), top)
     if as_json:
         click.echo(json.dumps({"model": model_path, **facts}, ensure_ascii=False))
-        return
-    click.echo(f"{model_path}: {_headline(facts)}")
-    for name, text in _lines(facts):
-        click.echo(f"  {name:<11} {text}")
+    elif "taggers" in facts:
+        click.echo(_composition_text(model_path, facts))
+    else:
+        click.echo(_tagger_text(model_path, facts))
+
+
+def _facts(model: Model, top: int) -> dict[str, Any]:
+    from fstcrf.model import CRF
+
+    return _tagger_facts(model, top) if isinstance(model, CRF) else _composition_facts(model, top)
+
+
+def _tagger_text(name: str, facts: dict[str, Any]) -> str:
+    lines = [f"{name}: {_headline(facts)}", *_listed(_lines(facts))]
     if facts["top"]:
-        click.echo("\nlargest weights")
+        lines += ["", "largest weights"]
     for weight in facts["top"]:
         where = weight["attribute"] or "(labels only)"
-        click.echo(f"  {weight['weight']:+9.4f}  {weight['slot']:<20} {where}")
+        lines.append(f"  {weight['weight']:+9.4f}  {weight['slot']:<20} {where}")
+    return "\n".join(lines)
 
 
-def _facts(model: CRF, top: int) -> dict[str, Any]:
+def _listed(lines: list[tuple[str, str]]) -> list[str]:
+    return [f"  {name:<11} {text}" for name, text in lines]
+
+
+# --- Compositions ---------------------------------------------------------------------------------
+
+
+def _composition_facts(model: Composition, top: int) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "tapes": [{"tape": tape, "labels": known} for tape, known in model.label_sets.items()],
+        "normalize": model.normalize,
+        "weights": model.weights,
+        "grammar": [acceptor.name for acceptor in model.conjuncts],
+        "plan": None if model.conditional else asdict(model.plan()),
+        "plan_text": plan_text(model),
+        "taggers": [_tagger_facts(tagger, top) for tagger in model.taggers],
+    }
+
+
+def _composition_text(name: str, facts: dict[str, Any]) -> str:
+    parts = facts["taggers"]
+    count = f"{len(parts)} taggers" if len(parts) > 1 else "a tagger"
+    weights = zip(parts, facts["weights"], strict=True)
+    lines = [("writes", f"{t['tape']}: {len(t['labels'])} labels") for t in facts["tapes"]]
+    lines.append(("normalize", facts["normalize"]))
+    lines.append(("weights", ", ".join(f"{part['tape']} {w:g}" for part, w in weights)))
+    lines += [("grammar", conjunct) for conjunct in facts["grammar"]]
+    plan = [f"  {line}" for line in facts["plan_text"].splitlines()]
+    blocks = [
+        "\n".join([f"{name}: a composition of {count}", *_listed(lines)]),
+        "\n".join(["plan", *plan]),
+        *(_tagger_text(f"tagger of {part['tape']}", part) for part in parts),
+    ]
+    return "\n\n".join(blocks)
+
+
+# --- Taggers --------------------------------------------------------------------------------------
+
+
+def _tagger_facts(model: CRF, top: int) -> dict[str, Any]:
     import msgspec
 
     from fstcrf.features import FeatureIndex

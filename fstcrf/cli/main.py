@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from fstcrf import __version__
+from fstcrf.cli.compose import compose
 from fstcrf.cli.demo import demo
 from fstcrf.cli.evaluate import evaluate
 from fstcrf.cli.explain import explain
@@ -121,5 +122,5 @@ def main(ctx: click.Context) -> None:
         raise click.UsageError("no command; fstcrf demo shows what it can do", ctx)
 
 
-for _command in (demo, train, tag, evaluate, info, explain):
+for _command in (demo, train, compose, tag, evaluate, info, explain):
     main.add_command(_command)

@@ -2,8 +2,10 @@
 
 ==============  ===================================================
 input_options   ``--columns``, ``--format``, ``--separator``
+grammar_option  ``--grammar``
 threads_option  ``--threads``
 CommaList       a parameter type: ``word,pos,chunk``
+Numbers         a parameter type: ``1,0.5``
 Assignment      a parameter type: ``LABEL=NUMBER``
 ==============  ===================================================
 """
@@ -16,7 +18,14 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["Assignment", "CommaList", "input_options", "threads_option"]
+__all__ = [
+    "Assignment",
+    "CommaList",
+    "Numbers",
+    "grammar_option",
+    "input_options",
+    "threads_option",
+]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -36,6 +45,24 @@ class CommaList(click.ParamType):  # type: ignore[type-arg]
         if "" in names:
             self.fail(f"{value!r} has an empty name; write word,pos,chunk", param, ctx)
         return names
+
+
+class Numbers(click.ParamType):  # type: ignore[type-arg]
+    """Numbers between commas, as a tuple."""
+
+    name = "NUMBER,NUMBER,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, ...]:
+        """Split at commas."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            numbers = tuple(map(float, str(value).split(",")))
+        except ValueError:
+            self.fail(f"{value!r} is not numbers between commas, such as 1,0.5", param, ctx)
+        return numbers
 
 
 class Assignment(click.ParamType):  # type: ignore[type-arg]
@@ -86,6 +113,18 @@ def input_options(command: Command) -> Command:
     for option in reversed(_INPUT):
         command = option(command)
     return command
+
+
+def grammar_option(command: Command) -> Command:
+    """Add ``--grammar``."""
+    option: Callable[[Command], Command] = click.option(
+        "--grammar",
+        metavar="[TAPE=]FILE",
+        multiple=True,
+        help="A .grm file that the labels must obey, or the name of a grammar that comes with "
+        "fstcrf, such as bio. Repeatable.",
+    )
+    return option(command)
 
 
 def threads_option(command: Command) -> Command:

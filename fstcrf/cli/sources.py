@@ -5,25 +5,26 @@ Input             how the input is read
 training_input    the input of training, from options
 model_input       the input of a model, from options and the model
 scored_input      labels to be scored, from options
-tagger            a model file whose tagger reads columns
 ================  ==================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
+from fstcrf.cli.models import taggers
 from fstcrf.errors import DataError
 
 if TYPE_CHECKING:
+    from fstcrf.cli.models import Model
     from fstcrf.corpus import Corpus
     from fstcrf.model import CRF
 
-__all__ = ["Input", "model_input", "scored_input", "tagger", "training_input"]
+__all__ = ["Input", "model_input", "scored_input", "training_input"]
 
 _SEPARATORS = {"any": None, "tab": "\t", "space": " "}
 _CONLLU_ENDINGS = (".conllu", ".conllu.gz")
@@ -126,62 +127,65 @@ def _conllu(columns: tuple[str, ...] | None, features: tuple[str, ...]) -> Input
     return Input(conllu=True, features=features)
 
 
-def tagger(path: str) -> CRF:
-    """Load a model that reads columns.
-
-    Raises
-    ------
-    DataError
-        It reads attribute lists or feature dicts.
-    ModelFileError, OSError
-        It cannot be loaded.
-    """
-    from fstcrf.features import LiteralIndex
-    from fstcrf.model import load
-
-    model = load(path)
-    if isinstance(model.index, LiteralIndex):
-        raise DataError(
-            "the model reads attribute lists or feature dicts, which no column file holds: "
-            "use it from Python",
-            path=path,
-        )
-    return model
-
-
 def model_input(
-    model: CRF,
+    model: Model,
     *,
     columns: tuple[str, ...] | None,
     kind: str | None,
     separator: str,
-    target: str | None = None,
+    targets: Iterable[str] = (),
 ) -> Input:
     """Return how the input of a model is read: like its training data, unless options differ.
 
     Parameters
     ----------
-    model : CRF
+    model : CRF or Composition
     columns, kind, separator
         Options.
-    target : str, optional
-        A column that must be there beside those that the model reads.
+    targets : iterable of str
+        Columns that must be there beside those that the model reads.
+
+    Raises
+    ------
+    click.UsageError
+        Options that do not belong together, or taggers trained on different columns.
     """
     from fstcrf.corpus.conllu import CONLLU
-    from fstcrf.features import FeatureIndex
 
-    known = model.columns
+    parts = taggers(model)
+    read = _columns_read(parts) | set(targets)
+    if columns is not None and kind != "conllu":
+        return Input(columns, separator=_SEPARATORS[separator])
+    known = _common_columns(parts, read)
     trained_on_conllu = known[: len(CONLLU)] == CONLLU
-    if kind == "conllu" or (kind is None and columns is None and trained_on_conllu):
+    if kind == "conllu" or (kind is None and trained_on_conllu):
         extra = known[len(CONLLU) :] if trained_on_conllu else ()
         return _conllu(columns, tuple(name for name in extra if name != "upos+feats"))
-    if columns is not None:
-        return Input(columns, separator=_SEPARATORS[separator])
-    index = model.index
-    read = {str(c) for c in index.templates.columns} if isinstance(index, FeatureIndex) else set()
-    read |= {tape.name for tape in model.reads} | {target or ""}
     last = max((i for i, name in enumerate(known, 1) if name in read), default=1)
     return Input(known, min_columns=last, separator=_SEPARATORS[separator])
+
+
+def _columns_read(parts: Sequence[CRF]) -> set[str]:
+    """Return the columns that taggers read, without the tapes that they write for each other."""
+    from fstcrf.features import FeatureIndex
+
+    tapes = {tape.name for tagger in parts for tape in tagger.reads}
+    read = tapes - {tagger.tape for tagger in parts}
+    for tagger in parts:
+        read |= set(tagger.index.columns) if isinstance(tagger.index, FeatureIndex) else set()
+    return read
+
+
+def _common_columns(parts: Sequence[CRF], read: set[str]) -> tuple[str, ...]:
+    """Return the columns of the training data that has all those that are read."""
+    several = list(dict.fromkeys(tagger.columns for tagger in parts))
+    fitting = [columns for columns in several if read <= set(columns)]
+    if len(several) == 1 or fitting:
+        return (fitting or several)[0]
+    shown = "; ".join(",".join(columns) for columns in several)
+    raise click.UsageError(
+        f"--columns is missing: the taggers were trained on different columns ({shown})"
+    )
 
 
 def scored_input(

@@ -7,17 +7,22 @@ tag  the command
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 import click
 
+from fstcrf.cli.answers import Counts, OnNoPath, Search
 from fstcrf.cli.failures import say
-from fstcrf.cli.options import Assignment, input_options, threads_option
-from fstcrf.cli.sources import Input, model_input, tagger
-from fstcrf.cli.tagging import Counts, OnNoPath, Wishes, tagged
+from fstcrf.cli.models import constrained, is_chain, load_model, tape_columns, tapes
+from fstcrf.cli.options import Assignment, grammar_option, input_options, threads_option
+from fstcrf.cli.sources import Input, model_input
+from fstcrf.cli.tagging import Addition, Wishes, cascaded, tagged
 
 if TYPE_CHECKING:
-    from fstcrf.model import CRF
+    from fstcrf.cli.models import Model
+    from fstcrf.corpus import ColumnWriter, Corpus
+    from fstcrf.joint import Composition
 
 __all__ = ["tag"]
 
@@ -33,6 +38,10 @@ __all__ = ["tag"]
     help="Where to; .gz is compressed.  [default: standard output]",
 )
 @input_options
+@grammar_option
+@click.option(
+    "--nbest", metavar="K", type=click.IntRange(min=1), help="Print the K best, each after # i p."
+)
 @click.option(
     "--probabilities",
     is_flag=True,
@@ -48,7 +57,10 @@ __all__ = ["tag"]
     help="Add a column with the probability of each span at its first token.",
 )
 @click.option(
-    "--force", metavar="COLUMN", help="Labels known beforehand: _ is unknown, a|b one of several."
+    "--force",
+    metavar="COLUMN",
+    help="Labels known beforehand: _ is unknown, a|b one of several. TAPE=COLUMN,... where there "
+    "are several tapes.",
 )
 @click.option(
     "--bias",
@@ -57,11 +69,18 @@ __all__ = ["tag"]
     help="Add to the score of a label everywhere: O=-1 finds more spans. Repeatable.",
 )
 @click.option(
+    "--joint/--cascade",
+    default=True,
+    show_default=True,
+    help="Decide all tapes of a composition together, or one after the other.",
+)
+@click.option(
     "--on-no-path",
     type=click.Choice(["error", "skip", "relax"]),
     default="error",
     show_default=True,
-    help="Where no label sequence is legal: stop, print _ as labels, or do without --force.",
+    help="Where no label sequence is legal: stop, print _ as labels, or do without the grammar, "
+    "and if that is not enough without --force.",
 )
 @threads_option
 def tag(
@@ -72,62 +91,126 @@ def tag(
     columns: tuple[str, ...] | None,
     kind: str | None,
     separator: str,
+    grammar: tuple[str, ...],
+    nbest: int | None,
     probabilities: bool,
     marginals: bool,
     span_probabilities: bool,
     force: str | None,
     bias: tuple[tuple[str, float], ...],
+    joint: bool,
     on_no_path: OnNoPath,
     threads: int,
 ) -> None:
     """Tag a file.
 
     The input has the columns that the model was trained with, of which the last ones may be
-    missing, or those that --columns names. They are printed again with the predicted label behind
-    them; document lines and blank lines stay.
+    missing, or those that --columns names. They are printed again with the predicted labels behind
+    them, a column for each tape; document lines and blank lines stay.
 
     \b
     fstcrf tag chunk.fstcrf test.txt > tagged.txt
+    fstcrf tag chunk.fstcrf test.txt --grammar bio --nbest 5
     """
-    model = tagger(model_path)
+    plain = load_model(model_path)
+    asked = {
+        "--nbest": nbest is not None,
+        "--probabilities": probabilities,
+        "--marginals": marginals,
+        "--span-probabilities": span_probabilities,
+        "--force": force is not None,
+        "--bias": bool(bias),
+        "--grammar": bool(grammar),
+    }
+    _check(plain, [name for name, given in asked.items() if given], joint=joint)
+    model = constrained(plain, grammar) if grammar else plain
     source = model_input(model, columns=columns, kind=kind, separator=separator)
-    wishes = Wishes(
-        probabilities=probabilities,
-        marginals=marginals,
-        spans=span_probabilities,
-        force=force,
+    search = Search(
+        n=nbest or 1,
+        force={} if force is None else tape_columns("--force", force, tapes(model)),
         bias=dict(bias),
         on_no_path=on_no_path,
         threads=threads,
     )
+    wishes = Wishes(
+        search,
+        ranked=nbest is not None,
+        probabilities=probabilities,
+        marginals=marginals,
+        spans=_span_tapes(model) if span_probabilities else (),
+    )
     counts = Counts()
-    _write(model, source, path=path, output=output, wishes=wishes, counts=counts)
-    _report(counts)
+
+    def answer(batch: Corpus) -> Addition:
+        if joint:
+            return tagged(model, batch, wishes, counts)
+        return cascaded(cast("Composition", model), batch, threads)
+
+    _write(answer, source, path, output)
+    counts.report()
 
 
-def _write(
-    model: CRF, source: Input, *, path: str, output: str, wishes: Wishes, counts: Counts
-) -> None:
+def _check(model: Model, asked: list[str], *, joint: bool) -> None:
+    """Check that what is asked for goes with the model.
+
+    Raises
+    ------
+    click.UsageError
+        It does not.
+    """
+    several = len(tapes(model)) > 1
+    if not joint:
+        if not several:
+            raise click.UsageError("--cascade is for compositions: the model has one tape")
+        if asked:
+            raise click.UsageError(
+                f"{asked[0]} needs a joint decision, it cannot go with --cascade"
+            )
+        if getattr(model, "conjuncts", ()):
+            say("warning: --cascade decides without the grammar of the composition")
+    if several and "--bias" in asked:
+        raise click.UsageError("--bias is for models with one tape")
+    impossible = [name for name in asked if name not in {"--nbest", "--grammar"}]
+    if is_chain(model) and impossible:
+        raise click.UsageError(
+            f"{impossible[0]} needs a transducer, and a composition with --normalize chain is "
+            "none; compose with --normalize product"
+        )
+
+
+def _span_tapes(model: Model) -> tuple[str, ...]:
+    """Return the tapes whose labels look like those of spans; an only tape in any case.
+
+    Raises
+    ------
+    click.UsageError
+        There are several, and none of that kind.
+    """
+    names = tapes(model)
+    if len(names) == 1:
+        return names
+    found = tuple(
+        name
+        for name, labels in zip(names, model.labels, strict=True)
+        if any(label[:2] in {"B-", "I-"} for label in labels)
+    )
+    if not found:
+        raise click.UsageError("--span-probabilities: no tape has labels of spans, such as B-NP")
+    return found
+
+
+def _write(answer: Callable[[Corpus], Addition], source: Input, path: str, output: str) -> None:
     from fstcrf.corpus import ColumnWriter
     from fstcrf.corpus.files import open_target
 
     writer: ColumnWriter | None = None
     with open_target(output) as file:
         for batch in source.stream(path):
-            found = tagged(model, batch, wishes, counts)
+            found = answer(batch)
             kept, between = source.written(batch)
             added = [f"%{k}" for k in range(len(found.columns))]
             writer = writer or ColumnWriter(file, [*kept, *added], separator=between)
-            answer = batch
+            rows = batch if found.sentences is None else batch.select(found.sentences)
             for name, column in zip(added, found.columns, strict=True):
-                answer = answer.with_interned(name, column)
-            writer.write(answer, comments=found.comments)
-
-
-def _report(counts: Counts) -> None:
-    for number, what in (
-        (counts.skipped, "tagged _: no label sequence is legal"),
-        (counts.relaxed, "tagged without the forced labels, which no legal sequence has"),
-    ):
-        if number:
-            say(f"{number} sentence{'s' if number > 1 else ''} {what}")
+                rows = rows.with_interned(name, column)
+            writer.write(rows, comments=found.comments)

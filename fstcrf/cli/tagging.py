@@ -1,73 +1,63 @@
 """One batch of sentences as the columns that `fstcrf tag` adds to it.
 
 ========  =====================================================================
-Wishes    what is asked for beside the labels, and what is known beforehand
-Counts    sentences without a legal label sequence, by what became of them
+Wishes    what is asked for beside the labels
 Addition  columns to add, and a line before each sentence
 tagged    tag a batch
+cascaded  tag a batch with one tagger after the other
 ========  =====================================================================
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
-from fstcrf.errors import DataError, NoPathError
+from fstcrf.cli.answers import NOTHING, Answer, Counts, Search, answered
+from fstcrf.errors import NoPathError
 
 if TYPE_CHECKING:
-    from fstcrf.corpus import Column, Corpus, Sentence
+    from fstcrf.cli.models import Model
+    from fstcrf.corpus import Column, Corpus
+    from fstcrf.joint import Composition
     from fstcrf.lattice import Path
-    from fstcrf.model import CRF
 
-__all__ = ["Addition", "Counts", "OnNoPath", "Wishes", "tagged"]
+__all__ = ["Addition", "Wishes", "cascaded", "tagged"]
 
-OnNoPath: TypeAlias = Literal["error", "skip", "relax"]
-Forced: TypeAlias = list[list[str | None]]
-Bias: TypeAlias = Mapping[str, float] | None
-
-NOTHING = "_"
-"""In a column: no label, no span that starts here."""
+_RUN_NUMBERS = 4_000_000
+"""Joint states of the tokens that are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What is asked for beside the labels, and what is known beforehand.
+    """What is asked for beside the labels.
 
     Parameters
     ----------
+    search : Search
+    ranked : bool
+        Number the paths, best first.
     probabilities : bool
         Of the label at each token and of the whole sequence.
     marginals : bool
         Of every label at each token.
-    spans : bool
-        Of every span that the labels say, read as conlleval reads them.
-    force : str, optional
-        Column of labels known beforehand.
-    bias : mapping of str to float
-        Added to the potential of a label everywhere.
-    on_no_path : {"error", "skip", "relax"}
-        What to do where no label sequence is legal.
-    threads : int
+    spans : tuple of str
+        Tapes for whose spans, read as conlleval reads them, probabilities are wanted.
     """
 
+    search: Search = field(default_factory=Search)
+    ranked: bool = False
     probabilities: bool = False
     marginals: bool = False
-    spans: bool = False
-    force: str | None = None
-    bias: dict[str, float] = field(default_factory=dict)
-    on_no_path: OnNoPath = "error"
-    threads: int = 1
+    spans: tuple[str, ...] = ()
 
-
-@dataclass(slots=True)
-class Counts:
-    """Sentences without a legal label sequence, by what became of them."""
-
-    skipped: int = 0
-    relaxed: int = 0
+    @property
+    def plain(self) -> bool:
+        """Nothing but the best labels is wanted, and nothing is known beforehand."""
+        detailed = self.ranked or self.probabilities or self.marginals or self.spans
+        return not (detailed or self.search.force)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,155 +66,188 @@ class Addition:
 
     Parameters
     ----------
-    columns : list of Column
+    columns : tuple of Column
     comments : list of str, optional
         A line before each sentence.
+    sentences : list of int, optional
+        The sentences, where some come several times.
     """
 
-    columns: list[Column]
+    columns: tuple[Column, ...]
     comments: list[str] | None = None
+    sentences: list[int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """Best paths, and the forced labels that they agree with."""
+class _Block(NamedTuple):
+    """A sentence with one of its paths, as it is written."""
 
-    paths: list[Path | None]
-    forced: Forced | None
+    sentence: int
+    comment: str
+    columns: list[list[str]]
 
 
-def tagged(model: CRF, batch: Corpus, wishes: Wishes, counts: Counts) -> Addition:
+def tagged(model: Model, batch: Corpus, wishes: Wishes, counts: Counts) -> Addition:
     """Tag a batch.
 
     Raises
     ------
     DataError
-        A forced label that the model does not have; names file and line.
+        A label known beforehand that the model does not have; names file and line.
     NoPathError
         A sentence has no legal label sequence, and `wishes` does not say what to do.
     """
-    detailed = wishes.probabilities or wishes.marginals or wishes.spans
-    if wishes.force is None and not detailed:
+    from fstcrf.model import CRF
+
+    if wishes.plain and (isinstance(model, CRF) or not wishes.search.bias):
         try:
-            bias = wishes.bias or None
-            return Addition([model.tag_column(batch, threads=wishes.threads, bias=bias)])
+            return Addition(_best(model, batch, wishes.search, counts))
         except NoPathError:
             pass  # the careful way knows where, and what is to be done
-    answers = _answers(model, batch, wishes, counts)
-    labels = [
-        [NOTHING] * length if path is None else list(path.labels)
-        for length, path in zip(_lengths(batch), answers.paths, strict=True)
+    from fstcrf.joint import compose
+
+    composition = compose(model)
+    blocks = [
+        block
+        for first, run in _runs(composition, batch)
+        for block in _blocks(composition, first, run, wishes, counts)
     ]
-    columns, comments = [labels], None
-    if wishes.probabilities or wishes.marginals:
-        columns = _with_marginals(model, batch, wishes, answers, labels)
-        comments = [f"# {0.0 if p is None else p.probability:f}" for p in answers.paths]
-    if wishes.spans:
-        forced: Sequence[list[str | None] | None] = answers.forced or [None] * len(batch)
-        each = zip(batch, answers.paths, forced, strict=True)
-        cells = [_span_cells(model, *given, wishes.bias or None) for given in each]
-        columns.insert(1, cells)
-    return Addition([_interned(lists) for lists in columns], comments)
+    width = len(blocks[0].columns) if blocks else 0
+    columns = tuple(_interned(block.columns[k] for block in blocks) for k in range(width))
+    commented = wishes.ranked or wishes.probabilities or wishes.marginals
+    return Addition(
+        columns,
+        [block.comment for block in blocks] if commented else None,
+        [block.sentence for block in blocks] if wishes.ranked else None,
+    )
 
 
-def _interned(lists: list[list[str]]) -> Column:
+def cascaded(model: Composition, batch: Corpus, threads: int) -> Addition:
+    """Tag a batch with one tagger after the other, each reading the labels of those before it."""
+    return Addition(model.cascade(batch, threads=threads))
+
+
+def _best(model: Model, batch: Corpus, search: Search, counts: Counts) -> tuple[Column, ...]:
+    """Return the best labels the fast way.
+
+    Raises
+    ------
+    NoPathError
+        A sentence has no legal label sequence.
+    """
+    from fstcrf.model import CRF
+
+    if isinstance(model, CRF):
+        return (model.tag_column(batch, threads=search.threads, bias=search.bias or None),)
+    _, columns, inexact = model.decide(batch, threads=search.threads)
+    counts.inexact += inexact
+    return columns
+
+
+def _runs(model: Composition, batch: Corpus) -> Iterator[tuple[int, Corpus]]:
+    """Yield the sentences some at a time, with the number of the first."""
+    import numpy as np
+
+    cells = 1 if model.conditional else int(np.prod(model.program.shape))
+    limit = max(1, _RUN_NUMBERS // cells)
+    first = 0
+    while first < len(batch):
+        end = int(np.searchsorted(batch.offsets, batch.offsets[first] + limit, side="right")) - 1
+        end = max(first + 1, end)
+        yield first, batch[first:end]
+        first = end
+
+
+def _interned(lists: Iterator[list[str]]) -> Column:
     from fstcrf.corpus import Column
 
     return Column.from_strings(itertools.chain.from_iterable(lists))
 
 
-def _lengths(batch: Corpus) -> list[int]:
-    bounds = batch.offsets.tolist()
-    return [b - a for a, b in itertools.pairwise(bounds)]
+# --- Blocks ---------------------------------------------------------------------------------------
 
 
-def _answers(model: CRF, batch: Corpus, wishes: Wishes, counts: Counts) -> _Answers:
-    forced = None if wishes.force is None else _forced(model, batch, wishes.force)
-    bias = wishes.bias or None
-    paths = model.paths_all(batch, threads=wishes.threads, forced=forced, bias=bias)
-    dead = [i for i, path in enumerate(paths) if path is None]
-    if dead and wishes.on_no_path == "error":
-        raise _no_path(model, batch, dead[0], forced, wishes)
-    if dead and wishes.on_no_path == "relax" and forced is not None:
-        free = model.paths_all(batch.select(dead), threads=wishes.threads, bias=bias)
-        lengths = _lengths(batch)
-        for i, path in zip(dead, free, strict=True):
-            paths[i] = path
-            forced[i] = [None] * lengths[i]
-    skipped = sum(path is None for path in paths)
-    counts.skipped += skipped
-    counts.relaxed += len(dead) - skipped
-    return _Answers(paths, forced)
+def _blocks(
+    model: Composition, first: int, run: Corpus, wishes: Wishes, counts: Counts
+) -> Iterator[_Block]:
+    """Yield what is written of a run of sentences, the first of which has a number."""
+    answers = answered(model, run, wishes.search, counts)
+    lengths = [b - a for a, b in itertools.pairwise(run.offsets.tolist())]
+    rows = _marginals(answers, wishes)
+    for k, (answer, length) in enumerate(zip(answers, lengths, strict=True)):
+        cells = _Cells(model, wishes, answer, rows[k])
+        for number, path in enumerate(answer.paths or (None,)):
+            probability = f"{0.0 if path is None else path.probability:f}"
+            comment = f"# {number} {probability}" if wishes.ranked else f"# {probability}"
+            columns = cells.nothing(length) if path is None else cells.of(path)
+            yield _Block(first + k, comment, columns)
 
 
-def _forced(model: CRF, batch: Corpus, name: str) -> Forced:
-    column = batch.column(name)
-    known = set(model.labels)
-    for number, value in enumerate(column.values):
-        if value == NOTHING or value in known or known.issuperset(value.split("|")):
-            continue
-        tokens = (column.ids == number).nonzero()[0]
-        if len(tokens):
-            raise DataError(
-                f"{value!r} in column {name!r} is no label of the model; the labels are "
-                f"{' '.join(model.labels)}, and _ where none is known",
-                **batch.where(int(tokens[0])),
-            )
-    return [list(labels) for labels in batch.column_lists(name)]
+def _marginals(answers: Sequence[Answer], wishes: Wishes) -> list[list[list[list[float]]]]:
+    """Return the probabilities of each answer's labels: for each tape, a row a token."""
+    found: list[list[list[list[float]]]] = [[] for _ in answers]
+    if not (wishes.probabilities or wishes.marginals):
+        return found
+    from fstcrf.lattice import marginals
+
+    live = [(k, a.lattice) for k, a in enumerate(answers) if a.lattice is not None and a.paths]
+    parts = marginals([lattice for _, lattice in live], threads=wishes.search.threads)
+    for (k, lattice), part in zip(live, parts, strict=True):
+        tapes = part if len(lattice.tapes) > 1 else (part,)
+        found[k] = [tape.tolist() for tape in tapes]
+    return found
 
 
-def _no_path(
-    model: CRF, batch: Corpus, number: int, forced: Forced | None, wishes: Wishes
-) -> NoPathError:
-    lattice = model.lattice(
-        batch[number], forced=None if forced is None else forced[number], bias=wishes.bias or None
-    )
-    position = 0
-    try:
-        lattice.best()
-    except NoPathError as error:
-        position = error.position or 0
-    place = batch.where(int(batch.offsets[number]) + position)
-    where = DataError(
-        "no label sequence is legal from here on; --on-no-path skip or relax goes on", **place
-    )
-    return NoPathError(str(where))
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """The columns of a sentence: labels, probabilities of spans, probabilities of all labels."""
 
+    model: Composition
+    wishes: Wishes
+    answer: Answer
+    rows: list[list[list[float]]]
 
-def _with_marginals(
-    model: CRF, batch: Corpus, wishes: Wishes, answers: _Answers, labels: list[list[str]]
-) -> list[list[list[str]]]:
-    """Return the columns ``label/probability``: of the label found, then of every label."""
-    live = [i for i, path in enumerate(answers.paths) if path is not None]
-    found = model.marginals_all(
-        batch.select(live),
-        threads=wishes.threads,
-        forced=None if answers.forced is None else [answers.forced[i] for i in live],
-        bias=wishes.bias or None,
-    )
-    index = {name: k for k, name in enumerate(model.labels)}
-    every = model.labels if wishes.marginals else ()
-    columns = [[[NOTHING] * len(sentence) for sentence in labels] for _ in range(1 + len(every))]
-    for i, marginal in zip(live, found, strict=True):
-        rows = marginal.tolist()
-        columns[0][i] = [
-            f"{label}/{row[index[label]]:f}" for label, row in zip(labels[i], rows, strict=True)
+    def of(self, path: Path) -> list[list[str]]:
+        """Return the columns of a path."""
+        several = len(self.model.tapes) > 1
+        tapes = [list(labels) for labels in (path.labels if several else (path.labels,))]
+        columns = [self._chosen(*pair) for pair in enumerate(tapes)] if self.rows else tapes
+        found = dict(zip(self.model.tapes, tapes, strict=True))
+        spans = [self._spans(tape, found[tape]) for tape in self.wishes.spans]
+        return columns + spans + self._every(self._column)
+
+    def nothing(self, length: int) -> list[list[str]]:
+        """Return the columns of a sentence without a path."""
+        nothing = [NOTHING] * length
+        width = len(self.model.tapes) + len(self.wishes.spans)
+        return [nothing] * width + self._every(lambda *_: nothing)
+
+    def _every(self, column: Callable[[int, str], list[str]]) -> list[list[str]]:
+        """Return a column for every label of every tape, where they are wanted."""
+        if not self.wishes.marginals:
+            return []
+        return [
+            column(k, label)
+            for k, labels in enumerate(self.model.label_sets.values())
+            for label in labels
         ]
-        for k, label in enumerate(every):
-            columns[k + 1][i] = [f"{label}/{row[k]:f}" for row in rows]
-    return columns
 
+    def _chosen(self, k: int, labels: list[str]) -> list[str]:
+        index = {name: i for i, name in enumerate(self.model.label_sets[self.model.tapes[k]])}
+        pairs = zip(labels, self.rows[k], strict=True)
+        return [f"{label}/{row[index[label]]:f}" for label, row in pairs]
 
-def _span_cells(
-    model: CRF, sentence: Sentence, path: Path | None, forced: list[str | None] | None, bias: Bias
-) -> list[str]:
-    """Return the probability of each span at its first token."""
-    from fstcrf.corpus import spans
+    def _column(self, k: int, label: str) -> list[str]:
+        i = self.model.label_sets[self.model.tapes[k]].index(label)
+        return [f"{label}/{row[i]:f}" for row in self.rows[k]]
 
-    cells = [NOTHING] * len(sentence)
-    found = [] if path is None else spans(path.labels)
-    if found:
-        lattice = model.lattice(sentence, forced=forced, bias=bias)
-        for start, end, kind in found:
-            cells[start] = f"{lattice.span_probability(start, end, kind):f}"
-    return cells
+    def _spans(self, tape: str, labels: list[str]) -> list[str]:
+        """Return the probability of each span at its first token."""
+        from fstcrf.corpus import spans
+
+        cells = [NOTHING] * len(labels)
+        found = spans(labels)
+        if found and self.answer.lattice is not None:
+            chances = self.answer.lattice.span_probabilities(found, tape=tape)
+            for span, chance in zip(found, chances.tolist(), strict=True):
+                cells[span.start] = f"{chance:f}"
+        return cells

@@ -8,16 +8,17 @@ train  the command
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fstcrf.cli.failures import INTERRUPTED, Failure, undisturbed
+from fstcrf.cli.models import tagger
 from fstcrf.cli.options import Assignment, CommaList, input_options, threads_option
 from fstcrf.cli.progress import Reporter, reporter
-from fstcrf.cli.sources import tagger, training_input
+from fstcrf.cli.saving import save, spare_inputs
+from fstcrf.cli.sources import training_input
 
 if TYPE_CHECKING:
     from fstcrf.corpus import Corpus
@@ -196,7 +197,7 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
         separator=given.pop("separator"),
         features=given.pop("feature_columns"),
     )
-    _spare_inputs(output, [*paths, given["dev"], given["template"], *given["reads"]])
+    spare_inputs(output, [*paths, given["dev"], given["template"], *given["reads"]])
     check_writable(output)
     checkpoint, kept = _checkpoint(given, output)
     with reporter(as_json=given.pop("log_json"), max_iterations=given["max_iterations"]) as told:
@@ -211,13 +212,6 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
         _finish(model, output, told, time.perf_counter() - started, checkpoint)
     if checkpoint is not None and not kept:
         Path(checkpoint).unlink(missing_ok=True)
-
-
-def _spare_inputs(output: str, inputs: Sequence[str | None]) -> None:
-    target = Path(output).resolve()
-    for path in inputs:
-        if path is not None and Path(path).resolve() == target:
-            raise click.UsageError(f"--output {output} would overwrite an input")
 
 
 def _checkpoint(given: dict[str, Any], output: str) -> tuple[str | None, bool]:
@@ -268,7 +262,7 @@ def _finish(
     if record is None:
         raise Failure("the model has no record of its training")
     with undisturbed():
-        _save(model, output)
+        save(model, output)
     if record.interrupted:
         raise Failure(
             f"interrupted: the best model so far, of iteration {record.best_iteration}, "
@@ -301,27 +295,3 @@ def _how_to_go_on(checkpoint: str | None) -> str:
     if checkpoint is None or not Path(checkpoint).exists():
         return ""
     return "; the same command with --resume goes on"
-
-
-def _save(model: CRF, output: str) -> None:
-    """Save the model; rather elsewhere than not at all.
-
-    Raises
-    ------
-    Failure
-        It could not be saved where it was wanted; says where it is instead.
-    OSError
-        It could not be saved at all.
-    """
-    import tempfile
-
-    try:
-        model.save(output)
-    except OSError as error:
-        spare = Path(tempfile.mkdtemp(prefix="fstcrf-")) / Path(output).name
-        try:
-            model.save(spare)
-        except OSError:
-            spare.parent.rmdir()
-            raise error from None
-        raise Failure(f"{output}: {error.strerror}; the model is in {spare} instead") from None

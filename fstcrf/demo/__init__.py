@@ -3,7 +3,8 @@
 ============= =========================================================
 COLUMNS       names of the corpus's columns: word, pos, field
 corpus_path   where the shipped part ``train``, ``dev`` or ``test`` lies
-template_path where the shipped template ``pos`` or ``field`` lies
+template_path where the shipped template ``pos``, ``field`` or ``joint`` lies
+grammar_path  where the grammar that all notices obey lies
 ============= =========================================================
 
 A notice announces one event in a few sentences and is one document. Two lines of it::
@@ -27,7 +28,7 @@ from typing import Final
 
 from fstcrf.errors import OptionError
 
-__all__ = ["COLUMNS", "corpus_path", "template_path"]
+__all__ = ["COLUMNS", "corpus_path", "grammar_path", "template_path"]
 
 COLUMNS: Final = ("word", "pos", "field")
 
@@ -58,8 +59,9 @@ def template_path(name: str) -> Path:
 
     Parameters
     ----------
-    name : {"pos", "field"}
-        The column that it is for.
+    name : {"pos", "field", "joint"}
+        The column that it is for; ``joint``: fields, read from the labels of a tagger of parts of
+        speech instead of the column.
 
     Raises
     ------
@@ -71,7 +73,18 @@ def template_path(name: str) -> Path:
     >>> template_path("pos").name
     'pos.tpl'
     """
-    return _shipped(name, ("pos", "field"), "tpl", what="demo template")
+    return _shipped(name, ("pos", "field", "joint"), "tpl", what="demo template")
+
+
+def grammar_path() -> Path:
+    """Return the path of the grammar that the fields of all notices obey.
+
+    Examples
+    --------
+    >>> grammar_path().name
+    'notices.grm'
+    """
+    return _shipped("notices", ("notices",), "grm", what="demo grammar")
 
 
 def _shipped(name: str, known: tuple[str, ...], suffix: str, *, what: str) -> Path:

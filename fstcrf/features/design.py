@@ -56,6 +56,15 @@ class Rows:
         """Return the same attributes under other numbers: row ``r`` becomes ``order[r]``."""
         return Rows(self.indptr, order[self.rows], self.values)
 
+    def taken(self, tokens: NDArray[np.int64]) -> Rows:
+        """Return the attributes of some tokens, in the given order."""
+        lengths = np.diff(self.indptr)[tokens]
+        indptr = np.zeros(len(tokens) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=indptr[1:])
+        places = np.arange(indptr[-1]) + np.repeat(self.indptr[tokens] - indptr[:-1], lengths)
+        values = None if self.values is None else self.values[places]
+        return Rows(indptr, self.rows[places], values)
+
 
 @dataclass(frozen=True, slots=True)
 class Design:

@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any, NoReturn
 
 from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, v_args
-from lark.exceptions import UnexpectedEOF, UnexpectedToken, VisitError
+from lark.exceptions import UnexpectedToken, VisitError
 from lark.tree import Meta
 
 from fstcrf.errors import GrammarError
@@ -111,8 +111,6 @@ def _fail(error: UnexpectedInput, text: str, path: str | None) -> NoReturn:
                 raise GrammarError(message, path=path, line=line) from None
         else:
             line = text.rstrip().count("\n") + 1
-    elif isinstance(error, UnexpectedEOF):
-        expected = set(error.expected)
     shown = ", ".join(sorted(_SHOWN.get(name, name.lower()) for name in expected))
     raise GrammarError(f"{message}; expected {shown}", path=path, line=line) from None
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fstcrf.corpus import Column, Corpus
+from fstcrf.corpus import Column
 from fstcrf.features.template import tape_column
-from fstcrf.model.jackknife import ordered
-from fstcrf.model.reading import Data, as_sentences
+from fstcrf.joint.relabelling import as_read
+from fstcrf.joint.sentences import as_corpus
+from fstcrf.model.reading import Data
 
 if TYPE_CHECKING:
     from fstcrf.joint.composition import Composition
@@ -17,21 +18,41 @@ if TYPE_CHECKING:
 __all__ = ["as_corpus", "cascade"]
 
 
-def as_corpus(composition: Composition, sentences: Data) -> tuple[list[int], Corpus]:
-    """Return the lengths of sentences, and a corpus of those that are not empty."""
-    if isinstance(sentences, Corpus):
-        sizes = np.diff(sentences.offsets)
-        full = sentences if sizes.all() else sentences.select(np.flatnonzero(sizes))
-        return sizes.tolist(), full
-    parsed = as_sentences(sentences, composition.taggers[0].columns)
-    return [len(s) for s in parsed], Corpus.from_sentences([s for s in parsed if len(s)])
-
-
 def cascade(composition: Composition, sentences: Data, *, threads: int = 1) -> tuple[Column, ...]:
-    """Tag with one tagger after the other, each reading the labels of those before it."""
-    _, corpus = as_corpus(composition, sentences)
+    """Tag with one tagger after the other, each reading the labels of those before it.
+
+    Parameters
+    ----------
+    composition : Composition
+    sentences : Corpus or sequence of sentences
+    threads : int
+
+    Returns
+    -------
+    tuple of Column
+        One for each tape.
+
+    Raises
+    ------
+    NoPathError
+        A map has no labels for those that a tagger has found.
+    """
     found: dict[str, Column] = {}
-    for tagger in ordered(composition.taggers, [t.tape for t in composition.taggers]):
-        found[tagger.tape] = tagger.tag_column(corpus, threads=threads)
-        corpus = corpus.with_interned(tape_column(tagger.tape), found[tagger.tape])
-    return tuple(found[tagger.tape] for tagger in composition.taggers)
+    if composition.literal:  # such taggers read no tapes
+        for tagger in composition.taggers:
+            labels = tagger.tag_all(sentences, threads=threads)
+            ids = tagger.topology.label_ids([label for one in labels for label in one])
+            found[tagger.tape] = Column(np.asarray(ids, dtype=np.int32), tagger.labels)
+        return tuple(found[tape] for tape in composition.tapes)
+    _, corpus = as_corpus(composition, sentences)
+    components = {c.tagger.tape: c for c in composition.components}
+    maps = {tape_map.tape: tape_map for tape_map in composition.maps}
+    for tape in composition.order:
+        if tape in maps:
+            found[tape] = maps[tape].decide(corpus)
+        else:
+            component = components[tape]
+            seen = as_read(corpus, component.readings)
+            found[tape] = component.tagger.tag_column(seen, threads=threads)
+        corpus = corpus.with_interned(tape_column(tape), found[tape])
+    return tuple(found[tape] for tape in composition.tapes)

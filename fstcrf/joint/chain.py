@@ -7,9 +7,8 @@ best completion of each is known by decoding the other taggers with the first ta
     w log p(next labelling) + (the most that grammars can add)  <=  best total found
 
 no later one can win, and the best found is proven. The same idea recurses over more than two
-taggers. A round doubles the number of labellings looked at, for the sentences that are still open,
-all of them in one batch; where the last tagger is asked again, its potentials at every label of the
-tape before it are at hand.
+taggers. Rounds look at 1, 4, 16, ... labellings of the sentences that are still open,
+all of them in one batch; the last tagger is asked about what changed only (`variations`).
 
 A hard grammar takes labellings away and leaves probabilities as they are: they are normalised
 without it.
@@ -30,13 +29,13 @@ from fstcrf.errors import NoPathError, OptionError
 from fstcrf.joint.cascade import as_corpus
 from fstcrf.joint.stages import (
     Given,
-    Stage,
     bounds_of,
     largest_gain,
     repeated,
     stages_of,
     with_tape,
 )
+from fstcrf.joint.variations import Variations, varies
 from fstcrf.lattice import Path
 from fstcrf.model.reading import Data, runs_of
 
@@ -121,23 +120,36 @@ class _Search:
     ) -> None:
         self.solver, self.k, self.corpus = solver, k, corpus
         self.stage, self.given, self.normaliser = solver.stages[k], given, normaliser
-        n, size = corpus.n_tokens, len(corpus)
-        self.labels = [np.full(n, -1, dtype=np.int32) for _ in solver.stages[k:]]
+        size = len(corpus)
+        self.labels = np.full(corpus.n_tokens, -1, dtype=np.int32)
         self.total, self.bound = np.full(size, -np.inf), np.full(size, -np.inf)
         self.gain = solver.gain(k, np.diff(corpus.offsets))
         self.open = np.arange(size)  # sentences that are not proven yet
-        self.last: _Last | None = None
+        self.variants: Variations | None = None
 
     def run(self) -> Solved:
-        """Look at 1, 2, 4, ... labellings until every sentence is proven."""
+        """Look at 1, 4, 16, ... labellings until every sentence is proven."""
         seen, wanted = 0, 1
         while len(self.open):
             self._round(seen, wanted)
             if wanted >= self.solver.budget:
                 break
-            seen, wanted = wanted, min(2 * wanted, self.solver.budget)
-        bound = np.maximum(self.bound, self.total)
-        return Solved(self.labels, self.total, bound)
+            seen, wanted = wanted, min(4 * wanted, self.solver.budget)
+        dead = np.repeat(np.isneginf(self.total), np.diff(self.corpus.offsets))
+        labels = [np.where(dead, np.int32(-1), ids) for ids in (self.labels, *self._later())]
+        return Solved(labels, self.total, np.maximum(self.bound, self.total))
+
+    def _later(self) -> list[Ints]:
+        """Return the best labels of the later tapes for the labelling that was chosen here."""
+        if self.variants is None:
+            return self._solved(np.arange(len(self.corpus)), self.labels).labels
+        whole = self.variants.labels.copy()
+        changed = np.add.reduceat(self.labels != self.variants.around, self.corpus.offsets[:-1])
+        other = np.flatnonzero(changed)
+        if len(other):
+            tokens = repeated(self.corpus.offsets, other)
+            whole[tokens] = self._solved(other, self.labels[tokens]).labels[0]
+        return [whole]
 
     def _round(self, seen: int, wanted: int) -> None:
         """Look at the labellings seen .. wanted of the open sentences."""
@@ -149,8 +161,7 @@ class _Search:
         score = ranked.score - self.normaliser[self.open, None]
         reach = score + self.gain[self.open, None]  # what a labelling can become at most
         place, number = np.nonzero(reach[:, seen:wanted] > self.total[self.open, None])
-        order = np.lexsort((place, number))  # earlier labellings first
-        place, number = place[order], number[order] + seen
+        number += seen
         if len(place):
             ids = _picked(self.stage.labels(ranked.path), bounds, place, number)
             self._look(self.open[place], ids, score[place, number])
@@ -158,59 +169,32 @@ class _Search:
         self.open = self.open[reach[:, wanted] > self.total[self.open]]
 
     def _look(self, sentences: NDArray[np.int64], ids: Ints, score: Floats) -> None:
-        """Decode the later tapes for some labellings of this one; keep what is better."""
-        solved = self._completed(sentences, ids)
-        total = score + solved.total
-        bounds = bounds_of(self.corpus.offsets, sentences)
-        for number in np.flatnonzero(total > self.total[sentences]).tolist():
-            sentence = int(sentences[number])
-            if total[number] <= self.total[sentence]:
-                continue  # an earlier labelling of this round is as good
-            self.total[sentence] = total[number]
-            to = slice(*self.corpus.offsets[sentence : sentence + 2].tolist())
-            rows = slice(*bounds[number : number + 2].tolist())
-            for mine, found in zip(self.labels, [ids, *solved.labels], strict=True):
-                mine[to] = found[rows]
+        """Complete some labellings of this tape, sentence by sentence; keep what is better."""
+        total = score + self._completed(sentences, ids)
+        best = np.lexsort((-total, sentences))  # stable: of equals the first
+        best = best[np.append(True, np.diff(sentences[best]) > 0)]
+        best = best[total[best] > self.total[sentences[best]]]
+        self.total[sentences[best]] = total[best]
+        to = repeated(self.corpus.offsets, sentences[best])
+        self.labels[to] = ids[repeated(bounds_of(self.corpus.offsets, sentences), best)]
 
-    def _completed(self, sentences: NDArray[np.int64], ids: Ints) -> Solved:
+    def _completed(self, sentences: NDArray[np.int64], ids: Ints) -> Floats:
+        """Return the best totals of the later tapes for some labellings of this one."""
+        if self.variants is not None:
+            return self.variants.totals(sentences, ids)
         later = self.solver.stages[self.k + 1]
-        again = bool((self.total[sentences] > -np.inf).any())
-        last = self.k + 2 == len(self.solver.stages) and later.reads(self.stage.tagger.tape)
-        if last and again:
-            if self.last is None:
-                self.last = _Last(self, later)
-            return self.last.solve(sentences, ids)
-        corpus = with_tape(self.corpus.select(sentences), self.stage.tagger, ids)
+        last = self.k + 2 == len(self.solver.stages)
+        if last and len(ids) == self.corpus.n_tokens and varies(later, self.stage.tagger.tape):
+            corpus = with_tape(self.corpus, self.stage.tagger, ids)
+            self.variants = Variations(later, self.stage.tagger.tape, corpus, ids)
+            return self.variants.total
+        return self._solved(sentences, ids).total
+
+    def _solved(self, sentences: NDArray[np.int64], ids: Ints) -> Solved:
+        whole = len(sentences) == len(self.corpus)
+        corpus = self.corpus if whole else self.corpus.select(sentences)
+        corpus = with_tape(corpus, self.stage.tagger, np.maximum(ids, 0))
         return self.solver.solve(corpus, self.k + 1)
-
-
-class _Last:
-    """The last tagger, asked again and again: its potentials at every label are kept."""
-
-    def __init__(self, search: _Search, stage: Stage) -> None:
-        self.stage, self.search = stage, search
-        kept = search.corpus.select(search.open)
-        tape = search.stage.tagger.tape
-        self.closed = stage.opened(tape, kept)
-        self.offsets = kept.offsets
-        self.place = np.full(len(search.corpus), -1, dtype=np.int64)
-        self.place[search.open] = np.arange(len(search.open))
-        blank = with_tape(kept, search.stage.tagger, np.zeros(kept.n_tokens, dtype=np.int32))
-        self.fixed = tuple(
-            None if t.tape == tape else ids
-            for t, ids in zip(stage.fixed, stage.fixed_ids(blank), strict=True)
-        )
-
-    def solve(self, sentences: NDArray[np.int64], ids: Ints) -> Solved:
-        """Return the best labels of the last tape for some labellings of the one before it."""
-        place = self.place[sentences]
-        tokens = repeated(self.offsets, place).astype(np.int32)
-        node, arc = self.closed(tokens, ids)
-        fixed = tuple(ids if f is None else f[tokens] for f in self.fixed)
-        given = Given(bounds_of(self.offsets, place), node, arc, fixed)
-        path, score = kernel.best_paths(self.stage.legal_bound(given))
-        total = score - self.stage.weight * self.stage.log_z(given)
-        return Solved([self.stage.labels(path)], total, total)
 
 
 def _taken(given: Given, bounds: NDArray[np.int64], tokens: NDArray[np.int64]) -> Given:

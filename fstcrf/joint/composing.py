@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from fstcrf.errors import OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.joint.composition import Composition, Normalize
+from fstcrf.joint.mapping import mapped, split
 from fstcrf.lattice import Lattice, product
 from fstcrf.model import CRF
 
@@ -42,12 +43,13 @@ def compose(
     Parameters
     ----------
     *parts : CRF or Composition, or Lattice
-        Taggers, each after those that it reads; a pynini transducer between two taggers relabels
-        what the first writes for the second. Or lattices of equal length.
+        Taggers, in any order; a pynini transducer between two of them relabels what the first
+        writes for the second (see `fstcrf.joint.mapping`). Or lattices of equal length.
     grammar : Grammar, optional
         What the labels must obey.
     weights : sequence of float, optional
-        Factor of each part's potentials, at least 0; never of the grammar's. Ones when absent.
+        Factor of the potentials of each part (maps have none), at least 0; never of the grammar's
+        or a map's. Ones when absent.
     normalize : {"product", "chain"}, optional
         Taggers only. product: potentials are added, one normaliser over all tapes. chain: the
         product of conditional probabilities; see the page on what the joint score means.
@@ -65,6 +67,8 @@ def compose(
         Parts that do not go together.
     GrammarError
         A grammar that does not go with the labels.
+    DataError, LabelError
+        A map that is not length-preserving, or goes between other labels.
     """
     if not parts:
         raise OptionError("nothing to compose: give at least one tagger or lattice")
@@ -73,6 +77,8 @@ def compose(
             raise OptionError("normalize= is for taggers; lattices only have potentials")
         lattice = product(parts, coupling=coupling, weights=weights)
         return lattice if grammar is None else lattice & grammar
+    if grammar is not None and not isinstance(grammar, Grammar):
+        raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
     if coupling is not None:
         raise OptionError("coupling= is for lattices; a tagger reads another by reads=")
     if any(isinstance(part, Lattice) for part in parts):
@@ -84,20 +90,22 @@ def compose(
 def _composed(
     parts: Sequence[Any], weights: Sequence[float] | None, normalize: Normalize | None
 ) -> Composition:
-    wrong = [part for part in parts if not isinstance(part, CRF | Composition)]
+    taggers, transducers = split(parts)
+    wrong = [part for part in taggers if not isinstance(part, CRF | Composition)]
     if wrong:
         raise OptionError(
             f"cannot compose {wrong[0]!r}: expected taggers (and maps between them), or lattices"
         )
-    if weights is not None and len(weights) != len(parts):
-        raise OptionError(f"{len(weights)} weights for {len(parts)} parts")
-    factors = [1.0] * len(parts) if weights is None else [float(w) for w in weights]
+    if weights is not None and len(weights) != len(taggers):
+        raise OptionError(f"{len(weights)} weights for {len(taggers)} taggers")
+    factors = [1.0] * len(taggers) if weights is None else [float(w) for w in weights]
     wholes = [
-        part if isinstance(part, Composition) else Composition((part,), (1.0,)) for part in parts
+        part if isinstance(part, Composition) else Composition((part,), (1.0,)) for part in taggers
     ]
     kinds = {whole.normalize for whole in wholes if len(whole.taggers) > 1}
     if normalize is None and len(kinds) > 1:
         raise OptionError("compositions of both kinds: say normalize='product' or 'chain'")
+    between = mapped(wholes, transducers)
     return Composition(
         taggers=tuple(tagger for whole in wholes for tagger in whole.taggers),
         weights=tuple(
@@ -105,7 +113,8 @@ def _composed(
             for whole, factor in zip(wholes, factors, strict=True)
             for weight in whole.weights
         ),
-        conjuncts=tuple(acceptor for whole in wholes for acceptor in whole.conjuncts),
-        maps=tuple(tape_map for whole in wholes for tape_map in whole.maps),
+        conjuncts=(*(a for whole in wholes for a in whole.conjuncts), *between.conjuncts),
+        maps=(*(m for whole in wholes for m in whole.maps), *between.maps),
         normalize=normalize or (kinds.pop() if kinds else "product"),
+        relabellings=(*(r for whole in wholes for r in whole.relabellings), *between.relabellings),
     )

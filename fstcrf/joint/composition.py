@@ -19,9 +19,12 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.corpus import Column, Corpus
-from fstcrf.errors import NoPathError, OptionError
+from fstcrf.errors import LabelError, NoPathError, OptionError
+from fstcrf.features import LiteralIndex
 from fstcrf.grammar import Acceptor, Grammar
 from fstcrf.joint.component import Component
+from fstcrf.joint.relabelling import Reading, Relabelling
+from fstcrf.joint.sentences import as_corpus
 from fstcrf.joint.tapemap import TapeMap
 from fstcrf.lattice import Lattice, Path
 from fstcrf.lattice.results import share
@@ -56,15 +59,20 @@ class Composition(Composable):
     conjuncts : tuple of Acceptor
         The grammar, bound to the tapes.
     maps : tuple of TapeMap
-        Relabellings between what a tagger writes and what a later one reads.
+        Tapes between what a tagger writes and what a later one reads.
     normalize : {"product", "chain"}
         product: potentials are added, one normaliser over all tapes. chain: the product of
         conditional probabilities, p(first tape) · p(second tape | first) · ...
+    relabellings : tuple of Relabelling
+        Taggers that read a tape by other labels than its own.
 
     Raises
     ------
     OptionError
-        Tapes with one name, weights that are negative, or options that do not go together.
+        Tapes with one name, taggers that read each other, labels that a tagger cannot read,
+        weights that are negative, or options that do not go together.
+    LabelError
+        A grammar over other tapes or labels.
     """
 
     taggers: tuple[CRF, ...]
@@ -72,34 +80,46 @@ class Composition(Composable):
     conjuncts: tuple[Acceptor, ...] = ()
     maps: tuple[TapeMap, ...] = ()
     normalize: Normalize = "product"
+    relabellings: tuple[Relabelling, ...] = ()
 
     def __post_init__(self) -> None:
-        names = [tagger.tape for tagger in self.taggers]
-        if not names:
+        names = [*(t.tape for t in self.taggers), *(m.tape for m in self.maps)]
+        if not self.taggers:
             raise OptionError("nothing to compose: give at least one tagger")
         if len(set(names)) < len(names):
             raise OptionError(
                 f"two taggers write one tape: {', '.join(names)}; train one with another tape="
             )
-        if len(self.weights) != len(names):
-            raise OptionError(f"{len(self.weights)} weights for {len(names)} taggers")
+        if len(self.weights) != len(self.taggers):
+            raise OptionError(f"{len(self.weights)} weights for {len(self.taggers)} taggers")
         if any(not 0 <= weight < np.inf for weight in self.weights):
             raise OptionError(f"weights are {list(self.weights)}, expected numbers from 0")
         if self.normalize not in ("product", "chain"):
             raise OptionError(f"normalize is {self.normalize!r}, expected 'product' or 'chain'")
-        if self.normalize == "chain" and self.maps:
-            raise OptionError("normalize='chain' has no maps between label sets; use 'product'")
+        if len({isinstance(tagger.index, LiteralIndex) for tagger in self.taggers}) > 1:
+            raise OptionError(
+                "some of the taggers read columns, others attribute lists: they cannot read one "
+                "sentence"
+            )
+        if self.conditional and (self.maps or self.literal):
+            what = (
+                "taggers that read attribute lists"
+                if self.literal
+                else ("maps that leave a choice, where a label may become several")
+            )
+            raise OptionError(f"normalize='chain' has no {what}; use 'product'")
+        _check(self)
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{tape} ({len(self.program.labels(tape))})" for tape in self.tapes)
+        sizes = ", ".join(f"{tape} ({len(labels)})" for tape, labels in self.label_sets.items())
         return f"<Composition: {sizes}; {self.normalize}>"
 
     # --- What it is made of -------------------------------------------------------------------
 
     @property
     def tapes(self) -> tuple[str, ...]:
-        """Names of the tapes that it writes, in the order of the taggers."""
-        return self.program.tapes
+        """Names of the tapes that it writes: in the order of the taggers, then those of maps."""
+        return tuple(self.label_sets)
 
     @property
     def tape(self) -> str:
@@ -117,21 +137,57 @@ class Composition(Composable):
     @property
     def labels(self) -> Any:
         """The labels; of several tapes, a tuple of them."""
-        return self._shaped(self.program.labels)
+        return self._shaped(self.label_sets.__getitem__)
+
+    @cached_property
+    def label_sets(self) -> dict[str, tuple[str, ...]]:
+        """The labels of each tape."""
+        sets = {tagger.tape: tagger.labels for tagger in self.taggers}
+        return sets | {tape_map.tape: tape_map.labels for tape_map in self.maps}
 
     @cached_property
     def components(self) -> tuple[Component, ...]:
         """The taggers as parts of the composition."""
-        known = {tagger.tape: tagger.labels for tagger in self.taggers}
-        known |= {tape_map.tape: tape_map.labels for tape_map in self.maps}
-        return tuple(
-            Component(
-                tagger,
-                weight,
-                {t.name: known[t.name] for t in tagger.reads if t.name in known},
-            )
-            for tagger, weight in zip(self.taggers, self.weights, strict=True)
-        )
+        other = {(r.reader, r.read): r.reading for r in self.relabellings}
+        same = {tape: Reading(tape, labels) for tape, labels in self.label_sets.items()}
+        found = []
+        for tagger, weight in zip(self.taggers, self.weights, strict=True):
+            mine = {
+                t.name: other.get((tagger.tape, t.name), same.get(t.name)) for t in tagger.reads
+            }
+            readings = {read: reading for read, reading in mine.items() if reading is not None}
+            found.append(Component(tagger, weight, readings))
+        return tuple(found)
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """The tapes, each after those that are read for it; else as they are.
+
+        Raises
+        ------
+        OptionError
+            Tapes that read each other.
+        """
+        reads = {c.tagger.tape: {r.tape for r in c.readings.values()} for c in self.components}
+        reads |= {tape_map.tape: {tape_map.source} for tape_map in self.maps}
+        found: list[str] = []
+        while len(found) < len(reads):
+            ready = [t for t in reads if t not in found and reads[t] <= set(found)]
+            if not ready:
+                waiting = ", ".join(t for t in reads if t not in found)
+                raise OptionError(f"tapes read each other in a circle: {waiting}")
+            found.append(ready[0])
+        return tuple(found)
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it is a product of conditional probabilities rather than of transducers."""
+        return self.normalize == "chain" and len(self.taggers) > 1
+
+    @property
+    def literal(self) -> bool:
+        """Whether the taggers read attribute lists or feature dicts rather than columns."""
+        return isinstance(self.taggers[0].index, LiteralIndex)
 
     @cached_property
     def program(self) -> Program:
@@ -156,9 +212,14 @@ class Composition(Composable):
         return replace(self, weights=tuple(float(w) for w in weights))
 
     def constrained(self, grammar: Grammar) -> Composition:
-        """Return the composition under one more grammar."""
-        sets = {tape: self.program.labels(tape) for tape in self.tapes}
-        return replace(self, conjuncts=(*self.conjuncts, *grammar.bind(sets)))
+        """Return the composition under one more grammar.
+
+        Raises
+        ------
+        GrammarError
+            A grammar that does not go with the labels, or accepts nothing.
+        """
+        return replace(self, conjuncts=(*self.conjuncts, *grammar.bind(self.label_sets)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the composition, all its taggers included, to one file.
@@ -178,7 +239,7 @@ class Composition(Composable):
         """Return one sentence's weighted transducer over all tapes."""
         from fstcrf.joint.chainlattice import ChainLattice  # noqa: PLC0415 (it imports this module)
 
-        if self.normalize == "chain" and len(self.taggers) > 1:
+        if self.conditional:
             return ChainLattice(self, sentence)
         return next(iter(self.lattices([sentence])))
 
@@ -236,15 +297,15 @@ class Composition(Composable):
         NoPathError
             No labelling of a sentence is legal.
         """
-        if self.normalize == "chain" and len(self.taggers) > 1:
+        if self.conditional:
             from fstcrf.joint.chain import decide  # noqa: PLC0415 (it imports this module)
 
             return decide(self, sentences, threads=threads)
-        lengths, found = self._runs(sentences, self._best, threads)
+        lengths, found = self.runs(sentences, self._best, threads)
         nothing = [np.empty(0, dtype=np.int32) for _ in self.tapes]
         parts = zip(nothing, *found, strict=True)
         columns = tuple(
-            Column(np.concatenate(list(part)), self.program.labels(tape))
+            Column(np.concatenate(list(part)), self.label_sets[tape])
             for tape, part in zip(self.tapes, parts, strict=True)
         )
         return lengths, columns, 0
@@ -257,7 +318,7 @@ class Composition(Composable):
         OptionError
             ``normalize="chain"``, which is no transducer.
         """
-        if self.normalize == "chain" and len(self.taggers) > 1:
+        if self.conditional:
             raise OptionError("normalize='chain' is no product of transducers: ask lattice()")
 
         def cut(run: Run, values: tuple[Floats, ...]) -> list[Lattice]:
@@ -266,13 +327,13 @@ class Composition(Composable):
                 for a, b in itertools.pairwise(run.offsets.tolist())
             ]
 
-        lengths, found = self._runs(sentences, cut, 1)
+        lengths, found = self.runs(sentences, cut, 1)
         full = iter([lattice for run in found for lattice in run])
         return [next(full) if n else self._empty_lattice() for n in lengths]
 
     def paths_all(self, sentences: Data, *, threads: int = 1) -> list[Path | None]:
         """Return the best path of each sentence, with its probability; None without a legal one."""
-        if self.normalize == "chain" and len(self.taggers) > 1:
+        if self.conditional:
             from fstcrf.joint.chain import paths  # noqa: PLC0415 (it imports this module)
 
             return paths(self, sentences, threads=threads)
@@ -281,7 +342,7 @@ class Composition(Composable):
             bound = kernel.Bound(self.program.machine, run.offsets, self.program.moving(values))
             path, scores = kernel.best_paths(bound)
             log_z = kernel.log_partitions(bound)
-            tapes = self._path_labels(path)
+            tapes = self.path_labels(path)
             return [
                 Path(self._labels_at(tapes, a, b), s, share(s, z), exact=True, bound=s)
                 if s > -np.inf
@@ -294,7 +355,7 @@ class Composition(Composable):
                 )
             ]
 
-        lengths, found = self._runs(sentences, answer, threads)
+        lengths, found = self.runs(sentences, answer, threads)
         full = iter([path for run in found for path in run])
         nothing = self._shaped(lambda _: ())
         empty = Path(nothing, 0.0, 1.0, exact=True, bound=0.0)
@@ -312,7 +373,7 @@ class Composition(Composable):
         OptionError
             ``normalize="chain"``: only the first tape has marginals there.
         """
-        if self.normalize == "chain" and len(self.taggers) > 1:
+        if self.conditional:
             raise OptionError(
                 "normalize='chain' has marginals of its first tape alone: ask lattice().marginals"
                 "(), or estimate the others from lattice().sample(n)"
@@ -321,7 +382,7 @@ class Composition(Composable):
         def answer(run: Run, values: tuple[Floats, ...]) -> list[Any]:
             bound = kernel.Bound(self.program.machine, run.offsets, self.program.moving(values))
             found = kernel.axis_posterior(bound)
-            self._check(found.log_z, run)
+            self.check_paths(found.log_z, run)
             states = dict(zip(self.program.order, found.node, strict=True))
             tapes = [self.program.chain[t].topology.label_sums(states[t]) for t in self.tapes]
             pairs = itertools.pairwise(run.offsets.tolist())
@@ -329,12 +390,12 @@ class Composition(Composable):
                 tapes[0][a:b] if len(tapes) == 1 else tuple(p[a:b] for p in tapes) for a, b in pairs
             ]
 
-        lengths, found = self._runs(sentences, answer, threads)
+        lengths, found = self.runs(sentences, answer, threads)
         full = iter([marginals for run in found for marginals in run])
         return [
             next(full)
             if n
-            else self._shaped(lambda tape: np.empty((0, len(self.program.labels(tape)))))
+            else self._shaped(lambda tape: np.empty((0, len(self.label_sets[tape]))))
             for n in lengths
         ]
 
@@ -347,25 +408,46 @@ class Composition(Composable):
 
         return cascade(self, sentences, threads=threads)
 
-    def tune_weights(self, dev: Any, **options: Any) -> Composition:
-        """Return the composition with weights chosen on held-out data; see `tune_weights`."""
-        from fstcrf.joint.tuning import tune_weights  # noqa: PLC0415 (it imports this module)
+    def tune_weights(self, dev: Data, **options: Any) -> Composition:
+        """Return the composition with weights chosen on held-out data.
+
+        Options as for `fstcrf.joint.tuning.tune_weights`.
+        """
+        from fstcrf.joint.tuning import tune_weights  # noqa: PLC0415 (few tune)
 
         return tune_weights(self, dev, **options)
 
     # --- Runs ---------------------------------------------------------------------------------
 
-    def _runs(
+    def runs(
         self,
         sentences: Data,
         answer: Callable[[Run, tuple[Floats, ...]], Any],
         threads: int,
     ) -> tuple[list[int], list[Any]]:
-        """Answer run by run; the runs do not depend on the threads."""
+        """Answer run by run; the runs do not depend on the threads.
+
+        Parameters
+        ----------
+        sentences : Corpus or sequence of sentences
+        answer : callable
+            (run, values of the program's inputs) → anything.
+        threads : int
+
+        Returns
+        -------
+        list of int
+            Length of each sentence.
+        list
+            The answers; empty sentences are in no run.
+        """
         if threads < 1:
             raise OptionError(f"threads is {threads}, expected at least 1")
+        lengths: list[int] = []
+        if not self.literal:  # read once for all
+            lengths, sentences = as_corpus(self, sentences)
         prepared = [component.prepare(sentences) for component in self.components]
-        lengths = prepared[0][0]
+        lengths = lengths or prepared[0][0]
 
         def answered(run: Run) -> Any:
             values = [v for _, make in prepared for v in make(run.first, run.end)]
@@ -389,10 +471,11 @@ class Composition(Composable):
         """Return the labels of the best paths, int32 [N] for each tape."""
         bound = kernel.Bound(self.program.machine, run.offsets, self.program.moving(values))
         path, scores = kernel.best_paths(bound)
-        self._check(scores, run, bound)
-        return self._path_labels(path)
+        self.check_paths(scores, run, bound)
+        return self.path_labels(path)
 
-    def _check(self, scores: Floats, run: Run, bound: kernel.Bound | None = None) -> None:
+    def check_paths(self, scores: Floats, run: Run, bound: kernel.Bound | None = None) -> None:
+        """Raise NoPathError where the score of a sentence is −inf."""
         dead = np.flatnonzero(np.isneginf(scores))
         if len(dead):
             position = None if bound is None else int(kernel.dead_tokens(bound)[dead[0]])
@@ -402,13 +485,14 @@ class Composition(Composable):
                 sentence=int(run.numbers[dead[0]]),
             )
 
-    def _path_labels(self, path: Ints) -> list[Ints]:
+    def path_labels(self, path: Ints) -> list[Ints]:
+        """Return the labels of each tape along joint states, int32 [N] each."""
         states = dict(zip(self.program.order, self.program.machine.axis_states(path), strict=True))
         return [self.program.chain[t].topology.state_label[states[t]] for t in self.tapes]
 
     def _labels_at(self, tapes: Sequence[Ints], a: int, b: int) -> Any:
         parts = [
-            tuple(self.program.labels(name)[i] for i in ids[a:b].tolist())
+            tuple([self.label_sets[name][i] for i in ids[a:b].tolist()])
             for name, ids in zip(self.tapes, tapes, strict=True)
         ]
         return parts[0] if len(parts) == 1 else tuple(parts)
@@ -422,3 +506,27 @@ class Composition(Composable):
         if len(self.tapes) == 1:
             return make(self.tapes[0])
         return tuple(make(tape) for tape in self.tapes)
+
+
+def _check(composition: Composition) -> None:
+    """Check that the parts go together; what they read is checked with them."""
+    sets = composition.label_sets
+    for acceptor in (*composition.conjuncts, *(m.acceptor for m in composition.maps)):
+        for tape, labels in zip(acceptor.tapes, acceptor.labels, strict=True):
+            if tape not in sets:
+                there = ", ".join(map(repr, sets))
+                raise LabelError(f"{acceptor.name} reads the tape {tape!r}; there is {there}")
+            if sets[tape] != labels:
+                other = ", ".join(sorted(set(labels) ^ set(sets[tape]))[:5])
+                raise LabelError(
+                    f"{acceptor.name} was bound to other labels than the tape {tape!r} has: "
+                    f"{other or 'in another order'}"
+                )
+    reads = {(tagger.tape, t.name) for tagger in composition.taggers for t in tagger.reads}
+    for r in composition.relabellings:
+        if (r.reader, r.read) not in reads or len(r.place) != len(sets.get(r.tape, ())):
+            raise OptionError(
+                f"a relabelling of {r.tape!r} for {r.reader!r}, read as {r.read!r}, does not go "
+                "with the taggers"
+            )
+    assert len(composition.order) == len(sets)  # noqa: S101 (raises where they do not)

@@ -45,12 +45,20 @@ class _Map(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     acceptor: _Acceptor
 
 
+class _Relabelling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    reader: str
+    read: str
+    tape: str
+    labels: tuple[str, ...]
+
+
 class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     taggers: tuple[dict[str, str], ...]  # the metadata of each
     weights: tuple[float, ...]
     normalize: Literal["product", "chain"]
     conjuncts: tuple[_Acceptor, ...]
     maps: tuple[_Map, ...]
+    relabellings: tuple[_Relabelling, ...] = ()
 
 
 def save(composition: Composition, path: str | os.PathLike[str]) -> None:
@@ -71,12 +79,17 @@ def save(composition: Composition, path: str | os.PathLike[str]) -> None:
         arrays |= _acceptor_arrays(f"conjunct{k}.", acceptor)
     for k, tape_map in enumerate(composition.maps):
         arrays |= _acceptor_arrays(f"map{k}.", tape_map.acceptor)
+    for k, relabelling in enumerate(composition.relabellings):
+        arrays[f"relabelling{k}.place"] = relabelling.place
     header = _Header(
         taggers=tuple(taggers),
         weights=composition.weights,
         normalize=composition.normalize,
         conjuncts=tuple(_acceptor_header(a) for a in composition.conjuncts),
         maps=tuple(_Map(m.tape, m.labels, _acceptor_header(m.acceptor)) for m in composition.maps),
+        relabellings=tuple(
+            _Relabelling(r.reader, r.read, r.tape, r.labels) for r in composition.relabellings
+        ),
     )
     metadata = {"composition": msgspec.json.encode(header).decode()}
     write_arrays(path, arrays, metadata, kind=KIND, version=VERSION)
@@ -107,11 +120,14 @@ def load(path: str | os.PathLike[str]) -> CRF | Composition:
 
 def _composition(header: _Header, arrays: Mapping[str, NDArray[Any]], name: str) -> Composition:
     from fstcrf.joint.composition import Composition  # noqa: PLC0415 (taggers load without it)
+    from fstcrf.joint.relabelling import Relabelling  # noqa: PLC0415
     from fstcrf.joint.tapemap import TapeMap  # noqa: PLC0415
 
     maps: list[TapeMap] = []
     for k, known in enumerate(header.maps):
         acceptor = _acceptor(known.acceptor, _group(arrays, f"map{k}."))
+        if len(acceptor.tapes) != 2 or acceptor.tapes[1] != known.tape:
+            raise ModelFileError(f"the map to {known.tape!r} has tapes {acceptor.tapes}")
         maps.append(TapeMap(known.tape, known.labels, acceptor))
     return Composition(
         taggers=tuple(
@@ -125,6 +141,10 @@ def _composition(header: _Header, arrays: Mapping[str, NDArray[Any]], name: str)
         ),
         maps=tuple(maps),
         normalize=header.normalize,
+        relabellings=tuple(
+            Relabelling(r.reader, r.read, r.tape, r.labels, arrays[f"relabelling{k}.place"])
+            for k, r in enumerate(header.relabellings)
+        ),
     )
 
 
@@ -146,8 +166,9 @@ def _acceptor(header: _Acceptor, arrays: Mapping[str, NDArray[Any]]) -> Acceptor
     from fstcrf.grammar import Acceptor  # noqa: PLC0415 (taggers load without it)
 
     target, final, score = arrays["target"], arrays["final"], arrays.get("score")
-    if final.dtype != np.float64 or (score is not None and score.dtype != np.float64):
-        raise ModelFileError(f"the scores of {header.name} are not float64")
+    scores = (final,) if score is None else (final, score)
+    if final.ndim != 1 or any(array.dtype != np.float64 for array in scores):
+        raise ModelFileError(f"the scores of {header.name} are not float64 arrays")
     return Acceptor(header.tapes, header.labels, target, score, final, header.name)
 
 

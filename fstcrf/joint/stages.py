@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,8 +16,10 @@ from fstcrf.corpus import Column, Corpus
 from fstcrf.features.template import tape_column
 from fstcrf.grammar import Acceptor
 from fstcrf.joint.component import Component
+from fstcrf.joint.given import bare_chain, pinned
+from fstcrf.joint.relabelling import Reading, as_read
 from fstcrf.model import CRF
-from fstcrf.plans import Chain, Program, scaled
+from fstcrf.plans import Program, scaled
 from fstcrf.topology import chain_topology
 
 if TYPE_CHECKING:
@@ -29,8 +31,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 
-Closing = Callable[[Ints, Ints], tuple[Floats, Floats | None]]
-"""(tokens, a label of an earlier tape for each) → node and arc potentials."""
+AtLabels = Callable[[NDArray[np.int64], Ints], Floats]
+
+_BLOCK = 500  # a table of all labels of so many tokens stays in cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +68,15 @@ class Stage:
         What the grammar says of its tape and of earlier ones.
     earlier : tuple of CRF
         The taggers before it.
+    readings : mapping of str to Reading
+        What it reads of their tapes, by the name it reads.
     """
 
     tagger: CRF
     weight: float
     conjuncts: tuple[Acceptor, ...]
     earlier: tuple[CRF, ...]
+    readings: Mapping[str, Reading]
 
     @cached_property
     def fixed(self) -> tuple[CRF, ...]:
@@ -89,11 +95,12 @@ class Stage:
         if self.weight == 1.0 and not self.conjuncts:
             return self.free
         own = self.free.scaled(self.weight, grammar=False).chains
-        return Program([*map(_given_chain, self.fixed), *own], (), self.conjuncts)
+        given = [bare_chain(t.tape, chain_topology(t.labels, 1)) for t in self.fixed]
+        return Program([*given, *own], (), self.conjuncts)
 
     def given(self, corpus: Corpus) -> Given:
         """Return the potentials of sentences that have the earlier tapes as columns."""
-        _, values = self._closed.prepare(corpus)
+        _, values = self._closed.prepare(as_read(corpus, self.readings))
         node, *arc = values(0, len(corpus))
         return Given(corpus.offsets, node, arc[0] if arc else None, self.fixed_ids(corpus))
 
@@ -101,29 +108,35 @@ class Stage:
         """Return the labels of the given tapes that the grammar reads, int32 [N] each."""
         return tuple(_label_ids(corpus, tagger) for tagger in self.fixed)
 
-    def opened(
-        self, tape: str, corpus: Corpus
-    ) -> Callable[[Ints, Ints], tuple[Floats, Floats | None]]:
-        """Return the potentials of tokens as a function of a label that one earlier tape gives.
+    def at_labels(self, tape: str, corpus: Corpus) -> AtLabels:
+        """Return the node potentials of tokens that depend on one earlier tape, at some labels.
 
         Returns
         -------
         callable
-            (tokens, labels), both int32 [M] → node [M, S] and arc [M, arcs] or None.
+            (tokens int64 [M], labels int32 [M]) → float64 [M, S]
         """
-        labels = next(t.labels for t in self.earlier if t.tape == tape)
-        found = self.tagger.bind({tape: labels}).prepare(corpus).potentials(0, len(corpus))
-        moving = self.free.chains[0].arc is None
+        opened = {read: r for read, r in self.readings.items() if r.tape == tape}
+        binding = self.tagger.bind({read: r.labels for read, r in opened.items()})
+        terms = binding.conditioned(as_read(corpus, self.readings))
+        width = self.tagger.topology.n_states
 
-        def closed(tokens: Ints, label: Ints) -> tuple[Floats, Floats | None]:
-            node = _closed_terms(found.node, tokens, label)
-            return node, _closed_terms(found.arc, tokens, label) if moving else None
+        def found(tokens: NDArray[np.int64], label: Ints) -> Floats:
+            seen = {read: reading.seen(label) for read, reading in opened.items()}
+            distinct, place = np.unique(tokens, return_inverse=True)
+            out = np.zeros((len(tokens), width))
+            for start in range(0, len(distinct), _BLOCK):
+                mine = np.flatnonzero((place >= start) & (place < start + _BLOCK))
+                for term in terms(distinct[start : start + _BLOCK]):
+                    row = place[mine] - start if len(term.values) > 1 else np.zeros_like(mine)
+                    out[mine] += term.values[(row, *(seen[read][mine] for read in term.context))]
+            return out
 
-        return closed
+        return found
 
     def reads(self, tape: str) -> bool:
         """Whether the tagger reads a tape."""
-        return any(known.name == tape for known in self.tagger.reads)
+        return any(reading.tape == tape for reading in self.readings.values())
 
     # --- Answers ------------------------------------------------------------------------------
 
@@ -142,11 +155,11 @@ class Stage:
             return self.free_bound(given)
         own = [given.node] if given.arc is None else [given.node, given.arc]
         own = [scaled(v, self.weight) for v in own]
-        pinned = [
-            _pinned(label, len(tagger.labels))
+        fixed = [
+            pinned(label, len(tagger.labels))
             for label, tagger in zip(given.fixed, self.fixed, strict=True)
         ]
-        return kernel.Bound(self.legal.machine, given.offsets, self.legal.moving((*pinned, *own)))
+        return kernel.Bound(self.legal.machine, given.offsets, self.legal.moving((*fixed, *own)))
 
     def labels(self, path: Ints) -> Ints:
         """Return the labels of the tagger's own tape along joint states; −1 stays."""
@@ -160,9 +173,8 @@ class Stage:
 
 def stages_of(composition: Composition) -> tuple[Stage, ...]:
     """Return the taggers of a composition in the order in which they are decided."""
-    by_tape = dict(zip([t.tape for t in composition.taggers], composition.taggers, strict=True))
-    weights = dict(zip(by_tape, composition.weights, strict=True))
-    order = list(composition.program.order)
+    parts = {component.tagger.tape: component for component in composition.components}
+    order = list(composition.order)
     found = []
     for k, tape in enumerate(order):
         mine = tuple(
@@ -170,8 +182,8 @@ def stages_of(composition: Composition) -> tuple[Stage, ...]:
             for acceptor in composition.conjuncts
             if max(order.index(t) for t in acceptor.tapes) == k
         )
-        earlier = tuple(by_tape[t] for t in order[:k])
-        found.append(Stage(by_tape[tape], weights[tape], mine, earlier))
+        part, earlier = parts[tape], tuple(parts[t].tagger for t in order[:k])
+        found.append(Stage(part.tagger, part.weight, mine, earlier, part.readings))
     return tuple(found)
 
 
@@ -210,28 +222,6 @@ def bounds_of(offsets: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArr
     return np.fromiter(
         itertools.accumulate(np.diff(offsets)[sentences].tolist(), initial=0), dtype=np.int64
     )
-
-
-def _closed_terms(terms: Sequence[object], tokens: Ints, label: Ints) -> Floats:
-    total: Floats | float = 0.0
-    for term in terms:
-        values = term.values  # type: ignore[attr-defined]
-        rows = tokens if len(values) > 1 else np.zeros_like(tokens)
-        total = total + (values[rows, label] if term.context else values[rows])  # type: ignore[attr-defined]
-    return np.ascontiguousarray(total)
-
-
-def _given_chain(tagger: CRF) -> Chain:
-    """Return the chain of a tape whose labels are given: no potentials."""
-    topology = chain_topology(tagger.labels, 1)
-    size = len(tagger.labels)
-    return Chain(tagger.tape, topology, np.zeros(size), np.zeros(size), np.zeros(size * size))
-
-
-def _pinned(label: Ints, size: int) -> Floats:
-    out = np.full((len(label), size), -np.inf)
-    out[np.arange(len(label)), label] = 0.0
-    return out
 
 
 def _label_ids(corpus: Corpus, tagger: CRF) -> Ints:

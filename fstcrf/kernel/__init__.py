@@ -18,12 +18,14 @@ native              the gate: checks, statuses, choice of variant
 from fstcrf.kernel.decoding import (
     AxisPosterior,
     Ranked,
+    Variants,
     axis_max_marginals,
     axis_posterior,
     best_paths,
     dead_tokens,
     log_partitions,
     nbest_paths,
+    rescored,
     sample_paths,
 )
 from fstcrf.kernel.graphs import (
@@ -57,6 +59,7 @@ __all__ = [
     "Parameters",
     "Posterior",
     "Ranked",
+    "Variants",
     "Residual",
     "Shard",
     "ShardAttributes",
@@ -74,6 +77,7 @@ __all__ = [
     "log_partitions",
     "max_marginals",
     "nbest_paths",
+    "rescored",
     "norm",
     "padded",
     "sample_paths",

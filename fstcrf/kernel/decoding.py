@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import OptionError, ShapeError
+from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.graphs import Domain, domain_number
 from fstcrf.kernel.machines import Bound
 from fstcrf.kernel.native import array_in, check, ffi, lib
@@ -19,12 +19,14 @@ from fstcrf.kernel.native import array_in, check, ffi, lib
 __all__ = [
     "AxisPosterior",
     "Ranked",
+    "Variants",
     "axis_max_marginals",
     "axis_posterior",
     "best_paths",
     "dead_tokens",
     "log_partitions",
     "nbest_paths",
+    "rescored",
     "sample_paths",
 ]
 
@@ -69,6 +71,27 @@ class AxisPosterior(NamedTuple):
     node: tuple[Floats, ...]
     arc: tuple[Floats | None, ...]
     entropy: Floats | None = None
+
+
+class Variants(NamedTuple):
+    """Sentences with other node potentials at some tokens.
+
+    Parameters
+    ----------
+    sentence : int64 [C]
+        Which sentence each varies; not falling.
+    ptr : int64 [C + 1]
+        Bounds of each variant's changes.
+    token : int32 [changes]
+        Places in the sentence, rising within a variant.
+    node : float64 [changes, S]
+        All node potentials of that token.
+    """
+
+    sentence: NDArray[np.int64]
+    ptr: NDArray[np.int64]
+    token: Ints
+    node: Floats
 
 
 def best_paths(batch: Bound) -> tuple[Ints, Floats]:
@@ -171,6 +194,9 @@ def axis_posterior(
     NumericError
         ``domain="linear"`` was forced and cannot hold a sentence.
     """
+    axes = len(batch.machine.axes)
+    if any(not 0 <= c < axes for c in arcs):
+        raise OptionError(f"arcs of the axes {list(arcs)}: the machine has {axes}")
     log_z = np.empty(batch.n_sentences)
     node = _per_axis(batch)
     arc = tuple(
@@ -225,6 +251,8 @@ def sample_paths(batch: Bound, uniform: Floats) -> Ints:
     """
     if uniform.ndim != 2:
         raise ShapeError(f"uniform is {list(uniform.shape)}, expected [n, N]")
+    if not ((uniform >= 0.0) & (uniform < 1.0)).all():
+        raise NumericError("uniform holds a number outside [0, 1)")
     shape = (len(uniform), batch.n_tokens)
     path = np.empty(shape, dtype=np.int32)
     status = lib.fc_machine_sample(
@@ -238,6 +266,50 @@ def sample_paths(batch: Bound, uniform: Floats) -> Ints:
     )
     check(status, "sample")
     return path
+
+
+def rescored(batch: Bound, variants: Variants, *, best: bool) -> Floats:
+    """Return totals of sentences with other node potentials at some tokens.
+
+    Parameters
+    ----------
+    batch : Bound
+        Of one axis.
+    variants : Variants
+    best : bool
+        The best score rather than log Z.
+
+    Returns
+    -------
+    float64 [C]
+        −inf where the sentence itself, or the variant, has no path.
+
+    Raises
+    ------
+    ShapeError
+        Arrays that disagree.
+    """
+    count, changes = len(variants.sentence), len(variants.token)
+    total = np.empty(count)
+    where = ffi.new("int64_t *")
+    if len(variants.ptr) != count + 1 or int(variants.ptr[-1]) != changes:
+        raise ShapeError(f"ptr says {int(variants.ptr[-1])} changes, there are {changes}")
+    status = lib.fc_machine_rescore(
+        batch.view,
+        batch.n_sentences,
+        batch.offsets,
+        count,
+        array_in(variants.sentence, np.int64, (count,), "sentence"),
+        array_in(variants.ptr, np.int64, (count + 1,), "ptr"),
+        array_in(variants.token, np.int32, (changes,), "token"),
+        array_in(variants.node, np.float64, (changes, batch.machine.width), "node"),
+        best,
+        _out(total),
+        batch.scratch(),
+        where,
+    )
+    check(status, "rescored: sentence", where[0])
+    return total
 
 
 def dead_tokens(batch: Bound) -> NDArray[np.int64]:

@@ -252,7 +252,8 @@ class Bound:
             bad = read[~(array[read] <= 1e300).all(axis=(1, 2))]
             if not len(bad):
                 return
-            place = int(bad[0]) * array[0].size
+            wrong = ~(array[bad[0]].reshape(-1) <= 1e300)
+            place = int(bad[0]) * array[0].size + int(np.flatnonzero(wrong)[0])
         token, cell = divmod(int(place), array[0].size)
         raise NumericError(
             f"NaN, +inf or beyond 1e300 in moving potentials {k}: token {token}, entry {cell}"
@@ -272,7 +273,7 @@ def _refuse(status: int, where: int) -> None:
         what = "the residual automaton" if where == 200 else "initial or final"
     if status == lib.FC_ENUMERIC:
         raise NumericError(f"{what} has a potential that is NaN, +inf or beyond 1e300")
-    raise ShapeError(f"{what} has sizes or indices that disagree")
+    raise ShapeError(f"{what} has sizes or indices that disagree, or two edges for one label")
 
 
 def _machine_view(
@@ -320,15 +321,19 @@ def _place(place: Ints | None, n: int, keep: list[Any]) -> Any:
 
 def _arcs(source: Ints, target: Ints, n: int, keep: list[Any]) -> dict[str, Any]:
     """Return the fields of a list of arcs sorted by source."""
-    shape = (len(source),)
+    shape = (source.size,)
+    ends = (
+        _kept(source, np.int32, shape, "source", keep),
+        _kept(target, np.int32, shape, "target", keep),
+    )
     if len(source) and (source.min() < 0 or source.max() >= n):
         raise ShapeError(f"an arc leaves a state that is none of the {n}")
     row = np.zeros(n + 1, dtype=np.int64)
     np.cumsum(np.bincount(source, minlength=n), out=row[1:])
     return {
         "row": _kept(row, np.int64, (n + 1,), "row", keep),
-        "source": _kept(source, np.int32, shape, "source", keep),
-        "target": _kept(target, np.int32, shape, "target", keep),
+        "source": ends[0],
+        "target": ends[1],
     }
 
 
@@ -363,7 +368,8 @@ def _factor_view(factor: Factor, machine: Machine, rest: Any, keep: list[Any]) -
     }
     values = next(rest, None) if factor.value is None else factor.value
     if values is not None:
-        shape = (*values.shape[:-2], factor.rows, factor.width)
+        tokens = () if factor.value is not None else values.shape[:1]
+        shape = (*tokens, factor.rows, factor.width)
         fields["value"] = _kept(values, np.float64, shape, "factor", keep)
     return fields
 

@@ -30,7 +30,8 @@ _MAX_ARCS = 30_000_000
 
 def lattice_fst(lattice: Lattice, arc_type: str) -> pynini.Fst:
     """Return a lattice as a pynini machine; see `Lattice.to_fst`."""
-    return to_fst(lattice_machine(lattice), arc_type)  # type: ignore[arg-type]
+    found: pynini.Fst = to_fst(lattice_machine(lattice), arc_type)  # type: ignore[arg-type]
+    return found
 
 
 def lattice_att(lattice: Lattice) -> str:
@@ -114,7 +115,7 @@ def _joint_arcs(machine: kernel.Machine, axes: list[Floats]) -> Floats:
     for axis, score, state in zip(machine.axes, axes, states, strict=True):
         n = axis.n_states
         table = score
-        if axis.source is not None:
+        if axis.source is not None and axis.target is not None:
             table = np.full((*score.shape[:2], n * n), -np.inf)
             table[:, :, axis.source.astype(np.int64) * n + axis.target] = score
         table = table.reshape(*table.shape[:2], n, n)

@@ -7,9 +7,9 @@ F of spans: the set of spans, no two overlapping, that maximises the ratio of ex
     F = 2 E[right] / (found + E[true]),   E[right] = sum over found spans of their probabilities
 
 by Dinkelbach's iteration: for a given ratio r the best set maximises the sum of (2 p - r) over its
-spans, and r rises to the ratio of that set until it stays. A span of probability at most r / 2 is in
-no best set, so that spans whose bound (the smallest marginal of its type along it) lies below need
-not be looked at.
+spans, and r rises to the ratio of that set until it stays. A span of probability at most r / 2 is
+in no best set, so that spans whose bound (the smallest marginal of its type along it) lies below
+need not be looked at.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from fstcrf.corpus.schemes import OUTSIDE, split_label
 from fstcrf.errors import OptionError
 from fstcrf.lattice.lattice import Lattice
 from fstcrf.lattice.span_events import span_event
-from fstcrf.plans import scaled
 
 __all__ = ["MinimumRisk", "minimum_risk"]
 
@@ -74,10 +73,7 @@ def _token_risk(lattice: Lattice) -> MinimumRisk:
     found = lattice.marginals()
     marginals = dict(zip(lattice.tapes, found if len(lattice.tapes) > 1 else (found,), strict=True))
     # The same paths with other scores: what is legal at 0, marginals for potentials.
-    support = Lattice(
-        lattice.program.scaled(0.0, grammar=True),
-        tuple(scaled(v, 0.0) for v in lattice.values),
-    )
+    support = lattice.scale(0.0)
     changed = {}
     for name in lattice.tapes:
         k = support.state_potentials(name)

@@ -71,9 +71,15 @@ def _with_own_arcs(lattice: Lattice, tape: str) -> Lattice:
     if chain.arc is None:
         return lattice
     moving = _moving_program(program, tape)
-    known = dict(zip(program.inputs, lattice.values, strict=True))
     arcs = np.broadcast_to(chain.arc, (len(lattice), *chain.arc.shape))
-    return Lattice(moving, tuple(known.get(what, arcs) for what in moving.inputs))
+    known = iter(lattice.values)
+    return Lattice(
+        moving,
+        tuple(
+            arcs if what.kind == "arc" and what.tape == tape else next(known)
+            for what in moving.inputs
+        ),
+    )
 
 
 def _conditioned(lattice: Lattice, tape: str, start: int, end: int, event: SpanEvent) -> Lattice:

@@ -36,6 +36,7 @@ __all__ = ["Bound", "Outline", "bound"]
 Floats = NDArray[np.float64]
 Labels = Mapping[str, Sequence[str]]
 Runs = Callable[[int, int], Floats]
+Chosen = Callable[[NDArray[np.int64]], Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,9 @@ class Bound(Protocol):
 
     def runs(self, reader: Reader) -> Runs:
         """Return the function from a run of sentences, (first, end), to float64 [N or 1, ...]."""
+
+    def tokens(self, reader: Reader) -> Chosen:
+        """Return the function from tokens, int64 [M], to their values, float64 [M or 1, ...]."""
 
 
 def bound(
@@ -143,6 +147,10 @@ class _Constant:
         del reader
         return lambda first, end: self.values  # noqa: ARG005 (any run has these)
 
+    def tokens(self, reader: Reader) -> Chosen:
+        del reader
+        return lambda tokens: self.values  # noqa: ARG005 (any token has these)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Looked:
@@ -156,6 +164,10 @@ class _Looked:
         rows, shape = self.predicates.runs(reader), self.outline.shape
         return lambda first, end: self.table.times(rows(first, end)).reshape(-1, *shape)
 
+    def tokens(self, reader: Reader) -> Chosen:
+        rows, shape = self.predicates.runs(reader)(0, len(reader.corpus)), self.outline.shape
+        return lambda tokens: self.table.times(rows.taken(tokens)).reshape(-1, *shape)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tried:
@@ -167,6 +179,24 @@ class _Tried:
     table: Spread
 
     def runs(self, reader: Reader) -> Runs:
+        parts = self._tried(reader)
+
+        def values(first: int, end: int) -> Floats:
+            each = [self.table.times(rows(first, end)) for rows in parts]
+            return np.stack(each, axis=1).reshape(-1, *self.outline.shape)
+
+        return values
+
+    def tokens(self, reader: Reader) -> Chosen:
+        parts = [rows(0, len(reader.corpus)) for rows in self._tried(reader)]
+
+        def values(tokens: NDArray[np.int64]) -> Floats:
+            each = [self.table.times(rows.taken(tokens)) for rows in parts]
+            return np.stack(each, axis=1).reshape(-1, *self.outline.shape)
+
+        return values
+
+    def _tried(self, reader: Reader) -> list[Callable[[int, int], Rows]]:
         parts = []
         for choice in product(*self.labels.values()):
             corpus = reader.corpus
@@ -174,9 +204,4 @@ class _Tried:
                 everywhere = Column(np.zeros(corpus.n_tokens, dtype=np.int32), (label,))
                 corpus = corpus.with_interned(tape_column(tape), everywhere)
             parts.append(self.side.runs(Reader(corpus, reach=reader.reach)))
-
-        def values(first: int, end: int) -> Floats:
-            each = [self.table.times(rows(first, end)) for rows in parts]
-            return np.stack(each, axis=1).reshape(-1, *self.outline.shape)
-
-        return values
+        return parts

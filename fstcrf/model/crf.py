@@ -275,7 +275,8 @@ class CRF(Composable):
         machine = topology_machine(
             self.topology, weights.transition, weights.initial, weights.final
         )
-        return to_fst(machine, arc_type)  # type: ignore[arg-type]
+        found: pynini.Fst = to_fst(machine, arc_type)  # type: ignore[arg-type]
+        return found
 
     # --- Looking inside -----------------------------------------------------------------------
 

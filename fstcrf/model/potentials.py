@@ -180,6 +180,22 @@ class Binding:
 
         return PreparedPotentials(lengths, potentials)
 
+    def conditioned(self, sentences: Data) -> Callable[[NDArray[np.int64]], tuple[Term, ...]]:
+        """Return what gives the terms of states that depend on open tapes, for some tokens.
+
+        Returns
+        -------
+        callable
+            int64 [M], tokens of the sentences that are not empty → terms of M tokens.
+        """
+        model, index = self._model, self._model.index
+        if isinstance(index, LiteralIndex):
+            return lambda tokens: ()  # noqa: ARG005 (attribute lists read no tape)
+        _, corpus = read_corpus(index, sentences, model.columns, model.reads, open_tapes=self._open)
+        reader = index.reader(corpus, open_tapes=tuple(self._open))
+        terms = [(t.outline.context, t.tokens(reader)) for t in self._node]
+        return lambda tokens: tuple(Term(context, make(tokens)) for context, make in terms)
+
     def _potentials(
         self, node: Rows, arc: Rows | None, node_terms: Sequence[Term], arc_terms: Sequence[Term]
     ) -> Potentials:

@@ -1,4 +1,4 @@
-"""Benchmarks beside python-crfsuite: ``python -m tests.benchmarks --data FOLDER``.
+"""Benchmarks beside python-crfsuite and pynini: ``python -m tests.benchmarks --data FOLDER``.
 
 Prints the report as Markdown; ends with 1 where a line failed or missed what it must reach.
 """
@@ -15,7 +15,13 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.benchmarks import bench_growth, bench_tagging, bench_training, machine
+from tests.benchmarks import (
+    bench_composition,
+    bench_growth,
+    bench_tagging,
+    bench_training,
+    machine,
+)
 from tests.benchmarks.report import Line, Report
 from tests.benchmarks.running import Bench, BenchmarkError
 
@@ -28,6 +34,10 @@ LINES: dict[str, Callable[[Bench], list[Line]]] = {
     "pos": bench_training.pos,
     "corpus-growth": bench_growth.corpus_growth,
     "label-growth": bench_growth.label_growth,
+    "constraint": bench_composition.constraint,
+    "products": bench_composition.products,
+    "ranking": bench_composition.ranking,
+    "taggers": bench_composition.taggers,
     "exactness": bench_training.exactness,
 }
 ONLY_FULL = {"complete"}

@@ -1,7 +1,8 @@
-"""Where the time of one training evaluation goes, on CoNLL-2000 with CRFsuite's tutorial template.
+"""Where the time goes: of one training evaluation, and of decoding two taggers together.
 
-``python -m tests.benchmarks.breakdown --data DIR``: milliseconds of each part, the best of many
-runs on one thread, beside how many tokens and attribute occurrences it touches.
+``python -m tests.benchmarks.breakdown --data DIR [--joint]``: milliseconds of each part, the best
+of many runs on one thread, beside how much it touches. Training is CoNLL-2000 with CRFsuite's
+tutorial template; ``--joint`` is the product of a POS tagger and a chunker on test sentences.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fstcrf import kernel
+from fstcrf import best as best_paths
+from fstcrf import compose, kernel, log_partition, marginals
 from fstcrf.corpus import read_columns
 from fstcrf.features import FeatureIndex, parse_template
 from fstcrf.kernel import SparseRows, SweepWorkspace
@@ -26,8 +28,10 @@ from fstcrf.train.shards import compiled_shards
 from tests.benchmarks.accuracy import CHUNKS
 from tests.benchmarks.machine import commit, this
 from tests.benchmarks.report import table
+from tests.benchmarks.taggers import COLUMNS, chunker, pos_tagger, words_of
 
 RUNS = 15
+SENTENCES = 500
 
 
 def best(function: Callable[[], object]) -> float:
@@ -109,15 +113,46 @@ def parts(whole: Problem) -> list[list[str]]:
     return [[name, f"{ms:.1f}"] for name, ms in rows] + [["sizes", sizes]]
 
 
+def joint_parts(data: Path) -> list[list[str]]:
+    """Measure the parts of a product; return the rows of a table.
+
+    A few iterations of training are enough: the tables have their size from the start.
+    """
+    corpora = {n: read_columns(data / "conll2000" / f"{n}.txt", COLUMNS) for n in ("train", "test")}
+    pos = pos_tagger(corpora["train"], max_iterations=10)
+    chunks = chunker(corpora["train"], pos, max_iterations=10)
+    joint = compose(pos, chunks)
+    words = words_of(corpora["test"].select(np.arange(SENTENCES)))
+    lattices = joint.lattices(words)
+    rows = [
+        ("cascade, from words to labels", lambda: joint.cascade(words)),
+        ("product, from words to labels", lambda: joint.tag_columns(words)),
+        ("of this, potentials of POS", lambda: pos.potentials(words)),
+        ("of this, potentials of chunks for each POS label", lambda: chunks.potentials(words)),
+        ("of this, best paths of lattices that are there", lambda: best_paths(lattices)),
+        ("for comparison, log Z of these", lambda: log_partition(lattices)),
+        ("for comparison, marginals of these", lambda: marginals(lattices)),
+    ]
+    timed = [[name, f"{best(work):.1f}"] for name, work in rows]
+    operations = lattices[0].plan().operations
+    sizes = (
+        f"{len(words):,} sentences, {words.n_tokens:,} tokens, {operations:,} operations a token"
+    )
+    return [*timed, ["sizes", sizes]]
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--joint", action="store_true", help="Decoding of two taggers.")
     options = parser.parse_args()
-    print(table(["part", "milliseconds"], parts(problem(options.data))))
+    rows = joint_parts(options.data) if options.joint else parts(problem(options.data))
+    print(table(["part", "milliseconds"], rows))
     print(
-        f"\n`python -m tests.benchmarks.breakdown --data DIR`, {this().processor}, kernel "
-        f"{kernel.variant()}, one thread, commit {commit()}, {datetime.now(UTC):%Y-%m-%d}."
+        f"\n`python -m tests.benchmarks.breakdown --data DIR{' --joint' * options.joint}`, "
+        f"{this().processor}, kernel {kernel.variant()}, one thread, commit {commit()}, "
+        f"{datetime.now(UTC):%Y-%m-%d}."
     )
 
 

@@ -24,15 +24,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 import fstcrf
 from fstcrf import Corpus, Lattice, constraints
 from tests.benchmarks.running import in_turns
 from tests.benchmarks.synthetic import ONCE, Chain, Pair, labels_22
 from tests.benchmarks.taggers import COLUMNS, chunker, pos_tagger, words_of
 
-__all__ = ["constrained", "decoders", "joint", "ranked", "train"]
+__all__ = [
+    "constrained",
+    "decoders",
+    "joint",
+    "once_lattices",
+    "pair_lattices",
+    "ranked",
+    "train",
+]
 
 REPEATS = 5
 
@@ -60,24 +66,37 @@ def _measured(
     }
 
 
-# --- Random potentials -----------------------------------------------------------------------------
+# --- Random potentials ----------------------------------------------------------------------------
 
 
 def _lattices(chain: Chain, labels: Sequence[str], tape: str = "label") -> list[Lattice]:
     return [Lattice.from_arrays(labels, node, chain.arc, tape=tape) for node in chain.node]
 
 
+def once_lattices(chain: Chain) -> list[Lattice]:
+    """Return lattices of 22 labels under BIO, one type at most once."""
+    grammar = constraints.bio() & constraints.at_most(1, ONCE)
+    return [lattice & grammar for lattice in _lattices(chain, labels_22())]
+
+
+def pair_lattices(pair: Pair) -> list[Lattice]:
+    """Return the products of two coupled tapes."""
+    tapes = (
+        _lattices(chain, [f"{tape}{k}" for k in range(len(chain.arc))], tape)
+        for chain, tape in ((pair.first, "a"), (pair.second, "b"))
+    )
+    coupling = {(0, 1): pair.coupling}
+    return [fstcrf.compose(a, b, coupling=coupling) for a, b in zip(*tapes, strict=True)]
+
+
 def constrained(sentences: int) -> dict[str, Any]:
     """22 labels under BIO, one type at most once."""
-    labels = labels_22()
-    chain = Chain.random(sentences, len(labels))
-    grammar = constraints.bio() & constraints.at_most(1, ONCE)
-
-    def built() -> list[Lattice]:
-        return [lattice & grammar for lattice in _lattices(chain, labels)]
-
-    lattices = built()
-    works = {"best": lambda: fstcrf.best(lattices), "built": lambda: fstcrf.best(built())}
+    chain = Chain.random(sentences, len(labels_22()))
+    lattices = once_lattices(chain)
+    works = {
+        "best": lambda: fstcrf.best(lattices),
+        "built": lambda: fstcrf.best(once_lattices(chain)),
+    }
     return {
         **_measured(sentences, works),
         "scores": fstcrf.best(lattices).scores.tolist(),
@@ -88,20 +107,10 @@ def constrained(sentences: int) -> dict[str, Any]:
 def joint(sentences: int, labels: tuple[int, int]) -> dict[str, Any]:
     """Two tapes with a coupling: the product, unpruned."""
     pair = Pair.random(sentences, labels)
-    names = [[f"{tape}{k}" for k in range(n)] for tape, n in zip("ab", labels, strict=True)]
-    coupling = {(0, 1): pair.coupling}
-
-    def built() -> list[Lattice]:
-        tapes = (
-            _lattices(chain, known, tape)
-            for chain, known, tape in zip((pair.first, pair.second), names, "ab", strict=True)
-        )
-        return [fstcrf.compose(a, b, coupling=coupling) for a, b in zip(*tapes, strict=True)]
-
-    lattices = built()
+    lattices = pair_lattices(pair)
     works = {
         "best": lambda: fstcrf.best(lattices),
-        "built": lambda: fstcrf.best(built()),
+        "built": lambda: fstcrf.best(pair_lattices(pair)),
         "marginals": lambda: fstcrf.marginals(lattices),
         "log_z": lambda: fstcrf.log_partition(lattices),
     }
@@ -124,25 +133,25 @@ def ranked(sentences: int) -> dict[str, Any]:
     return _measured(sentences, works)
 
 
-# --- Taggers ---------------------------------------------------------------------------------------
+# --- Taggers --------------------------------------------------------------------------------------
 
 
 def train(
-    path: str, pos: str, chunk: str, jackknife: int, max_iterations: int | None
+    path: str, models: Sequence[str], jackknife: int, max_iterations: int | None
 ) -> dict[str, Any]:
     """Train both taggers on a column file, on two threads, and save them."""
     corpus = fstcrf.read_columns(path, COLUMNS)
     begun = time.perf_counter()
     first = pos_tagger(corpus, max_iterations=max_iterations)
     second = chunker(corpus, first, jackknife=jackknife, max_iterations=max_iterations)
-    first.save(pos)
-    second.save(chunk)
+    for tagger, model in zip((first, second), models, strict=True):
+        tagger.save(model)
     return {"seconds": time.perf_counter() - begun}
 
 
-def decoders(path: str, pos: str, chunk: str, rounds: int) -> dict[str, Any]:
+def decoders(path: str, models: Sequence[str], rounds: int) -> dict[str, Any]:
     """Cascade, product and chain in turns, one thread; seconds of each round."""
-    taggers = fstcrf.load(pos), fstcrf.load(chunk)
+    taggers = [fstcrf.load(model) for model in models]
     product = fstcrf.compose(*taggers)
     chain = fstcrf.compose(*taggers, normalize="chain")
     corpus = fstcrf.read_columns(path, COLUMNS)

@@ -18,7 +18,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +45,6 @@ class Machine:
 
 def this() -> Machine:
     """Describe this machine; `load` is that of the last minute, before anything ran."""
-    packages = ("numpy", "python-crfsuite")
     return Machine(
         processor=_field("/proc/cpuinfo", "model name") or platform.processor() or "unknown",
         cores=os.cpu_count() or 1,
@@ -53,7 +52,7 @@ def this() -> Machine:
         memory=_memory(),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         python=platform.python_version(),
-        packages={name: importlib.metadata.version(name) for name in packages},
+        packages=dict(_versions("numpy", "python-crfsuite", "pynini")),
         load=os.getloadavg()[0],
     )
 
@@ -96,6 +95,13 @@ def pinned(chosen: Sequence[int]) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+def _versions(*names: str) -> Iterator[tuple[str, str]]:
+    """Versions of the packages that are installed."""
+    for name in names:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            yield name, importlib.metadata.version(name)
 
 
 def _field(path: str, name: str) -> str | None:

@@ -40,7 +40,7 @@ _ARC = np.dtype([("in", "<i4"), ("out", "<i4"), ("cost", "<f4"), ("next", "<i4")
 _STATE = np.dtype([("final", "<f4"), ("arcs", "<i8")])
 
 
-# --- Sentences as bytes ----------------------------------------------------------------------------
+# --- Sentences as bytes ---------------------------------------------------------------------------
 
 
 def _header(states: int, arcs: int) -> bytes:
@@ -99,7 +99,7 @@ def turns(first: Floats, second: Floats) -> bytes:
     return _header(2 * tokens + 1, tokens * (one + two)) + records.tobytes() + _ends(1)
 
 
-# --- Machines, compiled once -----------------------------------------------------------------------
+# --- Machines, compiled once ----------------------------------------------------------------------
 
 
 def _machine(states: int, arcs: Sequence[tuple[int, int, int, float, int]]) -> pynini.Fst:
@@ -110,8 +110,9 @@ def _machine(states: int, arcs: Sequence[tuple[int, int, int, float, int]]) -> p
     for state in range(states):
         fst.set_final(state)
     for source, label_in, label_out, score, target in arcs:
-        fst.add_arc(source, pynini.Arc(label_in, label_out, -score, target))
-    return fst.arcsort("ilabel")
+        fst.add_arc(source, pywrapfst.Arc(label_in, label_out, -score, target))
+    fst.arcsort("ilabel")
+    return fst
 
 
 def transitions(arc: Floats) -> pynini.Fst:
@@ -137,14 +138,12 @@ def once(labels: Sequence[str]) -> pynini.Fst:
         fst.add_states(2)
         fst.set_start(0)
         fst.set_final(1)
-        fst.add_arc(0, pynini.Arc(known[label], known[label], 0.0, 1))
+        fst.add_arc(0, pywrapfst.Arc(known[label], known[label], 0.0, 1))
         return fst
 
     def span(kind: str) -> pynini.Fst:
-        inside = f"I-{kind}"
-        return symbol(f"B-{kind}") + (
-            pynini.closure(symbol(inside)) if inside in known else pynini.accep("")
-        )
+        begin, inside = symbol(f"B-{kind}"), f"I-{kind}"
+        return begin + pynini.closure(symbol(inside)) if inside in known else begin
 
     others = pynini.closure(pynini.union(symbol("O"), *[span(t) for t in TYPES if t != ONCE]))
     return (others + pynini.closure(span(ONCE) + others, 0, 1)).optimize()
@@ -189,7 +188,7 @@ def product(pair: Pair) -> pynini.Fst:
     return _machine(1 + 2 * one * two + one, arcs)
 
 
-# --- Work ------------------------------------------------------------------------------------------
+# --- Work -----------------------------------------------------------------------------------------
 
 
 def _best(left: pywrapfst.Fst, right: pywrapfst.Fst) -> Pairs:
@@ -211,9 +210,7 @@ def _timed(
     found = [solve(number) for number in range(sentences)]
     cpu, wall = time.process_time() - begun, time.perf_counter() - clock
     return {
-        "sentences": sentences,
-        "cpu": cpu / sentences,
-        "wall": wall / sentences,
+        "best": {"cpu": cpu / sentences, "wall": wall / sentences},
         "scores": [score(number, path) for number, path in enumerate(found)],
     }
 

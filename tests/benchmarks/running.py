@@ -203,8 +203,12 @@ class Bench:
 
         `cores` is where it runs; whatever else is given goes to the work.
         """
-        arguments = json.dumps({"task": task.plain(), **given})
-        command = [sys.executable, "-m", f"tests.benchmarks.{side}", work, arguments]
+        return self.job(side, work, cores=cores, task=task.plain(), **given)
+
+    def job(self, module: str, work: str, *, cores: int = 1, **given: Any) -> dict[str, Any]:
+        """Have a module of this folder do a piece of work; with seconds and peak memory."""
+        arguments = json.dumps(given)
+        command = [sys.executable, "-m", f"tests.benchmarks.{module}", work, arguments]
         done = self.run(command, cores=cores)
         found: dict[str, Any] = json.loads(done.output)
         return {**found, "wall": done.seconds, "cpu": done.cpu, "peak": done.peak}

@@ -65,17 +65,15 @@ def lattice_machine(tape: Tape, k: int, symbols: Symbols, weight: float, arc_typ
                 if labels[k] == label:
                     made.arc(source, symbol, weight * score, target)
 
-    ends = list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
-    for t in range(tape.tokens):
+    arcs = np.broadcast_to(tape.arc, (tape.tokens, tape.arc.shape[-1]))
+    label = topology.state_label.tolist()
+    for j in np.flatnonzero(topology.initial).tolist():
+        add(0, 1 + j, label[j], tape.initial[j] + tape.node[0, j])
+    ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
+    for t, (number, (i, j)) in itertools.product(range(1, tape.tokens), enumerate(ends)):
         first = 1 + t * size
-        for j, label in enumerate(topology.state_label.tolist()):
-            if t == 0 and topology.initial[j]:
-                add(0, first + j, label, tape.initial[j] + tape.node[0, j])
-        for number, (i, j) in enumerate(ends if t else []):
-            arc = i * size + j if topology.dense else number
-            score = tape.arc[t, arc] if tape.arc.ndim == 2 else tape.arc[arc]
-            label = int(topology.state_label[j])
-            add(first - size + i, first + j, label, score + tape.node[t, j])
+        arc = i * size + j if topology.dense else number
+        add(first - size + i, first + j, label[j], arcs[t, arc] + tape.node[t, j])
     for j in np.flatnonzero(topology.final).tolist():
         if tape.final[j] > -np.inf:
             made.final(1 + (tape.tokens - 1) * size + j, weight * tape.final[j])

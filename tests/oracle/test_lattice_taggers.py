@@ -1,4 +1,4 @@
-"""Lattices of trained taggers, of order 2 and under sparse schemes, in products and under grammars."""
+"""Lattices of trained taggers, of order 2 and under schemes, in products and under grammars."""
 
 from __future__ import annotations
 

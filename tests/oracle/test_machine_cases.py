@@ -157,6 +157,22 @@ def test_the_only_way_out_is_far_below(variant: str, depth: float) -> None:
     check_best(case, known)
 
 
+def test_a_sentence_behind_one_that_was_lost(variant: str) -> None:
+    """What the linear domain loses of one sentence is none of the next one's business."""
+    lost = np.zeros((80, 3))
+    lost[:40, 0] = lost[40:, 1] = 25.0
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        node = np.vstack([lost, rng.normal(size=(9, 3))])
+        arcs = np.where(np.eye(3) > 0, rng.normal(size=(3, 3)), -np.inf)
+        case = plain(3, node, arcs)._replace(offsets=np.asarray([0, 80, 89]))
+        alone = decoding.axis_posterior(case.sentence(80, 89).bound, domain="linear")
+        found = decoding.axis_posterior(case.bound)
+        assert found.log_z[1] == alone.log_z[0]
+        assert found.node[0][80:].tobytes() == alone.node[0].tobytes()
+        assert decoding.log_partitions(case.bound)[1] == alone.log_z[0]
+
+
 @pytest.mark.parametrize("tokens", [10, 28, 29, 30, 40, 80])
 def test_a_leader_that_cannot_end(variant: str, tokens: int) -> None:
     """Forward, it pushes the others below what exp() reaches; backward, it is not there at all."""

@@ -39,7 +39,7 @@ def tape_arrays(lattice: Lattice, answer: Any) -> tuple[Any, ...]:
     return (answer,) if len(lattice.tapes) == 1 else answer
 
 
-# --- Scale ----------------------------------------------------------------------------------------
+# --- Scale -------------------------------------------------------------------------------------
 
 
 @given(world=worlds(), factor=factors)
@@ -87,7 +87,7 @@ def test_entropy(world: World) -> None:
     assert -1e-9 <= found <= np.log(len(world.ranking)) + 1e-9
 
 
-# --- Grammars and masks -----------------------------------------------------------------------------
+# --- Grammars and masks ------------------------------------------------------------------------
 
 
 def one_rule(world: World, seed: int, *, hard: bool) -> Grammar:
@@ -159,7 +159,7 @@ def test_conditioning(world: World, data: st.DataObject) -> None:
     close(np.exp(forced - lattice.log_partition()), share)
 
 
-# --- Products ---------------------------------------------------------------------------------------
+# --- Products ----------------------------------------------------------------------------------
 
 
 @given(first=lattices(unit=0.125, length=3), second=lattices(unit=0.125, length=3))

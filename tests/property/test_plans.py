@@ -15,6 +15,7 @@ from fstcrf.errors import GrammarError, NoPathError
 from fstcrf.grammar import Acceptor
 from fstcrf.lattice import Lattice
 from fstcrf.plans import Chain, Coupling, Program, arc_ends
+from fstcrf.topology import chain_topology
 from tests.compositions import Tape, World, numbers, random_acceptor, random_topology
 
 Floats = NDArray[np.float64]
@@ -146,41 +147,47 @@ def _world(program: Program, values: tuple[Floats, ...], tokens: int) -> World:
 def _score(
     program: Program, brought: list[Any], tapes: list[Tape], rows: dict[str, list[int]]
 ) -> float:
-    tokens, total = len(next(iter(rows.values()))), 0.0
-    states: dict[str, list[int]] = {}
-    arcs: dict[str, list[int]] = {}
-    for tape in tapes:
-        path, used, state = [], [], None
-        for label in rows[tape.name]:
-            if (state, label) not in tape._steps:
-                return -np.inf
-            state, arc = tape._steps[state, label]
-            path.append(state)
-            used.append(arc)
-        states[tape.name], arcs[tape.name] = path, used
+    walked = {tape.name: _walked(tape, rows[tape.name]) for tape in tapes}
+    if any(walk is None for walk in walked.values()):
+        return -np.inf
+    states = {name: walk[0] for name, walk in walked.items() if walk}
+    arcs = {name: walk[1] for name, walk in walked.items() if walk}
+    tokens, total = tapes[0].tokens, 0.0
+
+    def labels(tapes: Context, t: int) -> tuple[int, ...]:
+        return tuple(rows[tape][t] for tape in tapes)
+
     for chain in program.chains:
-        path = states[chain.name]
+        path, used = states[chain.name], arcs[chain.name]
         total += chain.initial[path[0]] + chain.final[path[-1]]
-        for t in range(tokens):
-            for context, table in chain.tables:
-                total += table[(*(rows[c][t] for c in context), path[t])]
-            if t and chain.arc is not None:
-                there = tuple(rows[c][t] for c in chain.arc_context)
-                total += chain.arc[(*there, arcs[chain.name][t])]
-    for coupling in program.couplings:
-        if coupling.value is not None:
-            for t in range(tokens):
-                total += coupling.value[tuple(rows[c][t] for c in coupling.tapes)]
+        for context, table in chain.tables:
+            total += sum(table[(*labels(context, t), path[t])] for t in range(tokens))
+        if chain.arc is not None:
+            context = chain.arc_context
+            total += sum(chain.arc[(*labels(context, t), used[t])] for t in range(1, tokens))
+    still = [(c.tapes, c.value) for c in program.couplings if c.value is not None]
+    total += sum(value[labels(coupled, t)] for coupled, value in still for t in range(tokens))
+    ends = {"node": states, "arc": arcs, "coupling": rows}
     for what, value in brought:
-        for t in range(tokens):
-            there = tuple(rows[c][t] for c in what.context)
-            if what.kind == "coupling":
-                total += value[(t, rows[what.tape][t], *there)]
-            elif what.kind == "node":
-                total += value[(t, *there, states[what.tape][t])]
-            elif t:
-                total += value[(t, *there, arcs[what.tape][t])]
+        own, context = ends[what.kind][what.tape], what.context
+        for t in range(1 if what.kind == "arc" else 0, tokens):
+            place = (*labels(context, t), own[t])
+            if what.kind == "coupling":  # the tape itself comes first
+                place = (own[t], *labels(context, t))
+            total += value[(t, *place)]
     return float(total)
+
+
+def _walked(tape: Tape, labels: list[int]) -> tuple[list[int], list[int]] | None:
+    """States and arcs of a label sequence."""
+    states, arcs, state = [], [], None
+    for label in labels:
+        if (state, label) not in tape.steps:
+            return None
+        state, arc = tape.steps[state, label]
+        states.append(state)
+        arcs.append(arc)
+    return states, arcs
 
 
 def close(found: object, expected: object) -> None:
@@ -233,3 +240,16 @@ def test_every_tape_comes_after_those_it_reads(seed: int) -> None:
     assert sorted(program.order) == sorted(program.tapes)
     for place, tape in enumerate(program.order):
         assert set(program.chain[tape].reads) <= set(program.order[:place])
+
+
+def test_spans_beside_two_couplings_of_the_same_tapes() -> None:
+    rng = np.random.default_rng(0)
+    chains = [
+        Chain(name, chain_topology(labels), np.zeros(2), np.zeros(2), rng.normal(size=4))
+        for name, labels in (("x", ("O", "B-X")), ("y", ("a", "b")))
+    ]
+    program = Program(chains, [Coupling(("x", "y"), None), Coupling(("x", "y"), None)])
+    shapes = [(3, 2), (3, 2), (3, 2, 2), (3, 2, 2)]
+    lattice = Lattice(program, tuple(rng.normal(size=shape) for shape in shapes))
+    mass = sum(p.probability for p in lattice.nbest(64) if p.labels[0][1] == "B-X")
+    assert lattice.span_probability(1, 2, "X", tape="x") == pytest.approx(mass, rel=1e-9)

@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 
 from fstcrf.errors import LabelError, NumericError, ShapeError, TooLargeError
-from fstcrf.grammar import Acceptor, intersect, is_empty, minimise, on_tapes, trim, two_local
+from fstcrf.grammar import (
+    Acceptor,
+    either,
+    equivalent,
+    intersect,
+    is_empty,
+    minimise,
+    on_tapes,
+    simplified,
+    trim,
+    two_local,
+)
 
 LABELS = ("a", "b")
 
@@ -110,3 +121,27 @@ def test_two_tapes_are_not_two_local() -> None:
     wide = on_tapes(acceptor(), ("", "pos"), (LABELS, ("N",)))
     assert wide.target.shape == (2, 2, 1)
     assert two_local(wide) is None
+
+
+def test_a_union_of_scores_is_no_acceptor() -> None:
+    with pytest.raises(ShapeError, match=r"ab\* \| ab\*: expected acceptors without scores"):
+        either(acceptor(), acceptor())
+
+
+def test_simplified_leaves_what_it_cannot_do() -> None:
+    wide = on_tapes(acceptor(), ("", "pos"), (LABELS, ("N",)))
+    assert simplified(wide, np.ones((3, 3), dtype=bool)) is wide
+    with pytest.raises(ShapeError, match=r"legal is \[2, 2\], expected \[3, 3\]"):
+        simplified(acceptor(), np.ones((2, 2), dtype=bool))
+    steps = np.full((101, 2), -1, dtype=np.int32)
+    steps[:-1, 0] = np.arange(1, 101)
+    final = np.full(101, -np.inf)
+    final[-1] = 0.0
+    long = acceptor(target=steps, score=None, final=final)
+    assert simplified(long, np.ones((3, 3), dtype=bool)).n_states == 101
+
+
+def test_other_tapes_are_not_equivalent() -> None:
+    assert equivalent(acceptor(), acceptor(name="other"))
+    assert not equivalent(acceptor(), acceptor(tapes=("pos",)))
+    assert not equivalent(acceptor(), acceptor(final=np.asarray([-np.inf, 0.25])))

@@ -111,7 +111,7 @@ grammar = Grammar.shipped("seminar", labels) & c.contiguous() & c.if_present("st
 assert grammar.accepts(["B-stime", "O", "B-etime"])
 scheme, *others = grammar.bind(labels)
 assert two_local(scheme) is not None
-assert minimise(intersect(scheme, others[0])).n_states == 8
+assert minimise(intersect(scheme, others[0])).n_states == 5
 try:
     Grammar.from_text('export X = "[O]"*;', labels)
 except MissingDependencyError as error:

@@ -111,6 +111,7 @@ def test_constraints() -> None:
         ('export X = at_least[1, label["B-.*"]];', "B-NP", "O"),
         ('export X = exactly[2, "NP" | "VP"];', "B-NP B-VP", "B-NP"),
         ('T = "NP" | "VP"; export X = exactly[2, T];', "B-NP B-VP", "B-NP"),
+        ('T = "NP" | spans["VP"]; export X = exactly[2, T];', "B-NP B-VP", "B-NP"),
         ('export X = exactly[1, spans["NP"]];', "B-NP I-NP", "O"),
         ('export X = before["VP", "NP"];', "B-VP B-NP", "B-NP B-VP"),
         ('export X = requires["VP", "NP"];', "B-NP B-VP", "B-VP"),

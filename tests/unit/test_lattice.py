@@ -111,9 +111,10 @@ def test_shapes(arguments: dict[str, Any], words: str) -> None:
 def test_numbers(bad: float, name: str, shape: tuple[int, ...], place: tuple[int, ...]) -> None:
     array = np.zeros(shape)
     array[place] = bad
+    arguments: dict[str, Any] = {"emissions": np.zeros((2, 3)), name: array}
     words = rf"{name} has NaN or \+inf at \[{', '.join(map(str, place))}\]"
     with pytest.raises(NumericError, match=words):
-        Lattice.from_arrays(LABELS, **{"emissions": np.zeros((2, 3)), name: array})
+        Lattice.from_arrays(LABELS, **arguments)
 
 
 @pytest.mark.parametrize("labels", [(), ("a", "a")])

@@ -76,6 +76,8 @@ def test_samples_depend_on_the_place_alone(lattices: list[Lattice]) -> None:
     again = sample(changed, 3, seed=5)
     assert all(again[k] == whole[k] for k in range(len(lattices)) if k % 3)
     assert sample(lattices[:7], 3, seed=5) == whole[:7]
+    one, other = sample([lattice(0, 6)] * 2, 20)
+    assert one != other, "equal lattices are drawn from independently"
 
 
 @pytest.mark.parametrize("threads", [2, 3])

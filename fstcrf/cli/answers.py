@@ -1,0 +1,307 @@
+"""The best labels of sentences, with what is known beforehand, and what to do where none are legal.
+
+=========  ======================================================================
+Search     what is searched for, and what is known beforehand
+Counts     sentences that were not answered as asked, by what became of them
+Answer     the best paths of a sentence, and what gives their probabilities
+answered   answer sentences; give up the grammar, then what is known, where wanted
+=========  ======================================================================
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from fstcrf.cli.failures import say
+from fstcrf.errors import DataError, NoPathError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fstcrf.corpus import Corpus
+    from fstcrf.joint import Composition
+    from fstcrf.lattice import Lattice, Path
+
+    Masks: TypeAlias = tuple[NDArray[np.bool_], ...]
+    """Labels that each token of a sentence may have, bool [T, L] for each tape."""
+
+__all__ = ["NOTHING", "Answer", "Counts", "OnNoPath", "Search", "answered"]
+
+OnNoPath: TypeAlias = Literal["error", "skip", "relax"]
+
+NOTHING = "_"
+"""In a column: no label, no span that starts here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What is searched for, and what is known beforehand.
+
+    Parameters
+    ----------
+    n : int
+        How many paths.
+    force : mapping of str to str
+        For a tape, the column with its labels known beforehand.
+    bias : mapping of str to float
+        Added to the potential of a label of the only tape everywhere.
+    on_no_path : {"error", "skip", "relax"}
+        What to do where no label sequence is legal.
+    threads : int
+    """
+
+    n: int = 1
+    force: Mapping[str, str] = field(default_factory=dict)
+    bias: Mapping[str, float] = field(default_factory=dict)
+    on_no_path: OnNoPath = "error"
+    threads: int = 1
+
+
+@dataclass(slots=True)
+class Counts:
+    """Sentences that were not answered as asked, by what became of them.
+
+    Parameters
+    ----------
+    skipped : int
+        Without a legal label sequence.
+    ungrammatical : int
+        Answered without the grammar.
+    unforced : int
+        Answered without the labels known beforehand.
+    free : int
+        Answered without either.
+    inexact : int
+        Whose answer is the best found, not proven to be the best.
+    """
+
+    skipped: int = 0
+    ungrammatical: int = 0
+    unforced: int = 0
+    free: int = 0
+    inexact: int = 0
+
+    def report(self) -> None:
+        """Say on standard error how many there were."""
+        for number, what in (
+            (self.skipped, "tagged _: no label sequence is legal"),
+            (self.ungrammatical, "tagged without the grammar: with it no label sequence is legal"),
+            (self.unforced, "tagged without the forced labels, which no legal sequence has"),
+            (self.free, "tagged without the grammar and the forced labels"),
+            (self.inexact, "tagged with the best labels found, not proven to be the best"),
+        ):
+            if number:
+                say(f"{number} sentence{'s' if number > 1 else ''} {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The best paths of a sentence.
+
+    Parameters
+    ----------
+    paths : tuple of Path
+        Best first; none where no label sequence is legal.
+    lattice : Lattice, optional
+        The distribution that they are from; a chain of tapes has none.
+    """
+
+    paths: tuple[Path, ...] = ()
+    lattice: Lattice | None = None
+
+
+class _Attempt(NamedTuple):
+    """A model and what is known; what of it was given up."""
+
+    model: Composition
+    known: list[Masks] | None
+    gave_up: str | None = None
+
+
+def answered(model: Composition, batch: Corpus, search: Search, counts: Counts) -> list[Answer]:
+    """Answer the sentences of a batch.
+
+    Raises
+    ------
+    DataError
+        A label known beforehand that the model does not have; names file and line.
+    NoPathError
+        A sentence has no legal label sequence, and `search` does not say what to do.
+    """
+    found = [Answer()] * len(batch)
+    waiting = list(range(len(batch)))
+    for attempt in _attempts(model, batch, search):
+        chosen = batch if len(waiting) == len(batch) else batch.select(waiting)
+        known = None if attempt.known is None else [attempt.known[i] for i in waiting]
+        answers = _search(attempt.model, chosen, known, search)
+        for i, answer in zip(waiting, answers, strict=True):
+            found[i] = answer
+        dead = [i for i in waiting if not found[i].paths]
+        if attempt.gave_up is not None:
+            solved = len(waiting) - len(dead)
+            setattr(counts, attempt.gave_up, getattr(counts, attempt.gave_up) + solved)
+        waiting = dead
+        if not waiting:
+            break
+        if search.on_no_path == "error":
+            raise _no_path(attempt, batch, waiting[0], search)
+    counts.skipped += len(waiting)
+    counts.inexact += sum(any(not path.exact for path in answer.paths) for answer in found)
+    return found
+
+
+def _attempts(model: Composition, batch: Corpus, search: Search) -> Iterator[_Attempt]:
+    """Yield the model with all that is asked, then with less and less of it."""
+    known = _known(model, batch, search.force) if search.force else None
+    yield _Attempt(model, known)
+    if search.on_no_path != "relax":
+        return
+    free = replace(model, conjuncts=())
+    if model.conjuncts:
+        yield _Attempt(free, known, "ungrammatical")
+    if known is not None:
+        yield _Attempt(model, None, "unforced")
+    if model.conjuncts and known is not None:
+        yield _Attempt(free, None, "free")
+
+
+# --- One attempt ----------------------------------------------------------------------------------
+
+
+def _search(
+    model: Composition, batch: Corpus, known: Sequence[Masks] | None, search: Search
+) -> list[Answer]:
+    if model.conditional:
+        return _search_chain(model, batch, search)
+    from fstcrf.lattice import best, nbest
+
+    lattices = _lattices(model, batch, known, search)
+    ranked: list[tuple[Path, ...]]
+    if search.n == 1:
+        paths = best(lattices, threads=search.threads)
+        ranked = [() if path is None else (path,) for path in paths]
+    else:
+        ranked = [tuple(paths) for paths in nbest(lattices, search.n, threads=search.threads)]
+    return [Answer(*pair) for pair in zip(ranked, lattices, strict=True)]
+
+
+def _search_chain(model: Composition, batch: Corpus, search: Search) -> list[Answer]:
+    if search.n == 1:
+        paths = _chain_paths(model, batch, search.threads)
+        return [Answer(() if path is None else (path,)) for path in paths]
+    found = []
+    for sentence in batch:
+        try:
+            found.append(Answer(tuple(model.lattice(sentence).nbest(search.n))))
+        except NoPathError:
+            found.append(Answer())
+    return found
+
+
+def _chain_paths(model: Composition, batch: Corpus, threads: int) -> list[Path | None]:
+    """Return best paths; a grammar over several tapes refuses all sentences of some lengths."""
+    import numpy as np
+
+    try:
+        return model.paths_all(batch, threads=threads)
+    except NoPathError:
+        lengths = np.diff(batch.offsets)
+        if len(set(lengths.tolist())) == 1:
+            return [None] * len(batch)
+    found: list[Path | None] = [None] * len(batch)
+    for length in np.unique(lengths):
+        chosen = np.flatnonzero(lengths == length)
+        paths = _chain_paths(model, batch.select(chosen), threads)
+        for i, path in zip(chosen.tolist(), paths, strict=True):
+            found[i] = path
+    return found
+
+
+def _lattices(
+    model: Composition, batch: Corpus, known: Sequence[Masks] | None, search: Search
+) -> list[Lattice]:
+    lattices = model.lattices(batch)
+    if known is not None:
+        lattices = [
+            lattice.restrict(masks if len(masks) > 1 else masks[0])
+            for lattice, masks in zip(lattices, known, strict=True)
+        ]
+    return _biased(lattices, search.bias) if search.bias else lattices
+
+
+def _biased(lattices: list[Lattice], bias: Mapping[str, float]) -> list[Lattice]:
+    """Add to the potential of some labels everywhere."""
+    import numpy as np
+
+    program = lattices[0].program
+    topology = program.chains[0].topology
+    added = np.zeros(topology.n_labels)
+    added[topology.label_ids(list(bias))] = list(bias.values())
+    k = lattices[0].state_potentials(program.tapes[0])
+    states = added[topology.state_label]
+    return [lattice.with_values({k: lattice.values[k] + states}) for lattice in lattices]
+
+
+def _no_path(attempt: _Attempt, batch: Corpus, number: int, search: Search) -> NoPathError:
+    """Return the error that names file and line of the first token where nothing is legal."""
+    model = replace(attempt.model, normalize="product")
+    known = None if attempt.known is None else [attempt.known[number]]
+    position = 0
+    try:
+        _lattices(model, batch.select([number]), known, search)[0].best()
+    except NoPathError as error:
+        position = error.position or 0
+    place = batch.where(int(batch.offsets[number]) + position)
+    where = DataError(
+        "no label sequence is legal from here on; --on-no-path skip or relax goes on", **place
+    )
+    return NoPathError(str(where))
+
+
+# --- Labels known beforehand ----------------------------------------------------------------------
+
+
+def _known(model: Composition, batch: Corpus, force: Mapping[str, str]) -> list[Masks]:
+    """Return the labels that the columns allow for each token of each sentence."""
+    import numpy as np
+
+    parts = [
+        _allowed(batch, force[tape], model.label_sets[tape])
+        if tape in force
+        else np.ones((batch.n_tokens, len(model.label_sets[tape])), dtype=np.bool_)
+        for tape in model.tapes
+    ]
+    bounds = itertools.pairwise(batch.offsets.tolist())
+    return [tuple(part[a:b] for part in parts) for a, b in bounds]
+
+
+def _allowed(batch: Corpus, name: str, labels: Sequence[str]) -> NDArray[np.bool_]:
+    """Return the labels that a column allows, bool [N, L].
+
+    Raises
+    ------
+    DataError
+        A string that is neither label, nor ``a|b``, nor ``_``.
+    """
+    import numpy as np
+
+    column = batch.column(name)
+    allowed = np.zeros((len(column.values), len(labels)), dtype=np.bool_)
+    index = {label: k for k, label in enumerate(labels)}
+    for number, value in enumerate(column.values):
+        parts = [value] if value in index else value.split("|")
+        if value == NOTHING:
+            allowed[number] = True
+        elif all(part in index for part in parts):
+            allowed[number, [index[part] for part in parts]] = True
+        elif len(tokens := np.flatnonzero(column.ids == number)):
+            raise DataError(
+                f"{value!r} in column {name!r} is no label of the model; the labels are "
+                f"{' '.join(labels)}, and _ where none is known",
+                **batch.where(int(tokens[0])),
+            )
+    return allowed[column.ids]

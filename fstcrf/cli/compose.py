@@ -1,0 +1,171 @@
+"""``fstcrf compose``: saved taggers, and grammars, as one model.
+
+=======  =============
+compose  the command
+=======  =============
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from fstcrf.cli.failures import say, tell, undisturbed
+from fstcrf.cli.models import Model, constrained, load_model, plan_text, taggers, tape_columns
+from fstcrf.cli.options import Numbers, grammar_option, input_options, threads_option
+from fstcrf.cli.saving import save, spare_inputs
+from fstcrf.cli.sources import model_input
+from fstcrf.errors import OptionError
+
+if TYPE_CHECKING:
+    from fstcrf.joint import Composition
+    from fstcrf.joint.tuning import Trial
+
+__all__ = ["compose"]
+
+
+@click.command()
+@click.argument("paths", metavar="MODEL...", nargs=-1, required=True)
+@click.option("-o", "--output", metavar="JOINT", required=True, help="Where the model goes.")
+@grammar_option
+@click.option(
+    "--weights",
+    type=Numbers(),
+    help="Factor of each model's potentials, one for each, at least 0.  [default: 1 for each]",
+)
+@click.option(
+    "--normalize",
+    type=click.Choice(["product", "chain"]),
+    help="product: scores add up. chain: the probability of the first tape, times that of the "
+    "second given the first.  [default: product, or what MODEL is]",
+)
+@click.option("--tune", metavar="DEV", help="Held-out data: choose the weights on it.")
+@click.option(
+    "--metric",
+    metavar="both|accuracy|TAPE-F",
+    default="both",
+    show_default=True,
+    help="What --tune maximises: tokens with every tape right, the mean accuracy of the tapes, or "
+    "the F of the spans of a tape.",
+)
+@click.option(
+    "--target",
+    metavar="TAPE=COLUMN,...",
+    help="Columns of DEV that hold the labels wanted.  [default: called like the tapes]",
+)
+@input_options
+@threads_option
+def compose(
+    paths: tuple[str, ...],
+    output: str,
+    *,
+    grammar: tuple[str, ...],
+    weights: tuple[float, ...] | None,
+    normalize: Literal["product", "chain"] | None,
+    tune: str | None,
+    metric: str,
+    target: str | None,
+    columns: tuple[str, ...] | None,
+    kind: str | None,
+    separator: str,
+    threads: int,
+) -> None:
+    """Compose taggers that were trained separately: they decide together.
+
+    A tagger that was trained with --reads reads the labels that the others consider, not decided
+    ones. What it compiles to, and what that costs at each token, goes to standard error.
+
+    \b
+    fstcrf compose pos.fstcrf chunk.fstcrf -o joint.fstcrf --tune dev.txt
+    fstcrf compose chunk.fstcrf --grammar bio -o legal.fstcrf
+    """
+    from fstcrf.corpus import check_writable
+    from fstcrf.joint import compose as composed
+
+    if len(paths) == 1 and not grammar:
+        raise click.UsageError("nothing to compose: give two models or more, or --grammar")
+    if tune is None and (target or columns or kind):
+        raise click.UsageError("--target, --columns and --format belong to --tune")
+    spare_inputs(output, [*paths, *grammar, tune])
+    check_writable(output)
+    parts = [load_model(path) for path in paths]
+    _check_tapes(paths, parts)
+    joint = constrained(composed(*parts, weights=weights, normalize=normalize), grammar)
+    _warn_of_columns(joint)
+    if tune is not None:
+        how = {"columns": columns, "kind": kind, "separator": separator}
+        joint = _tuned(joint, tune, how, metric=metric, target=target, threads=threads)
+    tell(plan_text(joint))
+    with undisturbed():
+        save(joint, output)
+    say(f"{output}: {', '.join(joint.tapes)}; normalize {joint.normalize}; {_weights(joint)}")
+
+
+def _check_tapes(paths: Sequence[str], parts: Sequence[Model]) -> None:
+    """Check that no tape is written twice.
+
+    Raises
+    ------
+    OptionError
+        Names the files.
+    """
+    writers: dict[str, str] = {}
+    for path, part in zip(paths, parts, strict=True):
+        for tagger in taggers(part):
+            if tagger.tape in writers:
+                raise OptionError(
+                    f"{writers[tagger.tape]} and {path} both write the tape {tagger.tape!r}; "
+                    "train one with another --tape"
+                )
+            writers[tagger.tape] = path
+
+
+def _warn_of_columns(joint: Composition) -> None:
+    """Say which labels taggers read from the input, where one may have expected otherwise."""
+    from fstcrf.features import FeatureIndex
+
+    written = {tagger.tape for tagger in joint.taggers}
+    for tagger in joint.taggers:
+        missing = [tape.name for tape in tagger.reads if tape.name not in written]
+        read = tagger.index.columns if isinstance(tagger.index, FeatureIndex) else ()
+        for tape in missing:
+            say(
+                f"warning: {tagger.tape} reads the tape {tape!r}, which no model here writes: it "
+                "must be a column of the input"
+            )
+        for column in written.intersection(read):
+            say(
+                f"warning: {tagger.tape} was trained to read the column {column!r} of the input, "
+                f"not the tape: its template says %x[0,{column}], expected %y[0,{column}]"
+            )
+
+
+def _tuned(
+    joint: Composition,
+    path: str,
+    how: dict[str, Any],
+    *,
+    metric: str,
+    target: str | None,
+    threads: int,
+) -> Composition:
+    names = [tagger.tape for tagger in joint.taggers]
+    if len(names) == 1:
+        raise click.UsageError("--tune is for two taggers or more: it chooses their weights")
+    columns = {tape: tape for tape in names}
+    if target is not None:
+        columns |= tape_columns("--target", target, names)
+    dev = model_input(joint, targets=columns.values(), **how).read(path)
+
+    def report(trial: Trial) -> None:
+        shown = ", ".join(f"{weight:g}" for weight in trial.weights)
+        tell(f"weights {shown:<12}  {metric} {100 * trial.score:.2f}")
+
+    return joint.tune_weights(dev, targets=columns, metric=metric, threads=threads, report=report)
+
+
+def _weights(joint: Composition) -> str:
+    pairs = zip(joint.taggers, joint.weights, strict=True)
+    return "weights " + ", ".join(f"{tagger.tape} {weight:g}" for tagger, weight in pairs)

@@ -1,0 +1,218 @@
+"""Models that the commands use: a tagger, or taggers composed, with grammars on top.
+
+============  ==================================================================
+Model         a tagger or a composition of taggers
+load_model    either, from a file, if it reads columns
+tagger        a tagger from a file, if it reads columns
+taggers       the taggers of a model
+constrained   a model under grammars from files
+tapes         names of the tapes that a model writes
+is_chain      whether its tapes are normalised one by one: it is no transducer then
+plan_text     what a composition compiles to, for people
+tape_columns  the columns that an option gives for tapes
+============  ==================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import click
+
+from fstcrf.errors import DataError, GrammarError, TooLargeError
+
+if TYPE_CHECKING:
+    from fstcrf.grammar import Grammar
+    from fstcrf.joint import Composition
+    from fstcrf.model import CRF
+
+__all__ = [
+    "Model",
+    "constrained",
+    "is_chain",
+    "load_model",
+    "plan_text",
+    "tagger",
+    "taggers",
+    "tape_columns",
+    "tapes",
+]
+
+Model: TypeAlias = "CRF | Composition"
+
+_LENGTHS = (8, 32, 100)
+
+
+def load_model(path: str) -> Model:
+    """Load a tagger or a composition that reads columns.
+
+    Raises
+    ------
+    DataError
+        It reads attribute lists or feature dicts.
+    ModelFileError, OSError
+        It cannot be loaded.
+    """
+    from fstcrf.features import LiteralIndex
+    from fstcrf.joint import load
+
+    model = load(path)
+    if any(isinstance(part.index, LiteralIndex) for part in taggers(model)):
+        raise DataError(
+            "the model reads attribute lists or feature dicts, which no column file holds: "
+            "use it from Python",
+            path=path,
+        )
+    return model
+
+
+def tagger(path: str) -> CRF:
+    """Load a tagger that reads columns.
+
+    Raises
+    ------
+    DataError
+        It is a composition, or reads attribute lists or feature dicts.
+    ModelFileError, OSError
+        It cannot be loaded.
+    """
+    from fstcrf.model import CRF
+
+    model = load_model(path)
+    if not isinstance(model, CRF):
+        raise DataError("a composition of taggers; expected one of the taggers", path=path)
+    return model
+
+
+def taggers(model: Model) -> tuple[CRF, ...]:
+    """Return the taggers of a model."""
+    from fstcrf.model import CRF
+
+    return (model,) if isinstance(model, CRF) else model.taggers
+
+
+def constrained(model: Model, grammars: Sequence[str]) -> Composition:
+    """Return a model under the grammars of files, or of those that come with fstcrf by name.
+
+    Parameters
+    ----------
+    model : CRF or Composition
+    grammars : sequence of str
+        ``FILE``, or ``TAPE=FILE`` for a grammar of one tape that does not name it.
+
+    Raises
+    ------
+    GrammarError
+        A grammar that cannot be read, does not go with the labels or accepts nothing.
+    OSError
+        A file that cannot be read.
+    """
+    from fstcrf.joint import compose
+
+    composition = compose(model)
+    for given in grammars:
+        tape, _, name = given.rpartition("=")
+        if tape in composition.tapes:
+            acceptors = _grammar(name).bind({tape: composition.label_sets[tape]})
+            conjuncts = (*composition.conjuncts, *acceptors)
+            composition = replace(composition, conjuncts=conjuncts)
+        else:
+            composition = composition.constrained(_grammar(given))
+    if grammars:
+        _check_legal(composition, grammars)
+    return composition
+
+
+def _grammar(name: str) -> Grammar:
+    from fstcrf.grammar import Grammar
+
+    plain = not Path(name).suffix and Path(name).name == name
+    return Grammar.shipped(name) if plain and not Path(name).exists() else Grammar.from_file(name)
+
+
+def _check_legal(composition: Composition, grammars: Sequence[str]) -> None:
+    """Check that some sentence has a legal labelling: each grammar alone has, by construction.
+
+    Raises
+    ------
+    GrammarError
+        No sentence of up to 100 tokens has one.
+    """
+    import numpy as np
+
+    from fstcrf.lattice import Lattice, best
+
+    try:
+        program, first = composition.program, 1
+    except TooLargeError:
+        return  # it will be said where it matters: a chain is not expanded
+    for last in _LENGTHS:
+        shapes = program.input_shapes()
+        lattices = [
+            Lattice(program, tuple(np.zeros((length, *shape)) for shape in shapes))
+            for length in range(first, last + 1)
+        ]
+        if (best(lattices).scores > -np.inf).any():
+            return
+        first = last + 1
+    raise GrammarError(
+        f"{', '.join(grammars)}: nothing is legal, no labelling of any sentence of up to "
+        f"{_LENGTHS[-1]} tokens"
+    )
+
+
+def tapes(model: Model) -> tuple[str, ...]:
+    """Return the names of the tapes that a model writes."""
+    from fstcrf.model import CRF
+
+    return (model.tape,) if isinstance(model, CRF) else model.tapes
+
+
+def is_chain(model: Model) -> bool:
+    """Tell whether the tapes of a model are normalised one by one: it is no transducer then."""
+    from fstcrf.model import CRF
+
+    return not isinstance(model, CRF) and model.conditional
+
+
+def plan_text(model: Composition) -> str:
+    """Return what a composition compiles to and what it costs; of a chain, its factors."""
+    if not model.conditional:
+        return str(model.plan())
+    order = model.order
+    given = ["", *(f" | {', '.join(order[:k])}" for k in range(1, len(order)))]
+    factors = [f"p({tape}{rest})" for tape, rest in zip(order, given, strict=True)]
+    return f"chain: {' · '.join(factors)}, decided best first"
+
+
+def tape_columns(option: str, given: str, names: Sequence[str]) -> dict[str, str]:
+    """Return the columns that an option gives for tapes.
+
+    Parameters
+    ----------
+    option : str
+        Its name, for messages.
+    given : str
+        ``COLUMN`` for a model with one tape, ``TAPE=COLUMN,...`` for one with several.
+    names : sequence of str
+        The tapes.
+
+    Raises
+    ------
+    click.UsageError
+        Something else, or another tape.
+    """
+    if len(names) == 1:
+        return {names[0]: given}
+    found = {}
+    for part in given.split(","):
+        tape, equals, column = part.partition("=")
+        if not (equals and column and tape in names):
+            raise click.UsageError(
+                f"{option} {given}: expected TAPE=COLUMN, the tapes are {', '.join(names)}"
+            )
+        found[tape] = column
+    return found

@@ -1,0 +1,262 @@
+"""Weights of taggers, chosen on held-out data.
+
+=============  ================================================================
+tune_weights   the composition with the weights that do best
+Trial          weights that were tried, and how they did
+GRID           the weights that are tried
+=============  ================================================================
+
+Taggers that were trained apart have potentials of different sizes; added up with weights of 1, a
+later tagger may drag the labels of an earlier one to where it has much to say. Only the ratio of
+the weights matters (but to soft grammars), so the first tagger keeps 1. The others are searched one
+at a time over a grid, again and again until nothing changes. The features of the data are looked
+up once for all weights of a tagger: its potentials are rescaled.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.corpus import Column
+from fstcrf.errors import DataError, OptionError
+from fstcrf.evaluate import evaluate_spans
+from fstcrf.joint.sentences import as_corpus
+from fstcrf.model.reading import Data, Run
+from fstcrf.plans import Chain, Program, scaled
+
+if TYPE_CHECKING:
+    from fstcrf.joint.composition import Composition
+
+__all__ = ["GRID", "Trial", "tune_weights"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Weights = tuple[float, ...]
+Targets = Mapping[str, "str | Sequence[Sequence[str]]"]
+
+GRID: Weights = (0.0, 0.01, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0)
+"""0: the first tagger decides alone; 0.01: nearly the cascade; 1: as trained."""
+
+_SWEEPS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Weights that were tried.
+
+    Parameters
+    ----------
+    weights : tuple of float
+        One for each tagger.
+    score : float
+        What the metric says of them, in [0, 1]; more is better.
+    """
+
+    weights: Weights
+    score: float
+
+
+def tune_weights(
+    composition: Composition,
+    dev: Data,
+    *,
+    targets: Targets | None = None,
+    metric: str = "both",
+    grid: Sequence[float] = GRID,
+    threads: int = 1,
+    report: Callable[[Trial], None] | None = None,
+) -> Composition:
+    """Return the composition with the weights that do best on held-out data.
+
+    Parameters
+    ----------
+    composition : Composition
+        Its own weights are forgotten.
+    dev : Corpus or sequence of sentences
+        Sentences that no tagger was trained on, with gold labels of the tapes.
+    targets : mapping of str to str, optional
+        The column of gold labels of each tape that counts; every tagger's tape with the column of
+        its name when absent. For sentences without columns, lists of labels.
+    metric : str
+        ``"both"``: tokens with every tape right. It is what deciding together is for, it needs to
+        know nothing of spans, and it gives no tape up for another, as long as both count.
+        ``"accuracy"``: the mean accuracy of the tapes. ``"chunk-F"``: F of the spans of the tape
+        ``chunk``.
+    grid : sequence of float
+        Weights to try; of weights that do equally well the one nearest 1 is taken.
+    threads : int
+        The answer does not depend on it.
+    report : callable, optional
+        Is told of every `Trial`.
+
+    Raises
+    ------
+    OptionError
+        A single tagger, weights that are none, an unknown metric or tape.
+    DataError
+        Data without sentences, or without gold labels of a tape.
+    NoPathError
+        The grammar accepts no labelling of a sentence.
+    """
+    if len(composition.taggers) < 2:
+        raise OptionError(f"there is one tagger, of tape {composition.tapes[0]!r}: nothing to tune")
+    values = sorted({float(w) for w in grid})
+    if not values or not all(0 <= w < np.inf for w in values):
+        raise OptionError(f"grid is {list(grid)}, expected numbers from 0")
+    gold = _Gold(composition, dev, targets or {t.tape: t.tape for t in composition.taggers}, metric)
+    start = min(values, key=lambda w: (abs(w - 1.0), w))
+    best: Weights = (1.0, *[start] * (len(composition.taggers) - 1))
+    known: dict[Weights, float] = {}
+    for _ in range(_SWEEPS):
+        before = best
+        for k in range(1, len(composition.taggers)):
+            line = [(*best[:k], w, *best[k + 1 :]) for w in values]
+            new = [weights for weights in line if weights not in known]
+            for weights, columns in zip(new, _decided(composition, dev, new, threads), strict=True):
+                known[weights] = gold.score(columns)
+                if report is not None:
+                    report(Trial(weights, known[weights]))
+            best = max(line, key=lambda w: (known[w], -abs(w[k] - 1.0), -w[k]))
+        if best == before:
+            break
+    return composition.with_weights(*best)
+
+
+class _Gold:
+    """What the labels should be, and how far a decision is from that."""
+
+    def __init__(self, composition: Composition, dev: Data, targets: Targets, metric: str) -> None:
+        self.tapes = list(targets)
+        odd = [tape for tape in self.tapes if tape not in composition.tapes]
+        if odd or not self.tapes:
+            there = ", ".join(map(repr, composition.tapes))
+            raise OptionError(f"targets names {odd or 'no tape'}; the tapes are {there}")
+        metrics = ["both", "accuracy", *(f"{tape}-F" for tape in self.tapes)]
+        if metric not in metrics:
+            raise OptionError(f"metric is {metric!r}, expected one of {', '.join(metrics)}")
+        self.metric, self.places = metric, [composition.tapes.index(t) for t in self.tapes]
+        lengths, columns = _gold_columns(composition, dev, targets)
+        self.bounds = list(itertools.accumulate((n for n in lengths if n), initial=0))
+        if not self.bounds[-1]:
+            raise DataError("there are no sentences to tune on")
+        self.columns = columns
+        self.ids = []
+        for tape, column in zip(self.tapes, columns, strict=True):
+            number = {label: i for i, label in enumerate(composition.label_sets[tape])}
+            ids = np.asarray([number.get(v, -1) for v in column.values], dtype=np.int32)[column.ids]
+            if (ids < 0).all():
+                raise DataError(
+                    f"none of the gold labels of tape {tape!r} is one of its labels, "
+                    f"{', '.join(list(number)[:8])}: say which column has them, targets={{...}}"
+                )
+            self.ids.append(ids)
+
+    def score(self, found: Sequence[Column]) -> float:
+        """Return what the metric says of labels, one column for each tape of the composition."""
+        chosen = [found[place] for place in self.places]
+        right = np.stack([c.ids == ids for c, ids in zip(chosen, self.ids, strict=True)])
+        if self.metric == "both":
+            return float(right.all(axis=0).mean())
+        if self.metric == "accuracy":
+            return float(right.mean())
+        k = self.tapes.index(self.metric.removesuffix("-F"))
+        return evaluate_spans(self._lists(self.columns[k]), self._lists(chosen[k])).f
+
+    def _lists(self, column: Column) -> list[list[str]]:
+        strings = column.strings()
+        return [strings[a:b] for a, b in itertools.pairwise(self.bounds)]
+
+
+def _gold_columns(
+    composition: Composition, dev: Data, targets: Targets
+) -> tuple[list[int], list[Column]]:
+    """Return the lengths of sentences, and the gold labels of each tape that counts."""
+    names = {tape: name for tape, name in targets.items() if isinstance(name, str)}
+    if composition.literal:
+        if names:
+            raise DataError(
+                "the sentences have no columns: give the gold labels as lists, targets={tape: "
+                "[[label, ...], ...]}"
+            )
+        lengths = [len(sentence) for sentence in dev]
+    else:
+        lengths, corpus = as_corpus(composition, dev)
+        missing = [
+            f"{tape!r} ({name!r})" for tape, name in names.items() if name not in corpus.columns
+        ]
+        if missing and corpus.n_tokens:
+            raise DataError(
+                f"no column of gold labels of the tapes {', '.join(missing)}; the columns are "
+                f"{', '.join(corpus.columns)}: say targets={{tape: column}}",
+                path=corpus.source,
+            )
+    found = []
+    for tape, labels in targets.items():
+        if isinstance(labels, str):
+            found.append(corpus.columns.get(labels, Column.from_strings(())))
+            continue
+        if [len(one) for one in labels] != lengths:
+            raise DataError(f"the gold labels of tape {tape!r} are not as long as the sentences")
+        found.append(Column.from_strings(itertools.chain.from_iterable(labels)))
+    return lengths, found
+
+
+def _decided(
+    composition: Composition, dev: Data, tried: Sequence[Weights], threads: int
+) -> list[tuple[Column, ...]]:
+    """Return the labels that each choice of weights gives, one column for each tape."""
+    if composition.conditional:  # its potentials are those of the taggers: nothing to rescale
+        return [
+            composition.with_weights(*weights).decide(dev, threads=threads)[1] for weights in tried
+        ]
+    if not tried:
+        return []
+    unit = composition.with_weights(*[1.0] * len(composition.taggers))
+    names = [tagger.tape for tagger in unit.taggers]
+    programs = [_weighted(unit.program, dict(zip(names, w, strict=True))) for w in tried]
+
+    def answer(run: Run, values: tuple[Floats, ...]) -> list[list[Ints]]:
+        found = []
+        for weights, program in zip(tried, programs, strict=True):
+            factor = dict(zip(names, weights, strict=True))
+            mine = tuple(
+                scaled(v, factor[what.tape]) if factor.get(what.tape, 1.0) != 1.0 else v
+                for what, v in zip(program.inputs, values, strict=True)
+            )
+            bound = kernel.Bound(program.machine, run.offsets, program.moving(mine))
+            path, score = kernel.best_paths(bound)
+            unit.check_paths(score, run, bound)
+            found.append(unit.path_labels(path))
+        return found
+
+    _, runs = unit.runs(dev, answer, threads)
+    return [
+        tuple(
+            Column(np.concatenate([run[number][k] for run in runs]), unit.label_sets[tape])
+            for k, tape in enumerate(unit.tapes)
+        )
+        for number in range(len(tried))
+    ]
+
+
+def _weighted(program: Program, factor: Mapping[str, float]) -> Program:
+    """Return a program whose chains are weighted; grammars keep their scores."""
+    chains = [_scaled_chain(chain, factor.get(chain.name, 1.0)) for chain in program.chains]
+    return Program(chains, program.couplings, program.conjuncts)
+
+
+def _scaled_chain(chain: Chain, factor: float) -> Chain:
+    return replace(
+        chain,
+        initial=scaled(chain.initial, factor),
+        final=scaled(chain.final, factor),
+        arc=None if chain.arc is None else scaled(chain.arc, factor),
+        tables=tuple((context, scaled(table, factor)) for context, table in chain.tables),
+    )
