@@ -158,21 +158,35 @@ typedef struct {
 } deviation;
 
 typedef struct {
+    const tensor *m;
     deviation *heap;
     int64_t size;
     int32_t *q; /* [n][longest] residual states of the paths found */
     int64_t longest;
+    const int32_t *paths; /* those found, of this sentence: path k at paths + k * N */
+    int64_t N;
 } queue;
 
-/* Better first; of equals, the one that was there first, which the path's number tells. */
-static inline int before(const deviation *a, const deviation *b) {
+static inline int32_t state_at(const queue *h, const deviation *d, int64_t t) {
+    if (t < d->t) return h->paths[d->path * h->N + t];
+    return joint_state(h->m, d->t > 0 ? d->cell : d->cell % h->m->plane);
+}
+
+/* Better first; of equals, the smaller state at the first token where they differ, which lies at or
+ * before the first deviation of the two. */
+static inline int before(const queue *h, const deviation *a, const deviation *b) {
     if (a->priority != b->priority) return a->priority > b->priority;
-    return a->path != b->path ? a->path < b->path : a->t < b->t;
+    const int64_t last = a->t < b->t ? a->t : b->t;
+    for (int64_t t = 0; t <= last; t++) {
+        const int32_t i = state_at(h, a, t), j = state_at(h, b, t);
+        if (i != j) return i < j;
+    }
+    return a->t > b->t;
 }
 
 static inline void push(queue *h, deviation d) {
     int64_t i = h->size++;
-    for (; i > 0 && before(&d, &h->heap[(i - 1) / 2]); i = (i - 1) / 2)
+    for (; i > 0 && before(h, &d, &h->heap[(i - 1) / 2]); i = (i - 1) / 2)
         h->heap[i] = h->heap[(i - 1) / 2];
     h->heap[i] = d;
 }
@@ -181,8 +195,8 @@ static inline deviation pop(queue *h) {
     const deviation top = h->heap[0], last = h->heap[--h->size];
     int64_t i = 0;
     for (int64_t child; (child = 2 * i + 1) < h->size; i = child) {
-        child += child + 1 < h->size && before(&h->heap[child + 1], &h->heap[child]);
-        if (!before(&h->heap[child], &last)) break;
+        child += child + 1 < h->size && before(h, &h->heap[child + 1], &h->heap[child]);
+        if (!before(h, &h->heap[child], &last)) break;
         h->heap[i] = h->heap[child];
     }
     h->heap[i] = last;
@@ -211,16 +225,19 @@ static inline void drop_taken(const tensor *m, int64_t cells, const deviation *d
         if (m->row[j] == value) m->row[j] = FC_NEVER;
 }
 
-/* Goes on from token t along the best completion, and queues the second best of every row. */
+/* Goes on from token t along the best completion, and queues the second best of every row, unless
+ * this is the last path that is wanted. */
 static inline void walk_on(const tensor *m, queue *h, int64_t first, int64_t T, int64_t t,
-                           double score, int64_t number, int32_t *path) {
+                           double score, int64_t number, int last, int32_t *path) {
     int32_t *q = h->q + number * h->longest;
     for (; t < T; t++) {
         const int64_t cells = row_into(m, MAX_PLUS, first, t, path, q, m->row);
         const double top = fc_max(cells, m->row);
         const int64_t cell = first_equal(cells, m->row, top);
-        m->row[cell] = FC_NEVER;
-        queue_best(m, h, cells, score - top, number, t);
+        if (!last) {
+            m->row[cell] = FC_NEVER;
+            queue_best(m, h, cells, score - top, number, t);
+        }
         step_to(m, t, cell, path, q);
     }
 }
@@ -229,6 +246,9 @@ static inline void walk_on(const tensor *m, queue *h, int64_t first, int64_t T, 
 static inline int64_t walk_nbest(const tensor *m, queue *h, int64_t first, int64_t T, int64_t n,
                                  int64_t N, int32_t *paths, double *score) {
     h->size = 0;
+    h->m = m;
+    h->paths = paths + first;
+    h->N = N;
     const int64_t cells = row_into(m, MAX_PLUS, first, 0, NULL, NULL, m->row);
     queue_best(m, h, cells, 0.0, 0, 0);
     int64_t found = 0;
@@ -248,7 +268,7 @@ static inline int64_t walk_nbest(const tensor *m, queue *h, int64_t first, int64
         /* Rounding may put a path a last bit above the one before it. */
         score[found] = found > 0 && d.priority > score[found - 1] ? score[found - 1] : d.priority;
         step_to(m, d.t, d.cell, path, q);
-        walk_on(m, h, first, T, d.t + 1, d.priority, found, path);
+        walk_on(m, h, first, T, d.t + 1, d.priority, found, found + 1 == n, path);
     }
     return found;
 }

@@ -6,6 +6,7 @@ of `fstcrf.joint` is asked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -41,6 +42,7 @@ def sentences(n: int, seed: int, longest: int = 4) -> list[dict[str, list[str]]]
             {
                 "word": [WORDS[i] for i in word],
                 "pos": [f"P{i}" for i in pos],
+                "coarse": ["XXY"[i] for i in pos],
                 "chunk": ["BIO"[i] for i in chunk],
                 "ent": [f"E{i}" for i in ent],
             }
@@ -56,6 +58,8 @@ POS = "U1:%x[0,word]\nU2:%x[-1,word]\nB\n"
 CHUNK = "U1:%x[0,word]\nU2:%y[0,pos]\nU3:%y[0,pos]/%x[0,word]\nB\n"
 ENT = "U1:%x[0,word]\nU2:%y[0,pos]/%x[-1,word]\nB\n"
 LAST = "U1:%y[0,chunk]\nU2:%y[0,pos]/%y[0,chunk]\nU3:%x[0,word]\nB\n"
+COARSE = "U1:%x[0,word]\nU2:%y[0,coarse]\nU3:%y[0,coarse]/%x[0,word]\nB1:%y[0,coarse]\nB\n"
+BOTH = "U1:%y[0,coarse]\nU2:%y[0,pos]/%y[0,coarse]\nU3:%y[0,pos]/%x[0,word]\nB\n"
 ARCS = CHUNK + "B1:%y[0,pos]\nB2:%y[0,pos]/%x[0,word]\n"
 
 
@@ -78,6 +82,11 @@ def tagger(name: str) -> CRF:
         "bio": lambda: trained("ent", ENT, tagger("pos"), ends=True),
         "ent": lambda: trained("ent", ENT, tagger("pos")),
         "last": lambda: trained("ent", LAST, tagger("pos"), tagger("chunk")),
+        "coarse": lambda: trained("coarse", POS),
+        "coarse pos": lambda: trained("coarse", POS, tape="pos"),
+        "over coarse": lambda: trained("chunk", COARSE, tagger("coarse")),
+        "over coarse pos": lambda: trained("chunk", CHUNK, tagger("coarse pos")),
+        "over both": lambda: trained("chunk", BOTH, tagger("pos"), tagger("coarse")),
         "alone": lambda: trained("chunk", "U:%x[0,word]\nB\n"),
     }
     return make[name]()
@@ -213,6 +222,24 @@ def close(found: float, wanted: float) -> bool:
     return found == wanted or abs(found - wanted) <= 1e-9 * max(1.0, abs(wanted))
 
 
-def shaped(labels: Any, truth: Truth) -> Labelling:
+def shaped(labels: Any, truth: Truth) -> Any:
     """Labels of a path as a labelling: a single tape is not wrapped."""
     return (labels,) if len(truth.taggers) == 1 else labels
+
+
+def assert_frequencies(samples: list[tuple[tuple[str, ...], ...]], truth: Truth) -> None:
+    """Frequencies of labellings, rare ones taken together; six sigma."""
+    n = len(samples)
+    assert set(samples) <= truth.scores.keys()
+    expected = {y: n * truth.probability(y) for y in truth.scores}
+    often = [y for y, e in expected.items() if e >= 5]
+    rare = n - sum(expected[y] for y in often)
+    counts = [samples.count(y) for y in often]
+    statistic = sum(
+        (c - expected[y]) ** 2 / expected[y] for c, y in zip(counts, often, strict=True)
+    )
+    if rare > 5:
+        statistic += (n - sum(counts) - rare) ** 2 / rare
+    freedom = len(often)
+    assert len(often) > 5
+    assert statistic < freedom + 6 * math.sqrt(2 * freedom)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf import openfst
 from fstcrf.errors import GrammarError
 from fstcrf.grammar.acceptor import Acceptor
 from fstcrf.grammar.algebra import intersect, on_tapes, trim
@@ -34,6 +33,7 @@ from fstcrf.grammar.regular import (
     Without,
     leaves,
 )
+from fstcrf.openfst import pynini_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,7 +165,7 @@ class _Building:
         return self._made[key]
 
     def _new(self, expression: Regular) -> pynini.Fst:
-        library = openfst.pynini_module()
+        library = pynini_module()
         found: pynini.Fst
         match expression:
             case Symbol():
@@ -220,11 +220,11 @@ class _Building:
         arcs += [(state, symbol, state) for state in range(len(final)) for symbol in passing]
         accepted = np.flatnonzero(final > -np.inf).tolist()
         right = fst_of(len(final), arcs, accepted)
-        found: pynini.Fst = openfst.pynini_module().difference(left, right)
+        found: pynini.Fst = pynini_module().difference(left, right)
         return found
 
 
 def _repeated(fst: pynini.Fst, low: int, high: int | None) -> pynini.Fst:
     bounds = (low,) if high is None else (low, high)
-    found: pynini.Fst = openfst.pynini_module().closure(fst, *bounds)
+    found: pynini.Fst = pynini_module().closure(fst, *bounds)
     return found

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fstcrf import openfst
 from fstcrf.errors import GrammarError, TooLargeError
 from fstcrf.grammar.acceptor import Acceptor
 from fstcrf.grammar.algebra import trim
@@ -25,6 +24,9 @@ from fstcrf.grammar.constraint import Constraint
 from fstcrf.grammar.determinise import Automaton, determinise
 from fstcrf.grammar.labels import LabelSets, nearest, only_tape
 from fstcrf.grammar.minimise import minimise
+from fstcrf.openfst import ArcType, Machine, connect, from_fst
+from fstcrf.openfst import symbols as name_table
+from fstcrf.openfst import to_fst as machine_fst
 
 if TYPE_CHECKING:
     import pynini
@@ -46,7 +48,7 @@ def fst_of(n_states: int, arcs: Iterable[tuple[int, int, int]], final: Iterable[
     table = np.asarray(sorted(arcs), dtype=np.int32).reshape(-1, 3)
     ends = np.full(n_states, -np.inf)
     ends[list(final)] = 0.0
-    fst: pynini.Fst = openfst.to_fst(_machine(table, np.zeros(len(table)), ends), "standard")
+    fst: pynini.Fst = machine_fst(_machine(table, np.zeros(len(table)), ends), "standard")
     return fst
 
 
@@ -55,9 +57,9 @@ def _machine(
     score: np.ndarray[tuple[int], np.dtype[np.float64]],
     final: np.ndarray[tuple[int], np.dtype[np.float64]],
     symbols: tuple[str, ...] | None = None,
-) -> openfst.Machine:
+) -> Machine:
     source, symbol, target = (np.ascontiguousarray(column) for column in arcs.T)
-    return openfst.Machine(0, source, target, symbol, symbol, score, final, symbols, symbols)
+    return Machine(0, source, target, symbol, symbol, score, final, symbols, symbols)
 
 
 def automaton_of(fst: pynini.Fst, n_symbols: int, scores: Sequence[float] = ()) -> Automaton:
@@ -71,10 +73,10 @@ def automaton_of(fst: pynini.Fst, n_symbols: int, scores: Sequence[float] = ()) 
     scores : sequence of float
         Natural-log scores.
     """
-    return _automaton(openfst.connect(openfst.from_fst(fst)), n_symbols, scores)
+    return _automaton(connect(from_fst(fst)), n_symbols, scores)
 
 
-def _automaton(machine: openfst.Machine, n_symbols: int, scores: Sequence[float]) -> Automaton:
+def _automaton(machine: Machine, n_symbols: int, scores: Sequence[float]) -> Automaton:
     symbol = machine.ilabel
     silent = (symbol == 0) | (symbol > n_symbols)
     worth = np.concatenate([np.zeros(n_symbols + 1), np.asarray(scores, dtype=np.float64)])
@@ -92,7 +94,7 @@ def _automaton(machine: openfst.Machine, n_symbols: int, scores: Sequence[float]
     return Automaton(machine.start, steps, quiet, machine.final.tolist(), n_symbols)
 
 
-def to_fst(acceptor: Acceptor, arc_type: openfst.ArcType = "log64") -> pynini.Fst:
+def to_fst(acceptor: Acceptor, arc_type: ArcType = "log64") -> pynini.Fst:
     """Return an acceptor as a machine of pynini with a symbol table.
 
     Parameters
@@ -121,8 +123,8 @@ def to_fst(acceptor: Acceptor, arc_type: openfst.ArcType = "log64") -> pynini.Fs
             " ".join(f"{tape}={label}" for tape, label in zip(acceptor.tapes, labels, strict=True))
             for labels in product(*acceptor.labels)
         )
-    table = openfst.symbols(tuple(names))
-    fst: pynini.Fst = openfst.to_fst(_machine(arcs, score, acceptor.final, table), arc_type)
+    table = name_table(tuple(names))
+    fst: pynini.Fst = machine_fst(_machine(arcs, score, acceptor.final, table), arc_type)
     return fst
 
 
@@ -134,15 +136,13 @@ def constraint_from_fst(fst: pynini.Fst, tape: str | None, name: str) -> Constra
     GrammarError
         It writes something else than it reads.
     """
-    machine = openfst.connect(openfst.from_fst(fst))
+    machine = connect(from_fst(fst))
     if not machine.is_acceptor:
         raise GrammarError(f"{name} writes something else than it reads; expected an acceptor")
     return Constraint(name, partial(_bound, machine, tape, name))
 
 
-def _bound(
-    machine: openfst.Machine, tape: str | None, name: str, sets: LabelSets
-) -> tuple[Acceptor, ...]:
+def _bound(machine: Machine, tape: str | None, name: str, sets: LabelSets) -> tuple[Acceptor, ...]:
     chosen = only_tape(sets, tape)
     labels = sets[chosen]
     try:
@@ -153,7 +153,7 @@ def _bound(
     return (minimise(trim(Acceptor((chosen,), (labels,), target, score, final, name))),)
 
 
-def _numbered(machine: openfst.Machine, labels: tuple[str, ...]) -> openfst.Machine:
+def _numbered(machine: Machine, labels: tuple[str, ...]) -> Machine:
     """Return the machine with label i as symbol i + 1, whatever its own symbols are."""
     used = np.unique(machine.ilabel).tolist()
     if machine.isymbols is None:
@@ -170,7 +170,7 @@ def _numbered(machine: openfst.Machine, labels: tuple[str, ...]) -> openfst.Mach
             raise GrammarError(f"symbol {text!r} is no label{nearest(text, labels)}")
         number[symbol] = place[text] if symbol else 0
     numbered = number[machine.ilabel]
-    return openfst.Machine(
+    return Machine(
         machine.start,
         machine.source,
         machine.target,

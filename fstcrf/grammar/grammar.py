@@ -7,6 +7,7 @@ labels. It is *bound* to label sets to be used; bindings are kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +145,11 @@ class Grammar:
         """Return the grammar of an acceptor of one's own; it binds to its own label sets only."""
 
         def build(sets: LabelSets) -> tuple[Acceptor, ...]:
+            if acceptor.tapes == ("",) and len(sets) == 1:
+                tape, labels = next(iter(sets.items()))
+                if labels != acceptor.labels[0]:
+                    raise GrammarError(f"{acceptor.name or 'acceptor'} was made for other labels")
+                return (acceptor if tape == "" else replace(acceptor, tapes=(tape,)),)
             for tape, labels in zip(acceptor.tapes, acceptor.labels, strict=True):
                 if sets.get(tape) != labels:
                     raise GrammarError(f"tape {tape!r} does not have the labels it was made for")

@@ -16,15 +16,17 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.corpus import Corpus
-from fstcrf.errors import NoPathError, OptionError, ShapeError
-from fstcrf.joint.cascade import as_corpus
-from fstcrf.joint.chain import BUDGET, Solver, check_legal
-from fstcrf.joint.stages import Stage, with_tape
+from fstcrf.errors import OptionError, ShapeError
+from fstcrf.joint.chain import Solver, no_path
+from fstcrf.joint.composition import BUDGET, Composition
+from fstcrf.joint.legality import possible_lengths
+from fstcrf.joint.sentences import as_corpus
+from fstcrf.joint.stages import with_tape
 from fstcrf.lattice import Lattice, Path
 from fstcrf.model.reading import SentenceLike
 
 if TYPE_CHECKING:
-    from fstcrf.joint.composition import Composition
+    from fstcrf.grammar import Grammar
 
 __all__ = ["ChainLattice"]
 
@@ -44,11 +46,10 @@ class ChainLattice:
     """
 
     def __init__(self, composition: Composition, sentence: SentenceLike) -> None:
-        self.composition = composition
+        self.composition, self._sentence = composition, sentence
         lengths, self._corpus = as_corpus(composition, [sentence])
         self._length = lengths[0]
-        self._solver = Solver(composition)
-        self._order = [stage.tagger.tape for stage in self._solver.stages]
+        self._order = Solver(composition).order
 
     def __repr__(self) -> str:
         return f"<ChainLattice: {len(self)} tokens, {' · '.join(self._order)}>"
@@ -80,29 +81,35 @@ class ChainLattice:
         NoPathError
             No labelling is legal.
         """
-        found = self.nbest(1, budget=budget)
-        if not found:
-            raise NoPathError("no labelling is legal")
-        return found[0]
+        (found,) = self.composition.paths_all([self._sentence], budget=budget)
+        if found is None:
+            solver = Solver(self.composition, budget)
+            raise no_path(solver, solver.best(self._corpus).bound[0], None)
+        return found
 
     def nbest(self, n: int, *, budget: int = BUDGET) -> list[Path]:
-        """Return the n best labellings, best first; arguments and `Path` as for `best`."""
+        """Return the n best labellings, best first; arguments and `Path` as for `best`.
+
+        A path is exact where no labelling that is not among them scores higher.
+        """
         if n < 1:
             raise OptionError(f"n is {n}, expected at least 1")
         if not len(self):
             return [Path(tuple(() for _ in self.tapes), 0.0, 1.0, exact=True, bound=0.0)]
-        check_legal(self.composition, self._corpus)
-        found, bound = self._ranked(self._corpus, 0, n, budget)
-        return [
-            Path(
-                self._named(dict(zip(self._order, ids, strict=True))),
-                total,
-                float(min(1.0, np.exp(total))),
-                exact=bound <= total,
-                bound=max(bound, total),
-            )
-            for total, ids in found
-        ]
+        solver = Solver(self.composition, budget)
+        if not possible_lengths(self.composition.skeleton, np.diff(self._corpus.offsets))[0]:
+            return []
+        found, bound = _ranked(solver, self._corpus, 0, n)
+        if not found and bound > -np.inf:
+            return [self.best(budget=budget)]
+        paths = []
+        for total, parts in found:
+            ids = dict(zip(self._order, parts, strict=True))
+            log_p = float(solver.score(self._corpus, ids, plain=True)[0])
+            probability = float(min(1.0, np.exp(log_p)))
+            reach = max(bound, total)
+            paths.append(Path(self._named(ids), total, probability, bound <= total, reach))
+        return paths
 
     def log_partition(self) -> float:
         """Return log Z: 0, every factor is a probability.
@@ -125,26 +132,16 @@ class ChainLattice:
         LabelError
             A label that a tape does not have.
         """
-        if len(labels) != len(self.tapes) or any(len(part) != len(self) for part in labels):
-            raise ShapeError(
-                f"labels of {len(labels)} tapes, {[len(p) for p in labels]} long; expected "
-                f"{len(self.tapes)} of {len(self)} tokens"
-            )
-        ids = {
-            tagger.tape: tagger.topology.label_ids(part)
-            for tagger, part in zip(self.composition.taggers, labels, strict=True)
-        }
-        corpus, total = self._corpus, 0.0
-        for stage in self._solver.stages if len(self) else ():
-            mine = ids[stage.tagger.tape]
-            total += self._stage_score(stage, corpus, mine)
-            corpus = with_tape(corpus, stage.tagger, mine)
-        return total
+        ids = self._ids(labels)
+        return float(Solver(self.composition).score(self._corpus, ids)[0]) if len(self) else 0.0
 
     def probability(self, labels: Sequence[Sequence[str]]) -> float:
-        """Return exp(`score`) of a labelling; raises as `score` and `log_partition`."""
-        self._check_plain("a probability")
-        return float(np.exp(self.score(labels)))
+        """Return the probability of a labelling, without weights and grammar; raises as `score`."""
+        ids = self._ids(labels)
+        if not len(self):
+            return 1.0
+        log_p = Solver(self.composition).score(self._corpus, ids, plain=True)[0]
+        return float(min(1.0, np.exp(log_p)))
 
     def sample(self, n: int, *, seed: int = 0) -> list[tuple[tuple[str, ...], ...]]:
         """Return n independent exact samples: of the first tape, of the second given it, ...
@@ -152,20 +149,27 @@ class ChainLattice:
         Raises
         ------
         OptionError
-            Weights other than 1, or a grammar.
+            Weights other than 1, or a grammar; a negative n or seed.
         """
         self._check_plain("a sample")
+        for name, number in (("n", n), ("seed", seed)):
+            if number < 0:
+                raise OptionError(f"{name} is {number}, expected at least 0")
+        size = len(self)
+        if not n or not size:
+            return [self._named({})] * n
         rng = np.random.default_rng(seed)
-        found = []
-        for _ in range(n):
-            corpus, ids = self._corpus, {}
-            for stage in self._solver.stages if len(self) else ():
-                bound = stage.free_bound(stage.given(corpus))
-                path = kernel.sample_paths(bound, rng.random((1, len(self))))[0]
-                ids[stage.tagger.tape] = stage.tagger.topology.state_label[path]
-                corpus = with_tape(corpus, stage.tagger, ids[stage.tagger.tape])
-            found.append(self._named(ids))
-        return found
+        corpus, ids = self._corpus.select([0] * n), {}
+        for stage in self.composition.stages:
+            bound = stage.free_bound(stage.given(corpus))
+            path = kernel.sample_paths(bound, rng.random((1, n * size)))[0]
+            mine = stage.tagger.topology.state_label[path]
+            ids[stage.tagger.tape] = mine
+            corpus = with_tape(corpus, stage.tagger, mine)
+        return [
+            self._named({tape: mine[a : a + size] for tape, mine in ids.items()})
+            for a in range(0, n * size, size)
+        ]
 
     def marginals(self, tape: str | None = None) -> Floats:
         """Return the probability of each label of the first tape at each token, float64 [T, L].
@@ -183,7 +187,7 @@ class ChainLattice:
         if tape != self._order[0]:
             _sampling("marginals of a tape but the first", self._order[0])
         self._check_plain("marginals")
-        stage = self._solver.stages[0]
+        stage = self.composition.stages[0]
         if not len(self):
             return np.empty((0, len(stage.tagger.labels)))
         found = kernel.axis_posterior(stage.free_bound(stage.given(self._corpus)))
@@ -194,53 +198,20 @@ class ChainLattice:
             raise AttributeError(f"a ChainLattice has no {name!r}")
         _sampling(name, self._order[0])
 
-    # --- Enumeration --------------------------------------------------------------------------
+    def __and__(self, grammar: Grammar) -> ChainLattice:
+        """Return the same sentence under one more grammar."""
+        return ChainLattice(self.composition.constrained(grammar), self._sentence)
 
-    def _ranked(
-        self, corpus: Corpus, k: int, n: int, budget: int
-    ) -> tuple[list[tuple[float, list[Ints]]], float]:
-        """Return the n best labellings of the tapes from k on, and a bound on the others."""
-        stage = self._solver.stages[k]
-        given = stage.given(corpus)
-        normaliser = stage.weight * float(stage.log_z(given)[0])
-        bound = stage.legal_bound(given)
-        if k == len(self._solver.stages) - 1:
-            ranked = kernel.nbest_paths(bound, n)
-            count = int(ranked.found[0])
-            scores = (ranked.score[0, :count] - normaliser).tolist()
-            last = [[stage.labels(path)] for path in ranked.path[:count]]
-            return list(zip(scores, last, strict=True)), -np.inf
-        gain = float(self._solver.gain(k, np.asarray([len(self)]))[0])
-        found: list[tuple[float, list[Ints]]] = []
-        inner_bound, seen, wanted = -np.inf, 0, max(2, n)
-        while True:
-            ranked = kernel.nbest_paths(bound, wanted + 1)
-            scores = ranked.score[0] - normaliser
-            for number in range(seen, min(wanted, int(ranked.found[0]))):
-                floor = found[n - 1][0] if len(found) >= n else -np.inf
-                if scores[number] + gain <= floor:
-                    return found[:n], inner_bound
-                ids = stage.labels(ranked.path[number])
-                inner, rest = self._ranked(with_tape(corpus, stage.tagger, ids), k + 1, n, budget)
-                found += [(float(scores[number]) + total, [ids, *tail]) for total, tail in inner]
-                found.sort(key=lambda item: -item[0])
-                del found[n:]
-                inner_bound = max(inner_bound, float(scores[number]) + rest)
-            reach = float(scores[wanted] + gain)
-            floor = found[n - 1][0] if len(found) >= n else -np.inf
-            if reach <= floor or reach == -np.inf:
-                return found, inner_bound
-            if wanted >= budget:
-                return found, max(reach, inner_bound)
-            seen, wanted = wanted, min(2 * wanted, budget)
-
-    def _stage_score(self, stage: Stage, corpus: Corpus, mine: Ints) -> float:
-        given = stage.given(corpus)
-        normaliser = stage.weight * float(stage.log_z(given)[0])
-        node = np.where(stage.tagger.topology.state_label == mine[:, None], given.node, -np.inf)
-        pinned = type(given)(given.offsets, node, given.arc, given.fixed)
-        _, score = kernel.best_paths(stage.legal_bound(pinned))
-        return float(score[0]) - normaliser
+    def _ids(self, labels: Sequence[Sequence[str]]) -> dict[str, Ints]:
+        if len(labels) != len(self.tapes) or any(len(part) != len(self) for part in labels):
+            raise ShapeError(
+                f"labels of {len(labels)} tapes, {[len(p) for p in labels]} long; expected "
+                f"{len(self.tapes)} of {len(self)} tokens"
+            )
+        return {
+            tagger.tape: tagger.topology.label_ids(part)
+            for tagger, part in zip(self.composition.taggers, labels, strict=True)
+        }
 
     def _named(self, ids: dict[str, Ints]) -> tuple[tuple[str, ...], ...]:
         return tuple(
@@ -255,6 +226,49 @@ class ChainLattice:
                 f"{what} of normalize='chain' needs weights of 1 and no grammar: labellings do "
                 "not sum to one otherwise. normalize='product' has it"
             )
+
+
+def _ranked(
+    solver: Solver, corpus: Corpus, k: int, n: int
+) -> tuple[list[tuple[float, list[Ints]]], float]:
+    """Return the n best labellings of the tapes from k on, and a bound on the others."""
+    stage = solver.stages[k]
+    given = stage.given(corpus)
+    normaliser = stage.weight * float(stage.log_z(given)[0])
+    bound = stage.legal_bound(given)
+    if k == len(solver.stages) - 1:
+        ranked = kernel.nbest_paths(bound, n)
+        count = int(ranked.found[0])
+        scores = (ranked.score[0, :count] - normaliser).tolist()
+        last = [[stage.labels(path)] for path in ranked.path[:count]]
+        return list(zip(scores, last, strict=True)), -np.inf
+    gain = float(solver.gain(k, np.diff(corpus.offsets))[0])
+    found: list[tuple[float, list[Ints]]] = []
+    missed, seen, wanted = -np.inf, 0, min(max(2, n), solver.budget)
+    while True:
+        ranked = kernel.nbest_paths(bound, wanted + 1)
+        scores = ranked.score[0] - normaliser
+        for number in range(seen, wanted):
+            reach, floor = float(scores[number] + gain), _floor(found, n)
+            if reach <= floor or reach == -np.inf:
+                return found, missed
+            ids = stage.labels(ranked.path[number])
+            inner, rest = _ranked(solver, with_tape(corpus, stage.tagger, ids), k + 1, n)
+            found += [(float(scores[number]) + total, [ids, *tail]) for total, tail in inner]
+            found.sort(key=lambda item: -item[0])
+            del found[n:]
+            missed = max(missed, float(scores[number]) + rest)
+        reach = float(scores[wanted] + gain)
+        if reach <= _floor(found, n):
+            return found, missed
+        if wanted >= solver.budget:
+            return found, max(reach, missed)
+        seen, wanted = wanted, min(2 * wanted, solver.budget)
+
+
+def _floor(found: Sequence[tuple[float, list[Ints]]], n: int) -> float:
+    """Return what a labelling must exceed to be among the n best; −inf while there is room."""
+    return found[n - 1][0] if len(found) >= n else -np.inf
 
 
 def _sampling(what: str, first: str) -> NoReturn:

@@ -84,7 +84,11 @@ def compose(
     if any(isinstance(part, Lattice) for part in parts):
         raise OptionError("taggers compose with taggers, lattices with lattices")
     composition = _composed(parts, weights, normalize)
-    return composition if grammar is None else composition.constrained(grammar)
+    if grammar is not None:
+        composition = composition.constrained(grammar)
+    if composition.normalize == "product":
+        _ = composition.program.machine  # what is too large is said here, not when tagging
+    return composition
 
 
 def _composed(

@@ -7,6 +7,7 @@ saves and loads.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.corpus import Column, Corpus
-from fstcrf.errors import LabelError, NoPathError, OptionError
+from fstcrf.errors import LabelError, NoPathError, OptionError, TooLargeError
 from fstcrf.features import LiteralIndex
 from fstcrf.grammar import Acceptor, Grammar
 from fstcrf.joint.component import Component
@@ -35,12 +36,16 @@ from fstcrf.plans import Plan, Program, plan_of
 
 if TYPE_CHECKING:
     from fstcrf.joint.chainlattice import ChainLattice
+    from fstcrf.joint.stages import Stage
 
-__all__ = ["Composition", "Normalize"]
+__all__ = ["BUDGET", "Composition", "Normalize"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Normalize = Literal["product", "chain"]
+
+BUDGET = 1024
+"""Labellings of a tape that are looked at before the best one found is given as not proven."""
 
 _RUN_NUMBERS = 2_000_000
 """Node potentials that a run of sentences may bring."""
@@ -203,6 +208,20 @@ class Composition(Composable):
         added = tuple(tape_map.acceptor for tape_map in self.maps)
         return Program(chains, (), (*self.conjuncts, *added))
 
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """The taggers in the order in which ``normalize="chain"`` decides them."""
+        from fstcrf.joint.stages import stages_of  # noqa: PLC0415 (the chain rule alone needs it)
+
+        return stages_of(self)
+
+    @cached_property
+    def skeleton(self) -> Program | None:
+        """The tapes that the grammar connects, without potentials; None where there are none."""
+        from fstcrf.joint.legality import skeleton  # noqa: PLC0415 (the chain rule alone needs it)
+
+        return skeleton(self.taggers, self.conjuncts)
+
     def plan(self) -> Plan:
         """Return what the composition compiles to and what it costs; print it."""
         return plan_of(self.program)
@@ -219,7 +238,11 @@ class Composition(Composable):
         GrammarError
             A grammar that does not go with the labels, or accepts nothing.
         """
-        return replace(self, conjuncts=(*self.conjuncts, *grammar.bind(self.label_sets)))
+        found = replace(self, conjuncts=(*self.conjuncts, *grammar.bind(self.label_sets)))
+        program = found.skeleton if found.conditional else found.program
+        with contextlib.suppress(TooLargeError):  # that depends on what will be asked
+            _ = program and program.automaton  # raises where conjuncts contradict each other
+        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the composition, all its taggers included, to one file.
@@ -288,9 +311,18 @@ class Composition(Composable):
         return self.decide(corpus, threads=threads)[1]
 
     def decide(
-        self, sentences: Data, *, threads: int = 1
+        self, sentences: Data, *, threads: int = 1, budget: int = BUDGET
     ) -> tuple[list[int], tuple[Column, ...], int]:
         """Return lengths, a column of labels for each tape, and the number of inexact answers.
+
+        Parameters
+        ----------
+        sentences : Corpus or sequence of sentences
+        threads : int
+            The answer does not depend on it.
+        budget : int
+            ``normalize="chain"``: labellings of a tape to look at, before the best one found is
+            given as inexact.
 
         Raises
         ------
@@ -300,7 +332,7 @@ class Composition(Composable):
         if self.conditional:
             from fstcrf.joint.chain import decide  # noqa: PLC0415 (it imports this module)
 
-            return decide(self, sentences, threads=threads)
+            return decide(self, sentences, threads=threads, budget=budget)
         lengths, found = self.runs(sentences, self._best, threads)
         nothing = [np.empty(0, dtype=np.int32) for _ in self.tapes]
         parts = zip(nothing, *found, strict=True)
@@ -331,12 +363,18 @@ class Composition(Composable):
         full = iter([lattice for run in found for lattice in run])
         return [next(full) if n else self._empty_lattice() for n in lengths]
 
-    def paths_all(self, sentences: Data, *, threads: int = 1) -> list[Path | None]:
-        """Return the best path of each sentence, with its probability; None without a legal one."""
+    def paths_all(
+        self, sentences: Data, *, threads: int = 1, budget: int = BUDGET
+    ) -> list[Path | None]:
+        """Return the best path of each sentence, with its probability; None without a legal one.
+
+        Parameters as for `decide`. Under ``normalize="chain"`` the score is that of the chain with
+        weights and grammar, the probability that of the labels without them.
+        """
         if self.conditional:
             from fstcrf.joint.chain import paths  # noqa: PLC0415 (it imports this module)
 
-            return paths(self, sentences, threads=threads)
+            return paths(self, sentences, threads=threads, budget=budget)
 
         def answer(run: Run, values: tuple[Floats, ...]) -> list[Path | None]:
             bound = kernel.Bound(self.program.machine, run.offsets, self.program.moving(values))
@@ -469,10 +507,17 @@ class Composition(Composable):
 
     def _best(self, run: Run, values: tuple[Floats, ...]) -> list[Ints]:
         """Return the labels of the best paths, int32 [N] for each tape."""
-        bound = kernel.Bound(self.program.machine, run.offsets, self.program.moving(values))
+        moving = self.program.moving(values)
+        bound = kernel.Bound(self.program.machine, run.offsets, moving, checked=self._tame)
         path, scores = kernel.best_paths(bound)
         self.check_paths(scores, run, bound)
         return self.path_labels(path)
+
+    @cached_property
+    def _tame(self) -> bool:
+        """Whether no sum of weights can overflow, whatever the (float32) values of attributes."""
+        largest = max(float(np.abs(t.theta).max(initial=0.0)) for t in self.taggers)
+        return largest * max(self.weights) < 1e200
 
     def check_paths(self, scores: Floats, run: Run, bound: kernel.Bound | None = None) -> None:
         """Raise NoPathError where the score of a sentence is −inf."""

@@ -28,6 +28,8 @@ MAX_STATES = 2_000
 """States that a map may have once it is deterministic."""
 
 Ints = NDArray[np.int32]
+Tape = tuple[str, tuple[str, ...]]
+"""Name and labels."""
 
 
 def is_transducer(part: object) -> bool:
@@ -36,9 +38,7 @@ def is_transducer(part: object) -> bool:
     return any(module is not None and isinstance(part, module.Fst) for module in loaded)
 
 
-def pair_acceptor(
-    fst: Any, read: tuple[str, tuple[str, ...]], written: tuple[str, tuple[str, ...]]
-) -> Acceptor:
+def pair_acceptor(fst: Any, read: Tape, written: Tape, tape: str) -> Acceptor:
     """Return a transducer as the acceptor of the pairs of labels that go together.
 
     Parameters
@@ -47,7 +47,9 @@ def pair_acceptor(
         Its weights are costs. Symbols are those of its own tables; where it has none, label i of
         either tape is symbol i + 1. What it reads beyond the labels, by its tables, is left out.
     read, written : (str, tuple of str)
-        Name and labels of the tapes between which it stands.
+        Name and labels of what it reads and writes, for messages.
+    tape : str
+        Name of the tape that it writes in the composition.
 
     Raises
     ------
@@ -76,7 +78,7 @@ def pair_acceptor(
     taken = known | (machine.ilabel == 0)
     machine = openfst.connect(replace(machine, score=np.where(taken, machine.score, -np.inf)))
     _check_labels(machine, read, written, name)
-    acceptor = _deterministic(machine, read, written, name)
+    acceptor = _deterministic(machine, read, (tape, written[1]), name)
     if is_empty(acceptor):
         raise DataError(f"the {name} accepts no labels, only an empty sentence")
     return acceptor
@@ -146,8 +148,8 @@ def _label_numbers(
 
 def _check_labels(
     machine: openfst.Machine,
-    read: tuple[str, tuple[str, ...]],
-    written: tuple[str, tuple[str, ...]],
+    read: Tape,
+    written: Tape,
     name: str,
 ) -> None:
     known = set(_label_numbers(machine.ilabel, machine.isymbols, read[1]).tolist())
@@ -177,8 +179,8 @@ def _check_labels(
 
 def _deterministic(
     machine: openfst.Machine,
-    read: tuple[str, tuple[str, ...]],
-    written: tuple[str, tuple[str, ...]],
+    read: Tape,
+    written: Tape,
     name: str,
 ) -> Acceptor:
     sizes = len(read[1]), len(written[1])

@@ -1,7 +1,8 @@
 """Maps between taggers in a call of `compose`: what they become in the composition.
 
 A map stands between two parts: it reads the tape that the part before it writes, and what it writes
-is what the part behind it reads. Where each label becomes one label, the reader sees that label:
+is what the part behind it reads: the tape that nobody writes or, where there is none, the tape of
+the same name. Where each label becomes one label, the reader sees that label:
 nothing is added but, for maps with weights or memory, a grammar of the tape. Where a label may
 become several, the labels between are a tape of their own. It is named after what the reader
 reads, with ``-mapped`` behind it where a tape of that name is there.
@@ -84,7 +85,7 @@ def mapped(wholes: Sequence[Composition], maps: Mapping[int, Any]) -> Mapped:
         readers = open_reads[read]
         labels = next(t.labels for t in readers[0].reads if t.name == read)
         known = before.label_sets[source]
-        acceptor = pair_acceptor(fst, (source, known), (_free(read, names), labels))
+        acceptor = pair_acceptor(fst, (source, known), (read, labels), _free(read, names))
         place, tape = places(acceptor), source
         if place is not None:
             rest = along(acceptor, place)
@@ -126,11 +127,11 @@ def _source(before: Composition, open_reads: Iterable[str]) -> str:
 def _read(after: Composition, open_reads: Iterable[str], source: str, names: Iterable[str]) -> str:
     """Return what a map writes, by the name that the part behind it reads."""
     reads = list(open_reads)
-    if source in reads:
-        return source
     free = [read for read in reads if read not in names]
     if len(free) == 1:
         return free[0]
+    if source in reads:
+        return source
     what = f"reads {', '.join(map(repr, reads))}" if reads else "reads no tape"
     raise OptionError(
         f"it is not clear what a map writes: the part behind it, "

@@ -210,6 +210,8 @@ class Bound:
         Bounds of the sentences, which have at least one token.
     moving : tuple of float64 arrays
         As `Machine.moving_shapes` wants them.
+    checked : bool
+        The potentials are known to be numbers below 1e300: sums of finite weights.
 
     Raises
     ------
@@ -220,7 +222,12 @@ class Bound:
     """
 
     def __init__(
-        self, machine: Machine, offsets: NDArray[np.int64], moving: tuple[Floats, ...]
+        self,
+        machine: Machine,
+        offsets: NDArray[np.int64],
+        moving: tuple[Floats, ...],
+        *,
+        checked: bool = False,
     ) -> None:
         if offsets.ndim != 1 or not len(offsets):
             raise ShapeError("offsets is empty, expected [B + 1] numbers from 0")
@@ -236,7 +243,8 @@ class Bound:
         n_factors = sum(f.value is None for f in machine.factors)
         for k, (array, shape) in enumerate(zip(moving, shapes, strict=True)):
             values = array_in(array, np.float64, shape, f"moving potentials {k}")
-            self._check_numbers(k, array, values, offsets if k >= n_factors else None)
+            if not checked:
+                self._check_numbers(k, array, values, offsets if k >= n_factors else None)
         self.view, self._memory = _machine_view(machine, moving, machine._static[0])  # noqa: SLF001
         self.longest = int(lengths.max(initial=0))
         self.work = np.empty(lib.fc_machine_work(self.view, self.longest))

@@ -35,6 +35,8 @@ __all__ = ["Group", "best", "log_partition", "marginals", "nbest", "sample"]
 Floats = NDArray[np.float64]
 Answer = TypeVar("Answer")
 
+DEAD = "every label sequence is forbidden from here on"
+
 _RUN_TOKENS = 20_000
 _RUN_BYTES = 64_000_000
 
@@ -87,9 +89,8 @@ class Group:
             return
         k = int(dead[0])
         position = int(kernel.dead_tokens(self.bound)[k])
-        message = "every label sequence is forbidden from here on"
         number = self.numbers[k]
-        raise NoPathError(message, position=position, sentence=number if number >= 0 else None)
+        raise NoPathError(DEAD, position=position, sentence=number if number >= 0 else None)
 
 
 def groups_of(lattices: Sequence[Lattice]) -> list[Group]:

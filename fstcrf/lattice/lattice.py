@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fstcrf import kernel
 from fstcrf.corpus import Scheme
-from fstcrf.errors import OptionError, ShapeError
+from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.lattice.arrays import array_lattice
-from fstcrf.lattice.batch import Group, best, marginals, nbest, sample
+from fstcrf.lattice.batch import DEAD, Group, best, marginals, nbest, sample
 from fstcrf.lattice.path import Labels, Path
 from fstcrf.lattice.results import share
 from fstcrf.plans import Plan, Program, plan_of, scaled
@@ -165,7 +165,7 @@ class Lattice:
         NoPathError
             Every label sequence is forbidden.
         """
-        return sample([self], n, seed=seed)[0]
+        return self._alone(lambda lattices: sample(lattices, n, seed=seed))  # type: ignore[no-any-return]
 
     # --- Marginals ----------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class Lattice:
         NoPathError
             Every label sequence is forbidden.
         """
-        return marginals([self])[0]
+        return self._alone(marginals)
 
     def arc_marginals(self) -> Any:
         """Return the probability of each succession of labels, float64 [T − 1, L, L].
@@ -479,6 +479,13 @@ class Lattice:
     @cached_property
     def _group(self) -> Group:
         return Group(self.program, [-1], [self])
+
+    def _alone(self, ask: Callable[[list[Lattice]], list[Any]]) -> Any:
+        """Ask for this lattice alone: a message names its token, not its place in a batch."""
+        try:
+            return ask([self])[0]
+        except NoPathError as error:
+            raise NoPathError(DEAD, position=error.position) from None
 
     def _check(self, score: float) -> None:
         self._group.check(np.asarray([score]))

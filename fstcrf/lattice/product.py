@@ -37,7 +37,7 @@ def constrained(lattice: Lattice, grammar: Grammar) -> Lattice:
 @lru_cache(maxsize=64)
 def _constrained(program: Program, grammar: Grammar) -> Program:
     labels = {tape: program.labels(tape) for tape in program.tapes}
-    return program.constrained(grammar.bind(labels))
+    return _compiled(program.constrained(grammar.bind(labels)))
 
 
 @lru_cache(maxsize=64)
@@ -158,7 +158,13 @@ def _joined(
     for tapes, table in fixed:
         couplings.append(Coupling(tapes, np.frombuffer(table).reshape([sizes[t] for t in tapes])))
     couplings += [Coupling(tapes, None) for tapes in moving]
-    return Program(chains, couplings, conjuncts)
+    return _compiled(Program(chains, couplings, conjuncts))
+
+
+def _compiled(program: Program) -> Program:
+    """Compile at once: what is too large or contradicts itself is said here, not when asked."""
+    _ = program.machine
+    return program
 
 
 def _renamed(chain: Chain, new: Mapping[str, str]) -> Chain:

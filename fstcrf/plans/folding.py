@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import LabelError
-from fstcrf.grammar import Acceptor, minimise, trim, two_local
+from fstcrf.grammar import Acceptor, minimise, simplified, trim, two_local
 from fstcrf.plans.chain import Chain, Coupling
 from fstcrf.topology import Topology
 
@@ -53,7 +53,9 @@ class Folding:
         By tape.
     couplings : tuple of Coupling
     rest : tuple of Acceptor
-        What needs states of its own.
+        What needs states of its own, as small as the rest of the composition lets it be.
+    full : tuple of Acceptor
+        The same, saying all that the grammar says.
     names : tuple of (str, str)
         For every conjunct, its name and where it went, for `Plan`.
     """
@@ -61,6 +63,7 @@ class Folding:
     chains: Mapping[str, Folded]
     couplings: tuple[Coupling, ...]
     rest: tuple[Acceptor, ...]
+    full: tuple[Acceptor, ...]
     names: tuple[tuple[str, str], ...]
 
 
@@ -73,35 +76,71 @@ def fold(chains: Sequence[Chain], conjuncts: Sequence[Acceptor]) -> Folding:
         A conjunct reads a tape that is not there, or one with other labels.
     """
     known = {chain.name: chain for chain in chains}
-    folded: dict[str, Folded] = {}
-    couplings: list[Coupling] = []
-    rest: list[Acceptor] = []
-    names: list[tuple[str, str]] = []
+    sorter = _Sorter(known)
+    waiting = []
     for acceptor in conjuncts:
         _check_tapes(acceptor, known)
-        local = two_local(acceptor)
-        tape = acceptor.tapes[0]
-        topology = known[tape].topology
-        if local is not None:
-            one = Folded(
-                local.initial[topology.state_label],
-                local.final[topology.state_label],
-                _on_arcs(topology, local.transition),
-            )
-            folded[tape] = _sum(folded[tape], one) if tape in folded else one
-            names.append((acceptor.name, f"folded into the arcs of {tape}"))
-            continue
+        if not sorter.fold(acceptor):
+            waiting.append(acceptor)
+    rest, full = [], []
+    for acceptor in waiting:
+        # Beside what has been folded, fewer states may do.
         small = minimise(trim(acceptor))
-        if small.n_states == 1 and small.final[0] > -np.inf:
-            couplings.append(_coupling(small))
-            if small.final[0] != 0.0:
-                one = _at_the_end(known[tape], float(small.final[0]))
-                folded[tape] = _sum(folded[tape], one) if tape in folded else one
-            names.append((acceptor.name, "added to the potentials of tokens"))
-        else:
+        if len(small.tapes) == 1:
+            small = simplified(small, sorter.legal(small.tapes[0]))
+        if not sorter.fold(small):
             rest.append(small)
-            names.append((acceptor.name, f"kept as an automaton of {small.n_states} states"))
-    return Folding(folded, tuple(couplings), tuple(rest), tuple(names))
+            full.append(acceptor)
+            sorter.names[acceptor.name] = f"kept as an automaton of {small.n_states} states"
+    names = tuple((a.name, sorter.names[a.name]) for a in conjuncts)
+    return Folding(sorter.folded, tuple(sorter.couplings), tuple(rest), tuple(full), names)
+
+
+class _Sorter:
+    """Folds conjuncts into chains and couplings."""
+
+    def __init__(self, chains: Mapping[str, Chain]) -> None:
+        self.chains = chains
+        self.folded: dict[str, Folded] = {}
+        self.couplings: list[Coupling] = []
+        self.names: dict[str, str] = {}
+
+    def fold(self, acceptor: Acceptor) -> bool:
+        """Fold a conjunct, if that can be done."""
+        tape = acceptor.tapes[0]
+        local = two_local(acceptor)
+        if local is not None:
+            topology = self.chains[tape].topology
+            first, last = local.initial[topology.state_label], local.final[topology.state_label]
+            self._add(tape, Folded(first, last, _on_arcs(topology, local.transition)))
+            self.names[acceptor.name] = f"folded into the arcs of {tape}"
+            return True
+        small = minimise(trim(acceptor))
+        if small.n_states > 1 or small.final[0] == -np.inf:
+            return False
+        self.couplings.append(_coupling(small))
+        if small.final[0] != 0.0:
+            self._add(tape, _at_the_end(self.chains[tape], float(small.final[0])))
+        self.names[acceptor.name] = "added to the potentials of tokens"
+        return True
+
+    def legal(self, tape: str) -> NDArray[np.bool_]:
+        """Return which labels may be neighbours so far, start (last row) and end included."""
+        chain = self.chains[tape]
+        topology, size = chain.topology, len(chain.labels)
+        folded = self.folded.get(tape, _at_the_end(chain, 0.0))
+        there = np.zeros(chain.n_kernel_arcs, dtype=bool)
+        there[topology.kernel_arcs()] = True
+        source, target = (ends[there & (folded.arc > -np.inf)] for ends in arc_ends(topology))
+        label = topology.state_label
+        table = np.zeros((size + 1, size + 1), dtype=bool)
+        table[label[source], label[target]] = True
+        table[size, label[topology.initial & (folded.initial > -np.inf)]] = True
+        table[label[topology.final & (folded.final > -np.inf)], size] = True
+        return table
+
+    def _add(self, tape: str, one: Folded) -> None:
+        self.folded[tape] = _sum(self.folded[tape], one) if tape in self.folded else one
 
 
 def _check_tapes(acceptor: Acceptor, known: Mapping[str, Chain]) -> None:

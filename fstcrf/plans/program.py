@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.errors import OptionError, TooLargeError
+from fstcrf.errors import GrammarError, OptionError, TooLargeError
 from fstcrf.grammar import Acceptor
 from fstcrf.plans.chain import Chain, Coupling, Input
 from fstcrf.plans.folding import Folding, arc_ends, fold
@@ -78,7 +78,12 @@ class Program:
     @cached_property
     def automaton(self) -> Acceptor | None:
         """The residual automaton: what could not be folded, multiplied out."""
-        return multiplied(self.folding.rest, self.order) if self.folding.rest else None
+        if not self.folding.rest:
+            return None
+        try:
+            return multiplied(self.folding.rest, self.order)
+        except GrammarError:  # beside the topology they accept nothing; what do they alone?
+            return multiplied(self.folding.full, self.order)
 
     @cached_property
     def machine(self) -> kernel.Machine:

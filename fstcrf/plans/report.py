@@ -83,10 +83,8 @@ class Plan:
                 f"multiplies the cost by {self.n_residual:,}"
             )
         lines.append(f"joint states a token: {self.cells:,}")
-        lines.append(
-            f"operations a token: {self.operations:,} (an unfactored product: "
-            f"{self.dense_operations:,})"
-        )
+        factored = f" (not factored: {self.dense_operations:,})" if len(self.axes) > 1 else ""
+        lines.append(f"operations a token: {self.operations:,}{factored}")
         return "\n".join(lines)
 
 

@@ -39,13 +39,11 @@ def joined(world: World, labels: tuple[tuple[str, ...], ...]) -> Any:
 
 def made(world: World) -> Lattice | None:
     """The lattice; None where the constraints contradict each other, which is an error."""
-    lattice = world.lattice()
     try:
-        lattice.plan()
+        return world.lattice()
     except GrammarError:
         assert world.log_z == -np.inf
         return None
-    return lattice
 
 
 def check_without_paths(world: World, lattice: Lattice) -> None:

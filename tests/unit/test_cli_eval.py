@@ -180,7 +180,9 @@ def test_demo_shows_what_it_does() -> None:
         "2  A tagger",
         "3  A tagger",
         "4  Sentences",
-        "5  What to try",
+        "5  The two, deciding",
+        "6  A grammar",
+        "7  What to try",
     ):
         assert f"\n{heading}" in result.stdout
     tokens = fstcrf.read_columns(corpus_path("test"), COLUMNS).n_tokens
@@ -192,7 +194,8 @@ def test_demo_shows_what_it_does() -> None:
 def test_demo_copies_its_files() -> None:
     result = run("demo", "--copy", "a/b")
     assert result.stdout == ""
-    names = {"train.txt", "dev.txt", "test.txt", "pos.tpl", "field.tpl"}
+    names = {"train.txt", "dev.txt", "test.txt"}
+    names |= {"pos.tpl", "field.tpl", "joint.tpl", "notices.grm"}
     assert {p.name for p in Path("a/b").iterdir()} == names
     assert Path("a/b/dev.txt").read_bytes() == corpus_path("dev").read_bytes()
     Path("file").touch()

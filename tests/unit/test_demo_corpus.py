@@ -5,13 +5,15 @@ from itertools import pairwise
 
 import pytest
 
-from fstcrf.demo import COLUMNS, corpus_path, template_path
+from fstcrf.corpus import read_columns
+from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.demo.derive import Draws, Row
 from fstcrf.demo.generate import SPLITS, generate, main, shipped
 from fstcrf.demo.grammar import NOTICE, RULES
 from fstcrf.demo.lexicon import WORDS
 from fstcrf.demo.scene import clock, scene
 from fstcrf.errors import OptionError
+from fstcrf.grammar import Grammar
 
 FIELDS = {"HOST", "PLACE", "DAY", "START", "END"}
 TAGS = set("NOUN NAME VERB AUX ADJ ADV DET PREP PRON NUM CONJ PUNCT".split())  # noqa: SIM905
@@ -150,11 +152,27 @@ def test_main_prints_the_shipped_file(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().out == shipped("dev")
 
 
-@pytest.mark.parametrize("name", ["pos", "field"])
+@pytest.mark.parametrize("name", ["pos", "field", "joint"])
 def test_templates_are_shipped(name: str) -> None:
     lines = template_path(name).read_text(encoding="utf-8").splitlines()
     assert "U00:%x" in "\n".join(lines)
     assert "B" in lines
+
+
+def test_the_joint_template_reads_the_tape_and_is_else_the_same() -> None:
+    field, joint = (
+        template_path(name).read_text(encoding="utf-8").splitlines() for name in ("field", "joint")
+    )
+    rules = [[line for line in lines if line[:1] != "#"] for lines in (field, joint)]
+    assert rules[1] == [line.replace("%x[0,pos]", "%y[0,pos]") for line in rules[0]]
+
+
+@pytest.mark.parametrize("part", ["train", "dev", "test"])
+def test_all_notices_obey_the_grammar(part: str) -> None:
+    corpus = read_columns(corpus_path(part), COLUMNS)
+    grammar = Grammar.from_file(grammar_path(), {"field": corpus.column("field").values})
+    labels = corpus.column_lists("field")
+    assert [fields for fields in labels if not grammar.accepts({"field": fields})] == []
 
 
 def test_unknown_names_are_named() -> None:

@@ -1,0 +1,258 @@
+"""The chain rule against every labelling, its probability found tagger by tagger."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from fstcrf import CRF, Grammar, compose
+from fstcrf.constraints import at_most, label, never, pairs, transitions
+from fstcrf.errors import NoPathError, OptionError
+from fstcrf.joint import ChainLattice, Composition
+from tests.joint_cases import CASES, LONG, TEST, Truth, assert_frequencies, close, taggers
+
+CHAINS = [case for case in CASES if case != "one"]
+WEIGHTS = {2: (1.0, 0.4), 3: (0.8, 1.3, 0.5)}
+
+GRAMMARS: dict[str, Callable[[], Grammar]] = {
+    "first tape": lambda: at_most(1, label("P0"), tape="pos"),
+    "later tape": lambda: at_most(1, label("O"), tape="chunk"),
+    "neighbours": lambda: transitions([("B", "I"), ("I", "B"), ("I", "O")], tape="chunk"),
+    "both tapes": lambda: pairs(
+        [("P0", "B"), ("P1", "I"), ("P2", "O"), ("P2", "B")], ["pos", "chunk"]
+    ),
+    "rare pairs": lambda: pairs([("P0", "O"), ("P1", "B"), ("P2", "I")], ["pos", "chunk"]),
+    "soft": lambda: Grammar.from_text(
+        'tape chunk; export E = (("[B]" <-1.5>) | "[I]" | ("[O]" <0.5>))*;'
+    ),
+    "soft pairs": lambda: Grammar.from_text(
+        "tape pos, chunk; export E = "
+        '(("[pos=P0 chunk=O]" <-2.5>) | ("[pos=P1]" <0.3>) | "[pos=P2]" | "[pos=P0 chunk=B]")*;'
+    ),
+}
+
+
+def chained(parts: list[CRF], **options: object) -> Composition:
+    composition = compose(*parts, normalize="chain", **options)  # type: ignore[call-overload]
+    assert isinstance(composition, Composition)
+    return composition
+
+
+def chain_lattice(composition: Composition, sentence: object) -> ChainLattice:
+    lattice = composition.lattice(sentence)  # type: ignore[arg-type]
+    assert isinstance(lattice, ChainLattice)
+    return lattice
+
+
+def check(composition: Composition, truth: Truth) -> None:
+    lattice = chain_lattice(composition, truth.sentence)
+    (path,) = composition.paths_all([truth.sentence])
+    if not truth.scores:
+        assert path is None
+        assert lattice.nbest(2) == []
+        with pytest.raises(NoPathError):
+            composition.tag(truth.sentence)
+        return
+    assert path is not None
+    for found in (path, lattice.best()):
+        assert close(found.score, truth.best)
+        assert close(truth.scores[found.labels], truth.best)
+        assert found.exact
+        assert found.bound == found.score
+        plain = Truth(truth.taggers, truth.sentence, normalize="chain")
+        assert close(found.probability, float(np.exp(plain.scores[found.labels])))
+        assert close(found.probability, lattice.probability(found.labels))
+    tagged = composition.tag(truth.sentence)
+    assert tuple(map(tuple, tagged)) == path.labels
+    ranked = lattice.nbest(7)
+    wanted = [score for score, _ in truth.ranking[:7]]
+    assert len(ranked) == len(wanted)
+    assert all(close(p.score, s) for p, s in zip(ranked, wanted, strict=True))
+    assert all(close(p.score, truth.scores[p.labels]) for p in ranked)
+    assert all(p.exact for p in ranked)
+    assert len({p.labels for p in ranked}) == len(ranked)
+    for labelling in list(truth.scores)[:5]:
+        assert close(lattice.score(labelling), truth.scores[labelling])
+
+
+@pytest.mark.parametrize("case", CHAINS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_case(case: str, weighted: bool) -> None:
+    parts = taggers(case)
+    weights = WEIGHTS[len(parts)] if weighted else (1.0,) * len(parts)
+    composition = chained(parts, weights=weights)
+    for sentence in TEST[: 6 if len(parts) < 3 else 2]:
+        truth = Truth(parts, sentence, weights, normalize="chain")
+        check(composition, truth)
+        if not weighted:
+            assert abs(truth.log_z) < 1e-9, "the probabilities add up to one"
+
+
+@pytest.mark.parametrize("grammar", GRAMMARS)
+@pytest.mark.parametrize("case", ["pair", "reader first", "conditioned arcs", "order 2"])
+def test_under_a_grammar(case: str, grammar: str) -> None:
+    """Probabilities are those without the grammar; it takes labellings away, or adds scores."""
+    parts = taggers(case)
+    composition = chained(parts, grammar=GRAMMARS[grammar](), weights=(1.0, 0.7))
+    for sentence in TEST[:4]:
+        check(composition, Truth(parts, sentence, (1.0, 0.7), composition.conjuncts, "chain"))
+
+
+@pytest.mark.parametrize("grammar", GRAMMARS)
+@pytest.mark.parametrize("case", ["three in a row", "two readers"])
+def test_three_tapes_under_a_grammar(case: str, grammar: str) -> None:
+    parts = taggers(case)
+    whole = GRAMMARS[grammar]() & pairs(
+        [("P0", "E0"), ("P1", "E0"), ("P1", "E1"), ("P2", "E1")], ["pos", "ent"]
+    )
+    composition = chained(parts, grammar=whole)
+    for sentence in TEST[:2]:
+        check(composition, Truth(parts, sentence, (), composition.conjuncts, "chain"))
+
+
+@pytest.mark.parametrize("case", ["pair", "three in a row", "order 2", "conditioned arcs"])
+def test_samples_marginals_and_log_z(case: str) -> None:
+    parts = taggers(case)
+    sentence = min(TEST, key=lambda s: abs(len(s["word"]) - 2))
+    truth = Truth(parts, sentence, normalize="chain")
+    lattice = chain_lattice(chained(parts), sentence)
+    assert_frequencies(lattice.sample(4000, seed=3), truth)
+    assert lattice.sample(3, seed=3) == lattice.sample(3, seed=3)
+    assert lattice.sample(0) == []
+    np.testing.assert_allclose(lattice.marginals("pos"), truth.marginals(0), rtol=1e-9, atol=1e-12)
+    assert lattice.log_partition() == 0.0
+
+
+@pytest.mark.parametrize("case", ["pair", "three in a row", "conditioned arcs"])
+@pytest.mark.parametrize("budget", [1, 2, 3])
+def test_a_budget_gives_a_bound(case: str, budget: int) -> None:
+    """What is not proven says so, and says how much better the best can be."""
+    parts = taggers(case)
+    composition = chained(parts, weights=(0.2, *[1.5] * (len(parts) - 1)))
+    inexact = 0
+    for sentence in TEST:
+        truth = Truth(parts, sentence, composition.weights, normalize="chain")
+        (batch,) = composition.paths_all([sentence], budget=budget)
+        assert batch is not None
+        for path in (batch, chain_lattice(composition, sentence).best(budget=budget)):
+            assert close(truth.scores[path.labels], path.score)
+            assert path.bound >= truth.best - 1e-9
+            assert path.bound >= path.score
+            assert path.exact == (path.bound == path.score)
+            if path.exact:
+                assert close(path.score, truth.best)
+        inexact += not batch.exact
+    *_, counted = composition.decide(TEST, budget=budget)
+    assert counted == inexact
+    assert inexact > 0 or budget > 2
+
+
+@pytest.mark.parametrize("budget", [1, 4])
+def test_where_the_budget_finds_nothing_legal_something_legal_is_given(budget: int) -> None:
+    """The best of the product is legal, and its score in the chain is what it is."""
+    parts = taggers("pair")
+    composition = chained(parts, grammar=GRAMMARS["rare pairs"]())
+    for sentence in TEST:
+        truth = Truth(parts, sentence, (), composition.conjuncts, "chain")
+        (path,) = composition.paths_all([sentence], budget=budget)
+        single = chain_lattice(composition, sentence).best(budget=budget)
+        for found in (path, single):
+            assert found is not None
+            assert close(found.score, truth.scores[found.labels])
+            assert found.bound >= truth.best - 1e-9
+    (found,) = composition.paths_all([LONG], budget=budget)
+    assert found is not None
+    assert not found.exact
+    assert all(
+        (a, b) in {("P0", "O"), ("P1", "B"), ("P2", "I")}
+        for a, b in zip(*found.labels, strict=True)
+    )
+
+
+def test_an_illegal_sentence_is_named_and_others_are_answered() -> None:
+    parts = taggers("pair")
+    # A pair needs two tokens: a sentence of one has no labelling.
+    grammar = pairs([("P0", "B"), ("P1", "I"), ("P2", "O")], ["pos", "chunk"]) & Grammar.from_text(
+        "tape pos, chunk; export E = any any any*;"
+    )
+    composition = chained(parts, grammar=grammar)
+    words: tuple[list[str], ...] = (["a", "b"], [], ["c"], ["c", "d", "a"])
+    data = [{"word": one} for one in words]
+    with pytest.raises(NoPathError, match="sentence 2"):
+        composition.tag_all(data)
+    found = composition.paths_all(data)
+    assert [path is None for path in found] == [False, False, True, False]
+    with pytest.raises(NoPathError):
+        chain_lattice(composition, data[2]).best()
+
+
+def test_contradicting_tapes_are_refused_at_once() -> None:
+    parts = taggers("pair")
+    grammar = pairs([("P0", "B")], ["pos", "chunk"]) & never(label("B"), tape="chunk")
+    composition = chained(parts, grammar=grammar)
+    assert composition.paths_all(TEST) == [None] * len(TEST)
+    with pytest.raises(NoPathError):
+        composition.tag_all(TEST)
+
+
+OTHER = {
+    "entropy": (),
+    "arc_marginals": (),
+    "max_marginals": (),
+    "restrict": (None,),
+    "scale": (0.5,),
+    "weighted": (0.5,),
+    "span_probability": (0, 1, "X"),
+    "minimum_risk": (),
+    "to_fst": (),
+    "draw": (),
+    "plan": (),
+}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_everything_else_raises_and_names_sampling(name: str) -> None:
+    lattice = chain_lattice(chained(taggers("pair")), TEST[0])
+    with pytest.raises(OptionError, match=r"sample\(n\)"):
+        getattr(lattice, name)(*OTHER[name])
+    with pytest.raises(OptionError, match=r"sample\(n\)"):
+        lattice.marginals("chunk")
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = lattice.nothing
+
+
+def test_sums_need_probabilities() -> None:
+    parts = taggers("pair")
+    for composition in (
+        chained(parts, weights=(1.0, 0.5)),
+        chained(parts, grammar=GRAMMARS["first tape"]()),
+    ):
+        lattice = chain_lattice(composition, TEST[0])
+        for ask in (
+            lattice.log_partition,
+            lambda lattice=lattice: lattice.sample(1),
+            lambda lattice=lattice: lattice.marginals("pos"),
+        ):
+            with pytest.raises(OptionError, match="weights of 1 and no grammar"):
+                ask()
+        with pytest.raises(OptionError, match="first tape"):
+            composition.marginals_all(TEST)
+
+
+def test_batches_and_threads() -> None:
+    composition = chained(taggers("three in a row"))
+    data = [TEST[i % len(TEST)] for i in range(40)]
+    one = composition.paths_all(data)
+    assert composition.paths_all(data, threads=3) == one
+    assert composition.paths_all(data[:1]) == one[:1]
+    tagged = composition.tag_all(data, threads=2)
+    assert [tuple(map(tuple, labels)) for labels in tagged] == [p and p.labels for p in one]
+    bounds = list(itertools.accumulate((len(s["word"]) for s in data), initial=0))
+    _, columns, inexact = composition.decide(data)
+    assert inexact == 0
+    for k, column in enumerate(columns):
+        strings = column.strings()
+        assert [strings[a:b] for a, b in itertools.pairwise(bounds)] == [t[k] for t in tagged]

@@ -1,0 +1,387 @@
+"""`fstcrf tag` with compositions and grammars: tapes, n best, what is forced, no legal labels."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf.cli.answers import Counts
+from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
+from fstcrf.joint import Composition
+from fstcrf.model import CRF
+from tests.command import done, failure, run
+
+TEXT = """\
+-DOCSTART- -X- O
+
+Meet VERB O
+at PREP O
+Lantern NAME B-PLACE
+Court NAME I-PLACE
+
+on PREP O
+sunday NAME B-DAY
+at PREP O
+noon NOUN B-START
+
+
+-DOCSTART- -X- O
+
+Will NAME B-HOST
+walks VERB O
+again ADV O
+
+"""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two taggers, their product, their chain, and both under a grammar."""
+    folder = tmp_path_factory.mktemp("models")
+    data = fstcrf.read_columns(corpus_path("train"), COLUMNS)[:350]
+    pos = CRF.train(data[:150], "pos", template_path("pos"), max_iterations=15)
+    template = template_path("joint")
+    field = CRF.train(data[150:], "field", template, reads=[pos], max_iterations=15)
+    grammar = fstcrf.Grammar.from_file(grammar_path())
+    joint = fstcrf.compose(pos, field, weights=(1, 0.5))
+    chain = fstcrf.compose(pos, field, normalize="chain")
+    models: dict[str, Any] = {"pos": pos, "field": field, "joint": joint, "chain": chain}
+    models |= {"legal": joint & grammar, "legal_chain": chain & grammar}
+    for name, model in models.items():
+        model.save(folder / name)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def current(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in models.iterdir():
+        Path(path.name).symlink_to(path)
+    Path("in.txt").write_text(TEXT)
+    Path("long.grm").write_text("tape field;\nexport LONG = any{4,};\n")
+
+
+def composed(name: str) -> Composition:
+    model = fstcrf.load(name)
+    assert isinstance(model, Composition)
+    return model
+
+
+def corpus() -> fstcrf.Corpus:
+    return fstcrf.read_columns("in.txt", COLUMNS)
+
+
+def cells(text: str, first: int = 3) -> list[list[str]]:
+    """Return the columns that were added, of all tokens."""
+    rows = [line.split() for line in text.splitlines()]
+    return [row[first:] for row in rows if row and not row[0].startswith(("#", "-DOC"))]
+
+
+def flat(answers: list[tuple[list[str], ...]]) -> list[list[str]]:
+    return [list(pair) for tapes in answers for pair in zip(*tapes, strict=True)]
+
+
+@pytest.mark.parametrize("name", ["joint", "chain", "legal", "legal_chain"])
+def test_one_column_for_each_tape(name: str) -> None:
+    wanted = iter(flat(composed(name).tag_all(corpus())))
+    lines = [
+        " ".join([line, *next(wanted)]) if line and "DOC" not in line else line
+        for line in TEXT.splitlines()
+    ]
+    assert done("tag", name, "in.txt").splitlines() == lines
+    assert done("tag", name, "-", "--joint", "--threads", 2, given=TEXT).splitlines() == lines
+
+
+def test_only_what_is_read_must_be_there() -> None:
+    words = "".join(f"{line.split(' ')[0]}\n" for line in TEXT.splitlines())
+    assert cells(done("tag", "joint", given=words), 1) == cells(done("tag", "joint", "in.txt"))
+
+
+def test_the_cascade() -> None:
+    columns = composed("joint").cascade(corpus())
+    wanted = [list(pair) for pair in zip(*(c.strings() for c in columns), strict=True)]
+    assert cells(done("tag", "joint", "in.txt", "--cascade")) == wanted
+    by_hand = done("tag", "pos", "in.txt")
+    by_hand = done("tag", "field", "--columns", "word,gold,x,pos", given=by_hand)
+    assert cells(by_hand) == wanted
+    result = run("tag", "legal", "in.txt", "--cascade")
+    assert cells(result.stdout) == wanted
+    assert result.stderr == (
+        "fstcrf: warning: --cascade decides without the grammar of the composition\n"
+    )
+
+
+def test_a_grammar_on_the_command_line() -> None:
+    test = corpus_path("test")
+    legal = done("tag", "joint", test, "--grammar", grammar_path())
+    assert legal == done("tag", "legal", test)
+    assert legal != done("tag", "joint", test)
+    one = fstcrf.load("field") & fstcrf.Grammar.shipped("bio")
+    data = fstcrf.read_columns(test, COLUMNS)
+    labels = [[label] for sentence in one.tag_all(data) for label in sentence]
+    assert cells(done("tag", "field", test, "--grammar", "bio")) == labels
+    bound = composed("joint").constrained(
+        fstcrf.Grammar.from_text('tape field;\nexport BIO = bio;\nexport ONE = at_most[1, "DAY"];')
+    )
+    Path("one.grm").write_text('export ONE = at_most[1, "DAY"];\n')
+    both = ["--grammar", "field=bio", "--grammar", "field=one.grm"]
+    assert cells(done("tag", "joint", test, *both)) == flat(bound.tag_all(data))
+
+
+def test_a_grammar_over_two_tapes() -> None:
+    Path("two.grm").write_text(
+        'tape pos, field;\nexport NUMBERS = (any - "[pos=NOUN field=B-START]")*;\n'
+    )
+    model = composed("chain").constrained(fstcrf.Grammar.from_file("two.grm"))
+    found = cells(done("tag", "chain", "in.txt", "--grammar", "two.grm"))
+    assert found == flat(model.tag_all(corpus()))
+    assert ["NOUN", "B-START"] in cells(done("tag", "chain", "in.txt"))
+    assert ["NOUN", "B-START"] not in found
+
+
+# --- N best, probabilities ------------------------------------------------------------------
+
+
+def blocks(text: str) -> list[list[str]]:
+    """Return the lines of each sentence, document lines left out."""
+    groups = itertools.groupby(text.splitlines(), key=bool)
+    found = [list(lines) for full, lines in groups if full]
+    return [lines for lines in found if not lines[0].startswith("-DOC")]
+
+
+@pytest.mark.parametrize("name", ["joint", "legal", "chain", "legal_chain", "field"])
+def test_the_n_best_stand_one_after_the_other(name: str) -> None:
+    model, data = fstcrf.load(name), corpus()
+    wanted = [
+        [
+            f"# {i} {path.probability:f}",
+            *(
+                f"{word} {pos} {field} {' '.join(labels)}"
+                for word, pos, field, *labels in zip(
+                    *(sentence[name] for name in COLUMNS),
+                    *(path.labels if name != "field" else [path.labels]),
+                    strict=True,
+                )
+            ),
+        ]
+        for sentence in data
+        for i, path in enumerate(model.lattice(sentence).nbest(3))
+    ]
+    text = done("tag", name, "in.txt", "--nbest", 3)
+    assert blocks(text) == wanted
+    assert [line for line in text.splitlines() if "DOC" in line] == ["-DOCSTART- -X- O"] * 2
+    assert text.startswith("-DOCSTART- -X- O\n\n# 0 ")
+
+
+def test_marginals_of_every_tape() -> None:
+    model, data = composed("legal"), corpus()
+    lines = blocks(done("tag", "legal", "in.txt", "--marginals", "--span-probabilities"))
+    for sentence, block in zip(data, lines, strict=True):
+        lattice = model.lattice(sentence)
+        assert isinstance(lattice, fstcrf.Lattice)
+        best, marginals = lattice.best(), lattice.marginals()
+        assert block[0] == f"# {best.probability:f}"
+        for t, line in enumerate(block[1:]):
+            found = line.split()[3:]
+            chosen, spans, every = found[:2], found[2], found[3:]
+            wanted = [
+                f"{label}/{p:f}"
+                for rows, labels in zip(marginals, model.label_sets.values(), strict=True)
+                for label, p in zip(labels, rows[t], strict=True)
+            ]
+            assert every == wanted
+            assert all(cell in wanted for cell in chosen)
+            assert [cell.rpartition("/")[0] for cell in chosen] == [part[t] for part in best.labels]
+            starts = {s.start: s for s in fstcrf.corpus.spans(best.labels[1])}
+            p = lattice.span_probability(*starts[t], tape="field") if t in starts else None
+            assert spans == ("_" if p is None else f"{p:f}")
+
+
+def test_probabilities_of_the_n_best() -> None:
+    """The label's own probability, whichever path it is on."""
+    text = done("tag", "field", "in.txt", "--nbest", 2, "--probabilities")
+    first, second = blocks(text)[:2]
+    model, data = fstcrf.load("field"), corpus()
+    assert isinstance(model, CRF)
+    marginals = model.lattice(data[0]).marginals()
+    for number, block in enumerate((first, second)):
+        assert block[0].startswith(f"# {number} ")
+        for t, line in enumerate(block[1:]):
+            label, _, p = line.split()[-1].rpartition("/")
+            assert p == f"{marginals[t, model.labels.index(label)]:f}"
+
+
+# --- What is known beforehand, and what is not possible ----------------------------------------
+
+
+def test_forced_labels_of_a_tape() -> None:
+    text = TEXT.replace("Will NAME B-HOST", "Will AUX|VERB _").replace("NAME B-DAY", "_ B-START")
+    free = {"Meet", "Lantern", "Court", "walks", "again", "at", "noon", "on"}
+    text = "\n".join(
+        f"{line.split()[0]} _ _" if line.split(" ")[0] in free else line
+        for line in text.splitlines()
+    )
+    found = done("tag", "legal", "--force", "pos=pos,field=field", given=text + "\n\n")
+    rows = {line.split()[0]: line.split()[3:] for line in found.splitlines() if line}
+    assert rows["Will"][0] in {"AUX", "VERB"}
+    assert rows["sunday"][1] == "B-START"
+    sentence = {"word": ["Will", "walks", "again"]}
+    lattice = composed("legal").lattice(sentence)
+    assert isinstance(lattice, fstcrf.Lattice)
+    masks = tuple(np.ones((3, len(labels)), dtype=bool) for labels in lattice.labels)
+    masks[0][0] = [label in {"AUX", "VERB"} for label in lattice.labels[0]]
+    best = lattice.restrict(masks).best()
+    assert [rows[word] for word in sentence["word"]] == [
+        list(pair) for pair in zip(*best.labels, strict=True)
+    ]
+
+
+def test_a_bias_under_a_grammar() -> None:
+    test = corpus_path("test")
+    counts = [
+        done("tag", "field", test, "--grammar", "bio", "--bias", f"O={bias}").count(" O\n")
+        for bias in (-3, 0, 3)
+    ]
+    assert counts[0] < counts[1] < counts[2]
+    plain = done("tag", "field", test, "--bias", "O=-1", "--probabilities")
+    model = fstcrf.load("field")
+    assert isinstance(model, CRF)
+    path = model.lattice(fstcrf.read_columns(test, COLUMNS)[0], bias={"O": -1}).best()
+    assert plain.splitlines()[2] == f"# {path.probability:f}"
+
+
+@pytest.mark.parametrize("name", ["field", "joint", "chain"])
+def test_no_path_under_a_grammar(name: str) -> None:
+    """The last sentence is too short for it."""
+    given = ["tag", name, "in.txt", "--grammar", "long.grm"]
+    line = failure(*given, "-o", "out.txt")
+    assert line.startswith("in.txt:18: no label sequence is legal from here on; --on-no-path skip")
+    assert not Path("out.txt").exists()
+    free = cells(done("tag", name, "in.txt"))
+    skipped = run(*given, "--on-no-path", "skip")
+    assert cells(skipped.stdout) == [*free[:-3], *[["_"] * len(free[0])] * 3]
+    assert skipped.stderr == "fstcrf: 1 sentence tagged _: no label sequence is legal\n"
+    relaxed = run(*given, "--on-no-path", "relax")
+    assert cells(relaxed.stdout) == free
+    assert relaxed.stderr == (
+        "fstcrf: 1 sentence tagged without the grammar: with it no label sequence is legal\n"
+    )
+    best = blocks(run(*given, "--on-no-path", "skip", "--nbest", 2).stdout)
+    assert [block[0].startswith("# 0 0.000000") for block in best] == [False] * 4 + [True]
+    assert best[-1][1].split()[3:] == ["_"] * len(free[0])
+
+
+def test_no_path_in_a_chain_with_a_grammar_of_two_tapes() -> None:
+    Path("two.grm").write_text("tape pos, field;\nexport LONG = any{4,};\n")
+    given = ["tag", "chain", "--grammar", "two.grm", "--on-no-path", "skip"]
+    free = cells(done("tag", "chain", "in.txt"))
+    for more in ([], ["--nbest", 1]):
+        assert cells(run(*given, "in.txt", *more).stdout) == [*free[:-3], *[["_", "_"]] * 3]
+    short = run(*given, given="a DET O\n\nthe DET O\n\n")
+    assert cells(short.stdout) == [["_", "_"]] * 2
+    assert short.stderr.startswith("fstcrf: 2 sentences tagged _")
+
+
+def test_the_grammar_is_given_up_before_what_is_known() -> None:
+    text = "at PREP O\nhall NOUN I-HOST\n\n"
+    given = ["tag", "field", "--force", "field", "--on-no-path", "relax", "--grammar"]
+    result = run(*given, "bio", given=text)
+    assert cells(result.stdout) == [["O"], ["I-HOST"]]
+    assert result.stderr.startswith("fstcrf: 1 sentence tagged without the grammar: ")
+
+
+def test_what_is_known_is_given_up_where_the_model_itself_forbids_it() -> None:
+    data = fstcrf.read_columns(corpus_path("train"), COLUMNS)[:100]
+    template = "U:%x[0,word]\nB\n"
+    CRF.train(data, "field", template, scheme="iob2", max_iterations=3).save("strict")
+    text = "at PREP O\nhall NOUN I-HOST\n\n"
+    given = ["tag", "strict", "--force", "field", "--on-no-path", "relax", "--grammar"]
+    result = run(*given, "bio", given=text)
+    assert result.stderr.startswith("fstcrf: 1 sentence tagged without the forced labels")
+    assert cells(result.stdout) == cells(done("tag", "strict", given=text))
+    result = run(*given, "long.grm", given=text)
+    assert result.stderr == "fstcrf: 1 sentence tagged without the grammar and the forced labels\n"
+    assert cells(result.stdout) == cells(done("tag", "strict", given=text))
+
+
+def test_answers_that_are_not_proven_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    decide = Composition.decide
+
+    def unsure(self: Composition, *given: object, **options: object) -> object:
+        lengths, columns, _ = decide(self, *given, **options)  # type: ignore[arg-type]
+        return lengths, columns, 2
+
+    monkeypatch.setattr(Composition, "decide", unsure)
+    result = run("tag", "chain", "in.txt")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "fstcrf: 2 sentences tagged with the best labels found, not proven to be the best\n"
+    )
+
+
+def test_counts_that_are_zero_are_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    Counts().report()
+    assert capsys.readouterr().err == ""
+
+
+# --- Wrong usage ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["field", "--cascade"], "--cascade is for compositions: the model has one tape"),
+        (["joint", "--cascade", "--nbest", "2"], "--nbest needs a joint decision"),
+        (["joint", "--cascade", "--grammar", "bio"], "--grammar needs a joint decision"),
+        (["chain", "--marginals"], "--marginals needs a transducer"),
+        (["chain", "--probabilities"], "--probabilities needs a transducer"),
+        (["legal_chain", "--span-probabilities"], "--span-probabilities needs a transducer"),
+        (["chain", "--force", "pos=pos"], "--force needs a transducer"),
+        (["joint", "--bias", "O=1"], "--bias is for models with one tape"),
+        (["joint", "--force", "pos"], "--force pos: expected TAPE=COLUMN, the tapes are pos"),
+        (["joint", "--force", "pos=pos,x=y"], "--force pos=pos,x=y: expected TAPE=COLUMN"),
+        (["joint", "--nbest", "0"], "Invalid value for '--nbest'"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], message: str) -> None:
+    line = failure("tag", arguments[0], "in.txt", *arguments[1:], status=2)
+    assert line.startswith(message)
+
+
+def test_span_probabilities_need_spans() -> None:
+    pos = fstcrf.load("pos")
+    data = fstcrf.read_columns(corpus_path("train"), COLUMNS)[:20]
+    other = CRF.train(data, "pos", "U:%x[0,word]\n", tape="other", max_iterations=2)
+    fstcrf.compose(pos, other).save("two")
+    line = failure("tag", "two", "in.txt", "--span-probabilities", status=2)
+    assert line.startswith("--span-probabilities: no tape has labels of spans")
+
+
+def test_a_label_forced_on_the_wrong_tape() -> None:
+    line = failure("tag", "joint", "in.txt", "--force", "pos=field")
+    assert line.startswith("in.txt:3: 'O' in column 'field' is no label of the model; the labels")
+
+
+# --- Large input ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--cascade"], ["--nbest", "2"], ["--marginals"], ["--force", "pos=pos"]]
+)
+def test_runs_do_not_matter(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    import fstcrf.corpus
+
+    whole = done("tag", "joint", corpus_path("test"), *options)
+    stream = fstcrf.corpus.stream_columns
+
+    def small(*arguments: object, **given: object) -> object:
+        return stream(*arguments, **given, batch_tokens=700)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("fstcrf.corpus.stream_columns", small)
+    monkeypatch.setattr("fstcrf.cli.tagging._RUN_NUMBERS", 9000)
+    assert done("tag", "joint", corpus_path("test"), *options, "--threads", 2) == whole
