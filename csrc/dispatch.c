@@ -318,8 +318,8 @@ int64_t fc_machine_work(const fc_machine *machine, int64_t longest) {
     return table->machine_work(machine, longest);
 }
 
-int64_t fc_queue_size(int64_t n, int64_t longest) {
-    return n * (longest + 1) * 5 + 5; /* a deviation is four doubles, two residual states are one */
+int64_t fc_queue_size(const fc_machine *machine, int64_t n, int64_t longest) {
+    return table->queue_size(machine, n, longest);
 }
 
 fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *offsets,

@@ -467,7 +467,7 @@ fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *o
 fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *offsets, int64_t n,
                            int32_t *path, double *score, int64_t *count, double *work,
                            double *queue);
-int64_t fc_queue_size(int64_t n, int64_t longest);
+int64_t fc_queue_size(const fc_machine *machine, int64_t n, int64_t longest);
 
 /* log Z; -inf where no path exists. */
 fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const int64_t *offsets,

@@ -5,6 +5,8 @@
 #include "rescore.h"
 #include "target.h"
 
+#define MOST_CHOICES 500000
+
 static int64_t longest_of(int64_t B, const int64_t *offsets) {
     int64_t longest = 0;
     for (int64_t b = 0; b < B; b++) {
@@ -47,6 +49,19 @@ void FC_NAME(fc_machine_best)(const fc_machine *machine, int64_t B, const int64_
     }
 }
 
+/* Rows that n best search remembers: none where that would take more memory than the search. */
+static int64_t choices_of(const tensor *m, int64_t longest) {
+    const int64_t rows = longest * m->Q * m->outer * m->S;
+    return rows <= MOST_CHOICES ? rows : 0;
+}
+
+int64_t FC_NAME(fc_queue_size)(const fc_machine *machine, int64_t n, int64_t longest) {
+    tensor m;
+    lay_out_tensor(&m, machine, longest, NULL);
+    /* A deviation is four doubles, a residual state half a one, a choice four. */
+    return 5 * (n * (longest + 1) + 1) + 4 * choices_of(&m, longest);
+}
+
 void FC_NAME(fc_machine_nbest)(const fc_machine *machine, int64_t B, const int64_t *offsets,
                                int64_t n, int32_t *path, double *score, int64_t *count,
                                double *work, double *scratch) {
@@ -55,6 +70,11 @@ void FC_NAME(fc_machine_nbest)(const fc_machine *machine, int64_t B, const int64
     lay_out_tensor(&m, machine, longest, work);
     queue h = {.heap = (deviation *)scratch, .longest = longest};
     h.q = (int32_t *)(h.heap + n * (longest + 1) + 1);
+    const int64_t choices = choices_of(&m, longest);
+    if (choices > 0) {
+        h.choices = (choice *)(scratch + 5 * (n * (longest + 1) + 1));
+        for (int64_t i = 0; i < choices; i++) h.choices[i].stamp = 0;
+    }
     for (int64_t i = 0; i < n * N; i++) path[i] = -1;
     for (int64_t i = 0; i < n * B; i++) score[i] = FC_NEVER;
     m.forgets = 1;
@@ -62,6 +82,7 @@ void FC_NAME(fc_machine_nbest)(const fc_machine *machine, int64_t B, const int64
         const int64_t first = offsets[b], T = offsets[b + 1] - first;
         double top;
         count[b] = 0;
+        h.stamp = b + 1;
         if (backward(&m, MAX_PLUS, first, T, &top) == DONE)
             count[b] = walk_nbest(&m, &h, first, T, n, N, path, score + b * n);
     }

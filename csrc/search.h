@@ -157,6 +157,13 @@ typedef struct {
     int32_t path, t;
 } deviation;
 
+/* The two best cells of a row, which paths pass again and again. */
+typedef struct {
+    double top, second;
+    int32_t cell, other;
+    int64_t stamp; /* sentence for which they were found, from 1 */
+} choice;
+
 typedef struct {
     const tensor *m;
     deviation *heap;
@@ -165,6 +172,8 @@ typedef struct {
     int64_t longest;
     const int32_t *paths; /* those found, of this sentence: path k at paths + k * N */
     int64_t N;
+    choice *choices; /* [longest][joint states], or NULL where those are too many */
+    int64_t stamp;
 } queue;
 
 static inline int32_t state_at(const queue *h, const deviation *d, int64_t t) {
@@ -225,20 +234,43 @@ static inline void drop_taken(const tensor *m, int64_t cells, const deviation *d
         if (m->row[j] == value) m->row[j] = FC_NEVER;
 }
 
+static inline void find_choice(const tensor *m, int64_t cells, choice *c) {
+    c->top = fc_max(cells, m->row);
+    c->cell = (int32_t)first_equal(cells, m->row, c->top);
+    m->row[c->cell] = FC_NEVER;
+    c->second = fc_max(cells, m->row);
+    c->other = c->second == FC_NEVER ? -1 : (int32_t)first_equal(cells, m->row, c->second);
+}
+
+/* The two best cells of the row into token t of a path; `spare` where they are not kept. */
+static inline const choice *best_two(const tensor *m, queue *h, int64_t first, int64_t t,
+                                     const int32_t *path, const int32_t *q, choice *spare) {
+    choice *c = spare;
+    if (h->choices != NULL && t > 0) {
+        const int64_t joint = m->outer * m->S;
+        c = h->choices + (t * m->Q + q[t - 1]) * joint + path[t - 1];
+        if (c->stamp == h->stamp) return c;
+        c->stamp = h->stamp;
+    }
+    find_choice(m, row_into(m, MAX_PLUS, first, t, path, q, m->row), c);
+    return c;
+}
+
 /* Goes on from token t along the best completion, and queues the second best of every row, unless
  * this is the last path that is wanted. */
 static inline void walk_on(const tensor *m, queue *h, int64_t first, int64_t T, int64_t t,
                            double score, int64_t number, int last, int32_t *path) {
     int32_t *q = h->q + number * h->longest;
+    choice spare;
     for (; t < T; t++) {
-        const int64_t cells = row_into(m, MAX_PLUS, first, t, path, q, m->row);
-        const double top = fc_max(cells, m->row);
-        const int64_t cell = first_equal(cells, m->row, top);
-        if (!last) {
-            m->row[cell] = FC_NEVER;
-            queue_best(m, h, cells, score - top, number, t);
-        }
-        step_to(m, t, cell, path, q);
+        const choice *c = best_two(m, h, first, t, path, q, &spare);
+        if (!last && c->other >= 0)
+            push(h, (deviation){.priority = score - c->top + c->second,
+                                .value = c->second,
+                                .cell = c->other,
+                                .path = (int32_t)number,
+                                .t = (int32_t)t});
+        step_to(m, t, c->cell, path, q);
     }
 }
 

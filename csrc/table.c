@@ -25,6 +25,7 @@ const fc_table FC_NAME(fc_table) = {
     .find_rows = FC_NAME(fc_find_rows),
     .inner = FC_NAME(fc_inner),
     .machine_work = FC_NAME(fc_machine_work),
+    .queue_size = FC_NAME(fc_queue_size),
     .machine_best = FC_NAME(fc_machine_best),
     .machine_nbest = FC_NAME(fc_machine_nbest),
     .machine_log_partition = FC_NAME(fc_machine_log_partition),

@@ -38,6 +38,7 @@ typedef void find_rows_fn(int64_t, const int64_t *, int64_t, const int32_t *, in
                           const fc_family *, int32_t *);
 typedef double inner_fn(int64_t, const double *, const double *);
 typedef int64_t machine_work_fn(const fc_machine *, int64_t);
+typedef int64_t queue_size_fn(const fc_machine *, int64_t, int64_t);
 typedef void machine_best_fn(const fc_machine *, int64_t, const int64_t *, int32_t *, double *,
                              double *);
 typedef void machine_nbest_fn(const fc_machine *, int64_t, const int64_t *, int64_t, int32_t *,
@@ -77,6 +78,7 @@ typedef struct {
     find_rows_fn *find_rows;
     inner_fn *inner;
     machine_work_fn *machine_work;
+    queue_size_fn *queue_size;
     machine_best_fn *machine_best;
     machine_nbest_fn *machine_nbest;
     machine_log_partition_fn *machine_log_partition;
@@ -112,6 +114,7 @@ fill_slots_fn FC_NAME(fc_fill_slots);
 find_rows_fn FC_NAME(fc_find_rows);
 inner_fn FC_NAME(fc_inner);
 machine_work_fn FC_NAME(fc_machine_work);
+queue_size_fn FC_NAME(fc_queue_size);
 machine_best_fn FC_NAME(fc_machine_best);
 machine_nbest_fn FC_NAME(fc_machine_nbest);
 machine_log_partition_fn FC_NAME(fc_machine_log_partition);

@@ -10,31 +10,22 @@ answered   answer sentences; give up the grammar, then what is known, where want
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from fstcrf.cli.failures import say
+from fstcrf.cli.forcing import Masks, known_labels
 from fstcrf.errors import DataError, NoPathError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from fstcrf.corpus import Corpus
     from fstcrf.joint import Composition
     from fstcrf.lattice import Lattice, Path
 
-    Masks: TypeAlias = tuple[NDArray[np.bool_], ...]
-    """Labels that each token of a sentence may have, bool [T, L] for each tape."""
-
-__all__ = ["NOTHING", "Answer", "Counts", "OnNoPath", "Search", "answered"]
+__all__ = ["Answer", "Counts", "OnNoPath", "Search", "answered"]
 
 OnNoPath: TypeAlias = Literal["error", "skip", "relax"]
-
-NOTHING = "_"
-"""In a column: no label, no span that starts here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +147,7 @@ def answered(model: Composition, batch: Corpus, search: Search, counts: Counts) 
 
 def _attempts(model: Composition, batch: Corpus, search: Search) -> Iterator[_Attempt]:
     """Yield the model with all that is asked, then with less and less of it."""
-    known = _known(model, batch, search.force) if search.force else None
+    known = known_labels(model, batch, search.force) if search.force else None
     yield _Attempt(model, known)
     if search.on_no_path != "relax":
         return
@@ -260,48 +251,3 @@ def _no_path(attempt: _Attempt, batch: Corpus, number: int, search: Search) -> N
         "no label sequence is legal from here on; --on-no-path skip or relax goes on", **place
     )
     return NoPathError(str(where))
-
-
-# --- Labels known beforehand ----------------------------------------------------------------------
-
-
-def _known(model: Composition, batch: Corpus, force: Mapping[str, str]) -> list[Masks]:
-    """Return the labels that the columns allow for each token of each sentence."""
-    import numpy as np
-
-    parts = [
-        _allowed(batch, force[tape], model.label_sets[tape])
-        if tape in force
-        else np.ones((batch.n_tokens, len(model.label_sets[tape])), dtype=np.bool_)
-        for tape in model.tapes
-    ]
-    bounds = itertools.pairwise(batch.offsets.tolist())
-    return [tuple(part[a:b] for part in parts) for a, b in bounds]
-
-
-def _allowed(batch: Corpus, name: str, labels: Sequence[str]) -> NDArray[np.bool_]:
-    """Return the labels that a column allows, bool [N, L].
-
-    Raises
-    ------
-    DataError
-        A string that is neither label, nor ``a|b``, nor ``_``.
-    """
-    import numpy as np
-
-    column = batch.column(name)
-    allowed = np.zeros((len(column.values), len(labels)), dtype=np.bool_)
-    index = {label: k for k, label in enumerate(labels)}
-    for number, value in enumerate(column.values):
-        parts = [value] if value in index else value.split("|")
-        if value == NOTHING:
-            allowed[number] = True
-        elif all(part in index for part in parts):
-            allowed[number, [index[part] for part in parts]] = True
-        elif len(tokens := np.flatnonzero(column.ids == number)):
-            raise DataError(
-                f"{value!r} in column {name!r} is no label of the model; the labels are "
-                f"{' '.join(labels)}, and _ where none is known",
-                **batch.where(int(tokens[0])),
-            )
-    return allowed[column.ids]

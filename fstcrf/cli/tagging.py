@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from fstcrf.cli.answers import NOTHING, Answer, Counts, Search, answered
+from fstcrf.cli.answers import Answer, Counts, Search, answered
+from fstcrf.cli.forcing import NOTHING
 from fstcrf.errors import NoPathError
 
 if TYPE_CHECKING:

@@ -148,7 +148,7 @@ class Grammar:
             if acceptor.tapes == ("",) and len(sets) == 1:
                 tape, labels = next(iter(sets.items()))
                 if labels != acceptor.labels[0]:
-                    raise GrammarError(f"{acceptor.name or 'acceptor'} was made for other labels")
+                    raise GrammarError(f"tape {tape!r} does not have the labels it was made for")
                 return (acceptor if tape == "" else replace(acceptor, tapes=(tape,)),)
             for tape, labels in zip(acceptor.tapes, acceptor.labels, strict=True):
                 if sets.get(tape) != labels:

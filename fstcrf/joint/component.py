@@ -124,7 +124,8 @@ class Component:
         index = self.weighted.index
         if isinstance(index, LiteralIndex):
             return self._binding.prepare([[[]]]).potentials(0, 1)
-        sentence = {name: ["0"] for name in index.columns}  # a number will do everywhere
+        # A number will do everywhere; the first column makes it a token where no other is read.
+        sentence = {name: ["0"] for name in ("", *index.columns)}
         sentence |= {t.name: [t.labels[0]] for t in self.tagger.reads}
         return self._binding.prepare([sentence]).potentials(0, 1)
 

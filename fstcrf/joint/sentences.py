@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fstcrf.corpus import Corpus, Sentence
+from fstcrf.corpus import Column, Corpus, Sentence
 from fstcrf.errors import DataError
+from fstcrf.features import FeatureIndex
 from fstcrf.model import CRF
 from fstcrf.model.reading import Data, as_sentences
 
@@ -42,9 +43,21 @@ def as_corpus(composition: Composition, sentences: Data) -> tuple[list[int], Cor
         _refuse_rows(taggers, sentences)
     parsed = as_sentences(sentences, columns)
     words = [s for s in parsed if len(s)]
+    if not words:
+        return [0] * len(parsed), _no_tokens(taggers)
     # What is missing somewhere is missing: the tagger that needs it will say so.
-    names = [n for n in words[0].columns if all(n in s for s in words)] if words else []
+    names = [n for n in words[0].columns if all(n in s for s in words)]
     return [len(s) for s in parsed], Corpus.from_sentences(words, names)
+
+
+def _no_tokens(taggers: Sequence[CRF]) -> Corpus:
+    """Return a corpus without sentences, with all columns that taggers may ask for."""
+    names = {tape.name for tagger in taggers for tape in tagger.reads}
+    for tagger in taggers:
+        if isinstance(tagger.index, FeatureIndex):
+            names.update(tagger.index.columns)
+    nothing = Column.from_strings(())
+    return Corpus(dict.fromkeys(sorted(names), nothing), np.zeros(1, dtype=np.int64))
 
 
 def _refuse_rows(taggers: Sequence[CRF], sentences: Data) -> None:

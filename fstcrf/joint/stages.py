@@ -214,7 +214,8 @@ def repeated(offsets: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArra
     starts, lengths = offsets[sentences], np.diff(offsets)[sentences]
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+    tokens: NDArray[np.int64] = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+    return tokens
 
 
 def bounds_of(offsets: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -132,7 +132,7 @@ def nbest_paths(batch: Bound, n: int) -> Ranked:
     count = np.empty(batch.n_sentences, dtype=np.int64)
     score = np.empty((batch.n_sentences, n))
     path = np.empty((n, batch.n_tokens), dtype=np.int32)
-    queue = np.empty(lib.fc_queue_size(n, batch.longest))
+    queue = np.empty(lib.fc_queue_size(batch.view, n, batch.longest))
     status = lib.fc_machine_nbest(
         batch.view,
         batch.n_sentences,

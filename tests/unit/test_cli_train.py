@@ -18,7 +18,7 @@ import pytest
 import fstcrf
 from fstcrf.cli.train import train as command
 from fstcrf.demo import corpus_path, template_path
-from fstcrf.model import CRF, Options, train
+from fstcrf.model import CRF, Options, load, train
 from tests.command import done, failure, run, start
 
 ROWS = ["--columns", "word,pos,field", "--target", "pos"]
@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def trained(*options: object, output: str = "m.fstcrf", data: str = "train.txt") -> CRF:
     done("train", data, "-o", output, *ROWS, "--template", "pos.tpl", *options)
-    return fstcrf.load(output)
+    return load(output)
 
 
 @pytest.mark.parametrize("method", ["lbfgs", "l2sgd", "perceptron"])
@@ -89,7 +89,7 @@ def test_log_json_gives_a_json_object_a_line(folder: Path) -> None:
     assert [e["event"] for e in events] == ["data", "iteration", "iteration", "done"]
     assert events[1]["iteration"] == 1
     assert events[1]["gradient_norm"] is None
-    assert events[-1]["weights"] == fstcrf.load("m").space.size
+    assert events[-1]["weights"] == load("m").space.size
 
 
 def test_a_terminal_gets_a_live_line(folder: Path) -> None:
@@ -118,7 +118,7 @@ def test_several_files_dev_and_options_reach_the_model(folder: Path) -> None:
         *("--features", "complete", "--transitions", "all", "--class-weight", "NOUN=2"),
         *("--threads", 2, "--seed", 7, "--tape", "tag", "--patience", 3),
     )
-    model = fstcrf.load("m")
+    model = load("m")
     assert model.tape == "tag"
     assert model.record is not None
     options = model.record.options
@@ -136,7 +136,7 @@ def test_reads_an_earlier_tagger(folder: Path) -> None:
         *("--target", "field", "--template", "y.tpl", "--max-iterations", 5),
         *("--reads", "pos.fstcrf", "--scheme", "iob2", "--order", 2),
     )
-    model = fstcrf.load("field.fstcrf")
+    model = load("field.fstcrf")
     assert [tape.name for tape in model.reads] == ["pos"]
     # Tagging alone, it takes the tape as a column of that name.
     text = "the DET\nhall NOUN\n\n"
@@ -160,7 +160,7 @@ def test_conllu(folder: Path) -> None:
     (folder / "c.tpl").write_text("U:%x[0,form]\nB\n")
     common = ["train", "a.conllu", "-o", "m", "--template", "c.tpl", "--max-iterations", 3]
     done(*common, "--target", "upos")
-    assert fstcrf.load("m").labels == ("NUM", "PROPN")
+    assert load("m").labels == ("NUM", "PROPN")
     tagged = done("tag", "m", "a.conllu").splitlines()
     assert tagged[0].split("\t")[1:] == [
         "Two",
@@ -176,7 +176,7 @@ def test_conllu(folder: Path) -> None:
     ]
     assert tagged[1].split("\t")[-1] == "PROPN"
     done(*common, "--target", "Number", "--feature-columns", "Number", "--whole-labels")
-    assert fstcrf.load("m").labels == ("Sing", "_")
+    assert load("m").labels == ("Sing", "_")
     assert done("eval", "m", "a.conllu").startswith("processed 2 tokens")
     assert "--columns is for column files" in failure(
         *common, "--target", "upos", "--format", "conllu", "--columns", "a", status=2
@@ -207,7 +207,7 @@ def test_an_interrupt_saves_the_best_model_so_far(folder: Path, sign: signal.Sig
     status, line = interrupted(sign=sign)
     assert status == 130
     assert line.startswith("fstcrf: interrupted: the best model so far, of iteration ")
-    record = fstcrf.load("m").record
+    record = load("m").record
     assert record is not None
     assert record.interrupted
     assert f"iteration {record.best_iteration}," in line
@@ -218,7 +218,7 @@ def test_interrupted_and_resumed_is_uninterrupted(folder: Path) -> None:
     status, line = interrupted("--checkpoint-every", 1)
     assert status == 130
     assert line.endswith("; the same command with --resume goes on")
-    record = fstcrf.load("m").record
+    record = load("m").record
     assert record is not None
     assert Path("m.checkpoint").exists()
     limit = record.iterations + 3
@@ -269,7 +269,7 @@ def test_an_interrupt_while_saving_waits(folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(CRF, "save", impatient)
     arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
     assert run(*arguments, "--max-iterations", 1).exit_code == 130
-    assert fstcrf.load("m").tape == "pos"
+    assert load("m").tape == "pos"
 
 
 # --- Bad input ------------------------------------------------------------------------------
@@ -401,4 +401,4 @@ def test_a_model_that_cannot_be_saved_goes_elsewhere(
     line = failure(*arguments, "--max-iterations", 1)
     assert line.startswith("m: No space left on device; the model is in ")
     spare = line.split(" is in ")[1].removesuffix(" instead")
-    assert fstcrf.load(spare).tape == "pos"
+    assert load(spare).tape == "pos"

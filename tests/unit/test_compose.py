@@ -1,0 +1,474 @@
+"""`fstcrf.compose` for taggers: the algebra, what it reads, what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf import CRF, Composition, Corpus, Grammar, Lattice, Sentence, compose
+from fstcrf.constraints import at_most, label, never, pairs, transitions
+from fstcrf.errors import DataError, GrammarError, LabelError, NoPathError, OptionError, ShapeError
+from fstcrf.joint import ChainLattice
+from tests.joint_cases import TEST, TRAIN, tagger, taggers, trained
+
+BOTH = ["product", "chain"]
+GRAMMAR = at_most(1, label("B"), tape="chunk")
+
+
+def answers(composition: Any, data: Any = None) -> list[Any]:
+    return [(p.labels, p.score, p.exact) for p in composition.paths_all(data or TEST)]
+
+
+# --- Algebra ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("normalize", BOTH)
+def test_composing_is_associative(normalize: Any) -> None:
+    a, b, c = taggers("three in a row")
+    flat = compose(a, b, c, normalize=normalize)
+    for other in (
+        compose(compose(a, b, normalize=normalize), c),
+        compose(a, compose(b, c, normalize=normalize)),
+        compose(compose(a), b, compose(c), normalize=normalize),
+    ):
+        assert other.normalize == normalize
+        assert other.tapes == flat.tapes
+        assert answers(other) == answers(flat)
+    if normalize == "product":
+        assert answers(a @ b @ c) == answers(a @ (b @ c)) == answers(flat)
+
+
+def test_operators_are_compose() -> None:
+    a, b = taggers("pair")
+    constrained = a @ b & GRAMMAR
+    assert isinstance(constrained, Composition)
+    assert answers(constrained) == answers(compose(a, b, grammar=GRAMMAR))
+    # & binds weaker than @; on one tape it can be said before.
+    first = (a & at_most(1, label("P0"))) @ b
+    assert answers(first) == answers(compose(a, b, grammar=at_most(1, label("P0"), tape="pos")))
+    twice = constrained & never(label("I"), tape="chunk")
+    assert answers(twice) == answers(
+        compose(a, b, grammar=GRAMMAR & never(label("I"), tape="chunk"))
+    )
+    with pytest.raises(TypeError, match="unsupported operand"):
+        _ = a @ "b"
+    with pytest.raises(TypeError, match="unsupported operand"):
+        _ = a & "b"  # type: ignore[operator]
+
+
+def test_weights_multiply_along() -> None:
+    a, b, c = taggers("three in a row")
+    inner = compose(a, b, weights=(0.5, 2.0))
+    outer = compose(inner, c, weights=(0.5, 3.0))
+    assert outer.weights == (0.25, 1.0, 3.0)
+    assert outer.with_weights(1, 1, 1).weights == (1.0, 1.0, 1.0)
+    assert answers(outer) == answers(compose(a, b, c, weights=(0.25, 1.0, 3.0)))
+
+
+def test_the_order_of_arguments_is_the_order_of_tapes() -> None:
+    a, b, c = taggers("three in a row")
+    there, back = compose(a, b, c), compose(c, b, a)
+    assert there.tapes == ("pos", "chunk", "ent")
+    assert back.tapes == ("ent", "chunk", "pos")
+    assert there.order == back.order == ("pos", "chunk", "ent")
+    assert [p[::-1] for p in back.tag_all(TEST)] == there.tag_all(TEST)
+    assert back.labels == there.labels[::-1]
+
+
+def test_normalize_is_inherited_and_must_be_said_when_parts_differ() -> None:
+    a, b, c = taggers("two readers")
+    chain = compose(a, b, normalize="chain")
+    assert compose(chain, c).normalize == "chain"
+    assert compose(chain, c, normalize="product").normalize == "product"
+    assert (chain & GRAMMAR).normalize == "chain"
+    product = compose(trained("ent", "U:%x[0,word]", tape="x"), trained("pos", "B\n", tape="y"))
+    with pytest.raises(OptionError, match="both kinds: say normalize="):
+        compose(chain, product)
+
+
+# --- One tape -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("normalize", BOTH)
+def test_a_single_tagger_stays_one(normalize: Any) -> None:
+    pos = tagger("pos")
+    composition = compose(pos, normalize=normalize)
+    assert composition.tape == "pos"
+    assert composition.labels == pos.labels
+    assert composition.tag(TEST[0]) == pos.tag(TEST[0])
+    assert composition.tag_all(TEST) == pos.tag_all(TEST)
+    for mine, its in zip(composition.marginals_all(TEST), pos.marginals_all(TEST), strict=True):
+        np.testing.assert_allclose(mine, its, atol=1e-12)
+    assert isinstance(composition.lattice(TEST[0]), Lattice)
+    (column,) = composition.cascade(TEST)
+    assert column.strings() == [label for labels in pos.tag_all(TEST) for label in labels]
+    assert composition.paths_all([{"word": []}])[0] == fstcrf.Path((), 0.0, 1.0, True, 0.0)
+    with pytest.raises(OptionError, match="several tapes: pos, chunk"):
+        _ = compose(*taggers("pair")).tape
+
+
+def test_a_reader_alone_is_given_its_tape() -> None:
+    """What no tagger of the composition writes is a column, as for the tagger itself."""
+    pos, chunk = taggers("pair")
+    data = [{**s, "pos": pos.tag(s)} for s in TEST]
+    under = chunk & transitions([("B", "I"), ("I", "O"), ("O", "B"), ("B", "B")])
+    assert compose(chunk).tag_all(data) == chunk.tag_all(data)
+    assert under.tag_all(data) != chunk.tag_all(data)
+    with_other = compose(chunk, tagger("alone").__class__.train(TRAIN, "ent", "U:%x[0,word]"))
+    assert [labels[0] for labels in with_other.tag_all(data)] == chunk.tag_all(data)
+    chained = compose(chunk, with_other.taggers[1], normalize="chain")
+    assert chained.tag_all(data) == with_other.tag_all(data)
+    assert [c.strings() for c in with_other.cascade(data)] == [
+        c.strings() for c in chained.tag_columns(Corpus.from_sentences(data))
+    ]
+    for composition in (with_other, chained):
+        with pytest.raises(DataError, match="reads the labels of tape 'pos'"):
+            composition.tag_all(TEST)
+
+
+# --- Sentences ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("normalize", BOTH)
+def test_sentences_of_every_kind(normalize: Any) -> None:
+    composition = compose(*taggers("pair"), normalize=normalize)
+    wanted = composition.tag_all(TEST)
+    assert composition.tag_all([Sentence(s) for s in TEST]) == wanted
+    assert composition.tag_all(Corpus.from_sentences(TEST)) == wanted
+    rows = [[(word,) for word in s["word"]] for s in TEST]
+    assert composition.tag_all(rows) == wanted
+    assert [composition.tag(row) for row in rows] == wanted
+    # A gold column of an open tape's name is not looked at; a column that only some have neither.
+    gold = [{**s, "pos": ["P2"] * len(s["word"])} for s in TEST]
+    assert composition.tag_all(gold) == wanted
+    assert composition.tag_all([*gold[:2], *TEST[2:]]) == wanted
+    assert composition.tag_all([]) == []
+    with pytest.raises(DataError, match="word"):
+        composition.tag_all([{"form": ["a"]}])
+
+
+@pytest.mark.parametrize("normalize", BOTH)
+def test_empty_sentences(normalize: Any) -> None:
+    composition = compose(*taggers("pair"), normalize=normalize)
+    empty: dict[str, list[str]] = {"word": []}
+    data = [empty, TEST[0], empty, TEST[1]]
+    found = composition.tag_all(data)
+    assert found[0] == found[2] == ([], [])
+    assert [found[1], found[3]] == composition.tag_all(TEST[:2])
+    assert composition.tag(empty) == ([], [])
+    assert composition.tag([]) == ([], [])
+    path = composition.paths_all(data)[2]
+    assert path == fstcrf.Path(((), ()), 0.0, 1.0, exact=True, bound=0.0)
+    lattice = composition.lattice(empty)
+    assert len(lattice) == 0
+    assert lattice.best() == path
+    assert lattice.nbest(3) == [path]
+    assert lattice.log_partition() == 0.0
+    assert lattice.score(((), ())) == 0.0
+    assert lattice.sample(2) == [((), ())] * 2
+    assert composition.decide([empty])[0] == [0]
+    assert [c.strings() for c in composition.tag_columns(Corpus.from_sentences(data))] == [
+        [label for labels in found for label in labels[k]] for k in (0, 1)
+    ]
+    if isinstance(lattice, ChainLattice):
+        assert lattice.marginals("pos").shape == (0, 3)
+        assert lattice.probability(((), ())) == 1.0
+    else:
+        assert [m.shape for m in composition.marginals_all([empty])[0]] == [(0, 3), (0, 3)]
+
+
+def test_rows_need_the_same_columns() -> None:
+    pos, chunk = taggers("pair")
+    other = CRF.train(
+        [{"tag": s["ent"], "word": s["word"]} for s in TRAIN], "tag", "U:%x[0,word]\nB\n"
+    )
+    composition = compose(pos, other)
+    assert composition.tag_all(TEST) == [
+        (a, b) for a, b in zip(pos.tag_all(TEST), other.tag_all(TEST), strict=True)
+    ]
+    with pytest.raises(DataError, match=r"sentence 1: rows of strings, but .* different"):
+        composition.tag_all([TEST[0], [("a",)]])
+    assert compose(pos, chunk).tag([("a", "P0")]) == compose(pos, chunk).tag({"word": ["a"]})
+
+
+@pytest.mark.parametrize("normalize", BOTH)
+def test_threads_and_batches_change_nothing(normalize: Any) -> None:
+    composition = compose(*taggers("conditioned arcs"), normalize=normalize, grammar=GRAMMAR)
+    data = TEST * 5
+    one = answers(composition, data)
+    for path, sentence in zip(one, data, strict=True):
+        assert answers(composition, [sentence])[0] == path
+    found = composition.paths_all(data, threads=3)
+    assert [(p.labels, p.score, p.exact) for p in found if p] == one
+    assert composition.tag_all(data, threads=2) == [tuple(map(list, p[0])) for p in one]
+    first, second = (composition.decide(data, threads=n) for n in (1, 2))
+    assert first[0] == second[0] == [len(s["word"]) for s in data]
+    for mine, its in zip(first[1], second[1], strict=True):
+        assert np.array_equal(mine.ids, its.ids)
+        assert mine.values == its.values
+    with pytest.raises(OptionError, match="threads is 0"):
+        composition.tag_all(data, threads=0)
+
+
+def test_runs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = TEST * 3
+    product = compose(*taggers("pair"))
+    wanted = answers(product, data), [p[0].tolist() for p in product.marginals_all(data)]
+    chain = compose(*taggers("three in a row"), normalize="chain")
+    chained = answers(chain, data)
+    monkeypatch.setattr("fstcrf.joint.composition._RUN_NUMBERS", 1)
+    monkeypatch.setattr("fstcrf.joint.chain._RUN_TOKENS", 4)
+    monkeypatch.setattr("fstcrf.joint.chain._PATH_TOKENS", 5)
+    monkeypatch.setattr("fstcrf.joint.chain._LOOK_TOKENS", 3)
+    again = compose(*taggers("pair"))
+    assert answers(again, data) == wanted[0]
+    assert [p[0].tolist() for p in again.marginals_all(data)] == wanted[1]
+    assert answers(compose(*chain.taggers, normalize="chain"), data) == chained
+
+
+# --- Literal attributes -------------------------------------------------------------------------
+
+
+def literal(target: str) -> CRF:
+    data = [[[f"w={w}", "bias"] for w in s["word"]] for s in TRAIN]
+    return CRF.train(data, [s[target] for s in TRAIN], tape=target, l2=0.1)
+
+
+def test_taggers_of_attribute_lists() -> None:
+    pos, ent = literal("pos"), literal("ent")
+    grammar = pairs([("P0", "E0"), ("P1", "E1"), ("P2", "E0")], ["pos", "ent"])
+    data: list[Any] = [[[f"w={w}", "bias"] for w in s["word"]] for s in TEST]
+    data.insert(1, [])
+    composition = compose(pos, ent)
+    assert composition.tag_all(data) == list(zip(pos.tag_all(data), ent.tag_all(data), strict=True))
+    joined = composition & grammar
+    for labels in joined.tag_all(data):
+        assert set(zip(*labels, strict=True)) <= {("P0", "E0"), ("P1", "E1"), ("P2", "E0")}
+    for sentence, path in zip(data, joined.paths_all(data), strict=True):
+        if sentence:
+            lattice = joined.lattice(sentence)
+            assert isinstance(lattice, Lattice)
+            best = max(
+                pos.lattice(sentence).score(p[0]) + ent.lattice(sentence).score(p[1])
+                for p in (q.labels for q in lattice.nbest(10))
+            )
+            assert path is not None
+            assert path.score == pytest.approx(best, rel=1e-9)
+    assert [c.strings() for c in composition.cascade(data)] == [
+        [label for labels in tagger.tag_all(data) for label in labels] for tagger in (pos, ent)
+    ]
+    with pytest.raises(OptionError, match="attribute lists; use 'product'"):
+        compose(pos, ent, normalize="chain")
+    with pytest.raises(OptionError, match="some of the taggers read columns, others attribute"):
+        compose(pos, tagger("alone"))
+    with pytest.raises(DataError, match="attribute lists"):
+        composition.tag_all(TEST)
+
+
+# --- What is refused ----------------------------------------------------------------------------
+
+REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
+    "nothing": (compose, OptionError, "nothing to compose"),
+    "a string": (lambda: compose("pos"), OptionError, "cannot compose 'pos'"),
+    "one tape twice": (
+        lambda: compose(tagger("pos"), tagger("pos2")),
+        OptionError,
+        "two taggers write one tape: pos, pos",
+    ),
+    "too few weights": (
+        lambda: compose(*taggers("pair"), weights=(1,)),
+        OptionError,
+        "1 weights for 2 taggers",
+    ),
+    "negative weights": (
+        lambda: compose(*taggers("pair"), weights=(1, -1)),
+        OptionError,
+        r"weights are \[1.0, -1.0\]",
+    ),
+    "no weight": (
+        lambda: compose(*taggers("pair"), weights=(1, float("nan"))),
+        OptionError,
+        "expected numbers from 0",
+    ),
+    "endless weights": (
+        lambda: compose(*taggers("pair")).with_weights(1, float("inf")),
+        OptionError,
+        "expected numbers from 0",
+    ),
+    "weights of another number": (
+        lambda: compose(*taggers("pair")).with_weights(1),
+        OptionError,
+        "1 weights for 2 taggers",
+    ),
+    "another normaliser": (
+        lambda: compose(*taggers("pair"), normalize="both"),  # type: ignore[call-overload]
+        OptionError,
+        "normalize is 'both', expected",
+    ),
+    "couplings": (
+        lambda: compose(*taggers("pair"), coupling={(0, 1): np.zeros((3, 3))}),  # type: ignore[call-overload]
+        OptionError,
+        "coupling= is for lattices",
+    ),
+    "taggers and lattices": (
+        lambda: compose(tagger("pos"), tagger("pos").lattice(TEST[0])),
+        OptionError,
+        "taggers compose with taggers",
+    ),
+    "normalised lattices": (
+        lambda: compose(tagger("pos").lattice(TEST[0]), normalize="chain"),
+        OptionError,
+        "normalize= is for taggers",
+    ),
+    "other labels": (
+        lambda: compose(tagger("coarse pos"), tagger("chunk")),
+        OptionError,
+        "was trained to read a tape 'pos' without the labels 'X', 'Y': put a map between",
+    ),
+    "no grammar": (
+        lambda: compose(tagger("pos"), grammar="x"),  # type: ignore[call-overload]
+        OptionError,
+        "grammar is 'x', expected",
+    ),
+    "a grammar of another tape": (
+        lambda: compose(*taggers("pair"), grammar=never(label("B"), tape="ner")),
+        GrammarError,
+        "'ner'",
+    ),
+    "a grammar that names no tape": (
+        lambda: compose(*taggers("pair"), grammar=never(label("B"))),
+        GrammarError,
+        "say which",
+    ),
+    "unknown labels": (
+        lambda: tagger("pos") & at_most(1, "Q"),
+        GrammarError,
+        "'Q'",
+    ),
+    "contradictions": (
+        lambda: (
+            tagger("pos")
+            & at_most(1, label("P0"))
+            & Grammar.from_text('export E = any* "[P0]" any* "[P0]" any*;')
+        ),
+        GrammarError,
+        "contradict each other",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_at_once(name: str) -> None:
+    make, error, message = REFUSED[name]
+    with pytest.raises(error, match=message) as found:
+        make()
+    assert "\n" not in str(found.value)
+
+
+def test_taggers_that_read_each_other() -> None:
+    first = trained("pos", "U:%x[0,word]")
+    second = trained("chunk", "U:%y[0,pos]", first)
+    again = trained("chunk", "U:%x[0,word]")
+    third = trained("pos", "U:%y[0,chunk]", again)
+    for normalize in BOTH:
+        with pytest.raises(OptionError, match="read each other in a circle: chunk, pos"):
+            compose(second, third, normalize=normalize)  # type: ignore[call-overload]
+
+
+def test_conjuncts_of_other_labels_are_refused() -> None:
+    pos = tagger("pos")
+    (acceptor,) = at_most(1, label("X")).bind({"pos": ["X", "Y"]})
+    with pytest.raises(LabelError, match="bound to other labels than the tape 'pos' has"):
+        Composition((pos,), (1.0,), (acceptor,))
+    (acceptor,) = at_most(1, label("X")).bind({"chunk": ["X", "Y"]})
+    with pytest.raises(LabelError, match="reads the tape 'chunk'; there is 'pos'"):
+        Composition((pos,), (1.0,), (acceptor,))
+
+
+@pytest.mark.parametrize("normalize", BOTH)
+def test_sentences_without_a_legal_labelling(normalize: Any) -> None:
+    grammar = Grammar.from_text("tape pos; export E = any any;")
+    composition = compose(*taggers("pair"), grammar=grammar, normalize=normalize)
+    data: list[Any] = [{"word": []}, {"word": ["a", "b"]}, {"word": ["a", "b", "c"]}]
+    with pytest.raises(NoPathError, match="sentence 2"):
+        composition.tag_all(data)
+    found = composition.paths_all(data)
+    assert [path is None for path in found] == [False, False, True]
+    lattice = composition.lattice(data[2])
+    with pytest.raises(NoPathError):
+        lattice.best()
+    assert lattice.nbest(2) == []
+    if normalize == "product":
+        with pytest.raises(NoPathError, match="sentence 2"):
+            composition.marginals_all(data)
+        with pytest.raises(NoPathError, match="token 2"):
+            composition.tag(data[2])
+
+
+# --- Looking at it ------------------------------------------------------------------------------
+
+
+def test_repr_and_plan() -> None:
+    pair = compose(*taggers("pair"))
+    assert repr(pair) == "<Composition: pos (3), chunk (3); product>"
+    text = str((pair & GRAMMAR).plan())
+    assert "reads pos" in text
+    assert "at_most" in text
+    chain = compose(*taggers("pair"), normalize="chain")
+    assert repr(chain.lattice(TEST[0])).endswith("tokens, pos · chunk>")
+
+
+def test_a_chain_lattice_under_one_more_grammar() -> None:
+    chain = compose(*taggers("pair"), normalize="chain")
+    lattice = chain.lattice(TEST[1])
+    assert isinstance(lattice, ChainLattice)
+    assert lattice.tapes == ("pos", "chunk")
+    assert lattice.labels == chain.labels
+    under = lattice & GRAMMAR
+    assert under.best() == (chain & GRAMMAR).lattice(TEST[1]).best()
+    with pytest.raises(ShapeError, match="labels of 1 tapes"):
+        lattice.score((("P0",),))
+    with pytest.raises(LabelError, match="'Q'"):
+        lattice.score((("Q",) * len(lattice), ("B",) * len(lattice)))
+    for ask in (
+        lambda: lattice.nbest(0),
+        lambda: lattice.best(budget=0),
+        lambda: lattice.sample(-1),
+    ):
+        with pytest.raises(OptionError, match="expected at least"):
+            ask()
+    with pytest.raises(OptionError, match="no product of transducers"):
+        chain.lattices(TEST)
+
+
+def test_what_decides_agrees() -> None:
+    for normalize in BOTH:
+        composition = compose(*taggers("three in a row"), normalize=normalize, grammar=GRAMMAR)  # type: ignore[call-overload]
+        _, columns, inexact = composition.decide(TEST)
+        assert inexact == 0
+        tagged = composition.tag_all(TEST)
+        paths = composition.paths_all(TEST)
+        for k, column in enumerate(columns):
+            assert column.strings() == [label for labels in tagged for label in labels[k]]
+            assert column.strings() == [label for p in paths if p for label in p.labels[k]]
+        for sentence, path in zip(TEST, paths, strict=True):
+            best = composition.lattice(sentence).best()
+            assert path is not None
+            assert best.labels == path.labels
+            assert best.score == pytest.approx(path.score, rel=1e-12)
+            assert composition.lattice(sentence).nbest(1)[0].labels == path.labels
+
+
+def test_a_cascade_is_tagging_by_hand() -> None:
+    pos, chunk, last = taggers("three in a row")
+    for parts in ((pos, chunk, last), (last, pos, chunk)):
+        columns = dict(zip(compose(*parts).tapes, compose(*parts).cascade(TEST), strict=True))
+        first = [{**s, "pos": pos.tag(s)} for s in TEST]
+        second = [{**s, "chunk": chunk.tag(s)} for s in first]
+        third = [last.tag(s) for s in second]
+        assert columns["pos"].strings() == [label for s in first for label in s["pos"]]
+        assert columns["chunk"].strings() == [label for s in second for label in s["chunk"]]
+        assert columns["ent"].strings() == [label for labels in third for label in labels]
