@@ -80,7 +80,7 @@ class Drawing:
             f'stroke-width="{width:.2f}" marker-end="url(#{_marker(colour)})"/>'
         )
         if label:
-            away = bend + (10 if bend >= 0 else -10)
+            away = bend + (13 if bend >= 0 else -13)
             self.text(((x0 + x1) / 2 + away * across[0], (y0 + y1) / 2 + away * across[1]), label)
 
     def loop(self, at: Point, label: str) -> None:
@@ -102,10 +102,9 @@ class Drawing:
             f'<path d="M0,0.5 L8,4 L0,7.5 z" fill="{colour}"/></marker>'
             for colour in (_INK, _DARK, _LIGHT)
         )
+        size = f'width="{self.width:.0f}" height="{self.height:.0f}"'
         lines = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width:.0f}" '
-            f'height="{self.height:.0f}" viewBox="0 0 {self.width:.0f} {self.height:.0f}" '
-            'font-family="Helvetica, Arial, sans-serif">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="Helvetica, sans-serif">',
             f"<defs>{markers}</defs>",
             f'<rect width="100%" height="100%" fill="{_PAPER}"/>',
             *self.below,
@@ -117,7 +116,7 @@ class Drawing:
 
 def sausage(labels: Sequence[str], scores: Sequence[Sequence[float]]) -> str:
     """Draw a sentence's potentials: an arc for each label of each token."""
-    drawing = Drawing(110 + 150 * len(WORDS), 140)
+    drawing = Drawing(90 + 150 * len(WORDS), 142)
     places = [(45 + 150 * t, 80.0) for t in range(len(WORDS) + 1)]
     for t, place in enumerate(places):
         drawing.state(place, str(t), final=t == len(WORDS))
@@ -136,9 +135,7 @@ def topology(labels: Sequence[str], transitions: Sequence[Sequence[float]]) -> s
         drawing.state(place, labels[i], final=True)
         drawing.loop(place, f"{labels[i]}  {transitions[i][i]:g}")
         j = 1 - i
-        drawing.arc(
-            (place, places[j]), bend=22, label=f"{labels[j]}  {transitions[i][j]:g}"
-        )
+        drawing.arc((place, places[j]), bend=22, label=f"{labels[j]}  {transitions[i][j]:g}")
     return drawing.svg()
 
 
@@ -162,7 +159,7 @@ def lattice(subject: fstcrf.Lattice, row: Row, *, rows: Sequence[str]) -> str:
             nodes[t, state] += probability
         for t, (before, after) in enumerate(pairwise(states)):
             arcs[t, before, after] += probability
-    drawing = Drawing(80 + 170 * (len(WORDS) - 1) + 80, 80 + 62 * len(rows))
+    drawing = Drawing(80 + 170 * (len(WORDS) - 1) + 80, 52 + 62 * len(rows))
     place = {
         (t, name): (80 + 170 * t, 76 + 62 * i)
         for t in range(len(WORDS))
@@ -185,10 +182,9 @@ def lattice(subject: fstcrf.Lattice, row: Row, *, rows: Sequence[str]) -> str:
 
 def pictures() -> dict[str, str]:
     """Return the SVG of each picture by the name of its file."""
-    code = re.search(r"```python\n(.*?)```", PAGE.read_text("utf-8"), flags=re.DOTALL)
-    assert code is not None, "the page has lost its first code block"
+    first = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), flags=re.DOTALL)[0]
     made: dict[str, Any] = {}
-    exec(compile(code[1], str(PAGE), "exec"), made)  # noqa: S102 (the page is ours)
+    exec(compile(first, str(PAGE), "exec"), made)  # noqa: S102 (the page is ours)
     pos, joint = made["pos"], made["joint"]
     labels, pairs = ("N", "V"), ("N B", "N I", "V B", "V I")
     once = pos & at_most(1, "V")

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from fstcrf.cli.failures import say
 from fstcrf.cli.forcing import Masks, known_labels
-from fstcrf.errors import DataError, NoPathError
+from fstcrf.errors import DataError, NoPathError, TooLargeError
 
 if TYPE_CHECKING:
-    from fstcrf.corpus import Corpus
+    from fstcrf.corpus import Corpus, Sentence
     from fstcrf.joint import Composition
     from fstcrf.lattice import Lattice, Path
 
@@ -166,50 +166,28 @@ def _attempts(model: Composition, batch: Corpus, search: Search) -> Iterator[_At
 def _search(
     model: Composition, batch: Corpus, known: Sequence[Masks] | None, search: Search
 ) -> list[Answer]:
+    if model.conditional and search.n > 1:
+        return [Answer(_ranked(model, sentence, search.n)) for sentence in batch]
     if model.conditional:
-        return _search_chain(model, batch, search)
+        paths = model.paths_all(batch, threads=search.threads)
+        return [Answer(() if path is None else (path,)) for path in paths]
     from fstcrf.lattice import best, nbest
 
     lattices = _lattices(model, batch, known, search)
     ranked: list[tuple[Path, ...]]
     if search.n == 1:
-        paths = best(lattices, threads=search.threads)
-        ranked = [() if path is None else (path,) for path in paths]
+        found = best(lattices, threads=search.threads)
+        ranked = [() if path is None else (path,) for path in found]
     else:
         ranked = [tuple(paths) for paths in nbest(lattices, search.n, threads=search.threads)]
     return [Answer(*pair) for pair in zip(ranked, lattices, strict=True)]
 
 
-def _search_chain(model: Composition, batch: Corpus, search: Search) -> list[Answer]:
-    if search.n == 1:
-        paths = _chain_paths(model, batch, search.threads)
-        return [Answer(() if path is None else (path,)) for path in paths]
-    found = []
-    for sentence in batch:
-        try:
-            found.append(Answer(tuple(model.lattice(sentence).nbest(search.n))))
-        except NoPathError:
-            found.append(Answer())
-    return found
-
-
-def _chain_paths(model: Composition, batch: Corpus, threads: int) -> list[Path | None]:
-    """Return best paths; a grammar over several tapes refuses all sentences of some lengths."""
-    import numpy as np
-
+def _ranked(model: Composition, sentence: Sentence, n: int) -> tuple[Path, ...]:
     try:
-        return model.paths_all(batch, threads=threads)
+        return tuple(model.lattice(sentence).nbest(n))
     except NoPathError:
-        lengths = np.diff(batch.offsets)
-        if len(set(lengths.tolist())) == 1:
-            return [None] * len(batch)
-    found: list[Path | None] = [None] * len(batch)
-    for length in np.unique(lengths):
-        chosen = np.flatnonzero(lengths == length)
-        paths = _chain_paths(model, batch.select(chosen), threads)
-        for i, path in zip(chosen.tolist(), paths, strict=True):
-            found[i] = path
-    return found
+        return ()
 
 
 def _lattices(
@@ -246,6 +224,8 @@ def _no_path(attempt: _Attempt, batch: Corpus, number: int, search: Search) -> N
         _lattices(model, batch.select([number]), known, search)[0].best()
     except NoPathError as error:
         position = error.position or 0
+    except TooLargeError:
+        position = 0  # a chain is not expanded, so nobody knows
     place = batch.where(int(batch.offsets[number]) + position)
     where = DataError(
         "no label sequence is legal from here on; --on-no-path skip or relax goes on", **place

@@ -135,6 +135,11 @@ def _on_common_tapes(a: Acceptor, b: Acceptor) -> tuple[Acceptor, Acceptor]:
     return on_tapes(a, tapes, labels), on_tapes(b, tapes, labels)
 
 
+def shortened(name: str, limit: int = 120) -> str:
+    """Return a name that fits a message."""
+    return name if len(name) <= limit else name[: name.rfind(" & ", 0, limit)] + " & …"
+
+
 def _product_states(
     left: Ints, right: Ints, limit: int, name: str
 ) -> tuple[NDArray[np.int64], Ints]:
@@ -154,8 +159,8 @@ def _product_states(
         number.update((pair, len(number) + i) for i, pair in enumerate(found))
         if len(number) > limit:
             raise TooLargeError(
-                f"the product {name} has more than {limit} states; leave its parts apart, or use "
-                "a constraint that counts less"
+                f"the product of {shortened(name)} has more than {limit} states, too many to "
+                "expand: constrain fewer labels at once"
             )
         frontier = np.asarray(found, dtype=np.int64)
     states = np.fromiter(number, dtype=np.int64, count=len(number))

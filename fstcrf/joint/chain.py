@@ -104,18 +104,20 @@ class Solver:
             No empty sentences.
         """
         lengths = np.diff(corpus.offsets)
-        alive = np.flatnonzero(possible_lengths(self.composition.skeleton, lengths))
-        if len(alive) == len(corpus):
-            found = self.solve(corpus)
-        else:
-            nothing = np.full(len(corpus), -np.inf)
-            blank = [np.full(corpus.n_tokens, -1, dtype=np.int32) for _ in self.stages]
-            found = Solved(blank, nothing, nothing.copy())
-            if len(alive):
-                found.put(corpus.offsets, alive, self.solve(corpus.select(alive)))
+        possible = possible_lengths(self.composition.skeleton, lengths)
+        found = self.solve(corpus) if possible.all() else self._solved_part(corpus, possible, 0)
         lost = np.flatnonzero(np.isneginf(found.total) & (found.bound > -np.inf))
         if len(lost):
             found.put(corpus.offsets, lost, self._legal(corpus.select(lost), found.bound[lost]))
+        return found
+
+    def _solved_part(self, corpus: Corpus, alive: NDArray[np.bool_], k: int) -> Solved:
+        """Solve some of the sentences; the others have no legal labelling."""
+        nothing = np.full(len(corpus), -np.inf)
+        blank = [np.full(corpus.n_tokens, -1, dtype=np.int32) for _ in self.stages[k:]]
+        found, where = Solved(blank, nothing, nothing.copy()), np.flatnonzero(alive)
+        if len(where):
+            found.put(corpus.offsets, where, self.solve(corpus.select(where), k))
         return found
 
     def _legal(self, corpus: Corpus, bound: Floats) -> Solved:
@@ -177,6 +179,10 @@ class Solver:
             path, score = kernel.best_paths(bound)
             total = score - normaliser
             return Solved([stage.labels(path)], total, total)
+        if any(later.conjuncts for later in self.stages[k:]):
+            alive = kernel.best_paths(bound)[1] + self.gain(k, np.diff(corpus.offsets)) > -np.inf
+            if not alive.all():  # those that stay are answered as they would be alone
+                return self._solved_part(corpus, alive, k)
         return _Search(self, k, corpus, given, normaliser).run()
 
     def gain(self, k: int, lengths: NDArray[np.int64]) -> Floats:

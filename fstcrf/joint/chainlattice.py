@@ -101,7 +101,7 @@ class ChainLattice:
             return []
         found, bound = _ranked(solver, self._corpus, 0, n)
         if not found and bound > -np.inf:
-            return [self.best(budget=budget)]
+            return [p for p in self.composition.paths_all([self._sentence], budget=budget) if p]
         paths = []
         for total, parts in found:
             ids = dict(zip(self._order, parts, strict=True))

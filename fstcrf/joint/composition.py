@@ -239,9 +239,12 @@ class Composition(Composable):
             A grammar that does not go with the labels, or accepts nothing.
         """
         found = replace(self, conjuncts=(*self.conjuncts, *grammar.bind(self.label_sets)))
-        program = found.skeleton if found.conditional else found.program
-        with contextlib.suppress(TooLargeError):  # that depends on what will be asked
-            _ = program and program.automaton  # raises where conjuncts contradict each other
+        programs: list[Program | None] = [found.program]
+        if found.conditional:
+            programs = [found.skeleton, *(stage.legal for stage in found.stages)]
+        for program in programs:
+            with contextlib.suppress(TooLargeError):  # that depends on what will be asked
+                _ = program and program.automaton  # raises where conjuncts contradict each other
         return found
 
     def save(self, path: str | os.PathLike[str]) -> None:

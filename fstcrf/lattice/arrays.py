@@ -89,7 +89,9 @@ def potentials(values: ArrayLike, name: str, shapes: list[tuple[int | None, ...]
         for shape in shapes
     )
     if not fits:
-        wanted = " or ".join(str(["T" if n is None else n for n in shape]) for shape in shapes)
+        wanted = " or ".join(
+            f"[{', '.join('T' if n is None else str(n) for n in shape)}]" for shape in shapes
+        )
         raise ShapeError(f"{name} is {list(array.shape)}, expected {wanted}")
     if not (array < np.inf).all():
         place = np.argwhere(~(array < np.inf))[0].tolist()

@@ -95,6 +95,14 @@ class Group:
 
 def groups_of(lattices: Sequence[Lattice]) -> list[Group]:
     """Sort lattices by program, in runs of bounded size; empty ones are left out."""
+    wrong = next(
+        (x for x in lattices if not (hasattr(x, "program") and hasattr(x, "values"))), None
+    )
+    if wrong is not None:
+        raise OptionError(
+            f"{wrong!r} is no Lattice: taggers make them by lattice(sentence); lattices from Fsts "
+            "and of normalize='chain' are asked one by one"
+        )
     by_program: dict[int, list[int]] = {}
     for number, lattice in enumerate(lattices):
         if len(lattice):

@@ -112,6 +112,9 @@ class Lattice:
 
         return AcyclicLattice.from_fst(fst, labels)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Lattice, (self.program, self.values)
+
     def __repr__(self) -> str:
         sizes = " × ".join(f"{len(self.program.labels(t))} {t}" for t in self.tapes)
         return f"<Lattice: {len(self)} tokens, {sizes} labels>"
@@ -169,15 +172,23 @@ class Lattice:
 
     # --- Marginals ----------------------------------------------------------------------------
 
-    def marginals(self) -> Any:
+    def marginals(self, tape: str | None = None) -> Any:
         """Return the probability of each label at each token, float64 [T, L].
+
+        Parameters
+        ----------
+        tape : str, optional
+            This tape alone; of all tapes a tuple when absent.
 
         Raises
         ------
         NoPathError
             Every label sequence is forbidden.
+        OptionError
+            No such tape.
         """
-        return self._alone(marginals)
+        found = self._alone(marginals)
+        return found if tape is None else self.of_tape(found, tape)
 
     def arc_marginals(self) -> Any:
         """Return the probability of each succession of labels, float64 [T − 1, L, L].
@@ -436,6 +447,11 @@ class Lattice:
         if len(self.tapes) == 1:
             return make(self.tapes[0])
         return tuple(make(tape) for tape in self.tapes)
+
+    def of_tape(self, answer: Any, tape: str) -> Any:
+        """Return what an answer about all tapes says of one."""
+        name = self.tape_named(tape)
+        return answer if len(self.tapes) == 1 else answer[self.tapes.index(name)]
 
     def tape_named(self, tape: str | None) -> str:
         """Return a tape by name, or the only one.

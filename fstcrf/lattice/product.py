@@ -81,7 +81,7 @@ def product(
     parts = list(lattices) if weights is None else _weighted(lattices, weights)
     names = _distinct([lattice.tapes for lattice in parts])
     length = lengths.pop()
-    tables = _couplings(parts, names, coupling or {}, length)
+    tables = _couplings(parts, names, {} if coupling is None else coupling, length)
     moving = [(tapes, v) for tapes, v in tables if v.ndim == 3]
     program = _joined(
         tuple(part.program for part in parts),
@@ -125,6 +125,10 @@ def _couplings(
     length: int,
 ) -> list[tuple[tuple[str, str], Floats]]:
     found = []
+    if not isinstance(coupling, Mapping):
+        raise OptionError(
+            "coupling= is a mapping: {(0, 1): potentials of the labels of lattices 0 and 1}"
+        )
     for key, table in coupling.items():
         if key not in permutations(range(len(parts)), 2):
             raise OptionError(f"coupling {key}: expected two positions below {len(parts)}")

@@ -100,9 +100,13 @@ class Ranking(Sequence[list[Path]]):
             return [self[i] for i in range(*index.indices(len(self)))]
         return list(self._paths(range(len(self))[index]))
 
-    def scores(self, index: int) -> Floats:
-        """Return the scores of one lattice's paths, falling."""
-        place = self._places.get(range(len(self))[index])
+    @property
+    def scores(self) -> list[Floats]:
+        """The scores of each lattice's paths, falling."""
+        return [self._scores(number) for number in range(len(self))]
+
+    def _scores(self, number: int) -> Floats:
+        place = self._places.get(number)
         if place is None:
             return np.zeros(1)
         _, k, ranked = place
@@ -116,7 +120,7 @@ class Ranking(Sequence[list[Path]]):
             return
         group, k, ranked = place
         rows = ranked.path[:, group.offsets[k] : group.offsets[k + 1]]
-        for score, row in zip(self.scores(number).tolist(), rows, strict=False):
+        for score, row in zip(self._scores(number).tolist(), rows, strict=False):
             yield Path(
                 lattice.path_labels(row),
                 score,

@@ -85,6 +85,8 @@ def _token_risk(lattice: Lattice) -> MinimumRisk:
 
 def _span_risk(lattice: Lattice, tape: str, scheme: Scheme) -> MinimumRisk:
     labels = lattice.program.labels(tape)
+    if all(split_label(label, scheme)[0] in (OUTSIDE, "?") for label in labels):
+        raise OptionError(f"no label of the tape {tape!r} belongs to a span: use loss='token'")
     if not len(lattice):
         return MinimumRisk((), 1.0)
     true = _expected_spans(lattice, tape, scheme)

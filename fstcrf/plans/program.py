@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +70,9 @@ class Program:
             raise OptionError(f"tapes need distinct names, these are {', '.join(self.tapes)}")
         self.order = _sorted_tapes(self.chains)
         self.inputs = tuple(_inputs(self.chains, self.couplings))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Program, (self.chains, self.couplings, self.conjuncts)
 
     @cached_property
     def folding(self) -> Folding:

@@ -348,6 +348,15 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
         GrammarError,
         "'Q'",
     ),
+    "contradictions in a chain": (
+        lambda: (
+            compose(*taggers("pair"), normalize="chain")
+            & at_most(1, label("B"), tape="chunk")
+            & Grammar.from_text('tape chunk; export E = any* "[B]" any* "[B]" any*;')
+        ),
+        GrammarError,
+        "contradict each other",
+    ),
     "contradictions": (
         lambda: (
             tagger("pos")

@@ -109,8 +109,8 @@ def test_results_are_sequences() -> None:
     assert paths[-1] == paths[5] == some[5].best()
     assert ranked[-1] == ranked[5]
     assert ranked[::2] == [ranked[0], ranked[2], ranked[4]]
-    assert ranked.scores(4).tolist() == [path.score for path in ranked[4]]
-    assert ranked.scores(0).tolist() == [0.0]
+    assert ranked.scores[4].tolist() == [path.score for path in ranked[4]]
+    assert ranked.scores[0].tolist() == [0.0]
     assert paths.labels(2) == some[2].best().labels
     for sequence in (paths, ranked):
         with pytest.raises(IndexError):

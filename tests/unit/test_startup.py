@@ -73,4 +73,4 @@ def test_potentials_are_those_of_the_full_table(model: CRF, corpus: fstcrf.Corpu
         for a, b in zip(rows.indptr, rows.indptr[1:], strict=False)
     ]
     lattice = model.lattice(corpus[3])
-    np.testing.assert_allclose(lattice.node, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(lattice.values[0], expected, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,171 @@
+"""Part-of-speech tagger and chunker of CoNLL-2000, composed: what exactness implies there."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf import CRF, Composition, Corpus, Lattice, compose
+from fstcrf.constraints import at_most, bio
+from fstcrf.corpus import Column
+from fstcrf.joint import ChainLattice
+from tests.benchmarks.parity import COLUMNS
+
+pytestmark = pytest.mark.corpus
+
+POS = "U0:%x[-1..1,word]\nU1:%x[0,suffix(word,3)]\nU2:%x[0,shape(word)]\nB"
+CHUNK = """
+U0:%x[-1..1,word]
+U1:%x[0,suffix(word,3)]
+U2:%y[0,pos]
+U3:%y[0,pos]/%x[0,word]
+U4:%y[0,pos]/%x{-1..1,suffix(word,2)}
+B
+"""
+
+
+@pytest.fixture(scope="module")
+def train(data: Path) -> Corpus:
+    return fstcrf.read_columns(data / "conll2000" / "train.txt", COLUMNS)[:1200]
+
+
+@pytest.fixture(scope="module")
+def gold(data: Path) -> Corpus:
+    return fstcrf.read_columns(data / "conll2000" / "test.txt", COLUMNS)[:80]
+
+
+@pytest.fixture(scope="module")
+def words(gold: Corpus) -> Corpus:
+    return Corpus({"word": gold.columns["word"]}, gold.offsets)
+
+
+@pytest.fixture(scope="module")
+def pair(train: Corpus) -> tuple[CRF, CRF]:
+    half = len(train) // 2
+    pos = CRF.train(train[:half], "pos", POS, max_iterations=25)
+    return pos, CRF.train(train[half:], "chunk", CHUNK, reads=[pos], max_iterations=25)
+
+
+def split(columns: tuple[Column, ...], offsets: Any) -> list[tuple[list[str], ...]]:
+    flat = [column.strings() for column in columns]
+    return [tuple(strings[a:b] for strings in flat) for a, b in itertools.pairwise(offsets)]
+
+
+def score_by_hand(pair: tuple[CRF, CRF], sentence: Any, labels: Any) -> tuple[float, float]:
+    """Product and chain score of a labelling, tagger by tagger."""
+    first = pair[0].lattice(sentence)
+    second = pair[1].lattice({"word": sentence["word"], "pos": list(labels[0])})
+    total = first.score(labels[0]) + second.score(labels[1])
+    return total, total - first.log_partition() - second.log_partition()
+
+
+def test_no_decoder_beats_another_at_its_own_game(pair: tuple[CRF, CRF], words: Corpus) -> None:
+    product, chain = compose(*pair), compose(*pair, normalize="chain")
+    steps = split(product.cascade(words), words.offsets.tolist())
+    found, chained = product.paths_all(words), chain.paths_all(words)
+    better, exact = [0, 0], 0
+    for sentence, cascade, joint, conditional in zip(words, steps, found, chained, strict=True):
+        assert joint is not None
+        assert conditional is not None
+        exact += conditional.exact
+        scores = [
+            score_by_hand(pair, sentence, labels)
+            for labels in (cascade, joint.labels, conditional.labels)
+        ]
+        by_product, by_chain = zip(*scores, strict=True)
+        assert joint.score == pytest.approx(by_product[1], rel=1e-9)
+        assert conditional.score == pytest.approx(by_chain[2], rel=1e-9)
+        slack = 1e-9 * abs(joint.score)
+        assert by_product[1] >= max(by_product) - slack
+        assert by_chain[2] >= (max(by_chain) if conditional.exact else by_chain[0]) - slack
+        assert max(by_chain) <= conditional.bound + slack
+        better[0] += by_product[1] > by_product[0] + 1e-6
+        better[1] += by_chain[2] > by_chain[0] + 1e-6
+    assert min(better) > 0, "deciding together changes something"
+    assert exact >= 0.8 * len(words)
+
+
+def test_a_zero_or_tiny_weight_is_the_first_tagger(pair: tuple[CRF, CRF], words: Corpus) -> None:
+    alone = pair[0].tag_all(words)
+    for weight in (0.0, 1e-6):
+        found = compose(*pair, weights=(1, weight)).tag_all(words)
+        assert [labels[0] for labels in found] == alone
+    tiny = compose(*pair, weights=(1, 1e-6)).tag_all(words)
+    assert tiny == split(compose(*pair).cascade(words), words.offsets.tolist())
+
+
+def test_lattices_tags_and_threads_agree(pair: tuple[CRF, CRF], words: Corpus) -> None:
+    for normalize in ("product", "chain"):
+        composition = compose(*pair, normalize=normalize)
+        tagged = composition.tag_all(words)
+        assert composition.tag_all(words, threads=2) == tagged
+        for sentence, labels in list(zip(words, tagged, strict=True))[:8]:
+            lattice = composition.lattice(sentence)
+            assert isinstance(lattice, Lattice if normalize == "product" else ChainLattice)
+            assert tuple(map(list, lattice.best().labels)) == labels
+            ranked = lattice.nbest(5)
+            assert tuple(map(list, ranked[0].labels)) == labels
+            assert [p.score for p in ranked] == sorted((p.score for p in ranked), reverse=True)
+            assert all(lattice.score(p.labels) == pytest.approx(p.score, rel=1e-9) for p in ranked)
+
+
+def test_marginals(pair: tuple[CRF, CRF], words: Corpus) -> None:
+    short = words.select(np.flatnonzero(np.diff(words.offsets) < 20)[:10])
+    for pos, chunk in compose(*pair).marginals_all(short):
+        np.testing.assert_allclose(pos.sum(axis=1), 1.0, rtol=1e-9)
+        np.testing.assert_allclose(chunk.sum(axis=1), 1.0, rtol=1e-9)
+    chain = compose(*pair, normalize="chain").lattice(short[0])
+    assert isinstance(chain, ChainLattice)
+    np.testing.assert_allclose(
+        chain.marginals("pos"), pair[0].marginals_all([short[0]])[0], rtol=1e-9, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("normalize", ["product", "chain"])
+def test_under_grammars(pair: tuple[CRF, CRF], words: Corpus, normalize: Any) -> None:
+    free = compose(*pair, normalize=normalize)
+    grammar = bio(tape="chunk") & at_most(2, "VP", tape="chunk")
+    bound = free & grammar
+    rule = grammar.bound({"chunk": free.label_sets["chunk"]})
+    changed = exact = 0
+    for before, after in zip(free.paths_all(words), bound.paths_all(words), strict=True):
+        assert before is not None
+        assert after is not None
+        assert rule.accepts(after.labels[1])
+        assert after.score <= before.score + 1e-9 * abs(before.score)
+        if rule.accepts(before.labels[1]):
+            assert after.labels == before.labels
+        changed += after.labels != before.labels
+        exact += after.exact
+    assert changed > 0
+    # Where the grammar leaves nothing probable, the chain rule's budget may end first.
+    assert exact >= (1.0 if normalize == "product" else 0.5) * len(words)
+
+
+def test_tuning_is_not_worse_than_as_trained_or_nearly_the_cascade(
+    pair: tuple[CRF, CRF], gold: Corpus
+) -> None:
+    trials = {}
+    tuned = compose(*pair).tune_weights(
+        gold, grid=(0.01, 0.3, 1.0), report=lambda t: trials.update({t.weights: t.score})
+    )
+    assert trials[tuned.weights] == max(trials.values())
+    assert len(trials) == 3
+    cascade = compose(*pair).cascade(gold)
+    right = np.ones(gold.n_tokens, dtype=bool)
+    for column, name in zip(cascade, ("pos", "chunk"), strict=True):
+        right &= np.asarray(column.strings()) == np.asarray(gold.columns[name].strings())
+    assert trials[1.0, 0.01] == pytest.approx(right.mean(), abs=0.002)
+
+
+def test_in_and_out_of_a_file(pair: tuple[CRF, CRF], words: Corpus, tmp_path: Path) -> None:
+    composition = compose(*pair, weights=(1, 0.3)) & at_most(2, "VP", tape="chunk")
+    composition.save(tmp_path / "joint")
+    loaded = fstcrf.load(tmp_path / "joint")
+    assert isinstance(loaded, Composition)
+    assert loaded.tag_all(words) == composition.tag_all(words)

@@ -1,0 +1,157 @@
+"""Compositions of random taggers under random grammars agree with what every labelling scores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fstcrf import CRF, compose
+from fstcrf.errors import GrammarError
+from fstcrf.grammar import Acceptor, is_empty
+from fstcrf.joint import ChainLattice, Composition
+from tests.joint_cases import CASES, WORDS, Truth, close, shaped, taggers
+
+SENTENCES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(lambda w: {"word": w})
+PAIRS = [case for case in CASES if len(CASES[case]) == 2]
+WEIGHTS = st.sampled_from([0.0, 0.25, 1.0, 1.7])
+
+
+def with_random_weights(tagger: CRF, rng: np.random.Generator, size: float) -> CRF:
+    """The same features with other weights: what training would hardly give."""
+    return replace(tagger, theta=rng.normal(size=len(tagger.theta)) * size)
+
+
+def random_acceptor(rng: np.random.Generator, tapes: dict[str, tuple[str, ...]]) -> Acceptor:
+    """A random acceptor over some of the tapes that accepts something."""
+    names = [t for t in tapes if rng.random() < 0.7] or list(tapes)[:1]
+    labels = tuple(tapes[t] for t in names)
+    states = int(rng.integers(1, 4))
+    shape = (states, *map(len, labels))
+    while True:
+        target = rng.integers(-1, states, shape).astype(np.int32)
+        score = None
+        if rng.random() < 0.5:
+            score = np.where(target >= 0, np.round(rng.normal(size=shape), 3), 0.0)
+        final = np.where(rng.random(states) < 0.6, 0.0, -np.inf)
+        found = Acceptor(tuple(names), labels, target, score, final, "random")
+        if not is_empty(found):
+            return found
+
+
+@st.composite
+def worlds(
+    draw: st.DrawFn, cases: list[str], normalize: Literal["product", "chain"]
+) -> tuple[Composition, Truth]:
+    case, sentence = draw(st.sampled_from(cases)), draw(SENTENCES)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    size = draw(st.sampled_from([0.3, 1.0, 4.0]))
+    parts = [with_random_weights(t, rng, size) for t in taggers(case)]
+    weights = tuple(draw(WEIGHTS) for _ in parts)
+    tapes = {t.tape: t.labels for t in parts}
+    conjuncts = tuple(random_acceptor(rng, tapes) for _ in range(draw(st.integers(0, 2))))
+    composition = Composition(tuple(parts), weights, conjuncts, normalize=normalize)
+    return composition, Truth(parts, sentence, weights, conjuncts, normalize)
+
+
+def contradictory(composition: Composition, truth: Truth) -> bool:
+    """Whether the grammar says that its parts accept nothing together; then they do not."""
+    try:
+        for program in (composition.program, composition.skeleton):
+            _ = program and program.automaton
+        _ = [stage.legal.automaton for stage in composition.stages]
+    except GrammarError:
+        assert not truth.scores
+        return True
+    return False
+
+
+@given(worlds(list(CASES), "product"))
+def test_products(world: tuple[Composition, Truth]) -> None:
+    composition, truth = world
+    if contradictory(composition, truth):
+        return
+    (path,) = composition.paths_all([truth.sentence])
+    lattice: Any = composition.lattice(truth.sentence)
+    assert close(lattice.log_partition(), truth.log_z)
+    assert (path is None) == (not truth.scores)
+    if path is None:
+        return
+    assert close(path.score, truth.best)
+    assert close(truth.scores[shaped(path.labels, truth)], truth.best)
+    ranked = [p.score for p in lattice.nbest(6)]
+    assert all(close(a, b) for a, (b, _) in zip(ranked, truth.ranking[:6], strict=True))
+    found = shaped(composition.marginals_all([truth.sentence])[0], truth)
+    for k, marginals in enumerate(found):
+        np.testing.assert_allclose(marginals, truth.marginals(k), rtol=1e-8, atol=1e-11)
+
+
+@given(worlds(PAIRS, "chain"), st.sampled_from([1, 2, 5, 1024]))
+def test_chains(world: tuple[Composition, Truth], budget: int) -> None:
+    composition, truth = world
+    if contradictory(composition, truth):
+        return
+    lattice = composition.lattice(truth.sentence)
+    assert isinstance(lattice, ChainLattice)
+    (path,) = composition.paths_all([truth.sentence], budget=budget)
+    assert (path is None) == (not truth.scores)
+    if path is None:
+        assert lattice.nbest(2, budget=budget) == []
+        return
+    assert close(truth.scores[path.labels], path.score)
+    assert path.bound >= truth.best - 1e-9 * max(1.0, abs(truth.best))
+    assert path.exact == (path.bound == path.score)
+    if path.exact or budget == 1024:
+        assert close(path.score, truth.best)
+    ranked = lattice.nbest(4, budget=budget)
+    assert ranked
+    for number, found in enumerate(ranked):
+        assert close(truth.scores[found.labels], found.score)
+        if found.exact:
+            assert close(found.score, truth.ranking[number][0])
+
+
+@given(worlds(["three in a row", "two readers"], "chain"), st.sampled_from([1, 3, 1024]))
+def test_chains_of_three(world: tuple[Composition, Truth], budget: int) -> None:
+    composition, truth = world
+    truth = replace(truth, sentence={"word": truth.sentence["word"][:2]})
+    if contradictory(composition, truth):
+        return
+    (path,) = composition.paths_all([truth.sentence], budget=budget)
+    assert (path is None) == (not truth.scores)
+    if path is None:
+        return
+    assert close(truth.scores[path.labels], path.score)
+    assert path.bound >= truth.best - 1e-9 * max(1.0, abs(truth.best))
+    if path.exact or budget == 1024:
+        assert close(path.score, truth.best)
+
+
+@given(st.lists(SENTENCES, min_size=2, max_size=5), st.integers(0, 2**32), st.booleans())
+def test_sentences_do_not_see_each_other(
+    data: list[dict[str, list[str]]], seed: int, chain: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    parts = [with_random_weights(t, rng, 1.0) for t in taggers("pair")]
+    acceptor = random_acceptor(rng, {t.tape: t.labels for t in parts})
+    normalize: Any = "chain" if chain else "product"
+    composition = Composition(tuple(parts), (1.0, 1.0), (acceptor,), normalize=normalize)
+    together = composition.paths_all(data)
+    assert together == [composition.paths_all([sentence])[0] for sentence in data], "to the bit"
+
+
+@given(worlds(PAIRS, "product"))
+def test_a_weight_of_zero_is_the_first_tagger(world: tuple[Composition, Truth]) -> None:
+    composition, truth = world
+    alone = compose(*composition.taggers, weights=(1.0, 0.0))
+    first = alone.order[0]
+    if first != alone.tapes[0]:
+        alone = alone.with_weights(0.0, 1.0)
+    k = alone.tapes.index(first)
+    (path,) = alone.paths_all([truth.sentence])
+    own = composition.taggers[k].lattice(truth.sentence)
+    assert path is not None
+    assert close(own.score(path.labels[k]), own.best().score)
