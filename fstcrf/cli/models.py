@@ -6,6 +6,7 @@ load_model    either, from a file, if it reads columns
 tagger        a tagger from a file, if it reads columns
 taggers       the taggers of a model
 constrained   a model under grammars from files
+grammar_of    grammars from files as one
 tapes         names of the tapes that a model writes
 is_chain      whether its tapes are normalised one by one: it is no transducer then
 plan_text     what a composition compiles to, for people
@@ -17,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Model",
     "constrained",
+    "grammar_of",
     "is_chain",
     "load_model",
     "plan_text",
@@ -124,6 +128,17 @@ def constrained(model: Model, grammars: Sequence[str]) -> Composition:
     if grammars:
         _check_legal(composition, grammars)
     return composition
+
+
+def grammar_of(names: Sequence[str]) -> Grammar | None:
+    """Return the conjunction of grammars by file or name; None without any.
+
+    Raises
+    ------
+    GrammarError, OSError
+        As for `constrained`.
+    """
+    return reduce(and_, map(_grammar, names)) if names else None
 
 
 def _grammar(name: str) -> Grammar:

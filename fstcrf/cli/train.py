@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fstcrf.cli.failures import INTERRUPTED, Failure, undisturbed
-from fstcrf.cli.models import tagger
+from fstcrf.cli.models import grammar_of, tagger
 from fstcrf.cli.options import Assignment, CommaList, input_options, threads_option
 from fstcrf.cli.progress import Reporter, reporter
 from fstcrf.cli.saving import save, spare_inputs
@@ -124,6 +124,13 @@ _CHECKPOINT_EVERY = 10
     metavar="N",
     type=click.IntRange(min=1),
     help="Most iterations.  [default: perceptron 10, else 1000]",
+)
+@click.option(
+    "--grammar",
+    metavar="FILE",
+    multiple=True,
+    help="A hard .grm grammar, or the name of one that comes with fstcrf, that becomes part of the "
+    "tagger. Repeatable.",
 )
 @click.option(
     "--reads",
@@ -242,6 +249,7 @@ def _train(
             Path(given.pop("template")),
             dev=dev,
             reads=[tagger(path) for path in given.pop("reads")],
+            grammar=grammar_of(given.pop("grammar")),
             class_weights=weights or None,
             warm_start=None if warm_start is None else tagger(warm_start),
             report=told.iteration,

@@ -18,12 +18,14 @@ from fstcrf.grammar.grammar import Grammar
 from fstcrf.grammar.local import TwoLocal, two_local
 from fstcrf.grammar.minimise import minimise
 from fstcrf.grammar.simplify import simplified
+from fstcrf.grammar.structure import constrained_topology
 
 __all__ = [
     "Acceptor",
     "Constraint",
     "Grammar",
     "TwoLocal",
+    "constrained_topology",
     "either",
     "equivalent",
     "intersect",

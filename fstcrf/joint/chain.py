@@ -34,7 +34,7 @@ from fstcrf.joint.stages import (
     Given,
     Stage,
     bounds_of,
-    largest_gain,
+    largest_gains,
     repeated,
     with_tape,
 )
@@ -94,6 +94,7 @@ class Solver:
         self.composition, self.budget = composition, budget
         self.stages = composition.stages
         self.order = [stage.tagger.tape for stage in self.stages]
+        self._gains: dict[int, Floats] = {}  # by stage, for each length
 
     def best(self, corpus: Corpus) -> Solved:
         """Return the best labels of all tapes; what is legal where there is anything legal.
@@ -188,8 +189,11 @@ class Solver:
     def gain(self, k: int, lengths: NDArray[np.int64]) -> Floats:
         """Return the most that the grammars of the stages behind k can add, for each length."""
         later = [a for stage in self.stages[k + 1 :] for a in stage.conjuncts]
-        known = {n: largest_gain(later, n) for n in np.unique(lengths).tolist()}
-        return np.asarray([known[n] for n in lengths.tolist()])
+        longest = int(lengths.max(initial=0))
+        known = self._gains.get(k)
+        if known is None or len(known) <= longest:
+            known = self._gains[k] = largest_gains(later, longest)
+        return known[lengths]
 
 
 class _Search:

@@ -25,7 +25,7 @@ from fstcrf.topology import chain_topology
 if TYPE_CHECKING:
     from fstcrf.joint.composition import Composition
 
-__all__ = ["Given", "Stage", "bounds_of", "largest_gain", "repeated", "stages_of", "with_tape"]
+__all__ = ["Given", "Stage", "bounds_of", "largest_gains", "repeated", "stages_of", "with_tape"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -187,20 +187,25 @@ def stages_of(composition: Composition) -> tuple[Stage, ...]:
     return tuple(found)
 
 
-def largest_gain(acceptors: Sequence[Acceptor], length: int) -> float:
-    """Return a bound on what acceptors can add to a labelling of so many tokens."""
-    total = 0.0
+def largest_gains(acceptors: Sequence[Acceptor], longest: int) -> Floats:
+    """Return a bound on what acceptors add to a labelling of 0, 1, ... tokens.
+
+    Returns
+    -------
+    float64 [longest + 1]
+        −inf where one of them accepts none of that length.
+    """
+    total = np.zeros(longest + 1)
     for acceptor in acceptors:
-        if not acceptor.weighted:
-            continue
         target = acceptor.target.reshape(acceptor.n_states, -1)
         score = np.zeros(target.shape)
         if acceptor.score is not None:
             score = acceptor.score.reshape(target.shape)
         ahead = acceptor.final
-        for _ in range(length):
+        total[0] += ahead[0]
+        for length in range(1, longest + 1):
             ahead = np.where(target >= 0, score + ahead[target], -np.inf).max(axis=1)
-        total += float(ahead[0])
+            total[length] += ahead[0]
     return total
 
 

@@ -227,6 +227,11 @@ def _check(tagger: CRF, corpus: Corpus) -> None:
             f"jackknife cannot train the tagger of tape {tagger.tape!r} again: its record names no "
             "column of gold labels (it was given them as lists, or saved by an earlier version)"
         )
+    if _record(tagger).grammar is not None:
+        raise OptionError(
+            f"jackknife cannot train the tagger of tape {tagger.tape!r} again: it was trained "
+            f"under {_record(tagger).grammar}, which its record only names"
+        )
     if target not in corpus.columns:
         raise DataError(
             f"jackknife trains the tagger of tape {tagger.tape!r} again, on column {target!r}; "

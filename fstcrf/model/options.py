@@ -87,6 +87,7 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
     interrupted: bool = False
     target: str | None = None
     class_weights: dict[str, float] = {}
+    grammar: str | None = None
 
 
 def checked_options(given: Mapping[str, Any]) -> Options:

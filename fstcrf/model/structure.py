@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 from fstcrf.corpus import legal_transitions
 from fstcrf.model.options import Options
 from fstcrf.topology import Topology, chain_topology
+
+if TYPE_CHECKING:
+    from fstcrf.grammar import Grammar
 
 __all__ = ["structure"]
 
@@ -19,8 +23,9 @@ def structure(
     settings: Options,
     allowed: NDArray[np.bool_],
     offsets: NDArray[np.int64],
+    grammar: Grammar | None = None,
 ) -> Topology:
-    """Return the topology that options ask for.
+    """Return the topology that options and a grammar ask for.
 
     Parameters
     ----------
@@ -29,7 +34,29 @@ def structure(
     allowed : bool [N, L]
         Labels that each token may have, for ``scheme="observed"``.
     offsets : int64 [B + 1]
+    grammar : Grammar, optional
+        Hard; intersected with the topology.
+
+    Raises
+    ------
+    GrammarError
+        A grammar that does not go with the labels, or has scores.
     """
+    free = _chain(labels, settings, allowed, offsets)
+    if grammar is None:
+        return free
+    from fstcrf.grammar import constrained_topology  # noqa: PLC0415 (tagging needs no grammar)
+
+    return constrained_topology(free, grammar.bind(labels))
+
+
+def _chain(
+    labels: Sequence[str],
+    settings: Options,
+    allowed: NDArray[np.bool_],
+    offsets: NDArray[np.int64],
+) -> Topology:
+    """Return the topology of order and scheme."""
     start = settings.start_label
     if settings.order == 2 and start is None and "O" in labels:
         start = "O"

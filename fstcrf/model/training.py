@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -26,6 +26,9 @@ from fstcrf.model.targets import label_set
 from fstcrf.model.warm import merged_labels, warm_theta
 from fstcrf.train import Checkpoint, ParameterSpace, Problem, Progress, fit, parameter_space
 
+if TYPE_CHECKING:
+    from fstcrf.grammar import Grammar
+
 __all__ = ["train"]
 
 Floats = NDArray[np.float64]
@@ -39,6 +42,7 @@ def train(
     dev: Any = None,
     dev_target: Sequence[Sequence[str]] | None = None,
     reads: Sequence[CRF] = (),
+    grammar: Grammar | None = None,
     tape: str | None = None,
     weights: Sequence[float] | None = None,
     class_weights: Mapping[str, float] | None = None,
@@ -72,6 +76,10 @@ def train(
     reads : sequence of CRF
         Earlier taggers whose labels ``%y[0,TAPE]`` reads: their own predictions on `data`. The
         taggers that they read must be among them.
+    grammar : Grammar, optional
+        A hard grammar that becomes part of the tagger's structure: training normalises over what
+        it accepts, and nothing else ever has a probability. To constrain a tagger after training,
+        say ``tagger & grammar``.
     tape : str, optional
         Name of the tape that is written; the target's name, else ``"label"``.
     weights : sequence of float, optional
@@ -128,6 +136,8 @@ def train(
     ------
     DataError, TemplateError, OptionError, LabelError
         The data, template or options are not what they must be.
+    GrammarError
+        A grammar that does not go with the labels, or has scores.
     NumericError
         Training diverged at once.
     """
@@ -158,7 +168,7 @@ def train(
     if warm_start is not None:
         labels = merged_labels(warm_start, labels)
     allowed = source.allowed(labels, partial=settings.partial)
-    topology = structure(labels, settings, allowed, source.offsets)
+    topology = structure(labels, settings, allowed, source.offsets, grammar)
     problem = Problem(
         topology,
         source.offsets,
@@ -217,6 +227,7 @@ def train(
         reason=outcome.reason,
         interrupted=outcome.interrupted,
         target=target if isinstance(target, str) else None,
+        grammar=None if grammar is None else str(grammar),
         class_weights={label: float(w) for label, w in (class_weights or {}).items()},
     )
     return model(outcome.theta, record)

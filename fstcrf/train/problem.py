@@ -84,7 +84,7 @@ class Problem:
         before = repr(names[token - 1]) if token else "the start"
         return DataError(
             f"label {names[token]!r} after {before} is not part of the model (or not as the last "
-            "label): its scheme or order forbids it",
+            "label): its scheme, order or grammar forbids it",
             sentence=sentence,
             token=token,
         )

@@ -189,6 +189,36 @@ def test_an_illegal_sentence_is_named_and_others_are_answered() -> None:
         chain_lattice(composition, data[2]).best()
 
 
+def test_what_later_tapes_leave_unproven_is_not_proven() -> None:
+    """The first tape is clear at once, the second one is not within the budget."""
+    parts = taggers("three in a row")
+    composition = chained(parts, weights=(5.0, 0.02, 4.0))
+    inexact = 0
+    for sentence in TEST[:3]:
+        truth = Truth(parts, sentence, composition.weights, normalize="chain")
+        for path in (
+            composition.paths_all([sentence], budget=1)[0],
+            chain_lattice(composition, sentence).best(budget=1),
+            chain_lattice(composition, sentence).nbest(1, budget=1)[0],
+        ):
+            assert path is not None
+            assert path.bound >= truth.best - 1e-9
+            assert not path.exact or close(path.score, truth.best)
+            inexact += not path.exact
+    assert inexact > 0
+
+
+@pytest.mark.parametrize("budget", [1, 1024])
+@pytest.mark.parametrize("tape", ["pos", "chunk", "ent"])
+def test_a_grammar_that_has_no_labelling_of_a_length(budget: int, tape: str) -> None:
+    grammar = Grammar.from_text(f"tape {tape}; export E = any any;")
+    composition = chained(taggers("three in a row"), grammar=grammar)
+    assert composition.paths_all([LONG], budget=budget) == [None]
+    assert chain_lattice(composition, LONG).nbest(2, budget=budget) == []
+    with pytest.raises(NoPathError, match="no labelling is legal"):
+        chain_lattice(composition, LONG).best(budget=budget)
+
+
 def test_contradicting_tapes_are_refused_at_once() -> None:
     parts = taggers("pair")
     grammar = pairs([("P0", "B")], ["pos", "chunk"]) & never(label("B"), tape="chunk")
