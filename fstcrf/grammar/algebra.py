@@ -159,7 +159,7 @@ def _product_states(
         number.update((pair, len(number) + i) for i, pair in enumerate(found))
         if len(number) > limit:
             raise TooLargeError(
-                f"the product of {shortened(name)} has more than {limit} states, too many to "
+                f"the product {shortened(name)} has more than {limit} states, too many to "
                 "expand: constrain fewer labels at once"
             )
         frontier = np.asarray(found, dtype=np.int64)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,20 +18,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf import kernel
 from fstcrf.corpus import Column, Corpus
-from fstcrf.errors import LabelError, NoPathError, OptionError, TooLargeError
+from fstcrf.errors import LabelError, OptionError, TooLargeError
 from fstcrf.features import LiteralIndex
 from fstcrf.grammar import Acceptor, Grammar
 from fstcrf.joint.component import Component
 from fstcrf.joint.relabelling import Reading, Relabelling
-from fstcrf.joint.sentences import as_corpus
 from fstcrf.joint.tapemap import TapeMap
 from fstcrf.lattice import Lattice, Path
-from fstcrf.lattice.results import share
 from fstcrf.model import CRF
 from fstcrf.model.algebra import Composable
-from fstcrf.model.reading import Data, Run, SentenceLike, runs_of
+from fstcrf.model.reading import Data, SentenceLike
 from fstcrf.plans import Plan, Program, plan_of
 
 if TYPE_CHECKING:
@@ -46,9 +43,6 @@ Normalize = Literal["product", "chain"]
 
 BUDGET = 1024
 """Labellings of a tape that are looked at before the best one found is given as not proven."""
-
-_RUN_NUMBERS = 2_000_000
-"""Node potentials that a run of sentences may bring."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +136,7 @@ class Composition(Composable):
     @property
     def labels(self) -> Any:
         """The labels; of several tapes, a tuple of them."""
-        return self._shaped(self.label_sets.__getitem__)
+        return self.per_tape(self.label_sets.__getitem__)
 
     @cached_property
     def label_sets(self) -> dict[str, tuple[str, ...]]:
@@ -336,14 +330,9 @@ class Composition(Composable):
             from fstcrf.joint.chain import decide  # noqa: PLC0415 (it imports this module)
 
             return decide(self, sentences, threads=threads, budget=budget)
-        lengths, found = self.runs(sentences, self._best, threads)
-        nothing = [np.empty(0, dtype=np.int32) for _ in self.tapes]
-        parts = zip(nothing, *found, strict=True)
-        columns = tuple(
-            Column(np.concatenate(list(part)), self.label_sets[tape])
-            for tape, part in zip(self.tapes, parts, strict=True)
-        )
-        return lengths, columns, 0
+        from fstcrf.joint.batches import columns  # noqa: PLC0415 (it imports this module)
+
+        return *columns(self, sentences, threads), 0
 
     def lattices(self, sentences: Data) -> list[Lattice]:
         """Return the weighted transducer of each sentence, over all tapes.
@@ -356,15 +345,9 @@ class Composition(Composable):
         if self.conditional:
             raise OptionError("normalize='chain' is no product of transducers: ask lattice()")
 
-        def cut(run: Run, values: tuple[Floats, ...]) -> list[Lattice]:
-            return [
-                Lattice(self.program, tuple(v[a:b] for v in values))
-                for a, b in itertools.pairwise(run.offsets.tolist())
-            ]
+        from fstcrf.joint.batches import lattices  # noqa: PLC0415 (it imports this module)
 
-        lengths, found = self.runs(sentences, cut, 1)
-        full = iter([lattice for run in found for lattice in run])
-        return [next(full) if n else self._empty_lattice() for n in lengths]
+        return lattices(self, sentences)
 
     def paths_all(
         self, sentences: Data, *, threads: int = 1, budget: int = BUDGET
@@ -379,28 +362,9 @@ class Composition(Composable):
 
             return paths(self, sentences, threads=threads, budget=budget)
 
-        def answer(run: Run, values: tuple[Floats, ...]) -> list[Path | None]:
-            bound = kernel.Bound(self.program.machine, run.offsets, self.program.moving(values))
-            path, scores = kernel.best_paths(bound)
-            log_z = kernel.log_partitions(bound)
-            tapes = self.path_labels(path)
-            return [
-                Path(self._labels_at(tapes, a, b), s, share(s, z), exact=True, bound=s)
-                if s > -np.inf
-                else None
-                for (a, b), s, z in zip(
-                    itertools.pairwise(run.offsets.tolist()),
-                    scores.tolist(),
-                    log_z.tolist(),
-                    strict=True,
-                )
-            ]
+        from fstcrf.joint.batches import best_paths  # noqa: PLC0415 (it imports this module)
 
-        lengths, found = self.runs(sentences, answer, threads)
-        full = iter([path for run in found for path in run])
-        nothing = self._shaped(lambda _: ())
-        empty = Path(nothing, 0.0, 1.0, exact=True, bound=0.0)
-        return [next(full) if n else empty for n in lengths]
+        return best_paths(self, sentences, threads)
 
     def marginals_all(self, sentences: Data, *, threads: int = 1) -> list[Any]:
         """Return the probability of each label at each token, float64 [T, L], of each sentence.
@@ -416,29 +380,13 @@ class Composition(Composable):
         """
         if self.conditional:
             raise OptionError(
-                "normalize='chain' has marginals of its first tape alone: ask lattice().marginals"
-                "(), or estimate the others from lattice().sample(n)"
+                f"normalize='chain' has marginals of its first tape alone: ask lattice(sentence)."
+                f"marginals({self.order[0]!r}), or estimate the others from its samples"
             )
 
-        def answer(run: Run, values: tuple[Floats, ...]) -> list[Any]:
-            bound = kernel.Bound(self.program.machine, run.offsets, self.program.moving(values))
-            found = kernel.axis_posterior(bound)
-            self.check_paths(found.log_z, run)
-            states = dict(zip(self.program.order, found.node, strict=True))
-            tapes = [self.program.chain[t].topology.label_sums(states[t]) for t in self.tapes]
-            pairs = itertools.pairwise(run.offsets.tolist())
-            return [
-                tapes[0][a:b] if len(tapes) == 1 else tuple(p[a:b] for p in tapes) for a, b in pairs
-            ]
+        from fstcrf.joint.batches import marginals  # noqa: PLC0415 (it imports this module)
 
-        lengths, found = self.runs(sentences, answer, threads)
-        full = iter([marginals for run in found for marginals in run])
-        return [
-            next(full)
-            if n
-            else self._shaped(lambda tape: np.empty((0, len(self.label_sets[tape]))))
-            for n in lengths
-        ]
+        return marginals(self, sentences, threads)
 
     def cascade(self, sentences: Data, *, threads: int = 1) -> tuple[Column, ...]:
         """Return what the same taggers say one after the other, each reading those before it.
@@ -458,99 +406,8 @@ class Composition(Composable):
 
         return tune_weights(self, dev, **options)
 
-    # --- Runs ---------------------------------------------------------------------------------
-
-    def runs(
-        self,
-        sentences: Data,
-        answer: Callable[[Run, tuple[Floats, ...]], Any],
-        threads: int,
-    ) -> tuple[list[int], list[Any]]:
-        """Answer run by run; the runs do not depend on the threads.
-
-        Parameters
-        ----------
-        sentences : Corpus or sequence of sentences
-        answer : callable
-            (run, values of the program's inputs) → anything.
-        threads : int
-
-        Returns
-        -------
-        list of int
-            Length of each sentence.
-        list
-            The answers; empty sentences are in no run.
-        """
-        if threads < 1:
-            raise OptionError(f"threads is {threads}, expected at least 1")
-        lengths: list[int] = []
-        if not self.literal:  # read once for all
-            lengths, sentences = as_corpus(self, sentences)
-        prepared = [component.prepare(sentences) for component in self.components]
-        lengths = lengths or prepared[0][0]
-
-        def answered(run: Run) -> Any:
-            values = [v for _, make in prepared for v in make(run.first, run.end)]
-            values += [tape_map.values(int(run.offsets[-1])) for tape_map in self.maps]
-            return answer(run, tuple(values))
-
-        runs = runs_of(lengths, self._run_tokens)
-        if threads == 1:
-            return lengths, list(map(answered, runs))
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
-
-        with ThreadPoolExecutor(threads) as pool:
-            return lengths, list(pool.map(answered, runs))
-
-    @cached_property
-    def _run_tokens(self) -> int:
-        cells = int(np.prod(self.program.shape))
-        return max(1, min(20_000, _RUN_NUMBERS // cells))
-
-    def _best(self, run: Run, values: tuple[Floats, ...]) -> list[Ints]:
-        """Return the labels of the best paths, int32 [N] for each tape."""
-        moving = self.program.moving(values)
-        bound = kernel.Bound(self.program.machine, run.offsets, moving, checked=self._tame)
-        path, scores = kernel.best_paths(bound)
-        self.check_paths(scores, run, bound)
-        return self.path_labels(path)
-
-    @cached_property
-    def _tame(self) -> bool:
-        """Whether no sum of weights can overflow, whatever the (float32) values of attributes."""
-        largest = max(float(np.abs(t.theta).max(initial=0.0)) for t in self.taggers)
-        return largest * max(self.weights) < 1e200
-
-    def check_paths(self, scores: Floats, run: Run, bound: kernel.Bound | None = None) -> None:
-        """Raise NoPathError where the score of a sentence is −inf."""
-        dead = np.flatnonzero(np.isneginf(scores))
-        if len(dead):
-            position = None if bound is None else int(kernel.dead_tokens(bound)[dead[0]])
-            raise NoPathError(
-                "no labelling is legal; every one has died here",
-                position=position,
-                sentence=int(run.numbers[dead[0]]),
-            )
-
-    def path_labels(self, path: Ints) -> list[Ints]:
-        """Return the labels of each tape along joint states, int32 [N] each."""
-        states = dict(zip(self.program.order, self.program.machine.axis_states(path), strict=True))
-        return [self.program.chain[t].topology.state_label[states[t]] for t in self.tapes]
-
-    def _labels_at(self, tapes: Sequence[Ints], a: int, b: int) -> Any:
-        parts = [
-            tuple([self.label_sets[name][i] for i in ids[a:b].tolist()])
-            for name, ids in zip(self.tapes, tapes, strict=True)
-        ]
-        return parts[0] if len(parts) == 1 else tuple(parts)
-
-    def _empty_lattice(self) -> Lattice:
-        """Return the lattice of a sentence without tokens."""
-        values = tuple(np.empty((0, *shape)) for shape in self.program.input_shapes())
-        return Lattice(self.program, values)
-
-    def _shaped(self, make: Callable[[str], Any]) -> Any:
+    def per_tape(self, make: Callable[[str], Any]) -> Any:
+        """Return what a function makes of the only tape, or a tuple of what it makes of each."""
         if len(self.tapes) == 1:
             return make(self.tapes[0])
         return tuple(make(tape) for tape in self.tapes)

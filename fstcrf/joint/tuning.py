@@ -27,6 +27,7 @@ from fstcrf import kernel
 from fstcrf.corpus import Column
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
+from fstcrf.joint.batches import check_paths, path_labels, runs
 from fstcrf.joint.sentences import as_corpus
 from fstcrf.model.reading import Data, Run
 from fstcrf.plans import Chain, Program, scaled
@@ -232,14 +233,14 @@ def _decided(
             )
             bound = kernel.Bound(program.machine, run.offsets, program.moving(mine))
             path, score = kernel.best_paths(bound)
-            unit.check_paths(score, run, bound)
-            found.append(unit.path_labels(path))
+            check_paths(score, run, bound)
+            found.append(path_labels(unit, path))
         return found
 
-    _, runs = unit.runs(dev, answer, threads)
+    _, answers = runs(unit, dev, answer, threads)
     return [
         tuple(
-            Column(np.concatenate([run[number][k] for run in runs]), unit.label_sets[tape])
+            Column(np.concatenate([run[number][k] for run in answers]), unit.label_sets[tape])
             for k, tape in enumerate(unit.tapes)
         )
         for number in range(len(tried))

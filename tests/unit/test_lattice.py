@@ -79,7 +79,7 @@ def test_transitions_that_move() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"emissions": np.zeros(3)}, "emissions is \\[3\\], expected \\['T', 3\\]"),
+        ({"emissions": np.zeros(3)}, "emissions is \\[3\\], expected \\[T, 3\\]"),
         ({"emissions": np.zeros((2, 4))}, "emissions is"),
         ({"emissions": [[0, 0, 0], [0, 0]]}, "emissions is no array of numbers"),
         ({"emissions": [["a", "b", "c"]]}, "emissions is no array of numbers"),

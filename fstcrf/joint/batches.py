@@ -1,0 +1,221 @@
+"""Sentences through the product machine of a composition, run by run.
+
+============  ====================================================================
+runs          answer runs of sentences, on threads
+columns       the best labels, a column for each tape
+best_paths    the best paths with their probabilities
+marginals     the probability of each label at each token
+lattices      the weighted transducers themselves
+============  ====================================================================
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.corpus import Column
+from fstcrf.errors import NoPathError, OptionError
+from fstcrf.joint.sentences import as_corpus
+from fstcrf.lattice import Lattice, Path
+from fstcrf.lattice.results import share
+from fstcrf.model.reading import Data, Run, runs_of
+
+if TYPE_CHECKING:
+    from fstcrf.joint.composition import Composition
+
+__all__ = ["best_paths", "check_paths", "columns", "lattices", "marginals", "path_labels", "runs"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Values = tuple[Floats, ...]
+
+_RUN_NUMBERS = 2_000_000
+"""Node potentials that a run of sentences may bring."""
+
+
+def runs(
+    composition: Composition,
+    sentences: Data,
+    answer: Callable[[Run, Values], Any],
+    threads: int,
+) -> tuple[list[int], list[Any]]:
+    """Answer run by run; the runs do not depend on the threads.
+
+    Parameters
+    ----------
+    composition : Composition
+    sentences : Corpus or sequence of sentences
+    answer : callable
+        (run, values of the program's inputs) → anything.
+    threads : int
+
+    Returns
+    -------
+    list of int
+        Length of each sentence.
+    list
+        The answers; empty sentences are in no run.
+    """
+    if threads < 1:
+        raise OptionError(f"threads is {threads}, expected at least 1")
+    lengths: list[int] = []
+    if not composition.literal:  # read once for all
+        lengths, sentences = as_corpus(composition, sentences)
+    prepared = [component.prepare(sentences) for component in composition.components]
+    lengths = lengths or prepared[0][0]
+
+    def answered(run: Run) -> Any:
+        values = [v for _, make in prepared for v in make(run.first, run.end)]
+        values += [tape_map.values(int(run.offsets[-1])) for tape_map in composition.maps]
+        return answer(run, tuple(values))
+
+    cells = int(np.prod(composition.program.shape))
+    several = runs_of(lengths, max(1, min(20_000, _RUN_NUMBERS // cells)))
+    if threads == 1:
+        return lengths, list(map(answered, several))
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return lengths, list(pool.map(answered, several))
+
+
+def columns(
+    composition: Composition, sentences: Data, threads: int
+) -> tuple[list[int], tuple[Column, ...]]:
+    """Return lengths, and a column of the best labels for each tape.
+
+    Raises
+    ------
+    NoPathError
+        No labelling of a sentence is legal.
+    """
+    tame = _tame(composition)
+
+    def best(run: Run, values: Values) -> list[Ints]:
+        bound = _bound(composition, run, values, checked=tame)
+        path, scores = kernel.best_paths(bound)
+        check_paths(scores, run, bound)
+        return path_labels(composition, path)
+
+    lengths, found = runs(composition, sentences, best, threads)
+    nothing = [np.empty(0, dtype=np.int32) for _ in composition.tapes]
+    parts = zip(nothing, *found, strict=True)
+    return lengths, tuple(
+        Column(np.concatenate(list(part)), composition.label_sets[tape])
+        for tape, part in zip(composition.tapes, parts, strict=True)
+    )
+
+
+def best_paths(composition: Composition, sentences: Data, threads: int) -> list[Path | None]:
+    """Return the best path of each sentence; None without a legal one."""
+
+    def answer(run: Run, values: Values) -> list[Path | None]:
+        bound = _bound(composition, run, values)
+        path, scores = kernel.best_paths(bound)
+        log_z = kernel.log_partitions(bound)
+        tapes = path_labels(composition, path)
+        pairs = itertools.pairwise(run.offsets.tolist())
+        return [
+            Path(_labels_at(composition, tapes, a, b), s, share(s, z), exact=True, bound=s)
+            if s > -np.inf
+            else None
+            for (a, b), s, z in zip(pairs, scores.tolist(), log_z.tolist(), strict=True)
+        ]
+
+    lengths, found = runs(composition, sentences, answer, threads)
+    full = iter([path for run in found for path in run])
+    nothing = Path(composition.per_tape(lambda _: ()), 0.0, 1.0, exact=True, bound=0.0)
+    return [next(full) if n else nothing for n in lengths]
+
+
+def marginals(composition: Composition, sentences: Data, threads: int) -> list[Any]:
+    """Return the probability of each label at each token, of each sentence.
+
+    Raises
+    ------
+    NoPathError
+        No labelling of a sentence is legal.
+    """
+    program = composition.program
+
+    def answer(run: Run, values: Values) -> list[Any]:
+        found = kernel.axis_posterior(_bound(composition, run, values))
+        check_paths(found.log_z, run)
+        states = dict(zip(program.order, found.node, strict=True))
+        tapes = {t: program.chain[t].topology.label_sums(states[t]) for t in composition.tapes}
+        parts = [
+            {tape: rows[a:b] for tape, rows in tapes.items()}
+            for a, b in itertools.pairwise(run.offsets.tolist())
+        ]
+        return [composition.per_tape(part.__getitem__) for part in parts]
+
+    lengths, found = runs(composition, sentences, answer, threads)
+    full = iter([one for run in found for one in run])
+    return [
+        next(full)
+        if n
+        else composition.per_tape(lambda tape: np.empty((0, len(composition.label_sets[tape]))))
+        for n in lengths
+    ]
+
+
+def lattices(composition: Composition, sentences: Data) -> list[Lattice]:
+    """Return the weighted transducer of each sentence."""
+    program = composition.program
+
+    def cut(run: Run, values: Values) -> list[Lattice]:
+        return [
+            Lattice(program, tuple(v[a:b] for v in values))
+            for a, b in itertools.pairwise(run.offsets.tolist())
+        ]
+
+    lengths, found = runs(composition, sentences, cut, 1)
+    full = iter([lattice for run in found for lattice in run])
+    nothing = tuple(np.empty((0, *shape)) for shape in program.input_shapes())
+    return [next(full) if n else Lattice(program, nothing) for n in lengths]
+
+
+def check_paths(scores: Floats, run: Run, bound: kernel.Bound | None = None) -> None:
+    """Raise NoPathError where the score of a sentence is −inf."""
+    dead = np.flatnonzero(np.isneginf(scores))
+    if len(dead):
+        position = None if bound is None else int(kernel.dead_tokens(bound)[dead[0]])
+        raise NoPathError(
+            "no labelling is legal; every one has died here",
+            position=position,
+            sentence=int(run.numbers[dead[0]]),
+        )
+
+
+def path_labels(composition: Composition, path: Ints) -> list[Ints]:
+    """Return the labels of each tape along joint states, int32 [N] each."""
+    program = composition.program
+    states = dict(zip(program.order, program.machine.axis_states(path), strict=True))
+    return [program.chain[t].topology.state_label[states[t]] for t in composition.tapes]
+
+
+def _bound(
+    composition: Composition, run: Run, values: Values, *, checked: bool = False
+) -> kernel.Bound:
+    program = composition.program
+    return kernel.Bound(program.machine, run.offsets, program.moving(values), checked=checked)
+
+
+def _tame(composition: Composition) -> bool:
+    """Whether no sum of weights can overflow, whatever the (float32) values of attributes."""
+    largest = max(float(np.abs(t.theta).max(initial=0.0)) for t in composition.taggers)
+    return largest * max(composition.weights) < 1e200
+
+
+def _labels_at(composition: Composition, tapes: Sequence[Ints], a: int, b: int) -> Any:
+    parts = {
+        name: tuple([composition.label_sets[name][i] for i in ids[a:b].tolist()])
+        for name, ids in zip(composition.tapes, tapes, strict=True)
+    }
+    return composition.per_tape(parts.__getitem__)
