@@ -92,6 +92,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=LINES, help="These lines.")
     parser.add_argument("--json", type=Path, metavar="FILE", help="Everything that was measured.")
     parser.add_argument("--write", action="store_true", help=f"Write docs/{PAGE.name} and a plot.")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="Write the report as Markdown.")
     options = parser.parse_args()
     if options.data is None or not options.data.is_dir():
         parser.error("say where the corpora are: --data FOLDER")
@@ -137,6 +138,8 @@ def _write(report: Report, options: argparse.Namespace) -> None:
     if options.write:
         PAGE.write_text(page, "utf-8")
         _say(f"wrote {PAGE}")
+    if options.page is not None:
+        options.page.write_text(page, "utf-8")
     if options.json is not None:
         options.json.write_text(report.json(), "utf-8")
 
