@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
+    from fstcrf import constraints
     from fstcrf.corpus import (
         Corpus,
         Sentence,
@@ -41,6 +42,7 @@ _HOME = {
     "TemplateSet": "features",
     "best": "lattice",
     "compose": "joint.composing",
+    "constraints": "constraints",
     "evaluate_spans": "evaluate",
     "evaluate_tokens": "evaluate",
     "load": "joint.file",
@@ -68,6 +70,7 @@ __all__ = [
     "TemplateSet",
     "best",
     "compose",
+    "constraints",
     "evaluate_spans",
     "evaluate_tokens",
     "load",

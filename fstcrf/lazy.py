@@ -17,13 +17,14 @@ def importer(package: str, home: Mapping[str, str]) -> Callable[[str], object]:
     package : str
         Its ``__name__``.
     home : mapping of str to str
-        For each public name, the submodule that defines it.
+        For each public name, the submodule that defines it; a submodule itself is its own home.
     """
 
     def find(name: str) -> object:
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{package}.{home[name]}"), name)
+        module = importlib.import_module(f"{package}.{home[name]}")
+        value: object = module if home[name] == name else getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value
 
