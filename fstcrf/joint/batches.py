@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Values = tuple[Floats, ...]
 
-_RUN_NUMBERS = 2_000_000
+_RUN_NUMBERS = 500_000
 """Node potentials that a run of sentences may bring."""
 
 
