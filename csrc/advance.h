@@ -142,14 +142,103 @@ static inline void axis_step(tensor *m, semiring K, int64_t c, direction d, cons
     finish_log(m->full, m->best, y);
 }
 
+static inline void pruned_axes(tensor *m, const double *x);
+
 /* Steps all axes; the result lies in m->x, which `x` may be. */
 static inline void all_axes(tensor *m, semiring K, direction d, const double *x) {
+    if (m->pruned && K == MAX_PLUS && d == BACKWARD && x != m->x) {
+        pruned_axes(m, x);
+        return;
+    }
     for (int64_t k = 0; k < m->n; k++) {
         axis_step(m, K, d == FORWARD ? k : m->n - 1 - k, d, x, m->y);
         double *swap = m->x;
         m->x = m->y;
         m->y = swap;
         x = m->x;
+    }
+}
+
+/* --- Two axes, backward, maxima only -----------------------------------------------------------
+ *
+ * Most labels of a token are far behind the best one, farther than any arc can make up for. Row j of
+ * the tensor (a state of the first axis) can be left out, with the same result, where some row i
+ * beats it whatever the state before and whatever the second axis does:
+ *
+ *   max_l (x[j][l] - x[i][l])  <=  min_h (arc[h -> i] - arc[h -> j])
+ *
+ * The left side bounds the difference after the step of the second axis, too, so rows that are out take
+ * part in neither step. */
+
+/* Largest lead of row x over row y; both forbidden: no matter. */
+static inline double largest_lead(int64_t P, const double *restrict x, const double *restrict y) {
+    double lane[FC_LANES];
+    for (int l = 0; l < FC_LANES; l++) lane[l] = FC_NEVER;
+    for (int64_t j = 0; j < P; j += FC_LANES)
+        for (int l = 0; l < FC_LANES; l++) {
+            const double by = x[j + l] - y[j + l];
+            lane[l] = by > lane[l] ? by : lane[l];
+        }
+    double best = lane[0];
+    for (int l = 1; l < FC_LANES; l++) best = lane[l] > best ? lane[l] : best;
+    return best;
+}
+
+/* Copies the rows of x [S][P] that may win to y, and the arcs into them to m->columns [S][kept]. */
+static inline int64_t keep_rows(tensor *m, const double *x, double *y) {
+    const loaded_axis *a = &m->axis[0];
+    const int64_t S = a->S, P = m->P;
+    int64_t top = 0, kept = 0;
+    double most = FC_NEVER;
+    for (int64_t i = 0; i < S; i++) {
+        const double here = fc_max(P, x + i * P);
+        if (here > most) {
+            most = here;
+            top = i;
+        }
+    }
+    if (most == FC_NEVER) return 0;
+    const double slack = 1e-9 + 1e-12 * fabs(most); /* sums are rounded */
+    for (int64_t j = 0; j < S; j++) {
+        const double *row = x + j * P;
+        if (j != top && largest_lead(P, row, x + top * P) + slack <= m->lead_by[top * S + j])
+            continue;
+        memcpy(y + kept * P, row, (size_t)P * sizeof *y);
+        m->kept[kept++] = (int32_t)j;
+    }
+    for (int64_t i = 0; i < S; i++)
+        for (int64_t k = 0; k < kept; k++) m->columns[i * kept + k] = a->weight[i * S + m->kept[k]];
+    return kept;
+}
+
+/* Steps both axes backward: x -> m->x, which `x` may not be. */
+static inline void pruned_axes(tensor *m, const double *x) {
+    const int64_t S = m->axis[0].S, P = m->P;
+    for (int64_t q = 0; q < m->Q; q++, x += m->plane) {
+        double *out = m->x + q * m->plane;
+        const int64_t kept = keep_rows(m, x, m->y);
+        const block last = {.rows = kept,
+                            .n = m->S,
+                            .lanes = P,
+                            .s = m->y,
+                            .s_row = P,
+                            .s_in = 1,
+                            .V = m->axis[1].turned,
+                            .v_in = P,
+                            .C = m->best,
+                            .c_row = P};
+        product_max(&last);
+        const block first = {.rows = S,
+                             .n = kept,
+                             .lanes = P,
+                             .s = m->columns,
+                             .s_row = kept,
+                             .s_in = 1,
+                             .V = m->best,
+                             .v_in = P,
+                             .C = out,
+                             .c_row = P};
+        product_max(&first);
     }
 }
 

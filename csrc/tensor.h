@@ -25,6 +25,10 @@ typedef struct {
     const fc_machine *machine;
     int64_t n, Q, outer, S, P, plane, full;
     loaded_axis axis[FC_MAX_AXES];
+    int pruned;      /* backward maxima of two axes leave out states that cannot win */
+    double *lead_by; /* [S_0][S_0] pruned: the least by which arcs into i exceed arcs into j */
+    int32_t *kept;   /* [S_0] pruned: the states that are left */
+    double *columns; /* [S_0][S_0] pruned: scratch for the arcs into the states that are left */
     int forgets;     /* nothing runs forward: one row of node potentials will do */
     int loaded;      /* static weights: 0 none, 1 scores, 2 linear */
     double *initial; /* [plane] */
@@ -95,6 +99,12 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
     for (int k = 0; k < 4; k++) *full[k] = take(&work, m->full);
     m->lead = take(&work, 2 * m->outer + 2 * fc_padded(widest));
     m->shared = take(&work, m->P + m->outer);
+    const loaded_axis *one = &m->axis[0], *two = &m->axis[m->n - 1];
+    m->pruned = m->n == 2 && one->dense && two->dense && !one->axis->moving &&
+                one->axis->contexts == 1 && two->axis->contexts == 1;
+    m->lead_by = take(&work, m->pruned ? one->S * one->S : 0);
+    m->kept = (int32_t *)take(&work, m->pruned ? one->S : 0);
+    m->columns = take(&work, m->pruned ? one->S * one->S : 0);
     double **log[] = {&m->shifts, &m->read, &m->step};
     for (int k = 0; k < 3; k++) *log[k] = take(&work, longest);
     return work - start;
@@ -174,6 +184,21 @@ static inline void load_residual(tensor *m, semiring K) {
     }
 }
 
+/* lead_by[i][j] = min over h of arc[h -> i] - arc[h -> j]; both forbidden: no matter. */
+static inline void load_leads(tensor *m) {
+    const int64_t S = m->axis[0].S;
+    const double *arc = m->axis[0].weight;
+    for (int64_t i = 0; i < S; i++) {
+        double *restrict lead = m->lead_by + i * S;
+        fc_fill(S, (double)INFINITY, lead);
+        for (int64_t h = 0; h < S; h++)
+            for (int64_t j = 0; j < S; j++) {
+                const double by = arc[h * S + i] - arc[h * S + j];
+                lead[j] = by < lead[j] ? by : lead[j];
+            }
+    }
+}
+
 /* Everything that does not depend on the token. */
 static inline void load_static(tensor *m, semiring K) {
     const fc_machine *f = m->machine;
@@ -194,6 +219,7 @@ static inline void load_static(tensor *m, semiring K) {
     if (r != NULL) load_residual(m, K);
     if (r == NULL) m->ends[0][0] = m->ends[1][0] = linear ? 1.0 : 0.0;
     m->static_lost = m->lost;
+    if (m->pruned && !linear) load_leads(m);
 }
 /* Arc weights of the arcs into a token; returns the sum of their shifts. */
 static inline double load_arcs(tensor *m, semiring K, int64_t token) {
