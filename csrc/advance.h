@@ -146,7 +146,9 @@ static inline void pruned_axes(tensor *m, const double *x);
 
 /* Steps all axes; the result lies in m->x, which `x` may be. */
 static inline void all_axes(tensor *m, semiring K, direction d, const double *x) {
-    if (m->pruned && K == MAX_PLUS && d == BACKWARD && x != m->x) {
+    /* Where few rows fall out, looking for them does not pay. */
+    const int pays = m->asked < 8 * m->axis[0].S || 2 * m->out > m->asked;
+    if (m->pruned && pays && K == MAX_PLUS && d == BACKWARD && x != m->x) {
         pruned_axes(m, x);
         return;
     }
@@ -206,6 +208,8 @@ static inline int64_t keep_rows(tensor *m, const double *x, double *y) {
         memcpy(y + kept * P, row, (size_t)P * sizeof *y);
         m->kept[kept++] = (int32_t)j;
     }
+    m->asked += S;
+    m->out += S - kept;
     for (int64_t i = 0; i < S; i++)
         for (int64_t k = 0; k < kept; k++) m->columns[i * kept + k] = a->weight[i * S + m->kept[k]];
     return kept;

@@ -25,17 +25,18 @@ typedef struct {
     const fc_machine *machine;
     int64_t n, Q, outer, S, P, plane, full;
     loaded_axis axis[FC_MAX_AXES];
-    int pruned;      /* backward maxima of two axes leave out states that cannot win */
-    double *lead_by; /* [S_0][S_0] pruned: the least by which arcs into i exceed arcs into j */
-    int32_t *kept;   /* [S_0] pruned: the states that are left */
-    double *columns; /* [S_0][S_0] pruned: scratch for the arcs into the states that are left */
-    int forgets;     /* nothing runs forward: one row of node potentials will do */
-    int loaded;      /* static weights: 0 none, 1 scores, 2 linear */
-    double *initial; /* [plane] */
-    double *final;   /* [plane] */
-    double *edge;    /* [E][rows][P or 1] of the residual */
-    double *ends[2]; /* [Q] initial and final of the residual */
-    double shift;    /* of initial, final and the residual's ends together */
+    int64_t asked, out; /* pruned: rows looked at, and rows left out */
+    int pruned;         /* backward maxima of two axes leave out states that cannot win */
+    double *lead_by;    /* [S_0][S_0] pruned: the least by which arcs into i exceed arcs into j */
+    int32_t *kept;      /* [S_0] pruned: the states that are left */
+    double *columns;    /* [S_0][S_0] pruned: scratch for the arcs into the states that are left */
+    int forgets;        /* nothing runs forward: one row of node potentials will do */
+    int loaded;         /* static weights: 0 none, 1 scores, 2 linear */
+    double *initial;    /* [plane] */
+    double *final;      /* [plane] */
+    double *edge;       /* [E][rows][P or 1] of the residual */
+    double *ends[2];    /* [Q] initial and final of the residual */
+    double shift;       /* of initial, final and the residual's ends together */
     double edge_shift;
     int64_t lost;         /* finite scores that the linear domain took for zero, in this sentence */
     int64_t static_lost;  /* ... among what does not depend on the token */
@@ -102,6 +103,7 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
     const loaded_axis *one = &m->axis[0], *two = &m->axis[m->n - 1];
     m->pruned = m->n == 2 && one->dense && two->dense && !one->axis->moving &&
                 one->axis->contexts == 1 && two->axis->contexts == 1;
+    m->asked = m->out = 0;
     m->lead_by = take(&work, m->pruned ? one->S * one->S : 0);
     m->kept = (int32_t *)take(&work, m->pruned ? one->S : 0);
     m->columns = take(&work, m->pruned ? one->S * one->S : 0);
