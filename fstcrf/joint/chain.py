@@ -7,7 +7,7 @@ best completion of each is known by decoding the other taggers with the first ta
     w log p(next labelling) + (the most that grammars can add)  <=  best total found
 
 no later one can win, and the best found is proven. The same idea recurses over more than two
-taggers. Rounds look at 1, 4, 16, ... labellings of the sentences that are still open,
+taggers. Rounds look at 1, 8, 64, ... labellings of the sentences that are still open,
 all of them in one batch; the last tagger is asked about what changed only (`variations`).
 
 A hard grammar takes labellings away and leaves probabilities as they are: they are normalised
@@ -213,13 +213,13 @@ class _Search:
         self.variants: Variations | None = None
 
     def run(self) -> Solved:
-        """Look at 1, 4, 16, ... labellings until every sentence is proven."""
+        """Look at 1, 8, 64, ... labellings until every sentence is proven."""
         seen, wanted = 0, 1
         while len(self.open):
             self._round(seen, wanted)
             if wanted >= self.solver.budget:
                 break
-            seen, wanted = wanted, min(4 * wanted, self.solver.budget)
+            seen, wanted = wanted, min(8 * wanted, self.solver.budget)
         dead = np.repeat(np.isneginf(self.total), np.diff(self.corpus.offsets))
         labels = [np.where(dead, np.int32(-1), ids) for ids in (self.labels, *self._later())]
         bound = np.maximum(np.maximum(self.bound, self.missed), self.total)
