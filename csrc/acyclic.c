@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "fstcrf.h"
+#include "heap.h"
 #include "vec.h"
 
 #define LARGEST 1e300 /* above, a sum could be +inf */
@@ -278,26 +279,15 @@ static int before(const search *h, const fc_deviation *a, const fc_deviation *b)
     return a->priority != b->priority ? a->priority > b->priority : smaller(h, a, b);
 }
 
+FC_HEAP(deviations, const search *, fc_deviation, before)
+
 static fc_status push(search *h, fc_deviation d) {
     if (h->size == h->heap_room) return FC_EFULL;
-    int64_t i = h->size++;
-    for (; i > 0 && before(h, &d, &h->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        h->heap[i] = h->heap[(i - 1) / 2];
-    h->heap[i] = d;
+    deviations_push(h, h->heap, &h->size, d);
     return FC_OK;
 }
 
-static fc_deviation pop(search *h) {
-    const fc_deviation top = h->heap[0], last = h->heap[--h->size];
-    int64_t i = 0;
-    for (int64_t child; (child = 2 * i + 1) < h->size; i = child) {
-        child += child + 1 < h->size && before(h, &h->heap[child + 1], &h->heap[child]);
-        if (!before(h, &h->heap[child], &last)) break;
-        h->heap[i] = h->heap[child];
-    }
-    h->heap[i] = last;
-    return top;
-}
+static fc_deviation pop(search *h) { return deviations_pop(h, h->heap, &h->size); }
 
 FC_INLINE double prefix_score(const search *h, int64_t prefix) {
     return prefix < 0 ? 0.0 : h->step[prefix].score;

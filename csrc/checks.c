@@ -183,3 +183,35 @@ fc_status fc_check_machine(const fc_machine *m, int64_t *where) {
                         fc_first_invalid(m->outer * m->S, m->final) < 0;
     return numeric ? FC_OK : fail(FC_ENUMERIC, 300, where);
 }
+
+/* Every state that a step may lead to exists, and fits into its bits. */
+static fc_status check_acceptor(const fc_acceptor *a, int64_t words, int64_t cells) {
+    if (a->Q < 1 || a->classes < 1 || a->rows < 1 || !places_ok(cells, a->classes, a->place))
+        return FC_EINVAL;
+    if (a->place == NULL || a->target == NULL || a->word < 0 || a->word >= words) return FC_EINVAL;
+    if (a->bits < 1 || a->bits > 32 || a->shift < 0 || a->shift + a->bits > 64) return FC_EINVAL;
+    if ((a->Q - 1) >> a->bits != 0) return FC_EINVAL;
+    const int64_t steps = a->Q * a->classes;
+    int bad = 0;
+    for (int64_t i = 0; i < steps; i++) bad |= a->target[i] < -1 || a->target[i] >= a->Q;
+    if (bad) return FC_EINVAL;
+    if (a->score != NULL && fc_first_invalid(steps, a->score) >= 0) return FC_ENUMERIC;
+    return a->ahead == NULL || fc_first_invalid(a->rows * a->Q, a->ahead) < 0 ? FC_OK : FC_ENUMERIC;
+}
+
+fc_status fc_check_conjunction(const fc_conjunction *grammar, const fc_machine *machine,
+                               int64_t *where) {
+    *where = 0;
+    if (grammar->acceptors < 1 || grammar->words < 1) return FC_EINVAL;
+    const fc_acceptor *last = NULL;
+    for (int64_t i = 0; i < grammar->acceptors; i++) {
+        const fc_acceptor *a = &grammar->acceptor[i];
+        const fc_status status = check_acceptor(a, grammar->words, machine->outer * machine->S);
+        if (status != FC_OK) return fail(status, i, where);
+        /* Bits are given out in order, so none is given twice. */
+        const int64_t end = last == NULL ? 0 : last->word * 64 + last->shift + last->bits;
+        if (a->word * 64 + a->shift < end) return fail(FC_EINVAL, i, where);
+        last = a;
+    }
+    return FC_OK;
+}

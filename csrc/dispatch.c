@@ -27,6 +27,7 @@ const char *fc_text(fc_status status) {
         case FC_ETARGET: return "this machine or build lacks the kernel variant";
         case FC_EFULL: return "no room for another string";
         case FC_EROW: return "a line has other fields than it must have";
+        case FC_EPAUSED: return "not yet done: call again";
     }
     return "unknown status";
 }
@@ -409,4 +410,21 @@ fc_status fc_machine_rescore(const fc_machine *machine, int64_t B, const int64_t
     if (machine->axes != 1 || !variants_ok(B, offsets, C, sentence, ptr, token)) return FC_EINVAL;
     return table->machine_rescore(machine, B, offsets, C, sentence, ptr, token, node, best, total,
                                   work, where);
+}
+
+fc_status fc_lazy_nbest(const fc_machine *machine, const fc_conjunction *grammar, int64_t B,
+                        const int64_t *offsets, int64_t n, int64_t limit, int64_t width,
+                        int64_t steps, int give_up, fc_arena *arena, int32_t *path, double *score,
+                        int64_t *count, int64_t *proven, double *bound, int64_t *popped,
+                        double *work) {
+    int64_t where;
+    const fc_arena *a = arena;
+    if (n < 1 || n > INT32_MAX || width < 1 || width > INT32_MAX || steps < 1) return FC_EINVAL;
+    if (a->visit_room > INT32_MAX || a->slots < 2 * a->visit_room || a->queue_room < 2 ||
+        (a->slots & (a->slots - 1)) != 0 || a->sentence < 0 || a->sentence > B)
+        return FC_EINVAL;
+    const fc_status status = check_bounds(B, offsets, &where);
+    if (status != FC_OK) return status;
+    return table->lazy_nbest(machine, grammar, B, offsets, n, limit, width, steps, give_up, arena,
+                             path, score, count, proven, bound, popped, work);
 }

@@ -13,6 +13,7 @@
 #define FSTCRF_SEARCH_H
 
 #include "advance.h"
+#include "heap.h"
 
 /* Weights of the arcs that leave state i under a context, as a row of S. Scores are read where they
  * lie, whatever token is loaded; linear weights must have been loaded. */
@@ -193,24 +194,11 @@ static inline int before(const queue *h, const deviation *a, const deviation *b)
     return a->t > b->t;
 }
 
-static inline void push(queue *h, deviation d) {
-    int64_t i = h->size++;
-    for (; i > 0 && before(h, &d, &h->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        h->heap[i] = h->heap[(i - 1) / 2];
-    h->heap[i] = d;
-}
+FC_HEAP(deviations, const queue *, deviation, before)
 
-static inline deviation pop(queue *h) {
-    const deviation top = h->heap[0], last = h->heap[--h->size];
-    int64_t i = 0;
-    for (int64_t child; (child = 2 * i + 1) < h->size; i = child) {
-        child += child + 1 < h->size && before(h, &h->heap[child + 1], &h->heap[child]);
-        if (!before(h, &h->heap[child], &last)) break;
-        h->heap[i] = h->heap[child];
-    }
-    h->heap[i] = last;
-    return top;
-}
+static inline void push(queue *h, deviation d) { deviations_push(h, h->heap, &h->size, d); }
+
+static inline deviation pop(queue *h) { return deviations_pop(h, h->heap, &h->size); }
 
 /* Queues the best cell of m->row; `base` is what a cell's value lacks to the path's score. */
 static inline int64_t queue_best(const tensor *m, queue *h, int64_t cells, double base,

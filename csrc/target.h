@@ -55,6 +55,10 @@ typedef void machine_sample_fn(const fc_machine *, int64_t, const int64_t *, int
 typedef fc_status machine_rescore_fn(const fc_machine *, int64_t, const int64_t *, int64_t,
                                      const int64_t *, const int64_t *, const int32_t *,
                                      const double *, int, double *, double *, int64_t *);
+typedef fc_status lazy_nbest_fn(const fc_machine *, const fc_conjunction *, int64_t,
+                                const int64_t *, int64_t, int64_t, int64_t, int64_t, int,
+                                fc_arena *, int32_t *, double *, int64_t *, int64_t *, double *,
+                                int64_t *, double *);
 typedef void machine_dead_fn(const fc_machine *, int64_t, const int64_t *, int64_t *, double *);
 
 typedef struct {
@@ -87,6 +91,7 @@ typedef struct {
     machine_sample_fn *machine_sample;
     machine_dead_fn *machine_dead;
     machine_rescore_fn *machine_rescore;
+    lazy_nbest_fn *lazy_nbest;
 } fc_table;
 
 #define FC_JOIN2(a, b) a##_##b
@@ -123,6 +128,7 @@ machine_max_marginals_fn FC_NAME(fc_machine_max_marginals);
 machine_sample_fn FC_NAME(fc_machine_sample);
 machine_dead_fn FC_NAME(fc_machine_dead);
 machine_rescore_fn FC_NAME(fc_machine_rescore);
+lazy_nbest_fn FC_NAME(fc_lazy_nbest);
 extern const fc_table FC_NAME(fc_table);
 #endif
 

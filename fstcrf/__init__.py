@@ -27,11 +27,14 @@ if TYPE_CHECKING:
     from fstcrf.evaluate import evaluate_spans, evaluate_tokens
     from fstcrf.features import TemplateSet, parse_template, read_template
     from fstcrf.grammar import Grammar
+    from fstcrf.interop import load_crfsuite
     from fstcrf.joint import Composition, compose, load
+    from fstcrf.kernel import Budget
     from fstcrf.lattice import Lattice, Path, best, log_partition, marginals, nbest, sample
     from fstcrf.model import CRF
 
 _HOME = {
+    "Budget": "kernel",
     "CRF": "model.crf",
     "Composition": "joint.composition",
     "Corpus": "corpus",
@@ -46,6 +49,7 @@ _HOME = {
     "evaluate_spans": "evaluate",
     "evaluate_tokens": "evaluate",
     "load": "joint.file",
+    "load_crfsuite": "interop.crfsuite",
     "log_partition": "lattice",
     "marginals": "lattice",
     "nbest": "lattice",
@@ -60,6 +64,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Budget",
     "CRF",
     "Composition",
     "Corpus",
@@ -74,6 +79,7 @@ __all__ = [
     "evaluate_spans",
     "evaluate_tokens",
     "load",
+    "load_crfsuite",
     "log_partition",
     "marginals",
     "nbest",

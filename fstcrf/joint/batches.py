@@ -23,13 +23,23 @@ from fstcrf.corpus import Column
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.joint.sentences import as_corpus
 from fstcrf.lattice import Lattice, Path
+from fstcrf.lattice.batch import UNSETTLED
 from fstcrf.lattice.results import share
 from fstcrf.model.reading import Data, Run, runs_of
 
 if TYPE_CHECKING:
     from fstcrf.joint.composition import Composition
 
-__all__ = ["best_paths", "check_paths", "columns", "lattices", "marginals", "path_labels", "runs"]
+__all__ = [
+    "best_paths",
+    "check_paths",
+    "check_scores",
+    "columns",
+    "lattices",
+    "marginals",
+    "path_labels",
+    "runs",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -86,9 +96,9 @@ def runs(
 
 
 def columns(
-    composition: Composition, sentences: Data, threads: int
-) -> tuple[list[int], tuple[Column, ...]]:
-    """Return lengths, and a column of the best labels for each tape.
+    composition: Composition, sentences: Data, threads: int, budget: kernel.Budget | None = None
+) -> tuple[list[int], tuple[Column, ...], int]:
+    """Return lengths, a column of the best labels for each tape, and how many are not proven.
 
     Raises
     ------
@@ -96,36 +106,50 @@ def columns(
         No labelling of a sentence is legal.
     """
     tame = _tame(composition)
+    decoder = composition.program.decoder
 
-    def best(run: Run, values: Values) -> list[Ints]:
-        bound = _bound(composition, run, values, checked=tame)
-        path, scores = kernel.best_paths(bound)
-        check_paths(scores, run, bound)
-        return path_labels(composition, path)
+    def best(run: Run, values: Values) -> tuple[int, list[Ints]]:
+        bound = _bound(composition, decoder.machine, run, values, checked=tame)
+        searched = decoder.paths(bound, 1, budget)
+        check_paths(searched, run, bound)
+        return int((searched.proven < 1).sum()), path_labels(composition, searched.path[0])
 
     lengths, found = runs(composition, sentences, best, threads)
     nothing = [np.empty(0, dtype=np.int32) for _ in composition.tapes]
-    parts = zip(nothing, *found, strict=True)
-    return lengths, tuple(
+    parts = zip(nothing, *(ids for _, ids in found), strict=True)
+    labels = tuple(
         Column(np.concatenate(list(part)), composition.label_sets[tape])
         for tape, part in zip(composition.tapes, parts, strict=True)
     )
+    return lengths, labels, sum(inexact for inexact, _ in found)
 
 
-def best_paths(composition: Composition, sentences: Data, threads: int) -> list[Path | None]:
-    """Return the best path of each sentence; None without a legal one."""
+def best_paths(
+    composition: Composition, sentences: Data, threads: int, budget: kernel.Budget | None = None
+) -> list[Path | None]:
+    """Return the best path of each sentence; None where no legal one was found."""
+    program = composition.program
 
     def answer(run: Run, values: Values) -> list[Path | None]:
-        bound = _bound(composition, run, values)
-        path, scores = kernel.best_paths(bound)
-        log_z = kernel.log_partitions(bound)
-        tapes = path_labels(composition, path)
+        bound = _bound(composition, program.decoder.machine, run, values)
+        searched = program.decoder.paths(bound, 1, budget)
+        scores, proven = searched.score[:, 0].tolist(), (searched.proven > 0).tolist()
+        log_z = np.full(len(scores), np.nan)
+        if program.summable:
+            whole = bound
+            if program.decoder.lazy:
+                whole = _bound(composition, program.machine, run, values)
+            log_z = kernel.log_partitions(whole)
+        tapes = path_labels(composition, searched.path[0])
+        reach = np.maximum(searched.bound, searched.score[:, 0]).tolist()
         pairs = itertools.pairwise(run.offsets.tolist())
         return [
-            Path(_labels_at(composition, tapes, a, b), s, share(s, z), exact=True, bound=s)
+            Path(_labels_at(composition, tapes, a, b), s, share(s, z), exact=exact, bound=r)
             if s > -np.inf
             else None
-            for (a, b), s, z in zip(pairs, scores.tolist(), log_z.tolist(), strict=True)
+            for (a, b), s, z, exact, r in zip(
+                pairs, scores, log_z.tolist(), proven, reach, strict=True
+            )
         ]
 
     lengths, found = runs(composition, sentences, answer, threads)
@@ -145,8 +169,8 @@ def marginals(composition: Composition, sentences: Data, threads: int) -> list[A
     program = composition.program
 
     def answer(run: Run, values: Values) -> list[Any]:
-        found = kernel.axis_posterior(_bound(composition, run, values))
-        check_paths(found.log_z, run)
+        found = kernel.axis_posterior(_bound(composition, program.machine, run, values))
+        check_scores(found.log_z, run)
         states = dict(zip(program.order, found.node, strict=True))
         tapes = {t: program.chain[t].topology.label_sums(states[t]) for t in composition.tapes}
         parts = [
@@ -181,7 +205,17 @@ def lattices(composition: Composition, sentences: Data) -> list[Lattice]:
     return [next(full) if n else Lattice(program, nothing) for n in lengths]
 
 
-def check_paths(scores: Floats, run: Run, bound: kernel.Bound | None = None) -> None:
+def check_paths(searched: kernel.Searched, run: Run, bound: kernel.Bound) -> None:
+    """Raise NoPathError where a sentence has no path, or none was found."""
+    unsettled = np.flatnonzero((searched.found < 1) & (searched.bound > -np.inf))
+    if len(unsettled):
+        k = int(unsettled[0])
+        message = UNSETTLED.format(states=int(searched.popped[k]))
+        raise NoPathError(message, sentence=int(run.numbers[k]))
+    check_scores(searched.score[:, 0], run, bound)
+
+
+def check_scores(scores: Floats, run: Run, bound: kernel.Bound | None = None) -> None:
     """Raise NoPathError where the score of a sentence is −inf."""
     dead = np.flatnonzero(np.isneginf(scores))
     if len(dead):
@@ -196,15 +230,20 @@ def check_paths(scores: Floats, run: Run, bound: kernel.Bound | None = None) -> 
 def path_labels(composition: Composition, path: Ints) -> list[Ints]:
     """Return the labels of each tape along joint states, int32 [N] each."""
     program = composition.program
-    states = dict(zip(program.order, program.machine.axis_states(path), strict=True))
+    states = dict(zip(program.order, program.decoder.machine.axis_states(path), strict=True))
     return [program.chain[t].topology.state_label[states[t]] for t in composition.tapes]
 
 
 def _bound(
-    composition: Composition, run: Run, values: Values, *, checked: bool = False
+    composition: Composition,
+    machine: kernel.Machine,
+    run: Run,
+    values: Values,
+    *,
+    checked: bool = False,
 ) -> kernel.Bound:
-    program = composition.program
-    return kernel.Bound(program.machine, run.offsets, program.moving(values), checked=checked)
+    moving = composition.program.moving(values)
+    return kernel.Bound(machine, run.offsets, moving, checked=checked)
 
 
 def _tame(composition: Composition) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, overload
 
 from numpy.typing import ArrayLike
@@ -12,7 +13,9 @@ from fstcrf.grammar import Grammar
 from fstcrf.joint.composition import Composition, Normalize
 from fstcrf.joint.mapping import mapped, split
 from fstcrf.lattice import Lattice, product
+from fstcrf.lattice.product import searched
 from fstcrf.model import CRF
+from fstcrf.plans import Search
 
 __all__ = ["compose"]
 
@@ -23,6 +26,7 @@ def compose(
     grammar: Grammar | None = None,
     weights: Sequence[float] | None = None,
     coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
+    search: Search | None = None,
 ) -> Lattice: ...
 @overload
 def compose(
@@ -30,6 +34,7 @@ def compose(
     grammar: Grammar | None = None,
     weights: Sequence[float] | None = None,
     normalize: Normalize | None = None,
+    search: Search | None = None,
 ) -> Composition: ...
 def compose(
     *parts: Any,
@@ -37,6 +42,7 @@ def compose(
     weights: Sequence[float] | None = None,
     normalize: Normalize | None = None,
     coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
+    search: Search | None = None,
 ) -> Any:
     """Compose taggers that were trained separately, or lattices of one sentence.
 
@@ -55,6 +61,9 @@ def compose(
         product of conditional probabilities; see the page on what the joint score means.
     coupling : mapping of (int, int) to [L1, L2] or [T, L1, L2], optional
         Lattices only. Potentials of the labels that two of them give one token.
+    search : {"auto", "lazy", "expanded"}, optional
+        How best paths under a grammar are found: over the product, or lazily, by states that are
+        made as they are met. Both are exact. auto, the default: by the size of the product.
 
     Returns
     -------
@@ -76,18 +85,25 @@ def compose(
         if normalize is not None:
             raise OptionError("normalize= is for taggers; lattices only have potentials")
         lattice = product(parts, coupling=coupling, weights=weights)
+        lattice = lattice if search is None else searched(lattice, search)
         return lattice if grammar is None else lattice & grammar
-    if grammar is not None and not isinstance(grammar, Grammar):
-        raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
     if coupling is not None:
         raise OptionError("coupling= is for lattices; a tagger reads another by reads=")
     if any(isinstance(part, Lattice) for part in parts):
         raise OptionError("taggers compose with taggers, lattices with lattices")
     composition = _composed(parts, weights, normalize)
+    composition = composition if search is None else replace(composition, search=search)
+    return _compiled(composition, grammar)
+
+
+def _compiled(composition: Composition, grammar: Grammar | None) -> Composition:
+    """Return the composition under a grammar; what is too large is said here, not when tagging."""
+    if grammar is not None and not isinstance(grammar, Grammar):
+        raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
     if grammar is not None:
         composition = composition.constrained(grammar)
     if composition.normalize == "product":
-        _ = composition.program.machine  # what is too large is said here, not when tagging
+        _ = composition.program.decoder
     return composition
 
 
@@ -121,4 +137,5 @@ def _composed(
         maps=(*(m for whole in wholes for m in whole.maps), *between.maps),
         normalize=normalize or (kinds.pop() if kinds else "product"),
         relabellings=(*(r for whole in wholes for r in whole.relabellings), *between.relabellings),
+        search=next((whole.search for whole in wholes if whole.search != "auto"), "auto"),
     )

@@ -25,11 +25,12 @@ from fstcrf.grammar import Acceptor, Grammar
 from fstcrf.joint.component import Component
 from fstcrf.joint.relabelling import Reading, Relabelling
 from fstcrf.joint.tapemap import TapeMap
+from fstcrf.kernel import Budget
 from fstcrf.lattice import Lattice, Path
 from fstcrf.model import CRF
 from fstcrf.model.algebra import Composable
 from fstcrf.model.reading import Data, SentenceLike
-from fstcrf.plans import Plan, Program, plan_of
+from fstcrf.plans import Plan, Program, Search, plan_of
 
 if TYPE_CHECKING:
     from fstcrf.joint.chainlattice import ChainLattice
@@ -64,6 +65,8 @@ class Composition(Composable):
         conditional probabilities, p(first tape) · p(second tape | first) · ...
     relabellings : tuple of Relabelling
         Taggers that read a tape by other labels than its own.
+    search : {"auto", "lazy", "expanded"}
+        How best paths under a grammar are found; see `fstcrf.plans.Program`.
 
     Raises
     ------
@@ -80,6 +83,7 @@ class Composition(Composable):
     maps: tuple[TapeMap, ...] = ()
     normalize: Normalize = "product"
     relabellings: tuple[Relabelling, ...] = ()
+    search: Search = "auto"
 
     def __post_init__(self) -> None:
         names = [*(t.tape for t in self.taggers), *(m.tape for m in self.maps)]
@@ -194,13 +198,13 @@ class Composition(Composable):
 
         Raises
         ------
-        TooLargeError
-            More joint states than can be expanded.
+        OptionError
+            Another search.
         """
         chains = [component.chain for component in self.components]
         chains += [tape_map.chain for tape_map in self.maps]
         added = tuple(tape_map.acceptor for tape_map in self.maps)
-        return Program(chains, (), (*self.conjuncts, *added))
+        return Program(chains, (), (*self.conjuncts, *added), self.search)
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
@@ -233,12 +237,13 @@ class Composition(Composable):
             A grammar that does not go with the labels, or accepts nothing.
         """
         found = replace(self, conjuncts=(*self.conjuncts, *grammar.bind(self.label_sets)))
-        programs: list[Program | None] = [found.program]
-        if found.conditional:
-            programs = [found.skeleton, *(stage.legal for stage in found.stages)]
-        for program in programs:
-            with contextlib.suppress(TooLargeError):  # that depends on what will be asked
-                _ = program and program.automaton  # raises where conjuncts contradict each other
+        if not found.conditional:
+            _ = found.program.decoder  # raises where conjuncts contradict each other
+            return found
+        with contextlib.suppress(TooLargeError):  # then nothing is known about lengths
+            _ = found.skeleton and found.skeleton.decoder
+        for stage in found.stages:
+            _ = stage.legal.decoder
         return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -308,7 +313,7 @@ class Composition(Composable):
         return self.decide(corpus, threads=threads)[1]
 
     def decide(
-        self, sentences: Data, *, threads: int = 1, budget: int = BUDGET
+        self, sentences: Data, *, threads: int = 1, budget: int | Budget | None = None
     ) -> tuple[list[int], tuple[Column, ...], int]:
         """Return lengths, a column of labels for each tape, and the number of inexact answers.
 
@@ -317,9 +322,9 @@ class Composition(Composable):
         sentences : Corpus or sequence of sentences
         threads : int
             The answer does not depend on it.
-        budget : int
-            ``normalize="chain"``: labellings of a tape to look at, before the best one found is
-            given as inexact.
+        budget : int or Budget, optional
+            When to give up on a sentence: then the best labelling found is given, as inexact. The
+            states of a lazy search; with ``normalize="chain"``, labellings of a tape to look at.
 
         Raises
         ------
@@ -329,10 +334,10 @@ class Composition(Composable):
         if self.conditional:
             from fstcrf.joint.chain import decide  # noqa: PLC0415 (it imports this module)
 
-            return decide(self, sentences, threads=threads, budget=budget)
+            return decide(self, sentences, threads=threads, budget=_labellings(budget))
         from fstcrf.joint.batches import columns  # noqa: PLC0415 (it imports this module)
 
-        return *columns(self, sentences, threads), 0
+        return columns(self, sentences, threads, _states(budget))
 
     def lattices(self, sentences: Data) -> list[Lattice]:
         """Return the weighted transducer of each sentence, over all tapes.
@@ -350,7 +355,7 @@ class Composition(Composable):
         return lattices(self, sentences)
 
     def paths_all(
-        self, sentences: Data, *, threads: int = 1, budget: int = BUDGET
+        self, sentences: Data, *, threads: int = 1, budget: int | Budget | None = None
     ) -> list[Path | None]:
         """Return the best path of each sentence, with its probability; None without a legal one.
 
@@ -360,11 +365,11 @@ class Composition(Composable):
         if self.conditional:
             from fstcrf.joint.chain import paths  # noqa: PLC0415 (it imports this module)
 
-            return paths(self, sentences, threads=threads, budget=budget)
+            return paths(self, sentences, threads=threads, budget=_labellings(budget))
 
         from fstcrf.joint.batches import best_paths  # noqa: PLC0415 (it imports this module)
 
-        return best_paths(self, sentences, threads)
+        return best_paths(self, sentences, threads, _states(budget))
 
     def marginals_all(self, sentences: Data, *, threads: int = 1) -> list[Any]:
         """Return the probability of each label at each token, float64 [T, L], of each sentence.
@@ -411,6 +416,16 @@ class Composition(Composable):
         if len(self.tapes) == 1:
             return make(self.tapes[0])
         return tuple(make(tape) for tape in self.tapes)
+
+
+def _labellings(budget: int | Budget | None) -> int:
+    if isinstance(budget, Budget):
+        return budget.states
+    return BUDGET if budget is None else budget
+
+
+def _states(budget: int | Budget | None) -> Budget | None:
+    return Budget(states=budget) if isinstance(budget, int) else budget
 
 
 def _check(composition: Composition) -> None:

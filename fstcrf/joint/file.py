@@ -59,6 +59,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     conjuncts: tuple[_Acceptor, ...]
     maps: tuple[_Map, ...]
     relabellings: tuple[_Relabelling, ...] = ()
+    search: Literal["auto", "lazy", "expanded"] = "auto"
 
 
 def save(composition: Composition, path: str | os.PathLike[str]) -> None:
@@ -90,6 +91,7 @@ def save(composition: Composition, path: str | os.PathLike[str]) -> None:
         relabellings=tuple(
             _Relabelling(r.reader, r.read, r.tape, r.labels) for r in composition.relabellings
         ),
+        search=composition.search,
     )
     metadata = {"composition": msgspec.json.encode(header).decode()}
     write_arrays(path, arrays, metadata, kind=KIND, version=VERSION)
@@ -145,6 +147,7 @@ def _composition(header: _Header, arrays: Mapping[str, NDArray[Any]], name: str)
             Relabelling(r.reader, r.read, r.tape, r.labels, arrays[f"relabelling{k}.place"])
             for k, r in enumerate(header.relabellings)
         ),
+        search=header.search,
     )
 
 

@@ -26,7 +26,7 @@ def skeleton(taggers: Sequence[CRF], conjuncts: Sequence[Acceptor]) -> Program |
     if not joint:
         return None
     chains = [bare_chain(t.tape, t.topology) for t in taggers if t.tape in joint]
-    return Program(chains, (), [a for a in conjuncts if joint.issuperset(a.tapes)])
+    return Program(chains, (), [a for a in conjuncts if joint.issuperset(a.tapes)], "expanded")
 
 
 def possible_lengths(program: Program | None, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:

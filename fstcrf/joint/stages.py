@@ -96,7 +96,7 @@ class Stage:
             return self.free
         own = self.free.scaled(self.weight, grammar=False).chains
         given = [bare_chain(t.tape, chain_topology(t.labels, 1)) for t in self.fixed]
-        return Program([*given, *own], (), self.conjuncts)
+        return Program([*given, *own], (), self.conjuncts, "expanded")
 
     def given(self, corpus: Corpus) -> Given:
         """Return the potentials of sentences that have the earlier tapes as columns."""

@@ -85,4 +85,4 @@ class TapeMap:
     @cached_property
     def _decider(self) -> Program:
         source = bare_chain(self.source, chain_topology(self.acceptor.labels[0], 1))
-        return Program([source, self.chain], (), (self.acceptor,))
+        return Program([source, self.chain], (), (self.acceptor,), "expanded")

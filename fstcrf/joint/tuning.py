@@ -231,10 +231,11 @@ def _decided(
                 scaled(v, factor[what.tape]) if factor.get(what.tape, 1.0) != 1.0 else v
                 for what, v in zip(program.inputs, values, strict=True)
             )
-            bound = kernel.Bound(program.machine, run.offsets, program.moving(mine))
-            path, score = kernel.best_paths(bound)
-            check_paths(score, run, bound)
-            found.append(path_labels(unit, path))
+            decoder = program.decoder
+            bound = kernel.Bound(decoder.machine, run.offsets, program.moving(mine))
+            searched = decoder.paths(bound)
+            check_paths(searched, run, bound)
+            found.append(path_labels(unit, searched.path[0]))
         return found
 
     _, answers = runs(unit, dev, answer, threads)
@@ -250,7 +251,7 @@ def _decided(
 def _weighted(program: Program, factor: Mapping[str, float]) -> Program:
     """Return a program whose chains are weighted; grammars keep their scores."""
     chains = [_scaled_chain(chain, factor.get(chain.name, 1.0)) for chain in program.chains]
-    return Program(chains, program.couplings, program.conjuncts)
+    return Program(chains, program.couplings, program.conjuncts, program.search)
 
 
 def _scaled_chain(chain: Chain, factor: float) -> Chain:

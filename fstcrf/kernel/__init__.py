@@ -2,6 +2,7 @@
 
 ==================  ===================================================
 machines            compositions: axes, factors, residual automaton
+lazy                best paths under grammars that are not multiplied out
 decoding            best paths, n best, sums, posteriors, samples of compositions
 graphs              forward-backward, best paths, max-marginals
 rows                sparse rows × table: potentials and gradients
@@ -37,6 +38,7 @@ from fstcrf.kernel.graphs import (
     max_marginals,
     viterbi,
 )
+from fstcrf.kernel.lazy import Budget, Conjunction, Reader, Searched, lazy_paths
 from fstcrf.kernel.machines import Axis, Bound, Factor, Machine, Residual
 from fstcrf.kernel.native import use, variant, variants
 from fstcrf.kernel.online import Learner, Parameters
@@ -49,6 +51,8 @@ __all__ = [
     "Axis",
     "AxisPosterior",
     "Bound",
+    "Budget",
+    "Conjunction",
     "Domain",
     "Factor",
     "Graph",
@@ -59,7 +63,9 @@ __all__ = [
     "Parameters",
     "Posterior",
     "Ranked",
+    "Reader",
     "Residual",
+    "Searched",
     "Shard",
     "ShardAttributes",
     "SparseRows",
@@ -73,6 +79,7 @@ __all__ = [
     "dead_tokens",
     "dot",
     "forward_backward",
+    "lazy_paths",
     "log_partition",
     "log_partitions",
     "max_marginals",

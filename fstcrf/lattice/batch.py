@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.errors import NoPathError, OptionError
+from fstcrf.kernel import Budget
 from fstcrf.lattice.results import Paths, Ranking
 from fstcrf.plans import Program
 
@@ -36,6 +37,10 @@ Floats = NDArray[np.float64]
 Answer = TypeVar("Answer")
 
 DEAD = "every label sequence is forbidden from here on"
+UNSETTLED = (
+    "no legal label sequence was found among {states:,} states, nor proven not to exist: "
+    "give a larger budget"
+)
 
 _RUN_TOKENS = 20_000
 _RUN_BYTES = 64_000_000
@@ -65,16 +70,42 @@ class Group:
         return bounds
 
     @cached_property
-    def bound(self) -> kernel.Bound:
-        """The program with the potentials of all sentences."""
+    def moving(self) -> tuple[Floats, ...]:
+        """What all sentences bring, as the kernel wants it."""
         parts = zip(*(lattice.values for lattice in self.lattices), strict=True)
-        values = [p[0] if len(p) == 1 else np.concatenate(p) for p in parts]
-        return kernel.Bound(self.program.machine, self.offsets, self.program.moving(values))
+        return self.program.moving([p[0] if len(p) == 1 else np.concatenate(p) for p in parts])
+
+    @cached_property
+    def searched(self) -> kernel.Bound:
+        """What best paths are searched in, with the potentials of all sentences."""
+        return kernel.Bound(self.program.decoder.machine, self.offsets, self.moving)
+
+    @cached_property
+    def bound(self) -> kernel.Bound:
+        """The whole product, with the potentials of all sentences: for sums.
+
+        Raises
+        ------
+        TooLargeError
+            It cannot be expanded.
+        """
+        if not self.program.decoder.lazy:
+            return self.searched
+        return kernel.Bound(self.program.machine, self.offsets, self.moving)
 
     @cached_property
     def log_z(self) -> Floats:
         """Log Z of each sentence, float64 [B]."""
         return kernel.log_partitions(self.bound)
+
+    @cached_property
+    def usual_log_z(self) -> Floats:
+        """The same, NaN where that takes a product too large to expand for it."""
+        return self.log_z if self.program.summable else np.full(len(self.lattices), np.nan)
+
+    def paths(self, n: int, budget: Budget | None) -> kernel.Searched:
+        """Return the n best paths of each sentence."""
+        return self.program.decoder.paths(self.searched, n, budget)
 
     def check(self, scores: Floats) -> None:
         """Raise where a sentence has no path.
@@ -88,7 +119,7 @@ class Group:
         if not len(dead):
             return
         k = int(dead[0])
-        position = int(kernel.dead_tokens(self.bound)[k])
+        position = int(kernel.dead_tokens(self.searched)[k])
         number = self.numbers[k]
         raise NoPathError(DEAD, position=position, sentence=number if number >= 0 else None)
 
@@ -110,7 +141,7 @@ def groups_of(lattices: Sequence[Lattice]) -> list[Group]:
     found = []
     for numbers in by_program.values():
         program = lattices[numbers[0]].program
-        cells = int(np.prod(program.shape)) * program.n_residual
+        cells = int(np.prod(program.shape)) * program.decoder.machine.n_residual
         limit = max(1, min(_RUN_TOKENS, _RUN_BYTES // (8 * cells)))
         run: list[int] = []
         tokens = 0
@@ -145,7 +176,7 @@ def answered(
         return list(zip(groups, pool.map(ask, groups), strict=True))
 
 
-def best(lattices: Sequence[Lattice], *, threads: int = 1) -> Paths:
+def best(lattices: Sequence[Lattice], *, threads: int = 1, budget: Budget | None = None) -> Paths:
     """Return the best path of each lattice.
 
     Parameters
@@ -153,18 +184,24 @@ def best(lattices: Sequence[Lattice], *, threads: int = 1) -> Paths:
     lattices : sequence of Lattice
     threads : int
         The answer does not depend on it.
+    budget : Budget, optional
+        When to give up on a lattice whose grammar is searched lazily: such a path is not ``exact``.
 
     Returns
     -------
     Paths
         A sequence of `Path`; None for a lattice without a path.
     """
-    found = answered(lattices, lambda group: kernel.best_paths(group.bound), threads)
-    return Paths(len(lattices), [(g, path, score) for g, (path, score) in found], lattices)
+    found = answered(lattices, lambda group: group.paths(1, budget), threads)
+    return Paths(len(lattices), found, lattices)
 
 
-def nbest(lattices: Sequence[Lattice], n: int, *, threads: int = 1) -> Ranking:
+def nbest(
+    lattices: Sequence[Lattice], n: int, *, threads: int = 1, budget: Budget | None = None
+) -> Ranking:
     """Return the n best paths of each lattice, best first; fewer where there are fewer.
+
+    Parameters as for `best`.
 
     Raises
     ------
@@ -173,7 +210,7 @@ def nbest(lattices: Sequence[Lattice], n: int, *, threads: int = 1) -> Ranking:
     """
     if n < 1:  # the kernel would say so, but it does not see empty sentences
         raise OptionError(f"n is {n}, expected at least 1")
-    found = answered(lattices, lambda group: kernel.nbest_paths(group.bound, n), threads)
+    found = answered(lattices, lambda group: group.paths(n, budget), threads)
     return Ranking(len(lattices), found, lattices)
 
 

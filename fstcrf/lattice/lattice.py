@@ -21,8 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 from fstcrf import kernel
 from fstcrf.corpus import Scheme
 from fstcrf.errors import NoPathError, OptionError, ShapeError
+from fstcrf.kernel import Budget
 from fstcrf.lattice.arrays import array_lattice
-from fstcrf.lattice.batch import DEAD, Group, best, marginals, nbest, sample
+from fstcrf.lattice.batch import DEAD, UNSETTLED, Group, best, marginals, nbest, sample
 from fstcrf.lattice.path import Labels, Path
 from fstcrf.lattice.results import share
 from fstcrf.plans import Plan, Program, plan_of, scaled
@@ -134,25 +135,35 @@ class Lattice:
 
     # --- Best, all, some paths ----------------------------------------------------------------
 
-    def best(self) -> Path:
+    def best(self, budget: Budget | None = None) -> Path:
         """Return the best path.
 
         Ties: the smaller label index wins, at the earliest token where the candidates differ.
 
+        Parameters
+        ----------
+        budget : Budget, optional
+            When to give up, where a grammar is searched lazily. Then the path is the best one
+            found: ``exact`` is False, and no other path scores more than ``bound``.
+
         Raises
         ------
         NoPathError
-            Every label sequence is forbidden; with the first token at which all have died.
+            Every label sequence is forbidden, with the first token at which all have died; or none
+            was found within the budget.
         """
-        path = best([self])[0]
+        found = best([self], budget=budget)
+        path = found[0]
         if path is None:
+            if not found.exact[0]:
+                raise NoPathError(UNSETTLED.format(states=int(found.popped[0])))
             self._check(-np.inf)
         assert path is not None  # noqa: S101 (the line above has raised)
         return path
 
-    def nbest(self, n: int) -> list[Path]:
+    def nbest(self, n: int, budget: Budget | None = None) -> list[Path]:
         """Return the n best paths, best first; fewer where there are fewer."""
-        return nbest([self], n)[0]
+        return nbest([self], n, budget=budget)[0]
 
     def log_partition(self) -> float:
         """Return log Z, the log of the sum over all paths; −inf where there is none."""
@@ -470,7 +481,8 @@ class Lattice:
 
     def path_labels(self, path: NDArray[np.int32]) -> Labels:
         """Return the labels along joint states."""
-        states = dict(zip(self.program.order, self.program.machine.axis_states(path), strict=True))
+        axes = self.program.decoder.machine.axis_states(path)
+        states = dict(zip(self.program.order, axes, strict=True))
 
         def names(tape: str) -> tuple[str, ...]:
             topology = self.program.chain[tape].topology

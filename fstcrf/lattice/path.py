@@ -22,7 +22,8 @@ class Path:
     score : float
         Sum of its potentials (natural log).
     probability : float
-        exp(score − log Z).
+        exp(score − log Z); NaN where that needs a grammar too large to multiply out
+        (`Lattice.confidence` bounds it).
     exact : bool
         Nothing scores higher: proven, not searched until a budget ended.
     bound : float

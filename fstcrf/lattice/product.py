@@ -14,9 +14,9 @@ from fstcrf.errors import OptionError, ShapeError
 from fstcrf.grammar import Grammar
 from fstcrf.lattice.arrays import potentials
 from fstcrf.lattice.lattice import Lattice
-from fstcrf.plans import Chain, Coupling, Program
+from fstcrf.plans import Chain, Coupling, Program, Search
 
-__all__ = ["constrained", "product", "scaled_program"]
+__all__ = ["constrained", "product", "scaled_program", "searched"]
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +38,16 @@ def constrained(lattice: Lattice, grammar: Grammar) -> Lattice:
 def _constrained(program: Program, grammar: Grammar) -> Program:
     labels = {tape: program.labels(tape) for tape in program.tapes}
     return _compiled(program.constrained(grammar.bind(labels)))
+
+
+def searched(lattice: Lattice, search: Search) -> Lattice:
+    """Return the lattice whose best paths are searched in another way."""
+    return Lattice(_searched(lattice.program, search), lattice.values)
+
+
+@lru_cache(maxsize=64)
+def _searched(program: Program, search: Search) -> Program:
+    return _compiled(Program(program.chains, program.couplings, program.conjuncts, search))
 
 
 @lru_cache(maxsize=64)
@@ -162,12 +172,15 @@ def _joined(
     for tapes, table in fixed:
         couplings.append(Coupling(tapes, np.frombuffer(table).reshape([sizes[t] for t in tapes])))
     couplings += [Coupling(tapes, None) for tapes in moving]
-    return _compiled(Program(chains, couplings, conjuncts))
+    search: Search = "auto"
+    for program in programs:
+        search = program.search if search == "auto" else search
+    return _compiled(Program(chains, couplings, conjuncts, search))
 
 
 def _compiled(program: Program) -> Program:
     """Compile at once: what is too large or contradicts itself is said here, not when asked."""
-    _ = program.machine
+    _ = program.decoder
     return program
 
 

@@ -29,15 +29,30 @@ class Paths(Sequence["Path | None"]):
     ----------
     scores : float64 [B]
         −inf for a lattice without a path.
+    exact : bool [B]
+        The path is the best one, or there is none: proven.
+    bounds : float64 [B]
+        No path scores more; the score itself where that is proven.
+    popped : int64 [B]
+        States that a lazy search took from its queue; 0 where nothing was searched.
     """
 
     def __init__(
-        self, size: int, found: list[tuple[Group, Ints, Floats]], lattices: Sequence[Lattice]
+        self,
+        size: int,
+        found: list[tuple[Group, kernel.Searched]],
+        lattices: Sequence[Lattice],
     ) -> None:
-        self.scores = np.zeros(size)
+        self.scores, self.bounds = np.zeros(size), np.zeros(size)
+        self.exact = np.ones(size, dtype=bool)
+        self.popped = np.zeros(size, dtype=np.int64)
         self._lattices, self._found = lattices, found
-        for group, _, score in found:
+        for group, searched in found:
+            score = searched.score[:, 0]
             self.scores[group.numbers] = score
+            self.bounds[group.numbers] = np.maximum(searched.bound, score)
+            self.exact[group.numbers] = np.isneginf(searched.bound) | (searched.proven > 0)
+            self.popped[group.numbers] = searched.popped
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -58,7 +73,13 @@ class Paths(Sequence["Path | None"]):
         if place is None:
             return Path(labels, 0.0, 1.0, exact=True, bound=0.0)
         group, k, _ = place
-        return Path(labels, score, share(score, group.log_z[k]), exact=True, bound=score)
+        return Path(
+            labels,
+            score,
+            share(score, group.usual_log_z[k]),
+            exact=bool(self.exact[number]),
+            bound=float(self.bounds[number]),
+        )
 
     def labels(self, number: int) -> Any:
         """Return the labels of one path, as `Path.labels`; () for a lattice without a path."""
@@ -71,8 +92,8 @@ class Paths(Sequence["Path | None"]):
     @cached_property
     def _places(self) -> dict[int, tuple[Group, int, Ints]]:
         return {
-            number: (group, k, path[group.offsets[k] : group.offsets[k + 1]])
-            for group, path, _ in self._found
+            number: (group, k, searched.path[0, group.offsets[k] : group.offsets[k + 1]])
+            for group, searched in self._found
             for k, number in enumerate(group.numbers)
         }
 
@@ -83,7 +104,7 @@ class Ranking(Sequence[list[Path]]):
     def __init__(
         self,
         size: int,
-        found: list[tuple[Group, kernel.Ranked]],
+        found: list[tuple[Group, kernel.Searched]],
         lattices: Sequence[Lattice],
     ) -> None:
         self._size, self._found, self._lattices = size, found, lattices
@@ -120,17 +141,19 @@ class Ranking(Sequence[list[Path]]):
             return
         group, k, ranked = place
         rows = ranked.path[:, group.offsets[k] : group.offsets[k + 1]]
-        for score, row in zip(self._scores(number).tolist(), rows, strict=False):
+        proven, bound = int(ranked.proven[k]), float(ranked.bound[k])
+        scored = zip(self._scores(number).tolist(), rows, strict=False)
+        for rank, (score, row) in enumerate(scored):
             yield Path(
                 lattice.path_labels(row),
                 score,
-                share(score, group.log_z[k]),
-                exact=True,
-                bound=score,
+                share(score, group.usual_log_z[k]),
+                exact=rank < proven,
+                bound=score if rank < proven else max(score, bound),
             )
 
     @cached_property
-    def _places(self) -> dict[int, tuple[Group, int, kernel.Ranked]]:
+    def _places(self) -> dict[int, tuple[Group, int, kernel.Searched]]:
         return {
             number: (group, k, ranked)
             for group, ranked in self._found
@@ -139,5 +162,5 @@ class Ranking(Sequence[list[Path]]):
 
 
 def share(score: float, log_z: float) -> float:
-    """Return exp(score − log Z), at most 1 whatever the rounding; 0 for −inf."""
-    return float(min(1.0, np.exp(score - log_z))) if score > -np.inf else 0.0
+    """Return exp(score − log Z), at most 1 whatever the rounding; 0 for −inf, NaN for NaN."""
+    return float(np.minimum(1.0, np.exp(score - log_z))) if score > -np.inf else 0.0

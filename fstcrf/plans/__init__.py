@@ -5,11 +5,13 @@ Chain      one tape: topology and potentials
 Coupling   potentials of the labels that tapes have at one token
 Input      an array of potentials that every sentence brings
 Program    the compiled composition
+Decoder    how it finds its best paths
 Plan       what was decided and what it costs
 =========  =====================================================================
 """
 
 from fstcrf.plans.chain import Chain, Coupling, Input
+from fstcrf.plans.decoder import Decoder, Search
 from fstcrf.plans.folding import arc_ends
 from fstcrf.plans.program import Program, scaled
 from fstcrf.plans.report import AxisPlan, Plan, plan_of
@@ -18,9 +20,11 @@ __all__ = [
     "AxisPlan",
     "Chain",
     "Coupling",
+    "Decoder",
     "Input",
     "Plan",
     "Program",
+    "Search",
     "arc_ends",
     "plan_of",
     "scaled",

@@ -19,13 +19,17 @@ from fstcrf import kernel
 from fstcrf.errors import GrammarError, OptionError, TooLargeError
 from fstcrf.grammar import Acceptor
 from fstcrf.plans.chain import Chain, Coupling, Input
+from fstcrf.plans.decoder import LAZY_FROM, Decoder, Search, readers
 from fstcrf.plans.folding import Folding, arc_ends, fold
-from fstcrf.plans.residual import kernel_residual, multiplied
+from fstcrf.plans.residual import MAX_RESIDUAL, kernel_residual, multiplied
 
 __all__ = ["MAX_CELLS", "Program", "scaled"]
 
 MAX_CELLS = 1 << 20
 """Joint states, residual ones included, that may be expanded."""
+
+_TRIED, _SUMMED = 64, 256
+"""States up to which a grammar is multiplied out for best paths, and for their probabilities."""
 
 # A dense step handles several arcs in the time of one sparse arc (measured: 4 to 9).
 _DENSE_ADVANTAGE = 5
@@ -44,12 +48,16 @@ class Program:
     couplings : sequence of Coupling
     conjuncts : sequence of Acceptor
         The grammar, bound to the labels of the tapes.
+    search : {"auto", "lazy", "expanded"}
+        Whether best paths are found over the whole product, or lazily beside what of the grammar
+        cannot be folded; auto: lazily from `LAZY_FROM` residual states on. Sums (log Z, marginals,
+        samples) always need the whole product.
 
     Raises
     ------
     OptionError
         Names that are not distinct; a tape that is read but not there; tapes that read each other
-        in a circle.
+        in a circle; another search.
     LabelError
         A grammar over other tapes or labels.
     TooLargeError
@@ -61,8 +69,11 @@ class Program:
         chains: Sequence[Chain],
         couplings: Sequence[Coupling] = (),
         conjuncts: Sequence[Acceptor] = (),
+        search: Search = "auto",
     ) -> None:
-        self.chains, self.couplings = tuple(chains), tuple(couplings)
+        if search not in ("auto", "lazy", "expanded"):
+            raise OptionError(f"search is {search!r}, expected 'auto', 'lazy' or 'expanded'")
+        self.chains, self.couplings, self.search = tuple(chains), tuple(couplings), search
         self.conjuncts = tuple(conjuncts)
         self.tapes = tuple(chain.name for chain in self.chains)
         self.chain = dict(zip(self.tapes, self.chains, strict=True))
@@ -72,7 +83,7 @@ class Program:
         self.inputs = tuple(_inputs(self.chains, self.couplings))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Program, (self.chains, self.couplings, self.conjuncts)
+        return Program, (self.chains, self.couplings, self.conjuncts, self.search)
 
     @cached_property
     def folding(self) -> Folding:
@@ -81,18 +92,79 @@ class Program:
 
     @cached_property
     def automaton(self) -> Acceptor | None:
-        """The residual automaton: what could not be folded, multiplied out."""
+        """The residual automaton: what could not be folded, multiplied out.
+
+        Raises
+        ------
+        TooLargeError
+            It has more states than can be expanded.
+        """
+        return self._multiplied(MAX_RESIDUAL)
+
+    def _multiplied(self, limit: int) -> Acceptor | None:
         if not self.folding.rest:
             return None
         try:
-            return multiplied(self.folding.rest, self.order)
+            return multiplied(self.folding.rest, self.order, limit)
         except GrammarError:  # beside the topology they accept nothing; what do they alone?
-            return multiplied(self.folding.full, self.order)
+            return multiplied(self.folding.full, self.order, limit)
 
     @cached_property
     def machine(self) -> kernel.Machine:
-        """The composition as the kernel runs it."""
-        self._check_size()
+        """The composition as the kernel runs it, its grammar multiplied out: for sums.
+
+        Raises
+        ------
+        TooLargeError
+            A product too large to expand.
+        """
+        if self.automaton is None or not self.decoder.lazy:
+            return self.decoder.machine
+        return self._machine(self.automaton)
+
+    @cached_property
+    def summable(self) -> bool:
+        """Whether the product is so small that a path's probability is found along with it."""
+        if not self.decoder.lazy:
+            return True
+        try:
+            small = self._multiplied(_SUMMED)
+        except TooLargeError:
+            return False
+        return small is not None and int(np.prod(self.shape)) * small.n_states <= MAX_CELLS
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        """How best paths are found.
+
+        Raises
+        ------
+        TooLargeError
+            More joint states than can be expanded, even without the grammar.
+        """
+        small = None if self.search == "lazy" else self._small_automaton()
+        if small is not None or not self.folding.rest:
+            return Decoder(self._machine(small))
+        machine = self._machine(None)
+        states = np.indices(self.shape).reshape(len(self.order), -1)
+        labels = {
+            t: self.chain[t].topology.state_label[s].astype(np.int64)
+            for t, s in zip(self.order, states, strict=True)
+        }
+        return Decoder(machine, kernel.Conjunction(machine, readers(self.folding.rest, labels)))
+
+    def _small_automaton(self) -> Acceptor | None:
+        """Return the residual automaton where it is to be expanded for best paths."""
+        if self.search == "expanded":
+            return self.automaton
+        try:
+            small = self._multiplied(_TRIED)
+        except TooLargeError:
+            return None
+        return small if small is None or small.n_states < LAZY_FROM else None
+
+    def _machine(self, automaton: Acceptor | None) -> kernel.Machine:
+        self._check_size(1 if automaton is None else automaton.n_states)
         axes = tuple(self._axis(k) for k in range(len(self.order)))
         moving = [self._node_factor(i) for i in self.inputs if i.kind != "arc"]
         tables = [
@@ -102,9 +174,9 @@ class Program:
         ]
         fixed = [self._coupling_factor(c) for c in (*self.couplings, *self.folding.couplings)]
         residual = None
-        if self.automaton is not None:
+        if automaton is not None:
             last = self._axis_chain(-1).topology.state_label
-            residual = kernel_residual(self.automaton, self.order, self._outer_labels, last)
+            residual = kernel_residual(automaton, self.order, self._outer_labels, last)
         return kernel.Machine(
             axes,
             (*moving, *tables, *(f for f in fixed if f is not None)),
@@ -125,7 +197,7 @@ class Program:
 
     def constrained(self, conjuncts: Sequence[Acceptor]) -> Program:
         """Return the program under more conjuncts of a grammar."""
-        return Program(self.chains, self.couplings, (*self.conjuncts, *conjuncts))
+        return Program(self.chains, self.couplings, (*self.conjuncts, *conjuncts), self.search)
 
     def scaled(self, factor: float, *, grammar: bool) -> Program:
         """Return the program whose potentials are multiplied by a factor; −inf stays.
@@ -162,6 +234,7 @@ class Program:
                 for c in self.couplings
             ],
             conjuncts,
+            self.search,
         )
 
     def labels(self, tape: str) -> tuple[str, ...]:
@@ -197,12 +270,12 @@ class Program:
         arcs = {i.tape: v for i, v in zip(self.inputs, values, strict=True) if i.kind == "arc"}
         return (*nodes, *(self._arc_values(t, arcs[t]) for t in self.order if t in arcs))
 
-    def _check_size(self) -> None:
-        cells = int(np.prod(self.shape, dtype=np.float64)) * self.n_residual
+    def _check_size(self, residual: int) -> None:
+        cells = int(np.prod(self.shape, dtype=np.float64)) * residual
         if cells <= MAX_CELLS:
             return
         parts = " × ".join(f"{n:,} ({t})" for t, n in zip(self.order, self.shape, strict=True))
-        more = f" × {self.n_residual:,} (grammar)" if self.n_residual > 1 else ""
+        more = f" × {residual:,} (grammar)" if residual > 1 else ""
         raise TooLargeError(
             f"the product has {cells:,} joint states at every token, {parts}{more}, more than "
             f"{MAX_CELLS:,}: compose fewer tapes, use smaller label sets or a grammar with fewer "

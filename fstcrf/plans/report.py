@@ -51,7 +51,11 @@ class Plan:
     grammar : tuple of (str, str)
         Each conjunct and where it went.
     n_residual, n_edges : int
-        States and edges of the residual automaton; 1 and 0 without one.
+        States and edges of the residual automaton that best paths are found over; 1 and 0 without
+        one.
+    n_lazy : int
+        Conjuncts of the grammar whose states are made as they are met, when best paths are
+        searched; sums need them multiplied out.
     cells : int
         Joint states at a token, residual ones included.
     operations : int
@@ -67,6 +71,7 @@ class Plan:
     cells: int
     operations: int
     dense_operations: int
+    n_lazy: int = 0
 
     def __str__(self) -> str:
         lines = [
@@ -82,6 +87,11 @@ class Plan:
                 f"residual automaton: {self.n_residual:,} states, {self.n_edges:,} edges; "
                 f"multiplies the cost by {self.n_residual:,}"
             )
+        if self.n_lazy:
+            lines.append(
+                f"searched lazily: {self.n_lazy} automata; best paths cost about what they cost "
+                "without them"
+            )
         lines.append(f"joint states a token: {self.cells:,}")
         factored = f" (not factored: {self.dense_operations:,})" if len(self.axes) > 1 else ""
         lines.append(f"operations a token: {self.operations:,}{factored}")
@@ -90,8 +100,8 @@ class Plan:
 
 def plan_of(program: Program) -> Plan:
     """Return the plan of a program."""
-    machine = program.machine
-    residual = program.n_residual
+    decoder = program.decoder
+    machine, residual = decoder.machine, decoder.machine.n_residual
     cells = int(np.prod(machine.shape)) * residual
     axes = []
     for tape, axis in zip(program.order, machine.axes, strict=True):
@@ -114,4 +124,5 @@ def plan_of(program: Program) -> Plan:
     plane = cells // residual
     operations = sum(a.operations for a in axes) + edges * plane + len(machine.factors) * plane
     arcs = int(np.prod([a.n_arcs for a in axes], dtype=np.float64)) * residual
-    return Plan(tuple(axes), program.folding.names, residual, edges, cells, operations, arcs)
+    lazy = 0 if decoder.conjunction is None else len(decoder.conjunction.readers)
+    return Plan(tuple(axes), program.folding.names, residual, edges, cells, operations, arcs, lazy)

@@ -22,7 +22,9 @@ _MAX_ENTRIES = 50_000_000
 Ints = NDArray[np.int32]
 
 
-def multiplied(conjuncts: Sequence[Acceptor], order: Sequence[str]) -> Acceptor:
+def multiplied(
+    conjuncts: Sequence[Acceptor], order: Sequence[str], limit: int = MAX_RESIDUAL
+) -> Acceptor:
     """Return one minimal acceptor for the conjunction of several.
 
     Parameters
@@ -31,19 +33,28 @@ def multiplied(conjuncts: Sequence[Acceptor], order: Sequence[str]) -> Acceptor:
         At least one.
     order : sequence of str
         All tapes; the result reads those it needs in this order.
+    limit : int
+        States that it may have.
 
     Raises
     ------
     TooLargeError
-        More than `MAX_RESIDUAL` states.
+        More than `limit` states.
     GrammarError
         They contradict each other: together they accept nothing.
     """
 
     def product(a: Acceptor, b: Acceptor) -> Acceptor:
-        return minimise(intersect(a, b, limit=MAX_RESIDUAL))
+        return minimise(intersect(a, b, limit=limit))
 
-    whole = reduce(product, conjuncts)
+    try:
+        whole = reduce(product, conjuncts)
+    except TooLargeError:
+        raise TooLargeError(
+            f"the grammar has more than {limit:,} states when its {len(conjuncts)} conjuncts are "
+            "multiplied out, which log Z, marginals, samples and normalize='chain' need; best and "
+            "n-best paths of a product do not, and confidence() bounds their probabilities"
+        ) from None
     if is_empty(whole):
         raise GrammarError(f"{whole.name} accept nothing together: they contradict each other")
     labels = dict(zip(whole.tapes, whole.labels, strict=True))

@@ -198,7 +198,7 @@ def test_info_of_a_composition(joint: str) -> None:
         "normalize   product",
         "weights     pos 1, field 0.25",
         "grammar     notices.grm:5: SCHEME",
-        "residual automaton: ",
+        "searched lazily: ",
         "\ntagger of pos: a conditional random field of order 1",
         "\ntagger of field: a conditional random field of order 1",
     ):

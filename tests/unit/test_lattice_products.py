@@ -259,11 +259,17 @@ def test_a_product_too_large_to_expand() -> None:
         (wide(512, "a") @ wide(512, "b") & at_most(7, "3", tape="a")).best()
 
 
-def test_a_grammar_too_large_to_expand() -> None:
+def test_a_grammar_too_large_to_expand_has_best_paths_but_no_sums() -> None:
     labels = [f"x{i}" for i in range(14)]
-    one = Lattice.from_arrays(labels, np.zeros((2, 14)))
-    with pytest.raises(TooLargeError, match="more than 4096 states"):
-        (one & contiguous(labels)).best()
+    scores = np.zeros((3, 14))
+    scores[[0, 2], 3] = scores[1, 5] = 1.0
+    lattice = Lattice.from_arrays(labels, scores) & contiguous(labels)
+    best = lattice.best()
+    assert (best.labels, best.score, best.exact) == (("x0", "x5", "x3"), 2.0, True)
+    assert np.isnan(best.probability)
+    for ask in ("log_partition", "marginals", "entropy"):
+        with pytest.raises(TooLargeError, match=r"more than 4,096 states when its 14 conjuncts"):
+            getattr(lattice, ask)()
 
 
 def test_too_many_tapes() -> None:

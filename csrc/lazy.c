@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Batches of sentences under a grammar that is not multiplied out. */
+
+#include "lazy.h"
+
+#include "target.h"
+
+enum { FRESH, SEARCHING, GIVING_UP };
+
+static void no_paths(const explorer *s, int64_t n) {
+    for (int64_t k = 0; k < n; k++) {
+        s->score[k] = FC_NEVER;
+        for (int64_t t = 0; t < s->T; t++) s->path[k * s->N + s->first + t] = -1;
+    }
+}
+
+/* One sentence, from where the arena says that its search stands. */
+static fc_status sentence(explorer *s, int64_t limit, int64_t width, int64_t *steps, int give_up,
+                          int64_t *proven, double *bound) {
+    fc_arena *a = s->a;
+    if (a->phase == FRESH) {
+        double top;
+        no_paths(s, s->n);
+        a->found = a->popped = 0;
+        *proven = 0;
+        *bound = FC_NEVER;
+        if (backward(s->m, MAX_PLUS, s->first, s->T, &top) != DONE) return FC_OK;
+        begin_search(s);
+        if (a->visit[0].ahead == FC_NEVER) return FC_OK;
+        queue_successor(s, 0, 0.0, -1);
+        a->phase = SEARCHING;
+    }
+    if (a->phase == SEARCHING) {
+        int over = give_up;
+        const fc_status status = give_up ? FC_OK : explore(s, limit, steps, &over);
+        if (status != FC_OK) return status;
+        *proven = a->found;
+        *bound = over && a->queued > 0 ? a->queue[0].priority : FC_NEVER;
+        if (!over || a->found > 0 || *bound == FC_NEVER) return FC_OK;
+        a->phase = GIVING_UP;
+    }
+    return beam(s, width);
+}
+
+fc_status FC_NAME(fc_lazy_nbest)(const fc_machine *machine, const fc_conjunction *grammar,
+                                 int64_t B, const int64_t *offsets, int64_t n, int64_t limit,
+                                 int64_t width, int64_t steps, int give_up, fc_arena *arena,
+                                 int32_t *path, double *score, int64_t *count, int64_t *proven,
+                                 double *bound, int64_t *popped, double *work) {
+    tensor m;
+    int64_t longest = 0;
+    for (int64_t b = 0; b < B; b++)
+        longest = offsets[b + 1] - offsets[b] > longest ? offsets[b + 1] - offsets[b] : longest;
+    lay_out_tensor(&m, machine, longest, work);
+    m.forgets = 1;
+    load_static(&m, MAX_PLUS);
+    explorer s = {.m = &m, .g = grammar, .a = arena, .n = n, .N = offsets[B], .path = path};
+    for (int again = arena->phase == SEARCHING; arena->sentence < B; arena->sentence++) {
+        const int64_t b = arena->sentence;
+        s.first = offsets[b];
+        s.T = offsets[b + 1] - s.first;
+        s.score = score + b * n;
+        if (again) fill_table(&s);
+        again = 0;
+        const fc_status status = sentence(&s, limit, width, &steps, give_up, proven + b, bound + b);
+        if (status != FC_OK) return status;
+        count[b] = arena->found;
+        popped[b] = arena->popped;
+        arena->phase = FRESH;
+        if (give_up == 1) give_up = 0;
+    }
+    return FC_OK;
+}

@@ -1,0 +1,341 @@
+"""Grammars that are not multiplied out: best-first search over states made as they are met.
+
+============  ==========================================================================
+Reader        an acceptor that reads the labels of a machine's joint states
+Conjunction   readers, ready for the kernel
+Budget        when a search gives up
+Searched      paths, and what has been proven of them
+lazy_paths    the n best paths of each sentence that a machine and a conjunction accept
+============  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import NumericError, OptionError, ShapeError
+from fstcrf.kernel.machines import Bound, Machine
+from fstcrf.kernel.native import array_in, check, ffi, lib
+
+__all__ = ["Budget", "Conjunction", "Reader", "Searched", "lazy_paths"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+_BEAM = 64
+_STEPS = 20_000
+"""States between two looks at the clock."""
+
+_GIVING_UP = 2
+
+_MOST_AHEAD = 20_000_000
+"""Numbers in a table of what may still come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """When a search gives up on a sentence.
+
+    Parameters
+    ----------
+    states : int
+        States of the product that may be taken from the queue; each costs some 150 bytes.
+    seconds : float, optional
+        For all sentences together; without it, the answer does not depend on the machine.
+
+    Raises
+    ------
+    OptionError
+        Numbers that are not positive.
+    """
+
+    states: int = 1_000_000
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.states < 1 or (self.seconds is not None and not self.seconds > 0):
+            raise OptionError(
+                f"budget of {self.states} states and {self.seconds} seconds: expected more than 0"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """A deterministic acceptor that reads a class of joint states at every token, from state 0.
+
+    Parameters
+    ----------
+    place : int32 [outer * S]
+        Class of each joint state.
+    target : int32 [Q, classes]
+        −1: refused.
+    score : float64 [Q, classes], optional
+        Of each step; zeros when absent.
+    final : float64 [Q]
+        −inf: a sentence may not end here.
+    """
+
+    place: Ints
+    target: Ints
+    score: Floats | None
+    final: Floats
+
+    def ahead(self, longest: int) -> Floats:
+        """Return the most that may still come with r tokens left, float64 [rows, Q].
+
+        The last row holds for its number of tokens and all above it, up to `longest`. Where the
+        whole table would be too large, it is larger than it need be.
+        """
+        rows = [self.final]
+        limit = max(1, _MOST_AHEAD // len(self.final))
+        for _ in range(longest):
+            nearer = self._one_more(rows[-1])
+            if np.array_equal(nearer, rows[-1]):
+                break
+            if len(rows) < limit:
+                rows.append(nearer)
+            else:
+                rows[-1] = np.maximum(nearer, rows[-1])
+        return np.ascontiguousarray(rows)
+
+    def _one_more(self, behind: Floats) -> Floats:
+        value = np.where(self.target >= 0, behind[self.target], -np.inf)
+        return np.asarray((value if self.score is None else value + self.score).max(axis=1))
+
+
+class Conjunction:
+    """Readers of one machine, ready for the kernel.
+
+    Parameters
+    ----------
+    machine : Machine
+    readers : sequence of Reader
+        At least one.
+
+    Raises
+    ------
+    ShapeError
+        Sizes or indices that disagree.
+    NumericError
+        NaN or +inf among the scores.
+    """
+
+    def __init__(self, machine: Machine, readers: Sequence[Reader]) -> None:
+        self.machine, self.readers = machine, tuple(readers)
+        self._views: dict[int, tuple[Any, list[Any]]] = {}
+        self.words = 1
+        self._places: list[tuple[int, int, int]] = []
+        used = 0
+        for reader in self.readers:
+            bits = max(1, (len(reader.final) - 1).bit_length())
+            if used + bits > 64:
+                self.words, used = self.words + 1, 0
+            self._places.append((self.words - 1, used, bits))
+            used += bits
+
+    def view(self, longest: int) -> Any:
+        """Return the C view for sentences of up to so many tokens."""
+        # Few different tables: the smallest power of two that holds the longest sentence.
+        size = 1 << max(4, (longest - 1).bit_length())
+        if size not in self._views:
+            self._views[size] = self._made(size)
+        return self._views[size][0]
+
+    def _made(self, longest: int) -> tuple[Any, list[Any]]:
+        keep: list[Any] = []
+        fields = [
+            self._fields(reader, place, longest, keep)
+            for reader, place in zip(self.readers, self._places, strict=True)
+        ]
+        keep.append(ffi.new("fc_acceptor[]", fields))
+        view = ffi.new(
+            "fc_conjunction *",
+            {"acceptors": len(fields), "words": self.words, "acceptor": keep[-1]},
+        )
+        where = ffi.new("int64_t *")
+        status = lib.fc_check_conjunction(view, self.machine._static[0], where)  # noqa: SLF001
+        if status == lib.FC_ENUMERIC:
+            raise NumericError(f"reader {where[0]} has a score that is NaN, +inf or beyond 1e300")
+        if status != lib.FC_OK:
+            raise ShapeError(f"reader {where[0]} has sizes or indices that disagree")
+        return view, keep
+
+    def _fields(
+        self, reader: Reader, place: tuple[int, int, int], longest: int, keep: list[Any]
+    ) -> dict[str, Any]:
+        states, classes = reader.target.shape
+        joint = self.machine.outer * self.machine.width
+        ahead = reader.ahead(longest)
+        fields = {
+            "Q": states,
+            "classes": classes,
+            "rows": len(ahead),
+            "word": place[0],
+            "shift": place[1],
+            "bits": place[2],
+            "place": array_in(reader.place, np.int32, (joint,), "place"),
+            "target": array_in(reader.target, np.int32, (states, classes), "target"),
+        }
+        if reader.score is not None:
+            fields["score"] = array_in(reader.score, np.float64, (states, classes), "score")
+        if ahead.any():
+            fields["ahead"] = array_in(ahead, np.float64, ahead.shape, "ahead")
+        keep += fields.values()
+        return fields
+
+
+class Searched(NamedTuple):
+    """The n best paths of each sentence, as far as they were found.
+
+    Parameters
+    ----------
+    found : int64 [B]
+        Paths found, at most n.
+    proven : int64 [B]
+        The first so many are the best ones.
+    score : float64 [B, n]
+        Falling; −inf beyond `found`.
+    path : int32 [n, N]
+        Joint states; −1 beyond `found`.
+    bound : float64 [B]
+        No path that is not among the proven ones scores more; −inf: there is none, or all that
+        were asked for are proven.
+    popped : int64 [B]
+        States taken from the queue.
+    """
+
+    found: NDArray[np.int64]
+    proven: NDArray[np.int64]
+    score: Floats
+    path: Ints
+    bound: Floats
+    popped: NDArray[np.int64]
+
+
+def lazy_paths(
+    batch: Bound, grammar: Conjunction, n: int = 1, budget: Budget | None = None
+) -> Searched:
+    """Return the n best paths of each sentence that the machine and the grammar accept.
+
+    Exact, unless the budget ends a search. Memory grows with the states visited.
+
+    Parameters
+    ----------
+    batch : Bound
+    grammar : Conjunction
+        Over the same machine.
+    n : int
+    budget : Budget, optional
+
+    Raises
+    ------
+    OptionError
+        n below 1; a grammar over another machine.
+    """
+    if n < 1:
+        raise OptionError(f"n is {n}, expected at least 1")
+    if grammar.machine is not batch.machine:
+        raise OptionError("the grammar reads another machine")
+    limit = budget or Budget()
+    size = batch.n_sentences
+    counts = [np.zeros(size, dtype=np.int64) for _ in range(3)]
+    found = Searched(
+        found=counts[0],
+        proven=counts[1],
+        score=np.full((size, n), -np.inf),
+        path=np.full((n, batch.n_tokens), -1, dtype=np.int32),
+        bound=np.full(size, -np.inf),
+        popped=counts[2],
+    )
+    _run(batch, grammar, n, limit, found)
+    return found
+
+
+def _run(batch: Bound, grammar: Conjunction, n: int, budget: Budget, found: Searched) -> None:
+    arena = _Arena(grammar.words)
+    view = grammar.view(batch.longest)
+    end = None if budget.seconds is None else time.monotonic() + budget.seconds
+    steps = 1 << 60 if end is None else _STEPS
+    give_up = 0
+    while True:
+        status = lib.fc_lazy_nbest(
+            batch.view,
+            view,
+            batch.n_sentences,
+            batch.offsets,
+            n,
+            budget.states,
+            _BEAM,
+            steps,
+            give_up,
+            arena.view,
+            _out(found.path),
+            _out(found.score),
+            _out(found.found),
+            _out(found.proven),
+            _out(found.bound),
+            _out(found.popped),
+            batch.scratch(),
+        )
+        if status == lib.FC_OK:
+            return
+        if status == lib.FC_EFULL:
+            give_up = 0 if arena.grow(4 * budget.states) else 1
+        elif status != lib.FC_EPAUSED:
+            check(status, "lazy search")
+        if end is not None and time.monotonic() > end:
+            give_up = 2
+
+
+class _Arena:
+    """Memory of a search that grows."""
+
+    def __init__(self, words: int, rooms: int = 1024) -> None:
+        self.words, self.rooms = words, rooms
+        self.view = ffi.new("fc_arena *")
+        self._visit = np.zeros(rooms, dtype=_dtype("fc_visit"))
+        self._states = np.zeros((rooms, words), dtype=np.uint64)
+        self._queue = np.zeros(2 * rooms, dtype=_dtype("fc_candidate"))
+        self._point()
+
+    def _point(self) -> None:
+        self._table = np.zeros(4 * self.rooms, dtype=np.int64)
+        view = self.view
+        view.visit_room, view.queue_room, view.slots = self.rooms, 2 * self.rooms, 4 * self.rooms
+        self._memory = [
+            ffi.from_buffer(kind, array, require_writable=True)
+            for kind, array in (
+                ("fc_visit[]", self._visit),
+                ("uint64_t[]", self._states),
+                ("fc_candidate[]", self._queue),
+                ("int64_t[]", self._table),
+            )
+        ]
+        view.visit, view.states, view.queue, view.table = self._memory
+
+    def grow(self, most: int) -> bool:
+        """Double the room; False: it is as large as a search may make it."""
+        if self.rooms >= most and self.view.phase != _GIVING_UP:
+            return False
+        grown = np.zeros_like
+        self._visit = np.concatenate([self._visit, grown(self._visit)])
+        self._states = np.concatenate([self._states, grown(self._states)])
+        self._queue = np.concatenate([self._queue, grown(self._queue)])
+        self.rooms *= 2
+        self._point()
+        return True
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    """Return an opaque dtype of the size of a C structure."""
+    return np.dtype((np.void, ffi.sizeof(name)))
+
+
+def _out(array: NDArray[Any]) -> Any:
+    return array_in(array, array.dtype, array.shape, "result", writable=True)
