@@ -45,7 +45,7 @@ class Budget:
     Parameters
     ----------
     states : int
-        States of the product that may be taken from the queue; each costs some 150 bytes.
+        States of the product that may be taken from the queue; each costs up to a kilobyte.
     seconds : float, optional
         For all sentences together; without it, the answer does not depend on the machine.
 
@@ -55,7 +55,7 @@ class Budget:
         Numbers that are not positive.
     """
 
-    states: int = 1_000_000
+    states: int = 250_000
     seconds: float | None = None
 
     def __post_init__(self) -> None:
@@ -79,12 +79,24 @@ class Reader:
         Of each step; zeros when absent.
     final : float64 [Q]
         −inf: a sentence may not end here.
+
+    Raises
+    ------
+    ShapeError
+        Targets that are no states.
     """
 
     place: Ints
     target: Ints
     score: Floats | None
     final: Floats
+
+    def __post_init__(self) -> None:
+        states = len(self.final)
+        if self.target.ndim != 2 or len(self.target) != states:
+            raise ShapeError(f"target is {list(self.target.shape)}, expected [{states}, classes]")
+        if self.target.size and not -1 <= self.target.min() <= self.target.max() < states:
+            raise ShapeError(f"target holds numbers outside [-1, {states})")
 
     def ahead(self, longest: int) -> Floats:
         """Return the most that may still come with r tokens left, float64 [rows, Q].

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from fstcrf.grammar import Grammar
     from fstcrf.lattice.acyclic import AcyclicLattice
+    from fstcrf.lattice.confidence import Confidence, Method
     from fstcrf.lattice.risk import MinimumRisk
 
 __all__ = ["Lattice"]
@@ -332,6 +333,50 @@ class Lattice:
 
         return minimum_risk(self, loss, tape=tape, scheme=scheme)
 
+    def confidence(
+        self,
+        *,
+        method: Method = "auto",
+        n: int = 100,
+        samples: int = 1000,
+        level: float = 0.95,
+        seed: int = 0,
+        budget: Budget | None = None,
+    ) -> Confidence:
+        """Return how sure the best legal path is, and how much of the model is legal at all.
+
+        Parameters
+        ----------
+        method : {"auto", "exact", "n-best", "sampling"}
+            exact: by sums over the expanded product. n-best: bounds from the n best paths with and
+            without the grammar. sampling: from labellings drawn from the model without the
+            grammar. auto: exact where the product is small, else from the n best paths, and from
+            samples where those leave more than 0.02 open.
+        n : int
+            Best paths to look at.
+        samples : int
+            Labellings to draw.
+        level : float
+            Probability that sampled bounds hold.
+        seed : int
+        budget : Budget, optional
+            When to give up searching.
+
+        Raises
+        ------
+        NoPathError
+            No label sequence is legal, or none was found.
+        OptionError
+            Another method, or numbers outside what they may be.
+        TooLargeError
+            ``method="exact"`` and a grammar too large to multiply out.
+        """
+        from fstcrf.lattice.confidence import confidence  # noqa: PLC0415 (few need it)
+
+        return confidence(
+            self, method=method, n=n, samples=samples, level=level, seed=seed, budget=budget
+        )
+
     # --- One labelling ------------------------------------------------------------------------
 
     def score(self, labels: Sequence[Any]) -> float:
@@ -396,6 +441,12 @@ class Lattice:
     def weighted(self, factor: float) -> Lattice:
         """Return the lattice with the potentials of its taggers times a factor, not its grammar."""
         return self._scaled(factor, grammar=False)
+
+    def without_grammar(self) -> Lattice:
+        """Return the lattice of all paths of its taggers, whatever the grammar."""
+        from fstcrf.lattice.product import free_program  # noqa: PLC0415 (it imports us)
+
+        return Lattice(free_program(self.program), self.values)
 
     def __and__(self, grammar: Grammar) -> Lattice:
         """Return the lattice of the paths that a grammar accepts."""

@@ -16,7 +16,7 @@ from fstcrf.lattice.arrays import potentials
 from fstcrf.lattice.lattice import Lattice
 from fstcrf.plans import Chain, Coupling, Program, Search
 
-__all__ = ["constrained", "product", "scaled_program", "searched"]
+__all__ = ["constrained", "free_program", "product", "scaled_program", "searched"]
 
 Floats = NDArray[np.float64]
 
@@ -48,6 +48,12 @@ def searched(lattice: Lattice, search: Search) -> Lattice:
 @lru_cache(maxsize=64)
 def _searched(program: Program, search: Search) -> Program:
     return _compiled(Program(program.chains, program.couplings, program.conjuncts, search))
+
+
+@lru_cache(maxsize=64)
+def free_program(program: Program) -> Program:
+    """Return a program without its grammar."""
+    return _compiled(Program(program.chains, program.couplings)) if program.conjuncts else program
 
 
 @lru_cache(maxsize=64)

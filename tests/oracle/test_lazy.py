@@ -1,0 +1,303 @@
+"""Lazy search against every path written down, and its budgets."""
+
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.constraints import at_least, contiguous
+from fstcrf.errors import GrammarError, NoPathError, OptionError, ShapeError
+from fstcrf.kernel import Budget, Conjunction, Reader
+from fstcrf.lattice import Lattice, best, nbest
+from fstcrf.lattice.product import searched
+from tests.compositions import World, random_world
+from tests.oracle.test_lattice_products import check_ranking, parts
+
+Floats = NDArray[np.float64]
+
+
+class Case(NamedTuple):
+    """One sentence, its readers, and all that they accept: best first, equals in order."""
+
+    bound: kernel.Bound
+    grammar: Conjunction
+    ranking: list[tuple[float, tuple[int, ...]]]
+
+
+def numbers(rng: np.random.Generator, *shape: int, whole: bool) -> Floats:
+    return rng.integers(-2, 3, shape).astype(np.float64) if whole else rng.normal(size=shape)
+
+
+def with_holes(rng: np.random.Generator, values: Floats, share: float = 0.15) -> Floats:
+    return np.where(rng.random(values.shape) < share, -np.inf, values)
+
+
+def random_reader(rng: np.random.Generator, states: int, *, soft: bool, whole: bool) -> Reader:
+    size, classes = int(rng.integers(1, 5)), int(rng.integers(1, 4))
+    target = rng.integers(0, size, (size, classes))
+    target[rng.random(target.shape) < 0.25] = -1
+    final = numbers(rng, size, whole=whole) if soft else np.zeros(size)
+    return Reader(
+        rng.integers(0, classes, states).astype(np.int32),
+        target.astype(np.int32),
+        numbers(rng, size, classes, whole=whole) if soft and rng.random() < 0.6 else None,
+        with_holes(rng, final, 0.3),
+    )
+
+
+def walk(reader: Reader, path: tuple[int, ...]) -> float:
+    state, total = 0, 0.0
+    for joint in path:
+        step = state, reader.place[joint]
+        if reader.target[step] < 0:
+            return -np.inf
+        total += 0.0 if reader.score is None else reader.score[step]
+        state = int(reader.target[step])
+    return float(total + reader.final[state])
+
+
+def random_case(seed: int) -> Case:
+    rng = np.random.default_rng(seed)
+    whole, soft = seed % 2 == 1, seed % 3 > 0
+    states, tokens = int(rng.integers(1, 5)), int(rng.integers(1, 6))
+    node, arc, first, last = (
+        with_holes(rng, numbers(rng, *shape, whole=whole))
+        for shape in ((tokens, states), (states, states), (states,), (states,))
+    )
+    machine = kernel.Machine(
+        (kernel.Axis(states, score=arc.reshape(1, -1)),),
+        (kernel.Factor(1, states),),
+        None,
+        first[None],
+        last[None],
+    )
+    bound = kernel.Bound(machine, np.asarray([0, tokens]), (node[:, None, :].copy(),))
+    readers = [
+        random_reader(rng, states, soft=soft, whole=whole) for _ in range(rng.integers(1, 4))
+    ]
+    ranking = []
+    for path in itertools.product(range(states), repeat=tokens):
+        score = first[path[0]] + last[path[-1]] + node[range(tokens), path].sum()
+        score += sum(arc[i, j] for i, j in itertools.pairwise(path))
+        score += sum(walk(reader, path) for reader in readers)
+        if score > -np.inf:
+            ranking.append((float(score), path))
+    ranking.sort(key=lambda entry: -entry[0])  # stable: equals stay in order
+    return Case(bound, Conjunction(machine, readers), ranking)
+
+
+@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("n", [1, 4, 50])
+def test_the_n_best_of_all_paths(n: int, block: int) -> None:
+    for seed in range(block * 30, block * 30 + 30):
+        case = random_case(seed)
+        found = kernel.lazy_paths(case.bound, case.grammar, n)
+        count = min(n, len(case.ranking))
+        assert found.found.tolist() == found.proven.tolist() == [count]
+        assert found.bound[0] == -np.inf
+        scores = [score for score, _ in case.ranking[:count]]
+        np.testing.assert_allclose(found.score[0, :count], scores, rtol=1e-9, atol=1e-9)
+        assert np.isneginf(found.score[0, count:]).all()
+        assert (found.path[count:] == -1).all()
+        paths = [tuple(row) for row in found.path[:count].tolist()]
+        assert len(set(paths)) == count
+        if seed % 2:  # whole numbers: ties are ties
+            assert paths == [path for _, path in case.ranking[:count]]
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_what_a_budget_leaves_is_said(limit: int) -> None:
+    unproven = 0
+    for seed in range(300):
+        case = random_case(seed)
+        found = kernel.lazy_paths(case.bound, case.grammar, 1, Budget(states=limit))
+        top = case.ranking[0][0] if case.ranking else -np.inf
+        assert found.popped[0] <= limit
+        if found.proven[0]:
+            assert found.score[0, 0] == pytest.approx(top)
+            continue
+        unproven += 1
+        assert max(found.bound[0], found.score[0, 0]) >= top - 1e-9
+        if found.found[0]:
+            path = tuple(found.path[0].tolist())
+            known = {labels: score for score, labels in case.ranking}
+            assert found.score[0, 0] == pytest.approx(known[path])
+    assert unproven > 50
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_compositions_searched_lazily(block: int) -> None:
+    """Several tapes, couplings, conjuncts over one tape or more, soft and hard."""
+    seen = 0
+    for seed in range(block * 25, block * 25 + 25):
+        world = random_world(seed, conjuncts=1 + seed % 3, limit=1500)
+        try:
+            lattice = searched(world.lattice(), "lazy")
+        except GrammarError:
+            assert world.log_z == -np.inf
+            continue
+        if world.log_z == -np.inf:
+            with pytest.raises(NoPathError):
+                lattice.best()
+            continue
+        seen += lattice.program.decoder.lazy
+        check_ranking(world, lattice, int(np.random.default_rng(seed).choice([1, 4, 12])))
+    assert seen > 5
+
+
+def test_lazy_and_expanded_give_the_same() -> None:
+    for seed in range(40):
+        world: World = random_world(5_000 + seed, conjuncts=2, limit=800)
+        try:
+            ways = [searched(world.lattice(), how) for how in ("lazy", "expanded")]
+        except GrammarError:
+            continue
+        one, other = ([(p.labels, p.exact) for p in way.nbest(6)] for way in ways)
+        scores = [[p.score for p in way.nbest(6)] for way in ways]
+        np.testing.assert_allclose(scores[0], scores[1], rtol=1e-9, atol=1e-9)
+        if len(set(np.round(scores[0], 9))) == len(scores[0]):
+            assert one == other
+
+
+# --- Budgets --------------------------------------------------------------------------------------
+
+LABELS = [f"x{i}" for i in range(29)]
+
+
+def alternating(tokens: int = 200) -> Lattice:
+    """Two labels by turns, strongly; the others are nothing."""
+    scores = np.random.default_rng(0).normal(scale=0.1, size=(tokens, 29))
+    scores[::2, 0] += 5
+    scores[1::2, 1] += 5
+    return Lattice.from_arrays(LABELS, scores)
+
+
+def runs_of(labels: tuple[str, ...]) -> list[str]:
+    return [label for label, _ in itertools.groupby(labels)]
+
+
+def test_the_worst_case_ends_within_its_budget() -> None:
+    free = alternating()
+    lattice = free & contiguous(LABELS)
+    found = lattice.best(Budget(states=20_000))
+    assert not found.exact
+    runs = runs_of(found.labels)
+    assert len(runs) == len(set(runs))
+    assert found.score < found.bound <= free.best().score
+    assert lattice.score(found.labels) == pytest.approx(found.score)
+    every = best([lattice], budget=Budget(states=20_000))
+    assert every.popped.tolist() == [20_000]
+    assert every.exact.tolist() == [False]
+
+
+def test_memory_grows_with_what_is_visited() -> None:
+    lattice = alternating() & contiguous(LABELS)
+
+    def peak(states: int) -> int:
+        tracemalloc.start()
+        lattice.best(Budget(states=states))
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    peak(100)  # what is made once
+    small, large = peak(1_000), peak(32_000)
+    assert small < 4_000_000
+    assert large < 32_000 * 1_500
+
+
+def test_seconds_end_a_search() -> None:
+    lattices = [alternating() & contiguous(LABELS)] * 3
+    found = best(lattices, budget=Budget(states=10**9, seconds=0.2))
+    assert not found.exact.any()
+    assert all(path is not None for path in found)
+
+
+def test_an_easy_sentence_after_a_hard_one_is_proven() -> None:
+    easy = Lattice.from_arrays(LABELS, np.eye(29)[[3, 3, 4]] * 5)
+    grammar = contiguous(LABELS)
+    found = best([alternating() & grammar, easy & grammar], budget=Budget(states=5_000))
+    assert found.exact.tolist() == [False, True]
+    assert found.labels(1) == ("x3", "x3", "x4")
+    assert found.popped.tolist() == [5_000, 3]
+    ranked = nbest([alternating() & grammar, easy & grammar], 3, budget=Budget(states=5_000))
+    assert [[p.exact for p in paths] for paths in ranked] == [[False] * 3, [True] * 3]
+
+
+def test_no_path_is_proven_or_left_open() -> None:
+    lattice = Lattice.from_arrays(LABELS, np.zeros((4, 29)))
+    with pytest.raises(NoPathError):
+        (lattice & contiguous(LABELS) & at_least(5, "x3")).best()
+
+
+@pytest.mark.parametrize(("states", "seconds"), [(0, None), (-3, None), (5, 0.0), (5, -1.0)])
+def test_a_budget_of_nothing(states: int, seconds: float | None) -> None:
+    with pytest.raises(OptionError, match="expected more than 0"):
+        Budget(states, seconds)
+
+
+# --- Readers --------------------------------------------------------------------------------------
+
+
+def test_what_may_still_come() -> None:
+    """Two more of class 1 must be read before the end; each brings 1."""
+    reader = Reader(
+        place=np.asarray([0, 1], dtype=np.int32),
+        target=np.asarray([[0, 1], [1, 2], [2, 2]], dtype=np.int32),
+        score=np.asarray([[0.0, 1.0], [0.0, 1.0], [0.0, 0.0]]),
+        final=np.asarray([-np.inf, -np.inf, 0.5]),
+    )
+    never = -np.inf
+    assert reader.ahead(10).tolist() == [
+        [never, never, 0.5],
+        [never, 1.5, 0.5],
+        [2.5, 1.5, 0.5],
+    ]
+
+
+def test_many_readers_fill_several_words() -> None:
+    machine = kernel.Machine(
+        (kernel.Axis(2, score=np.zeros((1, 4))),),
+        (kernel.Factor(1, 2),),
+        None,
+        np.zeros((1, 2)),
+        np.zeros((1, 2)),
+    )
+    counter = np.minimum(np.add.outer(np.arange(50), [0, 1]), 49).astype(np.int32)
+    final = np.where(np.arange(50) == 3, 0.0, -np.inf)
+    reader = Reader(np.asarray([0, 1], dtype=np.int32), counter, None, final)
+    grammar = Conjunction(machine, [reader] * 25)
+    assert grammar.words == 3
+    bound = kernel.Bound(machine, np.asarray([0, 6]), (np.zeros((6, 1, 2)),))
+    found = kernel.lazy_paths(bound, grammar, 100)
+    assert found.proven.tolist() == [20]  # 6 over 3
+    assert {int(row.sum()) for row in found.path[:20]} == {3}
+
+
+def test_bad_readers() -> None:
+    machine = random_case(0).bound.machine
+    size = machine.width
+    place, final = np.zeros(size, dtype=np.int32), np.zeros(1)
+    target = np.zeros((1, 1), dtype=np.int32)
+    with pytest.raises(ShapeError, match="reader 0 has sizes or indices"):
+        Conjunction(machine, [Reader(place + 1, target, None, final)]).view(3)
+    for wrong in (target + 1, target - 2, np.zeros((2, 1), dtype=np.int32)):
+        with pytest.raises(ShapeError, match="target"):
+            Reader(place, wrong, None, final)
+    case = random_case(0)
+    other = random_case(1)
+    with pytest.raises(OptionError, match="another machine"):
+        kernel.lazy_paths(case.bound, other.grammar)
+    with pytest.raises(OptionError, match="expected at least 1"):
+        kernel.lazy_paths(case.bound, case.grammar, 0)
+
+
+def test_parts_of_one_tape() -> None:
+    lattice = alternating(3) & contiguous(LABELS)
+    assert parts(lattice, lattice.best().labels) == (lattice.best().labels,)
