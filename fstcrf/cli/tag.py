@@ -52,6 +52,12 @@ __all__ = ["tag"]
     "--marginals", is_flag=True, help="The same, and a column label/probability for every label."
 )
 @click.option(
+    "--confidence",
+    is_flag=True,
+    help="Before each sentence, bounds of the probability of its labels among the legal ones, and "
+    "of the model's probability that labels are legal.",
+)
+@click.option(
     "--span-probabilities",
     is_flag=True,
     help="Add a column with the probability of each span at its first token.",
@@ -95,6 +101,7 @@ def tag(
     nbest: int | None,
     probabilities: bool,
     marginals: bool,
+    confidence: bool,
     span_probabilities: bool,
     force: str | None,
     bias: tuple[tuple[str, float], ...],
@@ -117,6 +124,7 @@ def tag(
         "--nbest": nbest is not None,
         "--probabilities": probabilities,
         "--marginals": marginals,
+        "--confidence": confidence,
         "--span-probabilities": span_probabilities,
         "--force": force is not None,
         "--bias": bool(bias),
@@ -137,6 +145,7 @@ def tag(
         ranked=nbest is not None,
         probabilities=probabilities,
         marginals=marginals,
+        confidence=confidence,
         spans=_span_tapes(model) if span_probabilities else (),
     )
     counts = Counts()

@@ -11,6 +11,7 @@ cascaded  tag a batch with one tagger after the other
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from fstcrf.corpus import Column, Corpus
     from fstcrf.joint import Composition
     from fstcrf.lattice import Path
+    from fstcrf.lattice.confidence import Confidence
 
 __all__ = ["Addition", "Wishes", "cascaded", "tagged"]
 
@@ -44,6 +46,8 @@ class Wishes:
         Of the label at each token and of the whole sequence.
     marginals : bool
         Of every label at each token.
+    confidence : bool
+        How sure the best labels are under a grammar, and how much of the model is legal.
     spans : tuple of str
         Tapes for whose spans, read as conlleval reads them, probabilities are wanted.
     """
@@ -52,13 +56,18 @@ class Wishes:
     ranked: bool = False
     probabilities: bool = False
     marginals: bool = False
+    confidence: bool = False
     spans: tuple[str, ...] = ()
 
     @property
     def plain(self) -> bool:
         """Nothing but the best labels is wanted, and nothing is known beforehand."""
-        detailed = self.ranked or self.probabilities or self.marginals or self.spans
-        return not (detailed or self.search.force)
+        return not (self.commented or self.spans or self.search.force)
+
+    @property
+    def commented(self) -> bool:
+        """Something is written before each sentence."""
+        return self.ranked or self.probabilities or self.marginals or self.confidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +123,9 @@ def tagged(model: Model, batch: Corpus, wishes: Wishes, counts: Counts) -> Addit
     ]
     width = len(blocks[0].columns) if blocks else 0
     columns = tuple(_interned(block.columns[k] for block in blocks) for k in range(width))
-    commented = wishes.ranked or wishes.probabilities or wishes.marginals
     return Addition(
         columns,
-        [block.comment for block in blocks] if commented else None,
+        [block.comment for block in blocks] if wishes.commented else None,
         [block.sentence for block in blocks] if wishes.ranked else None,
     )
 
@@ -176,11 +184,32 @@ def _blocks(
     rows = _marginals(answers, wishes)
     for k, (answer, length) in enumerate(zip(answers, lengths, strict=True)):
         cells = _Cells(model, wishes, answer, rows[k])
+        sure = _sure(answer, wishes)
         for number, path in enumerate(answer.paths or (None,)):
-            probability = f"{0.0 if path is None else path.probability:f}"
-            comment = f"# {number} {probability}" if wishes.ranked else f"# {probability}"
+            words = ["#", str(number)] if wishes.ranked else ["#"]
+            words.append(f"{_probability(answer, number, sure):f}")
+            if sure is not None and wishes.confidence:
+                words.append(f"({sure.probability}); legal: {sure.legal}")
             columns = cells.nothing(length) if path is None else cells.of(path)
-            yield _Block(first + k, comment, columns)
+            yield _Block(first + k, " ".join(words), columns)
+
+
+def _sure(answer: Answer, wishes: Wishes) -> Confidence | None:
+    """Return bounds of the best path's probability, where they are wanted or needed."""
+    if not answer.paths or answer.lattice is None or not wishes.commented:
+        return None
+    needed = math.isnan(answer.paths[0].probability)
+    return answer.lattice.confidence() if needed or wishes.confidence else None
+
+
+def _probability(answer: Answer, number: int, sure: Confidence | None) -> float:
+    """Return the probability of a path, as well as it is known."""
+    if not answer.paths:
+        return 0.0
+    path = answer.paths[number]
+    if sure is None or not math.isnan(path.probability):
+        return path.probability
+    return sure.probability.middle * math.exp(path.score - answer.paths[0].score)
 
 
 def _marginals(answers: Sequence[Answer], wishes: Wishes) -> list[list[list[list[float]]]]:

@@ -219,6 +219,33 @@ def test_probabilities_of_the_n_best() -> None:
 # --- What is known beforehand, and what is not possible ----------------------------------------
 
 
+def comments(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("# ")]
+
+
+def test_confidence_under_a_grammar() -> None:
+    lines = comments(done("tag", "legal", "in.txt", "--confidence"))
+    lattices = composed("legal").lattices(corpus())
+    for line, lattice in zip(lines, lattices, strict=True):
+        sure = lattice.confidence()
+        assert line == (
+            f"# {lattice.best().probability:f} ({sure.probability}); legal: {sure.legal}"
+        )
+    failure("tag", "chain", "in.txt", "--confidence", status=2)
+
+
+def test_probabilities_under_a_grammar_too_large_to_sum() -> None:
+    """Nine labels of parts of speech, each in at most one run, are 3 ** 9 states."""
+    Path("once.grm").write_text("export ONCE = contiguous[any];\n")
+    lines = comments(done("tag", "pos", "in.txt", "--grammar", "once.grm", "--nbest", 2))
+    shares = [float(line.split()[2]) for line in lines]
+    assert [line.split()[1] for line in lines] == ["0", "1"] * 3
+    assert all(0.0 < b <= a <= 1.0 for a, b in zip(shares[::2], shares[1::2], strict=True))
+    assert "confidence" in failure(
+        "tag", "pos", "in.txt", "--grammar", "once.grm", "--probabilities", status=1
+    )
+
+
 def test_forced_labels_of_a_tape() -> None:
     text = TEXT.replace("Will NAME B-HOST", "Will AUX|VERB _").replace("NAME B-DAY", "_ B-START")
     free = {"Meet", "Lantern", "Court", "walks", "again", "at", "noon", "on"}
