@@ -21,6 +21,7 @@ from fstcrf.errors import DataError, NoPathError, TooLargeError
 if TYPE_CHECKING:
     from fstcrf.corpus import Corpus, Sentence
     from fstcrf.joint import Composition
+    from fstcrf.kernel import Budget
     from fstcrf.lattice import Lattice, Path
 
 __all__ = ["Answer", "Counts", "OnNoPath", "Search", "answered"]
@@ -42,6 +43,8 @@ class Search:
         Added to the potential of a label of the only tape everywhere.
     on_no_path : {"error", "skip", "relax"}
         What to do where no label sequence is legal.
+    budget : Budget, optional
+        When to give up on a sentence that is searched.
     threads : int
     """
 
@@ -49,6 +52,7 @@ class Search:
     force: Mapping[str, str] = field(default_factory=dict)
     bias: Mapping[str, float] = field(default_factory=dict)
     on_no_path: OnNoPath = "error"
+    budget: Budget | None = None
     threads: int = 1
 
 
@@ -169,17 +173,18 @@ def _search(
     if model.conditional and search.n > 1:
         return [Answer(_ranked(model, sentence, search.n)) for sentence in batch]
     if model.conditional:
-        paths = model.paths_all(batch, threads=search.threads)
+        paths = model.paths_all(batch, threads=search.threads, budget=search.budget)
         return [Answer(() if path is None else (path,)) for path in paths]
     from fstcrf.lattice import best, nbest
 
     lattices = _lattices(model, batch, known, search)
     ranked: list[tuple[Path, ...]]
     if search.n == 1:
-        found = best(lattices, threads=search.threads)
+        found = best(lattices, threads=search.threads, budget=search.budget)
         ranked = [() if path is None else (path,) for path in found]
     else:
-        ranked = [tuple(paths) for paths in nbest(lattices, search.n, threads=search.threads)]
+        several = nbest(lattices, search.n, threads=search.threads, budget=search.budget)
+        ranked = [tuple(paths) for paths in several]
     return [Answer(*pair) for pair in zip(ranked, lattices, strict=True)]
 
 

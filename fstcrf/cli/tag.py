@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fstcrf.cli.models import Model
     from fstcrf.corpus import ColumnWriter, Corpus
     from fstcrf.joint import Composition
+    from fstcrf.kernel import Budget
 
 __all__ = ["tag"]
 
@@ -88,6 +89,19 @@ __all__ = ["tag"]
     help="Where no label sequence is legal: stop, print _ as labels, or do without the grammar, "
     "and if that is not enough without --force.",
 )
+@click.option(
+    "--max-states",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Where a grammar is too large to multiply out: states of a sentence to look at, before "
+    "the best labels found are given as not proven. With a chain, labellings of a tape.",
+)
+@click.option(
+    "--max-seconds",
+    metavar="S",
+    type=click.FloatRange(min=0, min_open=True),
+    help="The same, for each run of some thousand tokens.",
+)
 @threads_option
 def tag(
     model_path: str,
@@ -107,6 +121,8 @@ def tag(
     bias: tuple[tuple[str, float], ...],
     joint: bool,
     on_no_path: OnNoPath,
+    max_states: int | None,
+    max_seconds: float | None,
     threads: int,
 ) -> None:
     """Tag a file.
@@ -138,6 +154,7 @@ def tag(
         force={} if force is None else tape_columns("--force", force, tapes(model)),
         bias=dict(bias),
         on_no_path=on_no_path,
+        budget=_budget(max_states, max_seconds),
         threads=threads,
     )
     wishes = Wishes(
@@ -185,6 +202,14 @@ def _check(model: Model, asked: list[str], *, joint: bool) -> None:
             f"{impossible[0]} needs a transducer, and a composition with --normalize chain is "
             "none; compose with --normalize product"
         )
+
+
+def _budget(states: int | None, seconds: float | None) -> Budget | None:
+    from fstcrf.kernel import Budget
+
+    if states is None and seconds is None:
+        return None
+    return Budget(seconds=seconds) if states is None else Budget(states, seconds)
 
 
 def _span_tapes(model: Model) -> tuple[str, ...]:

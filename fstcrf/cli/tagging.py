@@ -147,7 +147,7 @@ def _best(model: Model, batch: Corpus, search: Search, counts: Counts) -> tuple[
 
     if isinstance(model, CRF):
         return (model.tag_column(batch, threads=search.threads, bias=search.bias or None),)
-    _, columns, inexact = model.decide(batch, threads=search.threads)
+    _, columns, inexact = model.decide(batch, threads=search.threads, budget=search.budget)
     counts.inexact += inexact
     return columns
 
@@ -199,7 +199,11 @@ def _sure(answer: Answer, wishes: Wishes) -> Confidence | None:
     if not answer.paths or answer.lattice is None or not wishes.commented:
         return None
     needed = math.isnan(answer.paths[0].probability)
-    return answer.lattice.confidence() if needed or wishes.confidence else None
+    return (
+        answer.lattice.confidence(budget=wishes.search.budget)
+        if needed or wishes.confidence
+        else None
+    )
 
 
 def _probability(answer: Answer, number: int, sure: Confidence | None) -> float:

@@ -351,6 +351,22 @@ def test_answers_that_are_not_proven_are_counted(monkeypatch: pytest.MonkeyPatch
     )
 
 
+def test_searches_that_are_cut_short_are_counted() -> None:
+    Path("once.grm").write_text("export ONCE = contiguous[any];\n")
+    words = " ".join(f"w{k}" for k in range(30)).split()
+    Path("words.txt").write_text("\n".join(words) + "\n")
+    command = ("tag", "pos", "words.txt", "--columns", "word", "--grammar", "once.grm")
+    whole = run(*command)
+    assert whole.exit_code == 0
+    cut = run(*command, "--max-states", 2, "--max-seconds", 60)
+    assert cut.exit_code == 0
+    assert "not proven" in cut.stderr
+    assert "not proven" not in whole.stderr
+    labels = [line.split()[1] for line in cut.stdout.splitlines() if line]
+    runs = [label for label, _ in itertools.groupby(labels)]
+    assert len(runs) == len(set(runs))
+
+
 def test_counts_that_are_zero_are_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
     Counts().report()
     assert capsys.readouterr().err == ""
