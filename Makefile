@@ -15,7 +15,7 @@ KERNEL_TESTS = $(wildcard tests/unit/test_kernel*.py tests/oracle/test_kernel*.p
 C_SOURCES = $(wildcard csrc/*.c csrc/*.h)
 BUILD_INPUTS = pyproject.toml csrc/CMakeLists.txt $(C_SOURCES) $(wildcard grammars/*)
 
-.PHONY: demo test test-long check lint format kernel sanitize bench coverage docs clean tools
+.PHONY: demo test test-long check lint format kernel sanitize fuzz foreign-tests bench coverage docs clean tools
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -52,6 +52,15 @@ sanitize: $(VENV)-sanitize/.kernel
 	    UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc HYPOTHESIS_PROFILE=ci \
 	    $(VENV)-sanitize/bin/python -m pytest --capture=sys -m "not slow" \
 	        -p no:cacheprovider $(KERNEL_TESTS)
+
+# Mutated model files of every format that is read; make fuzz FUZZ="--files 1000 --format crfsuite".
+fuzz: $(VENV)/.kernel
+	$(VENV)/bin/python -m tests.fuzz $(FUZZ)
+
+# Test suites of other packages, unchanged, against the drop-ins: make foreign-tests SUITES=folder.
+foreign-tests: $(VENV)/.kernel
+	@test -n "$(SUITES)" || { echo "say where the suites are: make foreign-tests SUITES=folder" >&2; exit 1; }
+	$(VENV)/bin/python -m tests.foreign "$(abspath $(SUITES))"
 
 # make bench DATA=folder BENCH="--quick"; docs/benchmarks.md is made with BENCH="--full --write".
 bench: $(VENV)/.kernel $(VENV)/.bench

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "checks.h"
+#include "difference.h"
 #include "target.h"
 #include "vec.h"
 
@@ -71,6 +72,16 @@ int64_t fc_learner_work(const fc_graph *g, const fc_learner *learner, int64_t lo
     return longest * (learner->W + 2 * g->S) + 2 * arcs_of(g) + 2 * g->S + fc_work_size(g, longest);
 }
 
+int64_t fc_difference_work(const fc_graph *g, const fc_batch *batch, const fc_learner *learner) {
+    int64_t where, longest = 0;
+    if (check_offsets(batch, &where) != FC_OK) return 0;
+    for (int64_t b = 0; b < batch->B; b++) {
+        const int64_t T = batch->offsets[b + 1] - batch->offsets[b];
+        longest = T > longest ? T : longest;
+    }
+    return fc_learner_work(g, learner, longest) + difference_room(most_cells(batch, learner));
+}
+
 static int domain_known(fc_domain domain) {
     return domain == FC_AUTO || domain == FC_LINEAR || domain == FC_LOG;
 }
@@ -127,6 +138,9 @@ static fc_status check_learner(const fc_graph *graph, const fc_batch *batch,
     for (int64_t i = 0; i < graph->S * learner->K; i++)
         if (learner->slot[i] < 0 || learner->slot[i] >= learner->W)
             return fail(FC_EINVAL, i, where);
+    for (int64_t a = 0; a < arcs_of(graph); a++)
+        if (learner->arc_slot[a] < 0 || learner->arc_slot[a] >= learner->M)
+            return fail(FC_EINVAL, a, where);
     for (int64_t k = 0; k < n_order; k++)
         if (order[k] < 0 || order[k] >= batch->B) return fail(FC_EINVAL, k, where);
     return FC_OK;
@@ -135,13 +149,39 @@ static fc_status check_learner(const fc_graph *graph, const fc_batch *batch,
 fc_status fc_perceptron(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
                         int64_t n_order, const int64_t *order, const int32_t *gold,
                         const double *weight, fc_parameters *theta, fc_parameters *sums,
-                        double *step, int64_t *errors, double *work) {
+                        double *step, int64_t *errors, double *loss, double *work) {
     int64_t where;
     const fc_status status = check_learner(graph, batch, learner, n_order, order, &where);
     if (status == FC_OK)
         table->perceptron(graph, batch, learner, n_order, order, gold, weight, theta, sums, step,
-                          errors, work);
+                          errors, loss, work);
     return status;
+}
+
+fc_status fc_passive_aggressive(const fc_graph *graph, const fc_batch *batch,
+                                const fc_learner *learner, int64_t n_order, const int64_t *order,
+                                const int32_t *gold, const double *weight, fc_pa kind,
+                                double aggressiveness, int errors_count, fc_parameters *theta,
+                                fc_parameters *sums, double *step, double *loss, double *work,
+                                int64_t *where) {
+    const fc_status status = check_learner(graph, batch, learner, n_order, order, where);
+    if (status != FC_OK) return status;
+    if ((kind != FC_PA && kind != FC_PA_I && kind != FC_PA_II) || !(aggressiveness > 0.0))
+        return FC_EINVAL;
+    return table->passive_aggressive(graph, batch, learner, n_order, order, gold, weight, kind,
+                                     aggressiveness, errors_count, theta, sums, step, loss, work,
+                                     where);
+}
+
+fc_status fc_arow(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                  int64_t n_order, const int64_t *order, const int32_t *gold, const double *weight,
+                  double gamma, fc_parameters *theta, fc_parameters *variance, double *loss,
+                  double *work, int64_t *where) {
+    const fc_status status = check_learner(graph, batch, learner, n_order, order, where);
+    if (status != FC_OK) return status;
+    if (!(gamma > 0.0)) return FC_EINVAL;
+    return table->arow(graph, batch, learner, n_order, order, gold, weight, gamma, theta, variance,
+                       loss, work, where);
 }
 
 fc_status fc_sgd(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
@@ -152,6 +192,92 @@ fc_status fc_sgd(const fc_graph *graph, const fc_batch *batch, const fc_learner 
     if (status != FC_OK) return status;
     return table->sgd(graph, batch, learner, n_order, order, gold, weight, rate, decay, theta,
                       scale, loss, work, where);
+}
+
+int64_t fc_feedback_work(const fc_graph *g, const fc_learner *learner, int64_t longest) {
+    return fc_learner_work(g, learner, longest) + longest * (g->S + 1) + learner->M;
+}
+
+static fc_status check_bandit(const fc_graph *graph, const fc_batch *batch,
+                              const fc_learner *learner, int64_t n_order, const int64_t *order,
+                              const fc_bandit *bandit, int64_t *where) {
+    const fc_status status = check_learner(graph, batch, learner, n_order, order, where);
+    if (status != FC_OK) return status;
+    if (bandit->objective != FC_EXPECTED_LOSS && bandit->objective != FC_PREFERENCE &&
+        bandit->objective != FC_CROSS_ENTROPY)
+        return FC_EINVAL;
+    return bandit->temperature > 0.0 && bandit->clip >= 0.0 ? FC_OK : FC_EINVAL;
+}
+
+static fc_status check_descent(const fc_descent *d) {
+    if (!(d->rate > 0.0) || !(d->decay >= 0.0) || !(d->rate * d->decay < 1.0)) return FC_EINVAL;
+    if (d->rule == FC_CONSTANT) return FC_OK;
+    if (d->rule == FC_MOMENTUM)
+        return d->momentum >= 0.0 && d->momentum < 1.0 - d->rate * d->decay ? FC_OK : FC_EINVAL;
+    return d->rule == FC_ADADELTA && d->rho > 0.0 && d->rho < 1.0 && d->epsilon > 0.0 ? FC_OK
+                                                                                      : FC_EINVAL;
+}
+
+static fc_status check_judge(const fc_batch *batch, const fc_learner *learner, int64_t n_states,
+                             const fc_judge *judge, int64_t *where) {
+    const int64_t N = batch->offsets[batch->B];
+    for (int64_t s = 0; s < n_states; s++)
+        if (learner->label[s] < 0 || learner->label[s] >= judge->L)
+            return fail(FC_EINVAL, s, where);
+    for (int64_t n = 0; n < N; n++)
+        if (judge->gold[n] < 0 || judge->gold[n] >= judge->L) return fail(FC_EINVAL, n, where);
+    return FC_OK;
+}
+
+fc_status fc_propose(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                     int64_t n_order, const int64_t *order, const fc_bandit *bandit,
+                     fc_descent *descent, const double *uniform, int32_t *path, int32_t *other,
+                     double *node, double *arc, double *log_p, double *work, int64_t *where) {
+    fc_status status = check_bandit(graph, batch, learner, n_order, order, bandit, where);
+    if (status == FC_OK) status = check_descent(descent);
+    if (status == FC_OK && bandit->objective == FC_PREFERENCE && other == NULL) status = FC_EINVAL;
+    if (status != FC_OK) return status;
+    return table->propose(graph, batch, learner, n_order, order, bandit, descent, uniform, path,
+                          other, node, arc, log_p, work, where);
+}
+
+fc_status fc_judge_paths(const fc_batch *batch, const fc_learner *learner, int64_t n_order,
+                         const int64_t *order, const fc_bandit *bandit, const fc_judge *judge,
+                         const int32_t *path, const int32_t *other, double *reward) {
+    int64_t where;
+    fc_status status = check_offsets(batch, &where);
+    if (status == FC_OK) status = check_judge(batch, learner, 0, judge, &where);
+    for (int64_t k = 0; status == FC_OK && k < n_order; k++)
+        if (order[k] < 0 || order[k] >= batch->B) status = FC_EINVAL;
+    if (status == FC_OK && bandit->objective == FC_PREFERENCE && other == NULL) status = FC_EINVAL;
+    if (status == FC_OK)
+        table->judge_paths(batch, learner, n_order, order, bandit, judge, path, other, reward);
+    return status;
+}
+
+fc_status fc_reinforce(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                       int64_t n_order, const int64_t *order, const fc_bandit *bandit,
+                       fc_baseline *baseline, fc_descent *descent, const double *reward,
+                       const double *log_p, const double *node, const double *arc,
+                       double *coefficient, double *work, int64_t *where) {
+    fc_status status = check_bandit(graph, batch, learner, n_order, order, bandit, where);
+    if (status == FC_OK) status = check_descent(descent);
+    if (status != FC_OK) return status;
+    return table->reinforce(graph, batch, learner, n_order, order, bandit, baseline, descent,
+                            reward, log_p, node, arc, coefficient, work, where);
+}
+
+fc_status fc_feedback_epoch(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                            int64_t n_order, const int64_t *order, const fc_bandit *bandit,
+                            const fc_judge *judge, fc_baseline *baseline, fc_descent *descent,
+                            const double *uniform, double *reward, double *log_p,
+                            double *coefficient, double *work, int64_t *where) {
+    fc_status status = check_bandit(graph, batch, learner, n_order, order, bandit, where);
+    if (status == FC_OK) status = check_descent(descent);
+    if (status == FC_OK) status = check_judge(batch, learner, graph->S, judge, where);
+    if (status != FC_OK) return status;
+    return table->feedback_epoch(graph, batch, learner, n_order, order, bandit, judge, baseline,
+                                 descent, uniform, reward, log_p, coefficient, work, where);
 }
 
 static fc_status check_ptr(int64_t n, const int64_t *ptr, int64_t *where) {
@@ -421,7 +547,8 @@ fc_status fc_lazy_nbest(const fc_machine *machine, const fc_conjunction *grammar
     const fc_arena *a = arena;
     if (n < 1 || n > INT32_MAX || width < 1 || width > INT32_MAX || steps < 1) return FC_EINVAL;
     if (a->visit_room > INT32_MAX || a->slots < 2 * a->visit_room || a->queue_room < 2 ||
-        (a->slots & (a->slots - 1)) != 0 || a->sentence < 0 || a->sentence > B)
+        (a->slots & (a->slots - 1)) != 0 || a->sentence < 0 || a->sentence > B || a->stamp < 0 ||
+        a->stamp + B - a->sentence > INT32_MAX)
         return FC_EINVAL;
     const fc_status status = check_bounds(B, offsets, &where);
     if (status != FC_OK) return status;

@@ -127,23 +127,26 @@ fc_status fc_check_path(const fc_graph *graph, const fc_batch *batch, const int3
 /* --- Training one sentence at a time -----------------------------------------------------------
  *
  * What an online learner needs to know of a tagger. Node potentials of a state are the sum of K
- * slots of the token's row: node[n][s] = sum_k U[n][slot[s][k]], U = design x table. Arc, initial
- * and final potentials are parameters of their own. A parameter is trained where its mask is 1. */
+ * slots of the token's row: node[n][s] = sum_k U[n][slot[s][k]], U = design x table. An arc's
+ * potential is the parameter of its slot; initial and final potentials are parameters of their own. A
+ * parameter is trained where its mask is 1. */
 typedef struct {
-    int64_t R, W, K;
+    int64_t R, W, K, M;
     const int32_t *slot;     /* [S][K]   slots of a state */
+    const int32_t *arc_slot; /* [arcs]   slot of an arc, below M */
+    const int32_t *label;    /* [S]      label of a state: what counts as wrong */
     const int64_t *indptr;   /* [N + 1]  design */
     const int32_t *index;    /* [nnz] */
     const float *value;      /* [nnz] or NULL: all ones */
     const uint8_t *mask;     /* [R][W] */
-    const uint8_t *arc_mask; /* [arcs] */
+    const uint8_t *arc_mask; /* [M] */
     int64_t ends;            /* 1: initial and final potentials are trained, too */
 } fc_learner;
 
 /* The parameters (or anything of their shape). */
 typedef struct {
     double *table;   /* [R][W] */
-    double *arc;     /* [arcs] */
+    double *arc;     /* [M] */
     double *initial; /* [S] */
     double *final;   /* [S] */
 } fc_parameters;
@@ -156,12 +159,46 @@ typedef struct {
  *   gold   [N]  in      states
  *   weight [B]  in      rate of each sentence
  *   step   [1]  in/out  sentences seen so far, from 1
- *   errors [1]  out     tokens whose state was wrong
+ *   errors [1]  out     tokens whose label was wrong
+ *   loss   [1]  out     sum of rate_b * (wrong labels / tokens)
  *   work        fc_learner_work doubles */
 fc_status fc_perceptron(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
                         int64_t n_order, const int64_t *order, const int32_t *gold,
                         const double *weight, fc_parameters *theta, fc_parameters *sums,
-                        double *step, int64_t *errors, double *work);
+                        double *step, int64_t *errors, double *loss, double *work);
+
+/* How far a passive-aggressive step goes, for the loss l and the squared norm n of the difference of
+ * features, with aggressiveness C:  l / n,  min(C, l / n),  l / (n + 1 / (2 C)). */
+typedef enum { FC_PA = 0, FC_PA_I = 1, FC_PA_II = 2 } fc_pa;
+
+/* One epoch of the passive-aggressive algorithm, for sentences whose best path is wrong:
+ *   d     = features(gold) - features(best path), of what is trained
+ *   l     = score(best path) - score(gold) + cost,   cost = sqrt(wrong labels), or 1
+ *   theta += weight_b * step(l, |d|^2) * d           sums and step as above
+ *   errors_count 1: the cost counts wrong labels
+ *   loss [1] out  sum of weight_b * l
+ *   work          fc_difference_work doubles
+ * FC_ENUMERIC with *where = k when the loss of the k-th of order is not finite.
+ * Source: Crammer et al. (2006), figures 1 and 4, with the best path for the prediction. */
+fc_status fc_passive_aggressive(const fc_graph *graph, const fc_batch *batch,
+                                const fc_learner *learner, int64_t n_order, const int64_t *order,
+                                const int32_t *gold, const double *weight, fc_pa kind,
+                                double aggressiveness, int errors_count, fc_parameters *theta,
+                                fc_parameters *sums, double *step, double *loss, double *work,
+                                int64_t *where);
+
+/* One epoch of adaptive regularisation of weights, for sentences whose best path is wrong, with a
+ * variance v for each parameter:
+ *   d = weight_b * (features(gold) - features(best path)), of what is trained
+ *   l = score(best path) - score(gold) + wrong labels
+ *   theta_i += l / (gamma + sum_j v_j d_j^2) * v_i d_i,   then   1 / v_i += d_i^2 / gamma
+ *   loss [1] out  sum of weight_b * l
+ *   work          fc_difference_work doubles
+ * FC_ENUMERIC as above. Source: Crammer, Kulesza and Dredze (2009), with a diagonal covariance. */
+fc_status fc_arow(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                  int64_t n_order, const int64_t *order, const int32_t *gold, const double *weight,
+                  double gamma, fc_parameters *theta, fc_parameters *variance, double *loss,
+                  double *work, int64_t *where);
 
 /* One epoch of stochastic gradient descent on  weight_b (log Z_b - score(gold_b)) + decay/2 |theta|^2,
  * one sentence a step, with rate[k] for the k-th of order. The decay is kept in one factor: the true
@@ -175,8 +212,111 @@ fc_status fc_sgd(const fc_graph *graph, const fc_batch *batch, const fc_learner 
                  const double *rate, double decay, fc_parameters *theta, double *scale,
                  double *loss, double *work, int64_t *where);
 
-/* Doubles of scratch for the two functions above. */
+/* Doubles of scratch for the perceptron and gradient descent; for the two that need a sentence's
+ * difference of features; 0 where a size is outside what it may be. */
 int64_t fc_learner_work(const fc_graph *graph, const fc_learner *learner, int64_t longest);
+int64_t fc_difference_work(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner);
+
+/* --- Learning from rewards -----------------------------------------------------------------------
+ *
+ * A sentence is labelled by a sample, somebody says how good that is (a reward in [0, 1]), and theta
+ * moves. One step, with the sample y of p_w, features f and their expectation E:
+ *
+ *   theta <- (1 - rate * decay) theta - rate * (signal - control) * (f(y) - E_w f)
+ *
+ *   expected loss   signal = 1 - reward
+ *   cross-entropy   signal = -reward / max(p_w(y), clip)
+ *   preference      pairs: y of p_w, z of p_-w; the reward says how far y is ahead of z
+ *                   signal = 1 - reward, along f(y) - f(z) - (E_w f - E_-w f)
+ *
+ * The control variate is known before the sample is: it changes the variance of a step, not its mean.
+ * Source: Sokolov, Kreutzer, Lo and Riezler (2016); controls: Greensmith, Bartlett and Baxter (2004). */
+typedef enum { FC_EXPECTED_LOSS = 0, FC_PREFERENCE = 1, FC_CROSS_ENTROPY = 2 } fc_aim;
+typedef enum { FC_NO_CONTROL = 0, FC_RUNNING_MEAN = 1, FC_SENTENCE_MEAN = 2 } fc_control;
+
+typedef struct {
+    fc_aim objective;
+    fc_control control;
+    double clip;                  /* 0: nothing is clipped */
+    double temperature;           /* potentials are divided by it */
+    double common_rate, own_rate; /* how fast the running means of signals follow, in (0, 1] */
+} fc_bandit;
+
+/* Running means of signals: [0] of all sentences, [1 + b] of sentence b. */
+typedef struct {
+    double *mean;  /* [1 + B] */
+    double *count; /* [1 + B] */
+} fc_baseline;
+
+/* Rewards from gold labels. step[before][now]: 1 a span begins at `now`, 2 one goes on, 0 neither; label
+ * L stands for both ends. The reward is the F of spans (1 where there is none on either side), or
+ * the share of right labels where step is NULL. */
+typedef struct {
+    int64_t L;
+    const uint8_t *step; /* [L + 1][L + 1] */
+    const int32_t *type; /* [L + 1] */
+    const int32_t *gold; /* [N] labels */
+    int64_t graded;      /* pairs: by how much the first is ahead; 0: 1 where it is */
+} fc_judge;
+
+typedef enum { FC_CONSTANT = 0, FC_MOMENTUM = 1, FC_ADADELTA = 2 } fc_rule;
+
+/* The true parameters are scale * theta; velocities are in units of theta. Rows that a step does not
+ * touch are brought up to date when they are next read; `touched` says up to which step they are. */
+typedef struct {
+    fc_rule rule;
+    double rate, decay;
+    double momentum;     /* below 1 */
+    double rho, epsilon; /* ADADELTA: the memory of its means, and what keeps them above zero */
+    double *scale;       /* [1] in/out */
+    int64_t *step;       /* [1] in/out  steps so far */
+    fc_parameters *theta;
+    fc_parameters *first;  /* velocities, or means of squared gradients */
+    fc_parameters *second; /* means of squared changes */
+    int64_t *touched;      /* [R]  not for the constant rate */
+    int32_t *place;        /* [R]  scratch that keeps what it holds; likewise */
+    int32_t *rows;         /* [most] scratch; most: attributes of a sentence */
+    double *sums;          /* [most][W] scratch */
+    double *small;         /* [max(M, 2 S)] scratch */
+} fc_descent;
+
+/* Samples for sentences order[0 .. n_order - 1], all at the parameters of now. `mask` of the learner
+ * may be NULL: every weight is trained.
+ *   uniform [tokens] in  numbers in [0, 1); for pairs first those of y, then those of z, a sentence
+ *   path, other [tokens] out  states of y, and of z for pairs
+ *   node  [tokens][S]    out  direction: y less the posteriors (for pairs, less the same of z)
+ *   arc   [n_order][M]   out  ... of arc slots
+ *   log_p [n_order]      out  log p_w(y)
+ * FC_ENUMERIC with *where = k when the k-th has no path, or potentials that are not finite. */
+fc_status fc_propose(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                     int64_t n_order, const int64_t *order, const fc_bandit *bandit,
+                     fc_descent *descent, const double *uniform, int32_t *path, int32_t *other,
+                     double *node, double *arc, double *log_p, double *work, int64_t *where);
+
+/* Rewards of samples.
+ *   reward [n_order] out */
+fc_status fc_judge_paths(const fc_batch *batch, const fc_learner *learner, int64_t n_order,
+                         const int64_t *order, const fc_bandit *bandit, const fc_judge *judge,
+                         const int32_t *path, const int32_t *other, double *reward);
+
+/* A step for each proposal, in their order.
+ *   coefficient [n_order] out  signal - control
+ * FC_ENUMERIC with *where = k when the k-th step is not finite; it and what follows are not done. */
+fc_status fc_reinforce(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                       int64_t n_order, const int64_t *order, const fc_bandit *bandit,
+                       fc_baseline *baseline, fc_descent *descent, const double *reward,
+                       const double *log_p, const double *node, const double *arc,
+                       double *coefficient, double *work, int64_t *where);
+
+/* All three in turn, one sentence after the other. */
+fc_status fc_feedback_epoch(const fc_graph *graph, const fc_batch *batch,
+                            const fc_learner *learner, int64_t n_order, const int64_t *order,
+                            const fc_bandit *bandit, const fc_judge *judge, fc_baseline *baseline,
+                            fc_descent *descent, const double *uniform, double *reward,
+                            double *log_p, double *coefficient, double *work, int64_t *where);
+
+/* Doubles of scratch for the functions above. */
+int64_t fc_feedback_work(const fc_graph *graph, const fc_learner *learner, int64_t longest);
 
 /* --- Training at full speed ----------------------------------------------------------------------
  *
@@ -552,13 +692,14 @@ typedef struct {
 } fc_candidate;
 
 /* Memory of a search, the caller's; and where it stands. To give it more room, copy what is there and
- * set `table` to zeros. All counts zero at first. */
+ * set `table` to zeros. All counts zero at first; `sentence` and `phase` again for another batch. */
 typedef struct {
     int64_t visit_room, queue_room, slots; /* slots: a power of two, at least 2 * visit_room */
     fc_visit *visit;                       /* [visit_room] */
     uint64_t *states;                      /* [visit_room][words] */
     fc_candidate *queue;                   /* [queue_room] */
-    int64_t *table;                        /* [slots] sentence + 1, visit + 1 */
+    int64_t *table;                        /* [slots] stamp and visit + 1 */
+    int64_t stamp; /* of the sentence; rises as long as the memory is used, below 2^31 */
     int64_t sentence, found, visits, queued, popped;
     int phase; /* 0 at a new sentence, 1 searching, 2 giving up */
 } fc_arena;

@@ -23,6 +23,7 @@ static fc_status sentence(explorer *s, int64_t limit, int64_t width, int64_t *st
         double top;
         no_paths(s, s->n);
         a->found = a->popped = 0;
+        a->stamp++;
         *proven = 0;
         *bound = FC_NEVER;
         if (backward(s->m, MAX_PLUS, s->first, s->T, &top) != DONE) return FC_OK;

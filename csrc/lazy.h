@@ -180,19 +180,19 @@ static inline int64_t *slot_of(const explorer *s, int64_t visit) {
     const uint64_t mask = (uint64_t)s->a->slots - 1;
     for (uint64_t i = hash & mask;; i = (i + 1) & mask) {
         int64_t *slot = &s->a->table[i];
-        if (*slot >> 32 != s->a->sentence + 1) return slot; /* empty, or of an earlier sentence */
+        if (*slot >> 32 != s->a->stamp) return slot; /* empty, or of an earlier sentence */
         if (same_state(s, (*slot & INT32_MAX) - 1, visit)) return slot;
     }
 }
 
 static inline void remember(const explorer *s, int64_t *slot, int64_t visit) {
-    *slot = (s->a->sentence + 1) << 32 | (visit + 1);
+    *slot = s->a->stamp << 32 | (visit + 1);
 }
 
 /* Counts a visit of a state that is taken from the queue; 0: n better ones have been taken before. */
 static inline int worth_taking(explorer *s, int64_t visit) {
     int64_t *slot = slot_of(s, visit);
-    if (*slot >> 32 != s->a->sentence + 1) remember(s, slot, visit);
+    if (*slot >> 32 != s->a->stamp) remember(s, slot, visit);
     fc_visit *known = &s->a->visit[(*slot & INT32_MAX) - 1];
     if (known->visits >= s->n) return 0;
     known->visits++;

@@ -1,128 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Learning one sentence at a time: averaged perceptron, stochastic gradient descent. */
+ * Learning one sentence at a time: averaged perceptron, passive-aggressive steps, adaptive
+ * regularisation of weights, stochastic gradient descent. */
 
-#include "sentence.h"
+#include "difference.h"
+#include "learner.h"
 #include "target.h"
 
-typedef struct {
-    const fc_learner *learner;
-    fc_graph graph; /* the caller's structure over the parameters of the moment */
-    workspace w;
-    double *slots;   /* [longest][W] potentials of slots, then their gradient */
-    double *node;    /* [longest][S] */
-    double *out;     /* [longest][S] posteriors */
-    double *arc;     /* [arcs] scaled potentials, then expectations */
-    double *ends;    /* [2][S] scaled potentials */
-    double *arc_out; /* [arcs] */
-} online;
-
-static void prepare(online *o, const fc_graph *graph, const fc_batch *batch,
-                    const fc_learner *learner, double *work) {
-    int64_t longest = 0;
-    for (int64_t b = 0; b < batch->B; b++) {
-        const int64_t T = batch->offsets[b + 1] - batch->offsets[b];
-        longest = T > longest ? T : longest;
-    }
-    const int64_t arcs = graph->A == 0 ? graph->S * graph->S : graph->A;
-    o->learner = learner;
-    o->graph = *graph;
-    o->slots = work;
-    o->node = o->slots + longest * learner->W;
-    o->out = o->node + longest * graph->S;
-    o->arc = o->out + longest * graph->S;
-    o->arc_out = o->arc + arcs;
-    o->ends = o->arc_out + arcs;
-    lay_out(&o->w, &o->graph, longest, o->ends + 2 * graph->S);
-    o->graph.score = o->arc;
-    o->graph.initial = o->ends;
-    o->graph.final = o->ends + graph->S;
-}
-
-/* node[t][s] = scale * sum_k (design x table)[t][slot[s][k]] */
-static void potentials(online *o, int64_t first, int64_t T, const fc_parameters *theta,
-                       double scale) {
-    const fc_learner *r = o->learner;
-    const int64_t S = o->graph.S;
-    memset(o->slots, 0, (size_t)(T * r->W) * sizeof *o->slots);
-    for (int64_t t = 0; t < T; t++) {
-        double *u = o->slots + t * r->W;
-        for (int64_t k = r->indptr[first + t]; k < r->indptr[first + t + 1]; k++)
-            fc_axpy(r->W, r->value == NULL ? 1.0 : (double)r->value[k],
-                    theta->table + r->index[k] * r->W, u);
-        for (int64_t s = 0; s < S; s++) {
-            double sum = 0.0;
-            for (int64_t k = 0; k < r->K; k++) sum += u[r->slot[s * r->K + k]];
-            o->node[t * S + s] = scale * sum;
-        }
-    }
-    for (int64_t a = 0; a < o->w.m.arcs; a++) o->arc[a] = scale * theta->arc[a];
-    for (int64_t s = 0; s < S; s++) {
-        o->ends[s] = scale * theta->initial[s];
-        o->ends[S + s] = scale * theta->final[s];
-    }
-    o->w.m.state = NOT_LOADED;
-}
-
-/* The arc from i to j; every gold and best path has one. */
-static int64_t arc_of(const fc_graph *g, int32_t i, int32_t j) {
-    if (g->A == 0) return i * g->S + j;
-    int64_t a = g->row[i];
-    while (g->target[a] != j) a++;
-    return a;
-}
-
-static double path_score(const online *o, int64_t T, const int32_t *path) {
-    const fc_graph *g = &o->graph;
-    double score = g->initial[path[0]] + g->final[path[T - 1]];
-    for (int64_t t = 0; t < T; t++) score += o->node[t * g->S + path[t]];
-    for (int64_t t = 1; t < T; t++) score += g->score[arc_of(g, path[t - 1], path[t])];
-    return score;
-}
-
-/* parameters += rate * features of one state at one token */
-static void add_state(const fc_learner *r, int64_t n, int32_t state, double rate, double *table) {
-    for (int64_t k = r->indptr[n]; k < r->indptr[n + 1]; k++) {
-        const int64_t row = r->index[k] * r->W;
-        const double v = r->value == NULL ? rate : rate * (double)r->value[k];
-        for (int64_t i = 0; i < r->K; i++) {
-            const int64_t cell = row + r->slot[state * r->K + i];
-            if (r->mask[cell]) table[cell] += v;
-        }
-    }
-}
-
-static void add_path_ends(const online *o, int64_t T, const int32_t *path, double rate,
-                          fc_parameters *p) {
-    const fc_learner *r = o->learner;
-    for (int64_t t = 1; t < T; t++) {
-        const int64_t a = arc_of(&o->graph, path[t - 1], path[t]);
-        if (r->arc_mask[a]) p->arc[a] += rate;
-    }
-    if (r->ends) {
-        p->initial[path[0]] += rate;
-        p->final[path[T - 1]] += rate;
-    }
+/* The sentence whose numbers left the finite ones. */
+static fc_status numeric(int64_t k, int64_t *where) {
+    *where = k;
+    return FC_ENUMERIC;
 }
 
 void FC_NAME(fc_perceptron)(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
                             int64_t n_order, const int64_t *order, const int32_t *gold,
                             const double *weight, fc_parameters *theta, fc_parameters *sums,
-                            double *step, int64_t *errors, double *work) {
+                            double *step, int64_t *errors, double *loss, double *work) {
     online o;
     prepare(&o, graph, batch, learner, work);
     int32_t *path = (int32_t *)o.out;
     *errors = 0;
+    *loss = 0.0;
     for (int64_t k = 0; k < n_order; k++, *step += 1.0) {
         const int64_t b = order[k], first = batch->offsets[b], T = batch->offsets[b + 1] - first;
         const int32_t *right = gold + first;
         potentials(&o, first, T, theta, 1.0);
         best_path(&o.w, o.node, 0, T, path);
-        int64_t wrong = 0;
-        for (int64_t t = 0; t < T; t++) wrong += path[t] != right[t];
-        *errors += wrong;
-        if (wrong == 0 || path[0] < 0) continue;
+        const int64_t wrong = path[0] < 0 ? T : wrong_labels(learner, T, path, right);
         const double rate = weight[b], late = rate * *step;
+        *errors += wrong;
+        *loss += rate * (double)wrong / (double)T;
+        if (wrong == 0 || path[0] < 0) continue;
         for (int64_t t = 0; t < T; t++) {
             if (path[t] == right[t]) continue;
             add_state(learner, first + t, right[t], rate, theta->table);
@@ -136,6 +45,153 @@ void FC_NAME(fc_perceptron)(const fc_graph *graph, const fc_batch *batch, const 
         add_path_ends(&o, T, path, -late, sums);
     }
 }
+
+/* --- Steps along the difference of the gold and the best path ------------------------------------
+ *
+ * Cells number the parameters: table, arcs, initial, final, one after the other. */
+
+static double *place_of(const online *o, const fc_parameters *p, int64_t cell) {
+    const int64_t table = o->learner->R * o->learner->W, M = o->learner->M, S = o->graph.S;
+    if (cell < table) return p->table + cell;
+    cell -= table;
+    if (cell < M) return p->arc + cell;
+    cell -= M;
+    return cell < S ? p->initial + cell : p->final + (cell - S);
+}
+
+/* d += c * features of one state at one token */
+static void differ_state(const fc_learner *r, int64_t n, int32_t state, double c, difference *d) {
+    for (int64_t k = r->indptr[n]; k < r->indptr[n + 1]; k++) {
+        const int64_t row = r->index[k] * r->W;
+        const double v = r->value == NULL ? c : c * (double)r->value[k];
+        for (int64_t i = 0; i < r->K; i++) {
+            const int64_t cell = row + r->slot[state * r->K + i];
+            if (r->mask[cell]) difference_add(d, cell, v);
+        }
+    }
+}
+
+/* d += c * features of the arcs and ends of a path */
+static void differ_path_ends(const online *o, int64_t T, const int32_t *path, double c,
+                             difference *d) {
+    const fc_learner *r = o->learner;
+    const int64_t arcs = r->R * r->W, initial = arcs + r->M, final = initial + o->graph.S;
+    for (int64_t t = 1; t < T; t++) {
+        const int32_t m = r->arc_slot[arc_of(&o->graph, path[t - 1], path[t])];
+        if (r->arc_mask[m]) difference_add(d, arcs + m, c);
+    }
+    if (r->ends) {
+        difference_add(d, initial + path[0], c);
+        difference_add(d, final + path[T - 1], c);
+    }
+}
+
+/* d = features(right) - features(path) */
+static void differ(const online *o, int64_t first, int64_t T, const int32_t *right,
+                   const int32_t *path, difference *d) {
+    difference_clear(d);
+    for (int64_t t = 0; t < T; t++) {
+        if (path[t] == right[t]) continue;
+        differ_state(o->learner, first + t, right[t], 1.0, d);
+        differ_state(o->learner, first + t, path[t], -1.0, d);
+    }
+    differ_path_ends(o, T, right, 1.0, d);
+    differ_path_ends(o, T, path, -1.0, d);
+}
+
+/* How far the best path is ahead of the gold one, NaN where there is none; and how many of its labels
+ * are wrong. */
+static double ahead_of_gold(online *o, int64_t first, int64_t T, const int32_t *right,
+                            const fc_parameters *theta, int32_t *path, int64_t *wrong) {
+    potentials(o, first, T, theta, 1.0);
+    const double best = best_path(&o->w, o->node, 0, T, path);
+    *wrong = path[0] < 0 ? T : wrong_labels(o->learner, T, path, right);
+    if (path[0] < 0) return NAN;
+    return *wrong == 0 ? 0.0 : best - path_score(o, T, right);
+}
+
+static double pa_step(fc_pa kind, double loss, double norm2, double aggressiveness) {
+    if (kind == FC_PA_II) return loss / (norm2 + 0.5 / aggressiveness);
+    if (norm2 == 0.0) return 0.0; /* nothing that differs is trained */
+    const double step = loss / norm2;
+    return kind == FC_PA_I && step > aggressiveness ? aggressiveness : step;
+}
+
+fc_status FC_NAME(fc_passive_aggressive)(const fc_graph *graph, const fc_batch *batch,
+                                         const fc_learner *learner, int64_t n_order,
+                                         const int64_t *order, const int32_t *gold,
+                                         const double *weight, fc_pa kind, double aggressiveness,
+                                         int errors_count, fc_parameters *theta,
+                                         fc_parameters *sums, double *step, double *loss,
+                                         double *work, int64_t *where) {
+    online o;
+    difference d;
+    double *rest = prepare(&o, graph, batch, learner, work);
+    difference_lay_out(&d, most_cells(batch, learner), rest);
+    int32_t *path = (int32_t *)o.out;
+    *loss = 0.0;
+    for (int64_t k = 0; k < n_order; k++, *step += 1.0) {
+        const int64_t b = order[k], first = batch->offsets[b], T = batch->offsets[b + 1] - first;
+        int64_t wrong;
+        const double behind = ahead_of_gold(&o, first, T, gold + first, theta, path, &wrong);
+        if (wrong == 0) continue;
+        const double l = behind + (errors_count ? sqrt((double)wrong) : 1.0);
+        if (!isfinite(l)) return numeric(k, where);
+        differ(&o, first, T, gold + first, path, &d);
+        double norm2 = 0.0;
+        for (int64_t i = 0; i < d.used; i++) norm2 += d.value[d.listed[i]] * d.value[d.listed[i]];
+        const double rate = weight[b] * pa_step(kind, l, norm2, aggressiveness);
+        *loss += weight[b] * l;
+        if (!isfinite(rate)) return numeric(k, where);
+        for (int64_t i = 0; i < d.used; i++) {
+            const int64_t cell = d.cell[d.listed[i]];
+            const double change = rate * d.value[d.listed[i]];
+            *place_of(&o, theta, cell) += change;
+            *place_of(&o, sums, cell) += *step * change;
+        }
+    }
+    return FC_OK;
+}
+
+fc_status FC_NAME(fc_arow)(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                           int64_t n_order, const int64_t *order, const int32_t *gold,
+                           const double *weight, double gamma, fc_parameters *theta,
+                           fc_parameters *variance, double *loss, double *work, int64_t *where) {
+    online o;
+    difference d;
+    double *rest = prepare(&o, graph, batch, learner, work);
+    difference_lay_out(&d, most_cells(batch, learner), rest);
+    int32_t *path = (int32_t *)o.out;
+    *loss = 0.0;
+    for (int64_t k = 0; k < n_order; k++) {
+        const int64_t b = order[k], first = batch->offsets[b], T = batch->offsets[b + 1] - first;
+        int64_t wrong;
+        const double behind = ahead_of_gold(&o, first, T, gold + first, theta, path, &wrong);
+        if (wrong == 0) continue;
+        const double l = behind + (double)wrong;
+        if (!isfinite(l)) return numeric(k, where);
+        differ(&o, first, T, gold + first, path, &d);
+        double spread = gamma;
+        for (int64_t i = 0; i < d.used; i++) {
+            double *c = d.value + d.listed[i];
+            *c *= weight[b];
+            spread += *c * *c * *place_of(&o, variance, d.cell[d.listed[i]]);
+        }
+        const double rate = l / spread;
+        *loss += weight[b] * l;
+        if (!isfinite(rate)) return numeric(k, where);
+        for (int64_t i = 0; i < d.used; i++) {
+            const int64_t cell = d.cell[d.listed[i]];
+            const double c = d.value[d.listed[i]];
+            double *v = place_of(&o, variance, cell);
+            *place_of(&o, theta, cell) += rate * *v * c;
+            *v /= 1.0 + *v * c * c / gamma;
+        }
+    }
+    return FC_OK;
+}
+
+/* --- Stochastic gradient descent ------------------------------------------------------------- */
 
 /* theta -= rate * (expected - observed) of one sentence, from the posteriors in o->out, o->arc_out */
 static void descend(online *o, int64_t first, int64_t T, const int32_t *gold, double rate,
@@ -156,8 +212,10 @@ static void descend(online *o, int64_t first, int64_t T, const int32_t *gold, do
             for (int64_t j = 0; j < W; j++) row[j] -= v * g[j] * (double)mask[j];
         }
     }
-    for (int64_t a = 0; a < o->w.m.arcs; a++)
-        if (r->arc_mask[a]) theta->arc[a] -= rate * o->arc_out[a];
+    for (int64_t a = 0; a < o->w.m.arcs; a++) {
+        const int32_t m = r->arc_slot[a];
+        if (r->arc_mask[m]) theta->arc[m] -= rate * o->arc_out[a];
+    }
     for (int64_t s = 0; s < S && r->ends; s++) {
         theta->initial[s] -= rate * o->out[s];
         theta->final[s] -= rate * o->out[(T - 1) * S + s];
@@ -182,19 +240,13 @@ fc_status FC_NAME(fc_sgd)(const fc_graph *graph, const fc_batch *batch, const fc
         const outcome result =
             forward_backward(&o.w, o.node, 0, T, FC_AUTO, 1.0, &log_z, o.out, o.arc_out);
         const double nll = log_z - path_score(&o, T, gold + first);
-        if (result != DONE || !isfinite(nll)) {
-            *where = k;
-            return FC_ENUMERIC;
-        }
+        if (result != DONE || !isfinite(nll)) return numeric(k, where);
         load(m, 0, LINEAR);
         collect_arcs(m, o.arc_out);
         *loss += weight[b] * nll;
         *scale *= 1.0 - rate[k] * decay;
         const double step = rate[k] * weight[b] / *scale;
-        if (!(*scale > 0.0) || !isfinite(step)) {
-            *where = k;
-            return FC_ENUMERIC;
-        }
+        if (!(*scale > 0.0) || !isfinite(step)) return numeric(k, where);
         descend(&o, first, T, gold + first, step, theta);
     }
     return FC_OK;

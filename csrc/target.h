@@ -17,10 +17,32 @@ typedef void gather_fn(int64_t, int64_t, const int64_t *, const int32_t *, const
                        const double *, double *);
 typedef void perceptron_fn(const fc_graph *, const fc_batch *, const fc_learner *, int64_t,
                            const int64_t *, const int32_t *, const double *, fc_parameters *,
-                           fc_parameters *, double *, int64_t *, double *);
+                           fc_parameters *, double *, int64_t *, double *, double *);
+typedef fc_status passive_aggressive_fn(const fc_graph *, const fc_batch *, const fc_learner *,
+                                        int64_t, const int64_t *, const int32_t *, const double *,
+                                        fc_pa, double, int, fc_parameters *, fc_parameters *,
+                                        double *, double *, double *, int64_t *);
+typedef fc_status arow_fn(const fc_graph *, const fc_batch *, const fc_learner *, int64_t,
+                          const int64_t *, const int32_t *, const double *, double, fc_parameters *,
+                          fc_parameters *, double *, double *, int64_t *);
 typedef fc_status sgd_fn(const fc_graph *, const fc_batch *, const fc_learner *, int64_t,
                          const int64_t *, const int32_t *, const double *, const double *, double,
                          fc_parameters *, double *, double *, double *, int64_t *);
+typedef fc_status propose_fn(const fc_graph *, const fc_batch *, const fc_learner *, int64_t,
+                             const int64_t *, const fc_bandit *, fc_descent *, const double *,
+                             int32_t *, int32_t *, double *, double *, double *, double *,
+                             int64_t *);
+typedef void judge_paths_fn(const fc_batch *, const fc_learner *, int64_t, const int64_t *,
+                            const fc_bandit *, const fc_judge *, const int32_t *, const int32_t *,
+                            double *);
+typedef fc_status reinforce_fn(const fc_graph *, const fc_batch *, const fc_learner *, int64_t,
+                               const int64_t *, const fc_bandit *, fc_baseline *, fc_descent *,
+                               const double *, const double *, const double *, const double *,
+                               double *, double *, int64_t *);
+typedef fc_status feedback_epoch_fn(const fc_graph *, const fc_batch *, const fc_learner *, int64_t,
+                                    const int64_t *, const fc_bandit *, const fc_judge *,
+                                    fc_baseline *, fc_descent *, const double *, double *, double *,
+                                    double *, double *, int64_t *);
 typedef void sweep_fn(const fc_graph *, const fc_shard *, const float *, float *, double *,
                       double *, double *, double *, int64_t *, double *);
 typedef int64_t sweep_work_fn(const fc_graph *, const fc_shard *);
@@ -68,7 +90,13 @@ typedef struct {
     max_marginals_fn *max_marginals;
     gather_fn *gather;
     perceptron_fn *perceptron;
+    passive_aggressive_fn *passive_aggressive;
+    arow_fn *arow;
     sgd_fn *sgd;
+    propose_fn *propose;
+    judge_paths_fn *judge_paths;
+    reinforce_fn *reinforce;
+    feedback_epoch_fn *feedback_epoch;
     sweep_fn *sweep;
     sweep_work_fn *sweep_work;
     spread_fn *spread;
@@ -105,7 +133,13 @@ viterbi_fn FC_NAME(fc_viterbi);
 max_marginals_fn FC_NAME(fc_max_marginals);
 gather_fn FC_NAME(fc_gather);
 perceptron_fn FC_NAME(fc_perceptron);
+passive_aggressive_fn FC_NAME(fc_passive_aggressive);
+arow_fn FC_NAME(fc_arow);
 sgd_fn FC_NAME(fc_sgd);
+propose_fn FC_NAME(fc_propose);
+judge_paths_fn FC_NAME(fc_judge_paths);
+reinforce_fn FC_NAME(fc_reinforce);
+feedback_epoch_fn FC_NAME(fc_feedback_epoch);
 sweep_fn FC_NAME(fc_sweep);
 sweep_work_fn FC_NAME(fc_sweep_work);
 spread_fn FC_NAME(fc_spread);

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf import constraints
+    from fstcrf import compat, constraints
     from fstcrf.corpus import (
         Corpus,
         Sentence,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fstcrf.evaluate import evaluate_spans, evaluate_tokens
     from fstcrf.features import TemplateSet, parse_template, read_template
     from fstcrf.grammar import Grammar
-    from fstcrf.interop import load_crfsuite
+    from fstcrf.interop import load_crfpp, load_crfsuite, load_wapiti
     from fstcrf.joint import Composition, compose, load
     from fstcrf.kernel import Budget
     from fstcrf.lattice import Lattice, Path, best, log_partition, marginals, nbest, sample
@@ -44,12 +44,15 @@ _HOME = {
     "Sentence": "corpus",
     "TemplateSet": "features",
     "best": "lattice",
+    "compat": "compat",
     "compose": "joint.composing",
     "constraints": "constraints",
     "evaluate_spans": "evaluate",
     "evaluate_tokens": "evaluate",
     "load": "joint.file",
+    "load_crfpp": "interop.crfpp",
     "load_crfsuite": "interop.crfsuite",
+    "load_wapiti": "interop.wapiti",
     "log_partition": "lattice",
     "marginals": "lattice",
     "nbest": "lattice",
@@ -74,12 +77,15 @@ __all__ = [
     "Sentence",
     "TemplateSet",
     "best",
+    "compat",
     "compose",
     "constraints",
     "evaluate_spans",
     "evaluate_tokens",
     "load",
+    "load_crfpp",
     "load_crfsuite",
+    "load_wapiti",
     "log_partition",
     "marginals",
     "nbest",

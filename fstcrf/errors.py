@@ -12,6 +12,7 @@
       LabelError (LookupError)            a label that the model or the scheme does not have
       TooLargeError (ValueError)          a product too large to expand
       NoPathError (ArithmeticError)       every label sequence is forbidden
+        ContradictionError                of any length: also a GrammarError
       NumericError (ArithmeticError)      NaN or +inf where a potential is expected; divergence
       ModelFileError (OSError)            a model file that is foreign, damaged or too new
       MissingDependencyError (ImportError)  an optional package is needed; says how to get it
@@ -23,6 +24,7 @@ Messages are one line: what (file, line, token, label, shape), what was expected
 from __future__ import annotations
 
 __all__ = [
+    "ContradictionError",
     "DataError",
     "FstcrfError",
     "GrammarError",
@@ -121,13 +123,37 @@ class NoPathError(FstcrfError, ArithmeticError):
         First position at which every continuation is dead.
     sentence : int, optional
         Index of the sentence in its batch.
+    constraints : tuple of str
+        Names of constraints that have no path together: with any one fewer there is one. Empty
+        where that is not known, or where no constraint is needed for it.
     """
 
     def __init__(
-        self, message: str, *, position: int | None = None, sentence: int | None = None
+        self,
+        message: str,
+        *,
+        position: int | None = None,
+        sentence: int | None = None,
+        constraints: tuple[str, ...] = (),
     ) -> None:
-        self.position, self.sentence = position, sentence
+        self.position, self.sentence, self.constraints = position, sentence, constraints
         super().__init__(_located(message, None, None, sentence, position))
+
+
+class ContradictionError(GrammarError, NoPathError):
+    """Constraints that no sentence of any length satisfies together.
+
+    Parameters
+    ----------
+    message : str
+        Which ones.
+    constraints : tuple of str
+        Their names; without any one of them there is a labelling.
+    """
+
+    def __init__(self, message: str, *, constraints: tuple[str, ...] = ()) -> None:
+        self.path = self.line = self.token = None
+        NoPathError.__init__(self, message, constraints=constraints)
 
 
 class TooLargeError(FstcrfError, ValueError):

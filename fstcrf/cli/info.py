@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fstcrf.cli.models import plan_text
+from fstcrf.cli.models import load_model, plan_text
 
 if TYPE_CHECKING:
     from fstcrf.cli.models import Model
@@ -38,9 +38,7 @@ def info(model_path: str, *, top: int, as_json: bool) -> None:
 
     Of a composition, also what its taggers do together, and then the taggers one by one.
     """
-    from fstcrf.joint import load
-
-    facts = _facts(load(model_path), top)
+    facts = _facts(load_model(model_path), top)
     if as_json:
         click.echo(json.dumps({"model": model_path, **facts}, ensure_ascii=False))
     elif "taggers" in facts:
@@ -152,7 +150,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if record is None:
         return lines
     options = record["options"]
-    penalty = "" if options["method"] == "perceptron" else f", l2 {options['l2']:g}"
+    penalty = f", l2 {options['l2']:g}" if options["method"] in {"lbfgs", "l2sgd"} else ""
     lines += [
         ("trained on", f"{record['sentences']:,} sentences, {record['tokens']:,} tokens"),
         ("method", f"{options['method']}{penalty}, {record['iterations']} iterations"),

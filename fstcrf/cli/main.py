@@ -17,6 +17,7 @@ import click
 
 from fstcrf import __version__
 from fstcrf.cli.compose import compose
+from fstcrf.cli.convert import convert
 from fstcrf.cli.demo import demo
 from fstcrf.cli.evaluate import evaluate
 from fstcrf.cli.explain import explain
@@ -29,6 +30,7 @@ from fstcrf.cli.failures import (
     say,
 )
 from fstcrf.cli.info import info
+from fstcrf.cli.recipe import recipe
 from fstcrf.cli.tag import tag
 from fstcrf.cli.train import train
 
@@ -122,5 +124,5 @@ def main(ctx: click.Context) -> None:
         raise click.UsageError("no command; fstcrf demo shows what it can do", ctx)
 
 
-for _command in (demo, train, compose, tag, evaluate, info, explain):
+for _command in (demo, train, compose, tag, evaluate, info, explain, convert, recipe):
     main.add_command(_command)

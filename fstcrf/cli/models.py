@@ -2,8 +2,8 @@
 
 ============  ==================================================================
 Model         a tagger or a composition of taggers
-load_model    either, from a file, if it reads columns
-tagger        a tagger from a file, if it reads columns
+load_model    either, from a file of any known format
+tagger        a tagger from such a file
 taggers       the taggers of a model
 constrained   a model under grammars from files
 grammar_of    grammars from files as one
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from fstcrf.errors import DataError, GrammarError, TooLargeError
+from fstcrf.errors import DataError
 
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
@@ -47,39 +47,31 @@ __all__ = [
 
 Model: TypeAlias = "CRF | Composition"
 
-_LENGTHS = (8, 32, 100)
-
 
 def load_model(path: str) -> Model:
-    """Load a tagger or a composition that reads columns.
+    """Load a tagger or a composition, or a tagger of another program.
 
     Raises
     ------
-    DataError
-        It reads attribute lists or feature dicts.
     ModelFileError, OSError
         It cannot be loaded.
     """
-    from fstcrf.features import LiteralIndex
+    from fstcrf.interop.conversion import is_native, read_tagger
+    from fstcrf.interop.formats import HEAD
     from fstcrf.joint import load
 
-    model = load(path)
-    if any(isinstance(part.index, LiteralIndex) for part in taggers(model)):
-        raise DataError(
-            "the model reads attribute lists or feature dicts, which no column file holds: "
-            "use it from Python",
-            path=path,
-        )
-    return model
+    with Path(path).open("rb") as file:
+        head = file.read(HEAD)
+    return load(path) if is_native(head) else read_tagger(path)
 
 
 def tagger(path: str) -> CRF:
-    """Load a tagger that reads columns.
+    """Load a tagger.
 
     Raises
     ------
     DataError
-        It is a composition, or reads attribute lists or feature dicts.
+        It is a composition.
     ModelFileError, OSError
         It cannot be loaded.
     """
@@ -125,8 +117,6 @@ def constrained(model: Model, grammars: Sequence[str]) -> Composition:
             composition = replace(composition, conjuncts=conjuncts)
         else:
             composition = composition.constrained(_grammar(given))
-    if grammars:
-        _check_legal(composition, grammars)
     return composition
 
 
@@ -146,37 +136,6 @@ def _grammar(name: str) -> Grammar:
 
     plain = not Path(name).suffix and Path(name).name == name
     return Grammar.shipped(name) if plain and not Path(name).exists() else Grammar.from_file(name)
-
-
-def _check_legal(composition: Composition, grammars: Sequence[str]) -> None:
-    """Check that some sentence has a legal labelling: each grammar alone has, by construction.
-
-    Raises
-    ------
-    GrammarError
-        No sentence of up to 100 tokens has one.
-    """
-    import numpy as np
-
-    from fstcrf.lattice import Lattice, best
-
-    try:
-        program, first = composition.program, 1
-    except TooLargeError:
-        return  # it will be said where it matters: a chain is not expanded
-    for last in _LENGTHS:
-        shapes = program.input_shapes()
-        lattices = [
-            Lattice(program, tuple(np.zeros((length, *shape)) for shape in shapes))
-            for length in range(first, last + 1)
-        ]
-        if (best(lattices).scores > -np.inf).any():
-            return
-        first = last + 1
-    raise GrammarError(
-        f"{', '.join(grammars)}: nothing is legal, no labelling of any sentence of up to "
-        f"{_LENGTHS[-1]} tokens"
-    )
 
 
 def tapes(model: Model) -> tuple[str, ...]:

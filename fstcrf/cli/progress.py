@@ -61,6 +61,7 @@ class _Json:
 
     def iteration(self, progress: Progress) -> None:
         facts = asdict(progress)
+        facts |= facts.pop("measures")
         self._write("iteration", objective=facts.pop("value"), **facts)
 
     def done(self, message: str, **facts: Any) -> None:

@@ -1,4 +1,4 @@
-"""What the commands read: files of columns or CoNLL-U, described by options or by a model.
+"""What the commands read: files of columns, CoNLL-U or item text, told by options or by a model.
 
 ================  ==================================================================
 Input             how the input is read
@@ -46,6 +46,8 @@ class Input:
         It is CoNLL-U instead.
     features : tuple of str
         Morphological features of CoNLL-U that become columns.
+    items : bool
+        It is CRFsuite's item text instead.
     """
 
     columns: tuple[str, ...] | None = None
@@ -53,11 +55,14 @@ class Input:
     separator: str | None = None
     conllu: bool = False
     features: tuple[str, ...] = ()
+    items: bool = False
 
     def read(self, path: str) -> Corpus:
         """Read a whole file."""
-        from fstcrf.corpus import read_columns, read_conllu
+        from fstcrf.corpus import read_columns, read_conllu, read_items
 
+        if self.items:
+            return read_items(path)
         if self.conllu:
             return read_conllu(path, feature_columns=self.features)
         return read_columns(
@@ -72,9 +77,11 @@ class Input:
         DataError
             There is no sentence.
         """
-        from fstcrf.corpus import stream_columns, stream_conllu
+        from fstcrf.corpus import stream_columns, stream_conllu, stream_items
 
-        if self.conllu:
+        if self.items:
+            batches = stream_items(path)
+        elif self.conllu:
             batches = stream_conllu(path, feature_columns=self.features)
         else:
             batches = stream_columns(
@@ -89,6 +96,10 @@ class Input:
 
     def written(self, corpus: Corpus) -> tuple[list[str], str]:
         """Return the columns to write back, and what stands between them."""
+        if self.items:  # the attributes have done their work
+            from fstcrf.corpus.items import LABEL
+
+            return [LABEL], "\t"
         if self.conllu:
             from fstcrf.corpus.conllu import CONLLU
 
@@ -153,6 +164,13 @@ def model_input(
     from fstcrf.corpus.conllu import CONLLU
 
     parts = taggers(model)
+    if _literal(parts):
+        if columns is not None or kind is not None:
+            raise click.UsageError(
+                "--columns and --format are for models over columns; this one reads lists of "
+                "attributes, as CRFsuite's item text: LABEL, and attributes, between tabs"
+            )
+        return Input(items=True)
     read = _columns_read(parts) | set(targets)
     if columns is not None and kind != "conllu":
         return Input(columns, separator=_SEPARATORS[separator])
@@ -163,6 +181,13 @@ def model_input(
         return _conllu(columns, tuple(name for name in extra if name != "upos+feats"))
     last = max((i for i, name in enumerate(known, 1) if name in read), default=1)
     return Input(known, min_columns=last, separator=_SEPARATORS[separator])
+
+
+def _literal(parts: Sequence[CRF]) -> bool:
+    """Tell whether taggers read attribute lists; those of a composition all do, or none."""
+    from fstcrf.features import LiteralIndex
+
+    return any(isinstance(tagger.index, LiteralIndex) for tagger in parts)
 
 
 def _columns_read(parts: Sequence[CRF]) -> set[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fstcrf.cli.failures import INTERRUPTED, Failure, undisturbed
+from fstcrf.cli.method_options import method_options
 from fstcrf.cli.models import grammar_of, tagger
 from fstcrf.cli.options import Assignment, CommaList, input_options, threads_option
 from fstcrf.cli.progress import Reporter, reporter
@@ -48,10 +49,11 @@ _CHECKPOINT_EVERY = 10
 )
 @click.option(
     "--method",
-    type=click.Choice(["lbfgs", "l2sgd", "perceptron"]),
+    type=click.Choice(["lbfgs", "l2sgd", "ap", "pa", "arow", "perceptron"]),
     default="lbfgs",
     show_default=True,
-    help="How the weights are found.",
+    help="How the weights are found; ap, pa and arow are CRFsuite's, perceptron is ap for a few "
+    "iterations.",
 )
 @click.option(
     "--l2",
@@ -69,6 +71,7 @@ _CHECKPOINT_EVERY = 10
     show_default=True,
     help="Strength of the penalty l1·sum |weights| (CRFsuite's c1), which makes many of them zero.",
 )
+@method_options
 @click.option(
     "--features",
     type=click.Choice(["supported", "complete"]),
@@ -90,6 +93,12 @@ _CHECKPOINT_EVERY = 10
     default=1,
     show_default=True,
     help="Drop attributes that fewer tokens have.",
+)
+@click.option(
+    "--min-frequency",
+    metavar="X",
+    type=float,
+    help="Drop weights whose attribute and label, or label pair, occur less often together.",
 )
 @click.option("--hash-bits", metavar="K", type=int, help="Hash the attributes into 2^K rows.")
 @click.option(
@@ -123,7 +132,7 @@ _CHECKPOINT_EVERY = 10
     "--max-iterations",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Most iterations.  [default: perceptron 10, else 1000]",
+    help="Most iterations.  [default: lbfgs and l2sgd 1000, perceptron 10, else 100]",
 )
 @click.option(
     "--grammar",

@@ -20,6 +20,8 @@ SpanArrays        what it returns
 labels_from_spans labels that say these spans
 convert           labels in another scheme
 convert_column    the same for a column of a corpus
+read_items        a file of attribute lists, CRFsuite's item text
+stream_items      the same, some sentences at a time
 open_binary       a file, standard input or gzip as bytes
 open_text         a small file as text
 atomic_write      a file that appears only when it is complete
@@ -32,6 +34,7 @@ from fstcrf.corpus.columns import ColumnWriter, read_columns, stream_columns, wr
 from fstcrf.corpus.conllu import read_conllu, stream_conllu
 from fstcrf.corpus.corpus import Column, Corpus, Sentence
 from fstcrf.corpus.files import atomic_write, check_writable, open_binary, open_text
+from fstcrf.corpus.items import read_items, stream_items
 from fstcrf.corpus.joining import concatenated
 from fstcrf.corpus.schemes import Scheme, legal_transitions, named_scheme
 from fstcrf.corpus.span import (
@@ -64,9 +67,11 @@ __all__ = [
     "open_text",
     "read_columns",
     "read_conllu",
+    "read_items",
     "span_arrays",
     "spans",
     "stream_columns",
     "stream_conllu",
+    "stream_items",
     "write_columns",
 ]

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from fstcrf.errors import TemplateError
+from fstcrf.features import bytewise
 
 __all__ = [
     "FUNCTIONS",
@@ -268,6 +269,12 @@ def _find(node: Derived) -> Callable[[str], list[str]]:
     return found
 
 
+def _wapiti(
+    make: Callable[[str], Callable[[str], str]],
+) -> Callable[[Derived], Callable[[str], list[str]]]:
+    return lambda node: _simple(make(str(node.arguments[0])))(node)
+
+
 def _member(node: Derived) -> Callable[[str], list[str]]:
     entries = frozenset(node.entries)
     return lambda string: ["1" if string in entries else "0"]
@@ -275,6 +282,7 @@ def _member(node: Derived) -> Callable[[str], list[str]]:
 
 FUNCTIONS: dict[str, Function] = {
     "lower": Function((), _simple(str.lower)),
+    "lower_ascii": Function((), _simple(bytewise.lower_ascii)),
     "shape": Function((), _simple(char_classes)),
     "short_shape": Function((), _simple(_short_shape)),
     "charclass": Function((), _simple(_charclass)),
@@ -284,4 +292,6 @@ FUNCTIONS: dict[str, Function] = {
     "match": Function((str,), _match),
     "find": Function((str,), _find),
     "member": Function((str,), _member),
+    "wapiti_test": Function((str,), _wapiti(bytewise.test)),
+    "wapiti_find": Function((str,), _wapiti(bytewise.find)),
 }

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal, NamedTuple
 
-from fstcrf.features.derive import Plain, Source, is_multiple, root
+from fstcrf.features.derive import Plain, Source, is_multiple, root, strings_of
 from fstcrf.features.template import Macro, Template, TemplateKind, TemplateSet, tape_column
 
 __all__ = [
@@ -32,13 +32,15 @@ __all__ = [
     "Term",
     "families",
     "pad_names",
+    "pad_texts",
     "padding",
     "sources",
 ]
 
 
-Boundary = Literal["pad", "skip"]
-BOUNDARIES = ("pad", "skip")
+Boundary = Literal["pad", "skip", "wapiti"]
+BOUNDARIES = ("pad", "skip", "wapiti")
+_FARTHEST = 4  # Wapiti has one name for all that is farther outside
 _FIXED_TEXT = {"bos": "__BOS__", "eos": "__EOS__"}
 
 
@@ -51,10 +53,13 @@ class Term(NamedTuple):
         Position relative to the token.
     pads : bool
         Whether a position outside the sentence may give ``_B-1``; in a bag it gives nothing.
+    absolute : bool
+        The offset is a place in the sentence instead, from 1 or from its end at −1.
     """
 
     offset: int
     pads: bool
+    absolute: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,11 @@ class Family:
         """Whether a token may get several of its attributes, or one of them twice."""
         return len(self.members) > 1 or any(is_multiple(s) for s in self.sources)
 
+    @property
+    def is_absolute(self) -> bool:
+        """Whether it reads a place of the sentence, the same for all its tokens."""
+        return any(term.absolute for member in self.members for term in member)
+
 
 def families(templates: TemplateSet, *, arc: bool) -> tuple[Family, ...]:
     """Return the families of the templates on labels, or on label pairs, in their order."""
@@ -124,7 +134,7 @@ def families(templates: TemplateSet, *, arc: bool) -> tuple[Family, ...]:
 def padding(boundary: Boundary, group: Iterable[Family]) -> int:
     """Return the largest distance at which a string is padded; 0 where nothing is."""
     terms = [t for family in group for member in family.members for t in member if t.pads]
-    return max((abs(t.offset) for t in terms), default=0) if boundary == "pad" else 0
+    return max((abs(t.offset) for t in terms), default=0) if boundary != "skip" else 0
 
 
 def sources(group: Iterable[Family]) -> list[Source]:
@@ -132,15 +142,30 @@ def sources(group: Iterable[Family]) -> list[Source]:
     return list(dict.fromkeys(source for family in group for source in family.sources))
 
 
-def pad_names(distance: int) -> list[str]:
+def pad_names(distance: int, boundary: Boundary = "pad") -> list[str]:
     """Return the names of the positions before the sentence, then of those after it.
 
     Examples
     --------
     >>> pad_names(2)
     ['_B-1', '_B-2', '_B+1', '_B+2']
+    >>> pad_names(5, "wapiti")[3:7]
+    ['_x-4', '_x-#', '_x+1', '_x+2']
     """
-    return [f"_B{sign}{i}" for sign in "-+" for i in range(1, distance + 1)]
+    places = [str(i) for i in range(1, distance + 1)]
+    if boundary == "wapiti":
+        places[_FARTHEST:] = ["#"] * len(places[_FARTHEST:])
+    letter = "x" if boundary == "wapiti" else "B"
+    return [f"_{letter}{sign}{place}" for sign in "-+" for place in places]
+
+
+def pad_texts(source: Source, distance: int, boundary: Boundary) -> list[str]:
+    """Return the text of each pad in an attribute; Wapiti derives strings from pads as well."""
+    names = pad_names(distance, boundary)
+    if boundary != "wapiti" or is_multiple(source):
+        return names
+    make = strings_of(source)
+    return [make(name)[0] for name in names]
 
 
 def _family(template: Template) -> Family:
@@ -161,7 +186,7 @@ def _family(template: Template) -> Family:
 
 def _members(template: Template) -> list[tuple[Term, ...]]:
     choices = [
-        [Term(offset, m.kind == "x") for offset in range(m.first, m.last + 1)]
+        [Term(offset, m.kind == "x", m.absolute) for offset in range(m.first, m.last + 1)]
         for m in template.macros
         if m.kind != "value"
     ]

@@ -6,7 +6,8 @@ string_codes   the number of each token's string
 =============  ============================================================
 
 The kernel makes the keys of families that read one string at each offset. Those that read several
-(bags, n-grams), multiply by numbers, or need more than 63 bits are made with NumPy.
+(bags, n-grams), multiply by numbers, look at a place of the sentence, or need more than 63 bits are
+made with NumPy.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class PlainFamilies:
         self.numbers = [
             i
             for i, (family, packing) in enumerate(zip(families, packings, strict=True))
-            if not (family.is_plural or family.values or packing.prefixes)
+            if not (family.is_plural or family.is_absolute or family.values or packing.prefixes)
         ]
         read = [source for i in self.numbers for source in families[i].sources]
         self.sources: list[Source] = list(dict.fromkeys(read))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fstcrf.corpus.corpus import Corpus
 from fstcrf.errors import OptionError
 from fstcrf.features.design import Design, check_order
-from fstcrf.features.families import BOUNDARIES, Boundary, families, padding, sources
+from fstcrf.features.families import Boundary, families, padding, sources
 from fstcrf.features.hashed import Collisions, Hashed
 from fstcrf.features.hashing import check_bits
 from fstcrf.features.reader import Reader
@@ -30,6 +30,9 @@ from fstcrf.features.template import TemplateSet, tape_column
 
 __all__ = ["FeatureIndex"]
 
+TRAINED = ("pad", "skip")
+"""What `build` knows; the boundary of Wapiti comes with its models."""
+
 
 class FeatureIndex:
     """The attributes of a set of templates; made by `build` or `from_arrays`.
@@ -38,8 +41,9 @@ class FeatureIndex:
     ----------
     templates : TemplateSet
         The templates, columns by name.
-    boundary : {"pad", "skip"}
-        A string outside the sentence is ``_B-1``, ``_B+1``, ..., or drops the attribute.
+    boundary : {"pad", "skip", "wapiti"}
+        A string outside the sentence is ``_B-1``, ``_B+1``, ..., or drops the attribute; or it is
+        ``_x-1``, ..., and strings are derived from it.
     node, arc : Tables or Hashed
         Attributes of labels and of label pairs.
     """
@@ -277,7 +281,8 @@ class FeatureIndex:
             return cls(
                 templates, boundary, node=Hashed(node, hash_bits), arc=Hashed(arc, hash_bits)
             )
-        tables = read_tables(arrays, node, arc, distance=padding(boundary, (*node, *arc)))
+        distance = padding(boundary, (*node, *arc))
+        tables = read_tables(arrays, node, arc, distance=distance, boundary=boundary)
         return cls(templates, boundary, node=tables[0], arc=tables[1])
 
     def check_like(self, templates: TemplateSet, boundary: Boundary, hash_bits: int | None) -> None:
@@ -301,8 +306,8 @@ class FeatureIndex:
 
 
 def _check_options(boundary: str, min_count: int, hash_bits: int | None) -> None:
-    if boundary not in BOUNDARIES:
-        raise OptionError(f"boundary is {boundary!r}, expected one of {BOUNDARIES}")
+    if boundary not in TRAINED:
+        raise OptionError(f"boundary is {boundary!r}, expected one of {TRAINED}")
     if min_count < 1:
         raise OptionError(f"min_count is {min_count}, expected at least 1")
     if check_bits(hash_bits) is not None and min_count > 1:

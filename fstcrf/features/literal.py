@@ -16,7 +16,7 @@ A dict becomes attributes as in python-crfsuite::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -28,7 +28,7 @@ from fstcrf.features.design import Design, Rows, check_order
 from fstcrf.features.hashed import Collisions
 from fstcrf.features.hashing import check_bits, hashed_rows, string_hashes
 from fstcrf.features.storage import field
-from fstcrf.features.vocabulary import Vocabulary, pack_strings, unpack_strings
+from fstcrf.features.vocabulary import Vocabulary, check_blob, pack_strings
 
 __all__ = ["LiteralIndex", "LiteralSentence", "is_literal"]
 
@@ -230,11 +230,40 @@ class LiteralIndex:
         if found != (KIND, VERSION):
             raise ModelFileError(f"the index is {found}, expected {(KIND, VERSION)}")
         blob = field(arrays, "strings.blob", np.uint8)
-        strings = unpack_strings(blob, field(arrays, "strings.offsets", np.int64), "attributes")
+        offsets = field(arrays, "strings.offsets", np.int64)
+        check_blob(blob, offsets, "attributes")
         try:
-            return cls(strings, hash_bits=metadata.get("hash_bits"))
-        except (DataError, OptionError, TypeError) as error:
+            return cls.from_text(blob, offsets, hash_bits=metadata.get("hash_bits"))
+        except (OptionError, TypeError) as error:
             raise ModelFileError(f"the index is damaged: {error}") from None
+
+    @classmethod
+    def from_text(
+        cls,
+        text: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        *,
+        hash_bits: int | None = None,
+    ) -> LiteralIndex:
+        """Return the index of attributes that are not strings yet; they become so when asked for.
+
+        Parameters
+        ----------
+        text : uint8 [B]
+            The attributes one after the other, UTF-8.
+        offsets : int64 [A + 1]
+            Where each begins.
+        hash_bits : int, optional
+            As for the class.
+
+        Raises
+        ------
+        ModelFileError
+            An attribute that is there twice.
+        """
+        new = cls(hash_bits=hash_bits)
+        new._vocabulary = Vocabulary.from_blob(text, offsets, "attributes")
+        return new
 
     def _rows(self, tokens: _Tokens) -> Design:
         if self._bits is not None:
@@ -294,38 +323,53 @@ class _Tokens:
 def _append(token: object, names: list[str], numbers: list[float]) -> None:
     """Append the attributes of one token."""
     if isinstance(token, Mapping):
-        for name, number in _attributes(token):
-            names.append(name)
-            numbers.append(number)
+        _append_attributes(token, "", names, numbers)
         return
     if isinstance(token, tuple):
         raise TypeError(f"{token!r} is a row of columns; attributes are a list, a set or a dict")
     if not isinstance(token, (list, set, frozenset)):
         raise TypeError(f"{token!r} is neither a list of attributes nor a dict")
-    if not all(isinstance(name, str) for name in token):
-        raise TypeError(f"{token!r} holds something that is not a string")
-    strings = sorted(token) if isinstance(token, (set, frozenset)) else token
+    try:
+        "".join(token)  # quicker than to ask each for its type
+    except TypeError:
+        raise TypeError(f"{token!r} holds something that is not a string") from None
+    strings = token if isinstance(token, list) else sorted(token)
     names += strings
     numbers += [1.0] * len(strings)
 
 
-def _attributes(features: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield the attributes of a dict, as python-crfsuite's ItemSequence makes them."""
+def _append_attributes(
+    features: Mapping[Any, Any], prefix: str, names: list[str], numbers: list[float]
+) -> None:
+    """Append the attributes of a dict, as python-crfsuite's ItemSequence makes them."""
+    try:
+        "".join(features)
+    except TypeError:
+        odd = next(key for key in features if not isinstance(key, str))
+        raise TypeError(f"the key {odd!r} is not a string") from None
+    add, count = names.append, numbers.append
     for key, value in features.items():
-        if not isinstance(key, str):
-            raise TypeError(f"the key {key!r} is not a string")
-        if isinstance(value, str):
-            yield f"{key}:{value}", 1.0
+        kind = type(value)  # the usual types first, the others at leisure
+        if kind is str:
+            add(f"{prefix}{key}:{value}")
+            count(1.0)
+        elif kind is bool or kind is float:
+            add(prefix + key)
+            count(value)
+        elif isinstance(value, str):
+            add(f"{prefix}{key}:{value}")
+            count(1.0)
         elif isinstance(value, Mapping):
-            for name, number in _attributes(value):
-                yield f"{key}:{name}", number
+            _append_attributes(value, f"{prefix}{key}:", names, numbers)
         elif isinstance(value, (list, tuple, set, frozenset)):
             for item in sorted(value) if isinstance(value, (set, frozenset)) else value:
                 if not isinstance(item, str):
                     raise TypeError(f"{key!r} holds {item!r}, expected strings")
-                yield f"{key}:{item}", 1.0
+                add(f"{prefix}{key}:{item}")
+                count(1.0)
         else:
-            yield key, _number(key, value)
+            add(prefix + key)
+            count(_number(key, value))
 
 
 def _number(key: str, value: Any) -> float:

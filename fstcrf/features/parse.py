@@ -13,6 +13,7 @@ read_list        the strings of a ``member`` list
     U00:%x[-1,word]/%x[0,word]      strings at offsets; columns by name or number
     U01:%x[-2..2,lower(word)]       one template per offset: U01[-2]: ... U01[2]:
     U02:%x{-4..-1,word}             the set of the words in a window
+    U02:%x[@1,word]                 the sentence's first word; @-1 its last
     U03:%y[0,pos]                   the label of an earlier tagger
     U04:%v[0,score]                 a number, multiplies the attribute
     B                               label transitions
@@ -35,7 +36,7 @@ from fstcrf.features.template import Macro, MacroKind, Template, TemplateKind, T
 __all__ = ["expanded", "parse_template", "read_list", "read_template"]
 
 _OPEN = re.compile(r"%(?:(%)|([xyv])\[|x(\{))")
-_WINDOW = re.compile(r"\s*([+-]?\d+)(?:\.\.([+-]?\d+))?\s*,")
+_WINDOW = re.compile(r"\s*(@?)([+-]?\d+)(?:\.\.([+-]?\d+))?\s*,")
 _NAME = re.compile(r"\s*([^\s,()\[\]{}\"%]+)\s*")
 _QUOTED = re.compile(r'\s*"((?:[^"]|"")*)"\s*')
 _INTEGER = re.compile(r"\s*(\d+)\s*")
@@ -214,11 +215,11 @@ class _Scanner:
     def macro(self, kind: MacroKind) -> Macro:
         """Read a macro after its opening bracket."""
         window = self.match(_WINDOW, "an offset, or a window a..b, and a comma")
-        first = int(window[1])
-        last = first if window[2] is None else int(window[2])
+        first = int(window[2])
+        last = first if window[3] is None else int(window[3])
         source = self.source()
         self.expect("}" if kind == "bag" else "]")
-        return Macro(kind, source, first, last)
+        return Macro(kind, source, first, last, absolute=bool(window[1]))
 
     def source(self) -> Source:
         """Read a column or a function call."""

@@ -102,9 +102,10 @@ class Reader:
     def at(self, source: Source, term: Term) -> Local:
         """Return the local numbers of the column of a source at an offset."""
         name = str(root(source))
-        term = Term(term.offset, term.pads and self.reach > 0)
+        term = term._replace(pads=term.pads and self.reach > 0)
         if (name, term) not in self._local:
-            self._local[name, term] = self._shifted(self.column(name).ids, term)
+            found = self._placed if term.absolute else self._shifted
+            self._local[name, term] = found(self.column(name).ids, term)
         return self._local[name, term]
 
     def firing(self, family: Family) -> NDArray[np.bool] | None:
@@ -154,6 +155,16 @@ class Reader:
         outside = np.flatnonzero(margin < step)
         numbers[outside] = first_pad + step - margin[outside] - 1 if term.pads else -1
         return Local(numbers, term.pads or not len(outside))
+
+    def _placed(self, ids: NDArray[np.int32], term: Term) -> Local:
+        length = self._before + self._after + 1
+        place = term.offset - 1 if term.offset > 0 else length + term.offset
+        inside = (place >= 0) & (place < length)
+        tokens = np.arange(self.n_tokens) - self._before + np.where(inside, place, 0)
+        beyond = self.reach + place - length if term.offset > 0 else -1 - place
+        outside = beyond if term.pads else np.int64(-1)
+        numbers = np.where(inside, ids[tokens] + 2 * self.reach, outside).astype(np.int32)
+        return Local(numbers, term.pads or bool(inside.all()))
 
     def _values(
         self, family: Family, tokens: NDArray[np.int32] | None

@@ -116,6 +116,7 @@ def read_tables(
     arc: Sequence[Family],
     *,
     distance: int,
+    boundary: Boundary,
 ) -> tuple[Tables, Tables]:
     """Return the attributes of a model file.
 
@@ -127,6 +128,8 @@ def read_tables(
         Families of its templates.
     distance : int
         Distance of the farthest pad.
+    boundary : {"pad", "skip", "wapiti"}
+        What strings outside the sentence are.
 
     Raises
     ------
@@ -141,7 +144,7 @@ def read_tables(
         s: Vocabulary.from_blob(*_cut(blob, offsets, a, b), "a vocabulary of the index")
         for s, (a, b) in zip(used, cuts, strict=True)
     }
-    vocabularies = Vocabularies(distance, by_source)
+    vocabularies = Vocabularies(distance, by_source, boundary)
     return (
         _side(arrays, "node", tuple(node), vocabularies),
         _side(arrays, "arc", tuple(arc), vocabularies),

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fstcrf.features.derive import Source
 from fstcrf.features.design import Block, Rows, assembled
 from fstcrf.features.encode import Encoder, Entries
-from fstcrf.features.families import Family, pad_names
+from fstcrf.features.families import Boundary, Family, pad_texts
 from fstcrf.features.finding import PlainFamilies, string_codes
 from fstcrf.features.keys import Codes, KeyTable, Packing, distinct, width_of
 from fstcrf.features.reader import Reader, once
@@ -40,16 +40,19 @@ class Vocabularies:
         Distance of the farthest pad.
     by_source : mapping of Plain or Derived to Vocabulary
         The strings of each source.
+    boundary : {"pad", "skip", "wapiti"}
+        What the texts of pads are.
     """
 
     reach: int
     by_source: Mapping[Source, Vocabulary]
+    boundary: Boundary = "pad"
 
     def extended(self, reader: Reader, sources: Sequence[Source]) -> Vocabularies:
         """Return the vocabularies with the strings of a corpus."""
         old = self.by_source
         new = {s: old.get(s, Vocabulary()).extended(reader.strings(s)) for s in sources}
-        return Vocabularies(self.reach, new)
+        return replace(self, by_source=new)
 
     def pads(self, names: Sequence[str]) -> NDArray[np.uint64]:
         """Return the numbers of the pads."""
@@ -74,14 +77,16 @@ class Vocabularies:
 
     def texts(self, source: Source, codes: NDArray[np.uint64]) -> list[str]:
         """Return the strings of numbers."""
-        pads, strings = pad_names(self.reach), self.by_source[source].strings
+        pads = pad_texts(source, self.reach, self.boundary)
+        strings = self.by_source[source].strings
         return [pads[i] if i < len(pads) else strings[i - len(pads)] for i in codes.tolist()]
 
     def candidates(self, source: Source, text: str) -> list[int]:
         """Return the numbers that a string in the text of an attribute may have."""
-        pads, number = pad_names(self.reach), self.by_source[source].number(text)
+        pads = pad_texts(source, self.reach, self.boundary)
+        number = self.by_source[source].number(text)
         known = [] if number is None else [number + len(pads)]
-        return known + ([pads.index(text)] if text in pads else [])
+        return known + [place for place, pad in enumerate(pads) if pad == text]
 
 
 @dataclass(frozen=True)

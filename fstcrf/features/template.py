@@ -58,20 +58,25 @@ class Macro:
         The string that is read; for a tape, `Plain` with the tape's name.
     first, last : int
         Offsets, equal but for a bag and for a range that is still to be expanded.
+    absolute : bool
+        Of ``x`` only: not offsets but a place in the sentence, from 1 or from its end at −1.
 
     Raises
     ------
     TemplateError
-        A tape read at another position, an empty window, or a source of several strings
-        where one number is expected.
+        A tape read at another position, an empty window, a place 0 or of another kind, or a source
+        of several strings where one number is expected.
     """
 
     kind: MacroKind
     source: Source
     first: int = 0
     last: int = 0
+    absolute: bool = False
 
     def __post_init__(self) -> None:
+        if self.absolute and (self.kind != "x" or self.first != self.last or not self.first):
+            raise TemplateError("@ is for one place and %x: %x[@1,word] the first, @-1 the last")
         if self.first > self.last:
             raise TemplateError(f"the window {self.first}..{self.last} is empty")
         if max(-self.first, self.last) > MAX_OFFSET:
@@ -92,7 +97,8 @@ class Macro:
         window = str(self.first) if self.first == self.last else f"{self.first}..{self.last}"
         if self.kind == "bag":
             return f"%x{{{self.first}..{self.last},{self.source}}}"
-        return f"%{_MACRO_LETTER[self.kind]}[{window},{self.source}]"
+        place = "@" * self.absolute + window
+        return f"%{_MACRO_LETTER[self.kind]}[{place},{self.source}]"
 
     @property
     def is_range(self) -> bool:

@@ -6,6 +6,8 @@ Acceptor         one constraint bound to label sets: a small deterministic machi
 intersect, ...   products, trimming, minimisation, equality of acceptors
 two_local        what folds into transitions: which label may follow which
 simplified       an acceptor made smaller by what is forbidden anyway
+irreducible      which constraints contradict each other, as few as can be
+shortest         the shortest labelling that an acceptor accepts
 ===============  ============================================================================
 
 The constraints themselves are in `fstcrf.constraints`.
@@ -14,6 +16,15 @@ The constraints themselves are in `fstcrf.constraints`.
 from fstcrf.grammar.acceptor import Acceptor
 from fstcrf.grammar.algebra import either, equivalent, intersect, is_empty, on_tapes, trim
 from fstcrf.grammar.constraint import Constraint
+from fstcrf.grammar.contradiction import (
+    Word,
+    contradiction_error,
+    contradictory,
+    hardened,
+    irreducible,
+    listed_names,
+    shortest,
+)
 from fstcrf.grammar.grammar import Grammar
 from fstcrf.grammar.local import TwoLocal, two_local
 from fstcrf.grammar.minimise import minimise
@@ -25,13 +36,20 @@ __all__ = [
     "Constraint",
     "Grammar",
     "TwoLocal",
+    "Word",
     "constrained_topology",
+    "contradiction_error",
+    "contradictory",
     "either",
     "equivalent",
+    "hardened",
     "intersect",
+    "irreducible",
     "is_empty",
+    "listed_names",
     "minimise",
     "on_tapes",
+    "shortest",
     "simplified",
     "trim",
     "two_local",

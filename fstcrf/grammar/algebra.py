@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from fstcrf.errors import ShapeError, TooLargeError
 from fstcrf.grammar.acceptor import Acceptor, Floats, Ints
 from fstcrf.grammar.minimise import minimise, pushed
+from fstcrf.kernel.order import connected
 
 __all__ = ["either", "equivalent", "intersect", "is_empty", "on_tapes", "trim"]
 
@@ -37,7 +38,7 @@ def trim(acceptor: Acceptor) -> Acceptor:
     The start stays even when nothing is accepted; then it is the only state.
     """
     flat = _flat(acceptor.target)
-    useful = _reachable(flat) & _productive(flat, acceptor.final)
+    useful = _useful(flat, acceptor.final)
     target = np.where((flat >= 0) & useful[flat], flat, -1).astype(np.int32)
     order = _breadth_first(target)
     number = np.full(len(target) + 1, -1, dtype=np.int32)  # the last row is that of −1
@@ -56,7 +57,7 @@ def trim(acceptor: Acceptor) -> Acceptor:
 def is_empty(acceptor: Acceptor) -> bool:
     """Tell whether no labelling of a token or more is accepted."""
     flat = _flat(acceptor.target)
-    live = _reachable(flat) & _productive(flat, acceptor.final)
+    live = _useful(flat, acceptor.final)
     return not bool((live[:, None] & (flat >= 0) & live[flat]).any())
 
 
@@ -224,34 +225,21 @@ def _flat(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
     return array.reshape(len(array), -1)
 
 
-def _reachable(target: Ints) -> NDArray[np.bool_]:
-    seen = np.zeros(len(target), dtype=bool)
-    seen[0] = True
-    frontier = np.zeros(1, dtype=np.int32)
-    while len(frontier):
-        met = np.unique(target[frontier])
-        frontier = met[(met >= 0) & ~seen[met]]
-        seen[frontier] = True
-    return seen
-
-
-def _productive(target: Ints, final: Floats) -> NDArray[np.bool_]:
-    alive = final > -np.inf
-    while True:
-        wider = alive | ((target >= 0) & alive[target]).any(axis=1)
-        if np.array_equal(wider, alive):
-            return alive
-        alive = wider
+def _useful(target: Ints, final: Floats) -> NDArray[np.bool_]:
+    """Return which states are on a way from the start to an end, bool [Q]."""
+    there = target >= 0
+    row = np.append(0, np.cumsum(there.sum(axis=1), dtype=np.int64))
+    return connected(row, target[there], 0, final > -np.inf)
 
 
 def _breadth_first(target: Ints) -> NDArray[np.int64]:
-    order: dict[int, None] = {0: None}
-    queue = [0]
-    for state in queue:
-        row = target[state]
-        values, first = np.unique(row, return_index=True)
-        for value in values[np.argsort(first)].tolist():
-            if value >= 0 and value not in order:
-                order[value] = None
-                queue.append(value)
-    return np.fromiter(order, dtype=np.int64, count=len(order))
+    met = np.zeros(len(target), dtype=bool)
+    layer = np.zeros(1, dtype=np.int64)
+    layers = []
+    while len(layer):
+        met[layer] = True
+        layers.append(layer)
+        found, first = np.unique(target[layer], return_index=True)
+        new = (found >= 0) & ~met[found]
+        layer = found[new][np.argsort(first[new])].astype(np.int64)
+    return np.concatenate(layers)

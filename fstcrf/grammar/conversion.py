@@ -1,29 +1,22 @@
 """Machines of pynini ↔ acceptors. `fstcrf.openfst` reads and writes them: scores here, costs there.
 
-===================  ==================================================================
-fst_of               a small unweighted machine from its arcs
-automaton_of         a machine, some of whose symbols stand for scores
-to_fst               an acceptor as a machine of pynini
-constraint_from_fst  a machine of pynini as a part of a grammar
-===================  ==================================================================
+============  ==================================================================
+fst_of        a small unweighted machine from its arcs
+automaton_of  a machine, some of whose symbols stand for scores
+to_fst        an acceptor as a machine of pynini
+============  ==================================================================
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fstcrf.errors import GrammarError, TooLargeError
 from fstcrf.grammar.acceptor import Acceptor
-from fstcrf.grammar.algebra import trim
-from fstcrf.grammar.constraint import Constraint
-from fstcrf.grammar.determinise import Automaton, determinise
-from fstcrf.grammar.labels import LabelSets, nearest, only_tape
-from fstcrf.grammar.minimise import minimise
+from fstcrf.grammar.determinise import Automaton
 from fstcrf.openfst import ArcType, Machine, connect, from_fst
 from fstcrf.openfst import symbols as name_table
 from fstcrf.openfst import to_fst as machine_fst
@@ -31,7 +24,7 @@ from fstcrf.openfst import to_fst as machine_fst
 if TYPE_CHECKING:
     import pynini
 
-__all__ = ["automaton_of", "constraint_from_fst", "fst_of", "to_fst"]
+__all__ = ["automaton", "automaton_of", "fst_of", "to_fst"]
 
 
 def fst_of(n_states: int, arcs: Iterable[tuple[int, int, int]], final: Iterable[int]) -> pynini.Fst:
@@ -73,10 +66,11 @@ def automaton_of(fst: pynini.Fst, n_symbols: int, scores: Sequence[float] = ()) 
     scores : sequence of float
         Natural-log scores.
     """
-    return _automaton(connect(from_fst(fst)), n_symbols, scores)
+    return automaton(connect(from_fst(fst)), n_symbols, scores)
 
 
-def _automaton(machine: Machine, n_symbols: int, scores: Sequence[float]) -> Automaton:
+def automaton(machine: Machine, n_symbols: int, scores: Sequence[float] = ()) -> Automaton:
+    """Return an acceptor all of whose states are useful; parameters as for `automaton_of`."""
     symbol = machine.ilabel
     silent = (symbol == 0) | (symbol > n_symbols)
     worth = np.concatenate([np.zeros(n_symbols + 1), np.asarray(scores, dtype=np.float64)])
@@ -126,56 +120,3 @@ def to_fst(acceptor: Acceptor, arc_type: ArcType = "log64") -> pynini.Fst:
     table = name_table(tuple(names))
     fst: pynini.Fst = machine_fst(_machine(arcs, score, acceptor.final, table), arc_type)
     return fst
-
-
-def constraint_from_fst(fst: pynini.Fst, tape: str | None, name: str) -> Constraint:
-    """Return a machine of pynini as a part of a grammar.
-
-    Raises
-    ------
-    GrammarError
-        It writes something else than it reads.
-    """
-    machine = connect(from_fst(fst))
-    if not machine.is_acceptor:
-        raise GrammarError(f"{name} writes something else than it reads; expected an acceptor")
-    return Constraint(name, partial(_bound, machine, tape, name))
-
-
-def _bound(machine: Machine, tape: str | None, name: str, sets: LabelSets) -> tuple[Acceptor, ...]:
-    chosen = only_tape(sets, tape)
-    labels = sets[chosen]
-    try:
-        found = determinise(_automaton(_numbered(machine, labels), len(labels), ()))
-    except TooLargeError as error:
-        raise GrammarError(f"as a deterministic machine: {error}") from None
-    target, score, final = found
-    return (minimise(trim(Acceptor((chosen,), (labels,), target, score, final, name))),)
-
-
-def _numbered(machine: Machine, labels: tuple[str, ...]) -> Machine:
-    """Return the machine with label i as symbol i + 1, whatever its own symbols are."""
-    used = np.unique(machine.ilabel).tolist()
-    if machine.isymbols is None:
-        if used and used[-1] > len(labels):
-            raise GrammarError(
-                f"symbol {used[-1]}, but there are {len(labels)} labels; label i is symbol i + 1"
-            )
-        return machine
-    place = {label: i + 1 for i, label in enumerate(labels)}
-    number = np.zeros(len(machine.isymbols), dtype=np.int32)
-    for symbol in used:
-        text = machine.isymbols[symbol]
-        if symbol and text not in place:
-            raise GrammarError(f"symbol {text!r} is no label{nearest(text, labels)}")
-        number[symbol] = place[text] if symbol else 0
-    numbered = number[machine.ilabel]
-    return Machine(
-        machine.start,
-        machine.source,
-        machine.target,
-        numbered,
-        numbered,
-        machine.score,
-        machine.final,
-    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from pathlib import Path
 
 from fstcrf.errors import GrammarError, OptionError
 from fstcrf.grammar import syntax
@@ -223,7 +224,9 @@ class _Expansion:
     # --- Constraints and their arguments ---------------------------------------------------------
 
     def constraint(self, call: syntax.Call, scope: _Scope) -> Part:
-        given = Given([], {}, self.file.tapes[0] if len(self.file.tapes) == 1 else None)
+        tape = self.file.tapes[0] if len(self.file.tapes) == 1 else None
+        folder = Path(self.file.path).parent if self.file.path else Path()
+        given = Given([], {}, tape, folder)
         for argument in call.arguments:
             match argument:
                 case syntax.Number(value):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fstcrf.errors import GrammarError, LabelError
 from fstcrf.grammar.acceptor import Acceptor
@@ -118,14 +119,60 @@ class Grammar:
         return cls.from_file(shipped_grammar(name), labels)
 
     @classmethod
-    def from_fst(cls, fst: pynini.Fst, *, tape: str | None = None, name: str = "fst") -> Grammar:
-        """Return the grammar of a pynini acceptor over label symbols.
+    def from_fst(
+        cls, fst: pynini.Fst | str | Path, *, tape: str | None = None, name: str = ""
+    ) -> Grammar:
+        """Return the grammar of an acceptor over label symbols.
 
         Parameters
         ----------
-        fst : pynini.Fst
-            An acceptor. Its symbols are those of its input symbol table, or, without one, label i
-            of the tagger is i + 1. Weights are costs: a labelling scores minus its cheapest path.
+        fst : pynini.Fst, or str or Path
+            An acceptor, or a file of one: OpenFst's bytes, which need no pynini. Its symbols are
+            those of its input symbol table, or, without one, label i of the tagger is i + 1.
+            Weights are costs: a labelling scores minus its cheapest path.
+        tape : str, optional
+            The tape it reads, where there are several.
+        name : str
+            What it is called in messages; the name of the file, or ``fst``, when empty.
+
+        Raises
+        ------
+        GrammarError
+            No acceptor; when bound: a symbol that is no label.
+        DataError
+            A file of something else.
+        OSError
+            A file that cannot be read.
+        """
+        from fstcrf.grammar.foreign import constraint_from_machine, machine_of  # noqa: PLC0415
+
+        called = name or (Path(fst).name if isinstance(fst, str | Path) else "fst")
+        return cls((constraint_from_machine(machine_of(fst), tape, called),))
+
+    @classmethod
+    def from_arrays(
+        cls,
+        labels: Sequence[str],
+        target: ArrayLike,
+        *,
+        score: ArrayLike | None = None,
+        final: ArrayLike | None = None,
+        tape: str | None = None,
+        name: str = "acceptor",
+    ) -> Grammar:
+        """Return the grammar of a deterministic acceptor of one's own.
+
+        Parameters
+        ----------
+        labels : sequence of L str
+            Labels of the tagger, in any order; it rejects others.
+        target : int [Q, L]
+            State after (state, label), −1 where the label is rejected. State 0 is the start.
+        score : float64 [Q, L], optional
+            Natural-log scores of the steps; zeros when absent.
+        final : float64 [Q], optional
+            Natural-log scores of ending in each state, −inf where a sentence may not end; zeros
+            when absent.
         tape : str, optional
             The tape it reads, where there are several.
         name : str
@@ -133,12 +180,22 @@ class Grammar:
 
         Raises
         ------
+        ShapeError
+            Arrays that disagree, or numbers that are no states.
+        NumericError
+            A score that is no number, +inf, or −inf on a step.
         GrammarError
-            No acceptor; when bound: a symbol that is no label.
-        """
-        from fstcrf.grammar.conversion import constraint_from_fst  # noqa: PLC0415
+            Labels that are there twice; when bound: a label that the tagger does not have.
 
-        return cls((constraint_from_fst(fst, tape, name),))
+        Examples
+        --------
+        >>> even = Grammar.from_arrays(["A"], [[1], [0]], final=[0, float("-inf")])
+        >>> even.bound(["A", "B"]).accepts(["A", "A"]), even.bound(["A", "B"]).accepts(["A"])
+        (True, False)
+        """
+        from fstcrf.grammar.foreign import constraint_from_arrays  # noqa: PLC0415
+
+        return cls((constraint_from_arrays(labels, target, score, final, tape, name),))
 
     @classmethod
     def from_acceptor(cls, acceptor: Acceptor) -> Grammar:

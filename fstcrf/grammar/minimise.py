@@ -4,7 +4,7 @@ Two states are one when every continuation is accepted from both or from neither
 differ by one constant. That constant is known before the states are: it is the difference of the
 scores of one and the same continuation, the first of the shortest accepted ones. Pushing these
 scores towards the start makes equal states look equal. (Best scores would not do: where a loop is
-rewarded there is no best one.) Then partitions are refined as Moore does.
+rewarded there is no best one.) Then partitions are refined (`partition`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.grammar.acceptor import Acceptor, Floats, Ints
+from fstcrf.grammar.partition import Predecessors, coarsest, numbered
 
 __all__ = ["minimise", "pushed"]
 
 _DIGITS = 10
 """Scores that agree in as many digits behind the point are taken as one: sums are rounded."""
+
+
+_SMALL = 1000
 
 
 def minimise(acceptor: Acceptor) -> Acceptor:
@@ -77,21 +81,13 @@ def _classes(acceptor: Acceptor) -> NDArray[np.int64]:
     if acceptor.weighted:
         step, final = (np.round(x, _DIGITS) + 0.0 for x in pushed(acceptor))  # no −0
         weights = np.column_stack([step.reshape(acceptor.n_states, -1), final])
-        classes = _numbered(weights)
+        classes = numbered(weights)
     else:
-        classes = _numbered(np.column_stack([target >= 0, acceptor.final]))
-    # Labels that lead to the same states everywhere need be looked at once.
-    target = np.unique(target, axis=1)
-    while True:
-        refined = _numbered(np.column_stack([classes, np.where(target >= 0, classes[target], -1)]))
-        if refined.max(initial=0) == classes.max(initial=0):
-            return refined
-        classes = refined
-
-
-def _numbered(rows: NDArray[np.generic]) -> NDArray[np.int64]:
-    classes: NDArray[np.int64] = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
-    return classes
+        classes = numbered(np.column_stack([target >= 0, acceptor.final + 0.0]))
+    if target.size > _SMALL:
+        # Labels that lead to the same states everywhere need be looked at once.
+        target = np.unique(target, axis=1)
+    return coarsest(target, classes)
 
 
 def _continuations(acceptor: Acceptor) -> Floats:
@@ -103,13 +99,15 @@ def _continuations(acceptor: Acceptor) -> Floats:
     score = None if acceptor.score is None else acceptor.score.reshape(target.shape)
     done = acceptor.final > -np.inf
     rest = np.where(done, acceptor.final, 0.0)
-    while True:
-        leads = (target >= 0) & done[target]
-        reached = np.flatnonzero(~done & leads.any(axis=1))
-        if not len(reached):
-            return rest
-        label = leads[reached].argmax(axis=1)
+    before = Predecessors(target)
+    reached = np.flatnonzero(done)
+    while len(reached):
+        reached = before.of(reached)
+        reached = reached[~done[reached]]
+        ahead = target[reached]
+        label = ((ahead >= 0) & done[ahead]).argmax(axis=1)
         rest[reached] = rest[target[reached, label]]
         if score is not None:
             rest[reached] += score[reached, label]
         done[reached] = True
+    return rest

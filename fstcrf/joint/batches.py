@@ -26,6 +26,7 @@ from fstcrf.lattice import Lattice, Path
 from fstcrf.lattice.batch import UNSETTLED
 from fstcrf.lattice.results import share
 from fstcrf.model.reading import Data, Run, runs_of
+from fstcrf.plans import Program, no_path_error
 
 if TYPE_CHECKING:
     from fstcrf.joint.composition import Composition
@@ -111,7 +112,7 @@ def columns(
     def best(run: Run, values: Values) -> tuple[int, list[Ints]]:
         bound = _bound(composition, decoder.machine, run, values, checked=tame)
         searched = decoder.paths(bound, 1, budget)
-        check_paths(searched, run, bound)
+        check_paths(searched, run, bound, composition.program, values)
         return int((searched.proven < 1).sum()), path_labels(composition, searched.path[0])
 
     lengths, found = runs(composition, sentences, best, threads)
@@ -169,8 +170,9 @@ def marginals(composition: Composition, sentences: Data, threads: int) -> list[A
     program = composition.program
 
     def answer(run: Run, values: Values) -> list[Any]:
-        found = kernel.axis_posterior(_bound(composition, program.machine, run, values))
-        check_scores(found.log_z, run)
+        bound = _bound(composition, program.machine, run, values)
+        found = kernel.axis_posterior(bound)
+        check_scores(found.log_z, run, bound, program, values)
         states = dict(zip(program.order, found.node, strict=True))
         tapes = {t: program.chain[t].topology.label_sums(states[t]) for t in composition.tapes}
         parts = [
@@ -205,25 +207,31 @@ def lattices(composition: Composition, sentences: Data) -> list[Lattice]:
     return [next(full) if n else Lattice(program, nothing) for n in lengths]
 
 
-def check_paths(searched: kernel.Searched, run: Run, bound: kernel.Bound) -> None:
+def check_paths(
+    searched: kernel.Searched, run: Run, bound: kernel.Bound, program: Program, values: Values
+) -> None:
     """Raise NoPathError where a sentence has no path, or none was found."""
     unsettled = np.flatnonzero((searched.found < 1) & (searched.bound > -np.inf))
     if len(unsettled):
         k = int(unsettled[0])
         message = UNSETTLED.format(states=int(searched.popped[k]))
         raise NoPathError(message, sentence=int(run.numbers[k]))
-    check_scores(searched.score[:, 0], run, bound)
+    check_scores(searched.score[:, 0], run, bound, program, values)
 
 
-def check_scores(scores: Floats, run: Run, bound: kernel.Bound | None = None) -> None:
+def check_scores(
+    scores: Floats, run: Run, bound: kernel.Bound, program: Program, values: Values
+) -> None:
     """Raise NoPathError where the score of a sentence is −inf."""
     dead = np.flatnonzero(np.isneginf(scores))
     if len(dead):
-        position = None if bound is None else int(kernel.dead_tokens(bound)[dead[0]])
-        raise NoPathError(
-            "no labelling is legal; every one has died here",
-            position=position,
-            sentence=int(run.numbers[dead[0]]),
+        k = int(dead[0])
+        first, end = run.offsets[k : k + 2].tolist()
+        raise no_path_error(
+            program,
+            tuple(v[first:end] for v in values),
+            position=int(kernel.dead_tokens(bound)[k]),
+            sentence=int(run.numbers[k]),
         )
 
 

@@ -30,7 +30,7 @@ from fstcrf.lattice import Lattice, Path
 from fstcrf.model import CRF
 from fstcrf.model.algebra import Composable
 from fstcrf.model.reading import Data, SentenceLike
-from fstcrf.plans import Plan, Program, Search, plan_of
+from fstcrf.plans import Plan, Program, Search, check_consistent, plan_of
 
 if TYPE_CHECKING:
     from fstcrf.joint.chainlattice import ChainLattice
@@ -89,9 +89,11 @@ class Composition(Composable):
         names = [*(t.tape for t in self.taggers), *(m.tape for m in self.maps)]
         if not self.taggers:
             raise OptionError("nothing to compose: give at least one tagger")
-        if len(set(names)) < len(names):
+        twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
+        if twice is not None:
             raise OptionError(
-                f"two taggers write one tape: {', '.join(names)}; train one with another tape="
+                f"two taggers write one tape: {', '.join(names)}; {twice!r} is there twice, train "
+                "one of its taggers with another tape="
             )
         if len(self.weights) != len(self.taggers):
             raise OptionError(f"{len(self.weights)} weights for {len(self.taggers)} taggers")
@@ -237,8 +239,9 @@ class Composition(Composable):
             A grammar that does not go with the labels, or accepts nothing.
         """
         found = replace(self, conjuncts=(*self.conjuncts, *grammar.bind(self.label_sets)))
+        check_consistent(found.program)
         if not found.conditional:
-            _ = found.program.decoder  # raises where conjuncts contradict each other
+            _ = found.program.decoder
             return found
         with contextlib.suppress(TooLargeError):  # then nothing is known about lengths
             _ = found.skeleton and found.skeleton.decoder

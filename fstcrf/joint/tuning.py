@@ -234,7 +234,7 @@ def _decided(
             decoder = program.decoder
             bound = kernel.Bound(decoder.machine, run.offsets, program.moving(mine))
             searched = decoder.paths(bound)
-            check_paths(searched, run, bound)
+            check_paths(searched, run, bound, program, mine)
             found.append(path_labels(unit, searched.path[0]))
         return found
 

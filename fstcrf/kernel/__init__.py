@@ -2,6 +2,7 @@
 
 ==================  ===================================================
 machines            compositions: axes, factors, residual automaton
+alone               best paths of sentences that come one at a time
 lazy                best paths under grammars that are not multiplied out
 decoding            best paths, n best, sums, posteriors, samples of compositions
 graphs              forward-backward, best paths, max-marginals
@@ -9,13 +10,17 @@ rows                sparse rows × table: potentials and gradients
 packed              the same for a table that is mostly empty: tagging
 lookup              string numbers → keys → rows of attributes
 strings             column files: bytes → numbers, numbers → bytes
-online              perceptron and SGD epochs
+online              epochs of perceptron, passive-aggressive, AROW and SGD
+learner_call        what the kernel is told of them, checked
+feedback            samples, rewards, and steps along what was sampled
+descent             what learning from rewards is told, and what it changes
 sweep               potentials, forward-backward and gradient of a shard at once
 vectors             inner products and combinations, for L-BFGS
 native              the gate: checks, statuses, choice of variant
 ==================  ===================================================
 """
 
+from fstcrf.kernel.alone import Alone, Found
 from fstcrf.kernel.decoding import (
     AxisPosterior,
     Ranked,
@@ -29,6 +34,8 @@ from fstcrf.kernel.decoding import (
     rescored,
     sample_paths,
 )
+from fstcrf.kernel.descent import Aim, Controls, Descent, Judge, Rule
+from fstcrf.kernel.feedback import Batch, Feedback, Heard, Proposals
 from fstcrf.kernel.graphs import (
     Domain,
     Graph,
@@ -39,32 +46,45 @@ from fstcrf.kernel.graphs import (
     viterbi,
 )
 from fstcrf.kernel.lazy import Budget, Conjunction, Reader, Searched, lazy_paths
+from fstcrf.kernel.learner_call import Parameters
 from fstcrf.kernel.machines import Axis, Bound, Factor, Machine, Residual
 from fstcrf.kernel.native import use, variant, variants
-from fstcrf.kernel.online import Learner, Parameters
+from fstcrf.kernel.online import Learner, PassiveAggressive
 from fstcrf.kernel.packed import PackedTable
 from fstcrf.kernel.rows import SparseRows, padded
 from fstcrf.kernel.sweep import Layout, Shard, ShardAttributes, Sweep, SweepWorkspace
 from fstcrf.kernel.vectors import VectorStore, dot, norm
 
 __all__ = [
+    "Alone",
+    "Aim",
     "Axis",
     "AxisPosterior",
+    "Batch",
     "Bound",
     "Budget",
     "Conjunction",
+    "Controls",
+    "Descent",
     "Domain",
+    "Found",
     "Factor",
+    "Feedback",
     "Graph",
+    "Heard",
+    "Judge",
     "Layout",
     "Learner",
     "Machine",
     "PackedTable",
     "Parameters",
+    "PassiveAggressive",
     "Posterior",
+    "Proposals",
     "Ranked",
     "Reader",
     "Residual",
+    "Rule",
     "Searched",
     "Shard",
     "ShardAttributes",

@@ -1,9 +1,10 @@
 """Grammars that are not multiplied out: best-first search over states made as they are met.
 
 ============  ==========================================================================
+Budget        when a search gives up
 Reader        an acceptor that reads the labels of a machine's joint states
 Conjunction   readers, ready for the kernel
-Budget        when a search gives up
+Arena         the memory of a search
 Searched      paths, and what has been proven of them
 lazy_paths    the n best paths of each sentence that a machine and a conjunction accept
 ============  ==========================================================================
@@ -11,6 +12,7 @@ lazy_paths    the n best paths of each sentence that a machine and a conjunction
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,16 +25,20 @@ from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.machines import Bound, Machine
 from fstcrf.kernel.native import array_in, check, ffi, lib
 
-__all__ = ["Budget", "Conjunction", "Reader", "Searched", "lazy_paths"]
+__all__ = ["BEAM", "Arena", "Budget", "Conjunction", "Reader", "Searched", "lazy_paths"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
-_BEAM = 64
+BEAM = 64
+"""States of a token that are followed when a search is given up."""
 _STEPS = 20_000
 """States between two looks at the clock."""
 
 _GIVING_UP = 2
+
+_KEPT = 1 << 14
+"""Rooms of an arena that is kept from call to call."""
 
 _MOST_AHEAD = 20_000_000
 """Numbers in a table of what may still come."""
@@ -141,6 +147,7 @@ class Conjunction:
     def __init__(self, machine: Machine, readers: Sequence[Reader]) -> None:
         self.machine, self.readers = machine, tuple(readers)
         self._views: dict[int, tuple[Any, list[Any]]] = {}
+        self._spare = threading.local()
         self.words = 1
         self._places: list[tuple[int, int, int]] = []
         used = 0
@@ -158,6 +165,18 @@ class Conjunction:
         if size not in self._views:
             self._views[size] = self._made(size)
         return self._views[size][0]
+
+    def arena(self, sentences: int) -> Arena:
+        """Return memory for a search of so many sentences; each thread keeps its own."""
+        arena: Arena | None = getattr(self._spare, "arena", None)
+        self._spare.arena = None  # in use
+        if arena is None or not arena.reset(sentences):
+            arena = Arena(self.words)
+        return arena
+
+    def keep(self, arena: Arena) -> None:
+        """Take memory back, for the next search."""
+        self._spare.arena = arena
 
     def _made(self, longest: int) -> tuple[Any, list[Any]]:
         keep: list[Any] = []
@@ -270,7 +289,7 @@ def lazy_paths(
 
 
 def _run(batch: Bound, grammar: Conjunction, n: int, budget: Budget, found: Searched) -> None:
-    arena = _Arena(grammar.words)
+    arena = grammar.arena(batch.n_sentences)
     view = grammar.view(batch.longest)
     end = None if budget.seconds is None else time.monotonic() + budget.seconds
     steps = 1 << 60 if end is None else _STEPS
@@ -283,7 +302,7 @@ def _run(batch: Bound, grammar: Conjunction, n: int, budget: Budget, found: Sear
             batch.offsets,
             n,
             budget.states,
-            _BEAM,
+            BEAM,
             steps,
             give_up,
             arena.view,
@@ -296,6 +315,7 @@ def _run(batch: Bound, grammar: Conjunction, n: int, budget: Budget, found: Sear
             batch.scratch(),
         )
         if status == lib.FC_OK:
+            grammar.keep(arena)
             return
         if status == lib.FC_EFULL:
             give_up = 0 if arena.grow(4 * budget.states) else 1
@@ -305,7 +325,7 @@ def _run(batch: Bound, grammar: Conjunction, n: int, budget: Budget, found: Sear
             give_up = 2
 
 
-class _Arena:
+class Arena:
     """Memory of a search that grows."""
 
     def __init__(self, words: int, rooms: int = 1024) -> None:
@@ -330,6 +350,12 @@ class _Arena:
             )
         ]
         view.visit, view.states, view.queue, view.table = self._memory
+
+    def reset(self, sentences: int) -> bool:
+        """Make ready for other sentences; False: it is too large to be kept, or worn out."""
+        view = self.view
+        view.sentence = view.phase = 0
+        return self.rooms <= _KEPT and view.stamp + sentences < 1 << 31
 
     def grow(self, most: int) -> bool:
         """Double the room; False: it is as large as a search may make it."""

@@ -1,55 +1,30 @@
-"""One epoch of training a sentence at a time, in the kernel.
-
-===========  ==========================================================
-Parameters   tables of weights: attributes, arcs, ends
-Learner      a topology over a design: what an epoch needs to know
-===========  ==========================================================
-"""
+"""One epoch of training a sentence at a time, in the kernel: a topology over a design."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
-from fstcrf.kernel.graphs import Graph, _graph
+from fstcrf.errors import DataError, NumericError
+from fstcrf.kernel.graphs import Graph
+from fstcrf.kernel.learner_call import (
+    LearnerCall,
+    Parameters,
+    check_learner,
+    parameters,
+)
 from fstcrf.kernel.native import array_in, check, ffi, lib
-from fstcrf.kernel.rows import SparseRows, padded
+from fstcrf.kernel.rows import SparseRows
 
-__all__ = ["Learner", "Parameters"]
+__all__ = ["Learner", "PassiveAggressive"]
 
 Floats = NDArray[np.float64]
+PassiveAggressive = Literal["PA", "PA-I", "PA-II"]
 
-
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """Weights by where they live.
-
-    Parameters
-    ----------
-    table : float64 [R, W]
-        Weight of each (attribute, slot); columns from the number of slots on are padding.
-    arc : float64 [arcs]
-        Potential of each arc; −inf forbids.
-    initial, final : float64 [S]
-        Potentials of starting and ending in a state; −inf forbids.
-    """
-
-    table: Floats
-    arc: Floats
-    initial: Floats
-    final: Floats
-
-    def zeros(self) -> Parameters:
-        """Return zeros of the same shape."""
-        return Parameters(*(np.zeros_like(a) for a in self.arrays()))
-
-    def arrays(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return the four arrays."""
-        return self.table, self.arc, self.initial, self.final
+_VARIANTS = {"PA": lib.FC_PA, "PA-I": lib.FC_PA_I, "PA-II": lib.FC_PA_II}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +43,18 @@ class Learner:
         Slots whose potentials a state sums.
     mask : uint8 [R, W]
         1 where a weight is trained.
-    arc_mask : uint8 [arcs]
+    arc_mask : uint8 [M]
+        The same of the weights of arc slots.
     ends : bool
         Are initial and final potentials trained.
     gold : int32 [N]
         Gold states.
     weight : float64 [B]
         Weight of each sentence.
+    arc_slot : int32 [arcs], optional
+        Slot of each arc; each has its own when absent.
+    label : int32 [S], optional
+        Label of each state, which is what counts as right or wrong; the state itself when absent.
 
     Raises
     ------
@@ -93,17 +73,33 @@ class Learner:
     ends: bool
     gold: NDArray[np.int32]
     weight: Floats
+    arc_slot: NDArray[np.int32] | None = None
+    label: NDArray[np.int32] | None = None
 
     def __post_init__(self) -> None:
-        _check_learner(self)
-        call = _LearnerCall(self)
+        check_learner(self)
+        call = LearnerCall(self)
         status = lib.fc_check_path(call.graph, call.batch, call.gold, call.where)
         if status != lib.FC_OK:
             raise DataError(f"the gold path leaves the topology at token {call.where[0]}")
 
+    @property
+    def arc_slots(self) -> NDArray[np.int32]:
+        """Slot of each arc, int32 [arcs]."""
+        if self.arc_slot is None:
+            return np.arange(self.graph.n_arcs, dtype=np.int32)
+        return self.arc_slot
+
+    @property
+    def state_labels(self) -> NDArray[np.int32]:
+        """Label of each state, int32 [S]."""
+        if self.label is None:
+            return np.arange(self.graph.n_states, dtype=np.int32)
+        return self.label
+
     def perceptron_epoch(
         self, order: NDArray[np.int64], theta: Parameters, sums: Parameters, step: int
-    ) -> tuple[int, int]:
+    ) -> tuple[int, int, float]:
         """Run one epoch of the averaged perceptron in place.
 
         Parameters
@@ -120,7 +116,9 @@ class Learner:
         step : int
             Number of the sentence after the last.
         errors : int
-            Tokens whose state was wrong.
+            Tokens whose label was wrong.
+        loss : float
+            Weighted sum over sentences of the share of their tokens that was wrong.
 
         Raises
         ------
@@ -129,28 +127,130 @@ class Learner:
         OptionError
             A number in `order` that is no sentence.
         """
-        _check_order(self, order)
-        call = _LearnerCall(self)
-        theta_c, keep_theta = _parameters(theta, self.mask.shape, self.graph)
-        sums_c, keep_sums = _parameters(sums, self.mask.shape, self.graph)
+        call = LearnerCall(self)
+        theta_c, keep_theta = parameters(theta, self)
+        sums_c, keep_sums = parameters(sums, self)
         counter, errors = ffi.new("double *", float(step)), ffi.new("int64_t *")
+        loss = ffi.new("double *")
         status = lib.fc_perceptron(
-            call.graph,
-            call.batch,
-            call.learner,
-            len(order),
-            array_in(order, np.int64, (len(order),), "order"),
-            call.gold,
-            call.weight,
+            *call.inputs(order),
             theta_c,
             sums_c,
             counter,
             errors,
-            call.work,
+            loss,
+            call.work(),
         )
         del keep_theta, keep_sums
         check(status, "perceptron")
-        return int(counter[0]), int(errors[0])
+        return int(counter[0]), int(errors[0]), float(loss[0])
+
+    def passive_aggressive_epoch(
+        self,
+        order: NDArray[np.int64],
+        theta: Parameters,
+        sums: Parameters,
+        step: int,
+        *,
+        variant: PassiveAggressive,
+        aggressiveness: float,
+        error_sensitive: bool,
+    ) -> tuple[int, float]:
+        """Run one epoch of the passive-aggressive algorithm in place.
+
+        Parameters
+        ----------
+        order : int64
+            Sentences, in the order of their turn.
+        theta, sums : Parameters
+            Weights and the sum of updates × step; the average is theta − sums / step.
+        step : int
+            Number of the first sentence, from 1.
+        variant : {"PA", "PA-I", "PA-II"}
+            How far an update goes.
+        aggressiveness : float
+            Most that PA-I does, and the slack of PA-II; above 0.
+        error_sensitive : bool
+            The cost is the root of the number of wrong labels, not 1.
+
+        Returns
+        -------
+        step : int
+            Number of the sentence after the last.
+        loss : float
+            Weighted sum of the losses of the sentences that were wrong, each before its update.
+
+        Raises
+        ------
+        NumericError
+            The scores of a sentence are not finite.
+        ShapeError, OptionError
+            As for `perceptron_epoch`.
+        """
+        call = LearnerCall(self)
+        theta_c, keep_theta = parameters(theta, self)
+        sums_c, keep_sums = parameters(sums, self)
+        counter, loss = ffi.new("double *", float(step)), ffi.new("double *")
+        status = lib.fc_passive_aggressive(
+            *call.inputs(order),
+            _VARIANTS[variant],
+            aggressiveness,
+            int(error_sensitive),
+            theta_c,
+            sums_c,
+            counter,
+            loss,
+            call.difference_work(),
+            call.where,
+        )
+        del keep_theta, keep_sums
+        _finite(status, order, call, "the weights are too large: lower the aggressiveness")
+        check(status, "passive-aggressive", call.where[0])
+        return int(counter[0]), float(loss[0])
+
+    def arow_epoch(
+        self, order: NDArray[np.int64], theta: Parameters, variance: Parameters, *, gamma: float
+    ) -> float:
+        """Run one epoch of adaptive regularisation of weights (AROW) in place.
+
+        Parameters
+        ----------
+        order : int64
+            Sentences, in the order of their turn.
+        theta, variance : Parameters
+            Mean and variance of each weight.
+        gamma : float
+            How slowly means and variances move; above 0.
+
+        Returns
+        -------
+        loss : float
+            Weighted sum of the losses of the sentences that were wrong, each before its update.
+
+        Raises
+        ------
+        NumericError
+            The scores of a sentence are not finite.
+        ShapeError, OptionError
+            As for `perceptron_epoch`.
+        """
+        call = LearnerCall(self)
+        theta_c, keep_theta = parameters(theta, self)
+        variance_c, keep_variance = parameters(variance, self)
+        loss = ffi.new("double *")
+        status = lib.fc_arow(
+            *call.inputs(order),
+            gamma,
+            theta_c,
+            variance_c,
+            loss,
+            call.difference_work(),
+            call.where,
+        )
+        del keep_theta, keep_variance
+        _finite(status, order, call, "the weights are too large: lower the variance")
+        check(status, "arow", call.where[0])
+        return float(loss[0])
 
     def sgd_epoch(
         self,
@@ -187,103 +287,25 @@ class Learner:
         ShapeError, OptionError
             As for `perceptron_epoch`.
         """
-        _check_order(self, order)
-        call = _LearnerCall(self)
-        theta_c, keep = _parameters(theta, self.mask.shape, self.graph)
+        call = LearnerCall(self)
+        theta_c, keep = parameters(theta, self)
         factor, loss = ffi.new("double *", scale), ffi.new("double *")
         status = lib.fc_sgd(
-            call.graph,
-            call.batch,
-            call.learner,
-            len(order),
-            array_in(order, np.int64, (len(order),), "order"),
-            call.gold,
-            call.weight,
+            *call.inputs(order),
             array_in(rate, np.float64, order.shape, "rate"),
             decay,
             theta_c,
             factor,
             loss,
-            call.work,
+            call.work(),
             call.where,
         )
         del keep
-        if status == lib.FC_ENUMERIC:
-            raise NumericError(f"diverged at sentence {order[call.where[0]]}: lower the step size")
+        _finite(status, order, call, "lower the step size")
         check(status, "sgd", call.where[0])
         return float(factor[0]), float(loss[0])
 
 
-def _check_learner(learner: Learner) -> None:
-    """Refuse what would lead the kernel outside its tables."""
-    slots, mask = learner.slots, learner.mask
-    if learner.graph.moving:
-        raise ShapeError("a learner's graph does not move, but its score has a row for each token")
-    if not learner.offsets.size:
-        raise ShapeError("offsets is empty, expected [B + 1] numbers from 0")
-    if learner.offsets.flat[0] != 0 or (np.diff(learner.offsets) < 1).any():
-        raise ShapeError("offsets must begin with 0 and rise: sentences are not empty")
-    if mask.ndim != 2 or mask.shape[1] != padded(mask.shape[1]):
-        raise ShapeError(f"mask is {list(mask.shape)}, expected [R, a multiple of {padded(1)}]")
-    if slots.ndim != 2 or not slots.size:
-        raise ShapeError(f"slots is {list(slots.shape)}, expected [S, at least 1]")
-    if slots.min() < 0 or slots.max() >= mask.shape[1]:
-        raise ShapeError(f"slots holds numbers outside [0, {mask.shape[1]})")
-
-
-def _check_order(learner: Learner, order: NDArray[np.int64]) -> None:
-    sentences = len(learner.offsets) - 1
-    if order.size and not 0 <= order.min() <= order.max() < sentences:
-        raise OptionError(f"order names a sentence that is none of the {sentences}")
-
-
-def _parameters(p: Parameters, table: tuple[int, ...], graph: Graph) -> tuple[Any, list[Any]]:
-    shapes = {
-        "table": table,
-        "arc": (graph.n_arcs,),
-        "initial": (graph.n_states,),
-        "final": (graph.n_states,),
-    }
-    pointers = {
-        name: array_in(getattr(p, name), np.float64, shape, name, writable=True)
-        for name, shape in shapes.items()
-    }
-    return ffi.new("fc_parameters *", pointers), list(pointers.values())
-
-
-class _LearnerCall:
-    """The C structures of one call, and what keeps their memory alive."""
-
-    def __init__(self, learner: Learner) -> None:
-        graph, design, rows = learner.graph, learner.design, learner.mask.shape
-        bounds = array_in(learner.offsets, np.int64, (learner.offsets.size,), "offsets")
-        n, sentences = int(learner.offsets[-1]), len(learner.offsets) - 1
-        self.graph, self._graph_memory = _graph(graph)
-        value = design.value
-        fields = {
-            "slot": array_in(
-                learner.slots, np.int32, (graph.n_states, learner.slots.shape[1]), "slots"
-            ),
-            "indptr": array_in(design.indptr, np.int64, (n + 1,), "indptr"),
-            "index": array_in(design.index, np.int32, design.index.shape, "index"),
-            "mask": array_in(learner.mask, np.uint8, (design.n_columns, rows[1]), "mask"),
-            "arc_mask": array_in(learner.arc_mask, np.uint8, (graph.n_arcs,), "arc_mask"),
-        }
-        if value is not None:
-            fields["value"] = array_in(value, np.float32, value.shape, "value")
-        self._memory = list(fields.values())
-        scalars = {
-            "R": rows[0],
-            "W": rows[1],
-            "K": learner.slots.shape[1],
-            "ends": int(learner.ends),
-        }
-        self.learner = ffi.new("fc_learner *", {**scalars, **fields})
-        self._memory.append(bounds)
-        self.batch = ffi.new("fc_batch *", {"B": sentences, "offsets": bounds})
-        self.gold = array_in(learner.gold, np.int32, (n,), "gold")
-        self.weight = array_in(learner.weight, np.float64, (sentences,), "weight")
-        self.where = ffi.new("int64_t *")
-        longest = int(np.diff(learner.offsets).max(initial=0))
-        scratch = np.empty(lib.fc_learner_work(self.graph, self.learner, longest))
-        self.work = ffi.from_buffer("double[]", scratch)
+def _finite(status: int, order: NDArray[np.int64], call: LearnerCall, advice: str) -> None:
+    if status == lib.FC_ENUMERIC:
+        raise NumericError(f"diverged at sentence {order[call.where[0]]}: {advice}")

@@ -168,10 +168,11 @@ def pack_strings(
         blob, sizes = joined.encode(), map(len, strings)
     else:
         try:
-            encoded = [string.encode(errors=surrogates) for string in strings]
+            blob = joined.encode(errors=surrogates)
         except UnicodeEncodeError as error:
-            raise DataError(f"{error.object!r} holds a lone surrogate: it is not Unicode") from None
-        blob, sizes = b"".join(encoded), map(len, encoded)
+            odd = next(s for s in strings if joined[error.start] in s)
+            raise DataError(f"{odd!r} holds a lone surrogate: it is not Unicode") from None
+        sizes = [len(s) if s.isascii() else len(s.encode(errors=surrogates)) for s in strings]
     offsets = np.zeros(len(strings) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(sizes, dtype=np.int64, count=len(strings)), out=offsets[1:])
     return np.frombuffer(blob, dtype=np.uint8), offsets

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.errors import NoPathError, OptionError
+from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
 from fstcrf.lattice.results import Paths, Ranking
-from fstcrf.plans import Program
+from fstcrf.plans import Program, no_path_error
 
 if TYPE_CHECKING:
     from fstcrf.lattice.lattice import Lattice
@@ -36,7 +36,6 @@ __all__ = ["Group", "best", "log_partition", "marginals", "nbest", "sample"]
 Floats = NDArray[np.float64]
 Answer = TypeVar("Answer")
 
-DEAD = "every label sequence is forbidden from here on"
 UNSETTLED = (
     "no legal label sequence was found among {states:,} states, nor proven not to exist: "
     "give a larger budget"
@@ -121,7 +120,12 @@ class Group:
         k = int(dead[0])
         position = int(kernel.dead_tokens(self.searched)[k])
         number = self.numbers[k]
-        raise NoPathError(DEAD, position=position, sentence=number if number >= 0 else None)
+        raise no_path_error(
+            self.program,
+            self.lattices[k].values,
+            position=position,
+            sentence=number if number >= 0 else None,
+        )
 
 
 def groups_of(lattices: Sequence[Lattice]) -> list[Group]:

@@ -23,10 +23,10 @@ from fstcrf.corpus import Scheme
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.lattice.arrays import array_lattice
-from fstcrf.lattice.batch import DEAD, UNSETTLED, Group, best, marginals, nbest, sample
+from fstcrf.lattice.batch import UNSETTLED, Group, best, marginals, nbest, sample
 from fstcrf.lattice.path import Labels, Path
 from fstcrf.lattice.results import share
-from fstcrf.plans import Plan, Program, plan_of, scaled
+from fstcrf.plans import Plan, Program, no_path_error, plan_of, scaled
 
 if TYPE_CHECKING:
     import pynini
@@ -564,7 +564,7 @@ class Lattice:
         try:
             return ask([self])[0]
         except NoPathError as error:
-            raise NoPathError(DEAD, position=error.position) from None
+            raise no_path_error(self.program, self.values, position=error.position) from None
 
     def _check(self, score: float) -> None:
         self._group.check(np.asarray([score]))

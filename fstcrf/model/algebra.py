@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fstcrf.errors import OptionError
+
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
 
@@ -20,6 +22,9 @@ class Composable:
 
     def __matmul__(self, later: Any) -> Any:
         """Return ``fstcrf.compose(self, later)``."""
+        if type(later).__module__ in ("pynini", "_pynini", "pywrapfst", "_pywrapfst"):
+            # Not left to the machine's own operator, which speaks of strings.
+            raise OptionError("a map stands between two taggers: compose(pos, map, later)")
         if not isinstance(later, Composable):
             return NotImplemented
         return import_module("fstcrf.joint.composing").compose(self, later)

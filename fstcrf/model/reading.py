@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.corpus import Corpus, Sentence
+from fstcrf.corpus.items import ATTRIBUTES, item_of
 from fstcrf.errors import DataError
 from fstcrf.features import Design, FeatureIndex, LiteralIndex, is_literal
 from fstcrf.features.template import tape_column
@@ -111,14 +113,57 @@ def read_sentences(
     """
     if isinstance(index, LiteralIndex):
         if isinstance(sentences, Corpus):
-            raise DataError("the model reads attribute lists or feature dicts, not columns")
-        full = [sentence for sentence in sentences if len(sentence)]
+            return _items(index, sentences)
+        full = [_with_items(sentence) for sentence in sentences if len(sentence)]
         literal = [sentence for sentence in full if is_literal(sentence)]
         if len(literal) < len(full):
             raise DataError("the model reads attribute lists or feature dicts for each token")
         return Prepared([len(s) for s in sentences], lambda a, b: index.design(literal[a:b]))
     lengths, corpus = read_corpus(index, sentences, columns, reads)
     return Prepared(lengths, index.runs(corpus))
+
+
+def _items(index: LiteralIndex, corpus: Corpus) -> Prepared:
+    """Prepare sentences of item text."""
+    if ATTRIBUTES not in corpus.columns:
+        raise DataError(
+            "the model reads attribute lists or feature dicts, not columns", path=corpus.source
+        )
+    lengths = np.diff(corpus.offsets)
+    full = corpus if lengths.all() else corpus.select(np.flatnonzero(lengths))
+
+    def design(first: int, end: int) -> Design:
+        bounds = pairwise(full.offsets[first : end + 1].tolist())
+        return index.design([_read_items(full, start, stop) for start, stop in bounds])
+
+    return Prepared(lengths.tolist(), design)
+
+
+def _read_items(corpus: Corpus, start: int, stop: int) -> list[list[str] | dict[str, float]]:
+    """Read the attributes of some tokens.
+
+    Raises
+    ------
+    DataError
+        A value that is no number; names file and line.
+    """
+    found = []
+    for token, text in enumerate(corpus.columns[ATTRIBUTES].strings(start, stop), start):
+        try:
+            found.append(item_of(text))
+        except ValueError as error:
+            raise DataError(str(error), **corpus.where(token)) from None
+    return found
+
+
+def _with_items(sentence: SentenceLike) -> SentenceLike:
+    """Take the attributes of a sentence of item text."""
+    if not isinstance(sentence, Sentence) or ATTRIBUTES not in sentence:
+        return sentence
+    try:
+        return [item_of(text) for text in sentence[ATTRIBUTES]]
+    except ValueError as error:
+        raise DataError(str(error)) from None
 
 
 def read_corpus(

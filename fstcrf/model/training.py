@@ -24,7 +24,15 @@ from fstcrf.model.structure import structure
 from fstcrf.model.tape import Tape
 from fstcrf.model.targets import label_set
 from fstcrf.model.warm import merged_labels, warm_theta
-from fstcrf.train import Checkpoint, ParameterSpace, Problem, Progress, fit, parameter_space
+from fstcrf.train import (
+    Checkpoint,
+    ParameterSpace,
+    Problem,
+    Progress,
+    fit,
+    frequent,
+    parameter_space,
+)
 
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
@@ -100,7 +108,9 @@ def train(
         On Ctrl-C return the best model so far.
     **options
         order : {0, 1, 2}, default 1
-        method : {"lbfgs", "l2sgd", "perceptron"}, default "lbfgs"
+        method : {"lbfgs", "l2sgd", "ap", "pa", "arow", "perceptron"}, default "lbfgs"
+            The penalised likelihood by L-BFGS or by stochastic gradients; the averaged perceptron,
+            passive-aggressive and AROW as in CRFsuite; the averaged perceptron for a few epochs.
         l2 : float, default 0.5
             The objective is −log-likelihood + l2 · |weights|² (CRFsuite's ``c2``).
         l1 : float, default 0
@@ -112,6 +122,9 @@ def train(
             What an attribute beyond the sentence is: ``_B-1``, or nothing.
         min_count : int, default 1
             Attributes that fewer tokens have are dropped.
+        min_frequency : float, optional
+            Weights whose feature (attribute and label, or transition) occurs less often are
+            dropped; a feature counts with its value (CRFsuite's ``feature.minfreq``).
         hash_bits : int, optional
             Hash attributes into 2^k rows.
         scheme : str, optional
@@ -125,8 +138,36 @@ def train(
             Cut `data` into so many folds; the labels of `reads` in each of them are those of
             taggers that were trained again on the others. For taggers that were trained on `data`.
         max_iterations : int
+            1000; 100 for "ap", "pa" and "arow", 10 for "perceptron".
         patience : int, default 10
         seed : int
+        epsilon : float
+            "lbfgs" stops when |gradient| < epsilon · max(1, |weights|), default 1e-5. "ap" stops
+            when the share of wrong labels, "pa" and "arow" when the mean loss is below; default 0.
+        delta, period : float, int
+            "lbfgs" and "l2sgd" stop when `period` (10) iterations gained less than delta times the
+            objective; default 1e-5 and 1e-6.
+        memory : int, default 10
+            "lbfgs": pairs of (step, gradient change) that are kept.
+        line_search : {"wolfe", "backtracking", "strong-backtracking"}
+            "lbfgs" without l1; `max_line_search` (20) evaluations at most.
+        stochastic_epochs : int, optional
+            "lbfgs" starts with so many epochs of "l2sgd": 6 where there is enough text for that.
+        calibration_rate, calibration_factor : float, default 0.1 and 2
+            "l2sgd": the first step size tried, and the factor to the next one.
+        calibration_sentences, calibration_candidates, calibration_trials : int
+            "l2sgd": sentences to try on (1000), step sizes in each direction (10), in all (20).
+        pa_variant : {"PA", "PA-I", "PA-II"}, default "PA-I"
+        aggressiveness : float, default 1
+            "pa": the C of PA-I and PA-II.
+        error_sensitive : bool, default True
+            "pa": the margin is the root of the number of wrong labels, not 1.
+        averaging : bool, default True
+            "pa": average the weights over all steps.
+        variance : float, default 1
+            "arow": of every weight at first.
+        gamma : float, default 1
+            "arow": how slowly means and variances move.
 
     Returns
     -------
@@ -183,6 +224,8 @@ def train(
         transitions=settings.transitions if source.transitions else "none",
         ends=settings.ends,
     )
+    if settings.min_frequency is not None:
+        space = frequent(problem, space, settings.min_frequency)
     if warm_start is not None:
         space, theta = warm_theta(warm_start, source.index, space)
     else:

@@ -50,24 +50,24 @@ class Weights:
 
     def graph(self, rows: Rows | None) -> kernel.Graph:
         """Return the graph with the potentials of attributes of label pairs, if there are any."""
-        weights = self._arc_weights
-        if weights.arc is None or rows is None:
+        weights = self._label_weights
+        if not self.has_arc_attributes or rows is None:
             return self.still_graph
         into = kernel.SparseRows(rows.indptr, rows.rows, rows.values, self.space.n_arc_rows)
-        width = len(weights.transition)
-        slots = into.times(weights.arc)[:, :width] + weights.transition
+        slots = self._packed_arcs.gathered(into, len(weights.transition))
+        slots += weights.transition
         return self.topology.graph(slots, weights.initial, weights.final)
 
     @cached_property
     def still_graph(self) -> kernel.Graph:
         """The graph without attributes of label pairs."""
-        weights = self._arc_weights
+        weights = self._label_weights
         return self.topology.graph(weights.transition, weights.initial, weights.final)
 
     @property
     def has_arc_attributes(self) -> bool:
         """Whether attributes of label pairs have weights."""
-        return self._arc_weights.arc is not None
+        return self.space.n_arc_rows > 0
 
     def node_cells(self) -> Cells:
         """Return the weights of attributes of labels by state."""
@@ -104,11 +104,21 @@ class Weights:
         )
 
     @cached_property
-    def _arc_weights(self) -> Tables:
-        """All weights but those of nodes."""
-        n = len(self.space.node_cells)
-        rest = replace(self.space, n_node_rows=0, node_cells=self.space.node_cells[:0])
-        return rest.tables(self.theta[n:])
+    def _packed_arcs(self) -> kernel.PackedTable:
+        # Most attributes of label pairs see few of the pairs.
+        space = self.space
+        weights = space.parts(self.theta)[2]
+        return kernel.PackedTable.from_cells(
+            space.n_arc_rows, space.arc_width, space.arc_cells, weights
+        )
+
+    @cached_property
+    def _label_weights(self) -> Tables:
+        """The weights of labels by themselves: of their successions, of beginning and ending."""
+        space, none = self.space, self.space.node_cells[:0]
+        rest = replace(space, n_node_rows=0, node_cells=none, n_arc_rows=0, arc_cells=none)
+        _, transition, _, initial, final = space.parts(self.theta)
+        return rest.tables(np.concatenate([transition, initial, final]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,10 +7,12 @@ Input      an array of potentials that every sentence brings
 Program    the compiled composition
 Decoder    how it finds its best paths
 Plan       what was decided and what it costs
+conflict   constraints that contradict each other, as few as can be
 =========  =====================================================================
 """
 
 from fstcrf.plans.chain import Chain, Coupling, Input
+from fstcrf.plans.conflict import check_consistent, conflict, no_path_error
 from fstcrf.plans.decoder import Decoder, Search
 from fstcrf.plans.folding import arc_ends
 from fstcrf.plans.program import Program, scaled
@@ -26,6 +28,9 @@ __all__ = [
     "Program",
     "Search",
     "arc_ends",
+    "check_consistent",
+    "conflict",
+    "no_path_error",
     "plan_of",
     "scaled",
 ]

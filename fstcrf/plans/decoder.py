@@ -9,8 +9,10 @@ readers    acceptors as the search reads them
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -41,6 +43,23 @@ class Decoder:
 
     machine: kernel.Machine
     conjunction: kernel.Conjunction | None = None
+
+    @cached_property
+    def _threads(self) -> threading.local:
+        return threading.local()
+
+    def alone(self) -> kernel.Alone:
+        """Return what finds best paths of single sentences quickly; each thread has its own.
+
+        Raises
+        ------
+        ShapeError
+            Sentences bring other potentials than those of one array of states.
+        """
+        found: kernel.Alone | None = getattr(self._threads, "alone", None)
+        if found is None:
+            found = self._threads.alone = kernel.Alone(self.machine, self.conjunction)
+        return found
 
     @property
     def lazy(self) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.errors import GrammarError, OptionError, TooLargeError
+from fstcrf.errors import ContradictionError, OptionError, TooLargeError
 from fstcrf.grammar import Acceptor
 from fstcrf.plans.chain import Chain, Coupling, Input
 from fstcrf.plans.decoder import LAZY_FROM, Decoder, Search, readers
@@ -106,7 +106,7 @@ class Program:
             return None
         try:
             return multiplied(self.folding.rest, self.order, limit)
-        except GrammarError:  # beside the topology they accept nothing; what do they alone?
+        except ContradictionError:  # beside the topology they accept nothing; what do they alone?
             return multiplied(self.folding.full, self.order, limit)
 
     @cached_property

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.errors import GrammarError, TooLargeError
-from fstcrf.grammar import Acceptor, intersect, is_empty, minimise, on_tapes
+from fstcrf.errors import TooLargeError
+from fstcrf.grammar import Acceptor, contradiction_error, intersect, is_empty, minimise, on_tapes
 
 __all__ = ["MAX_RESIDUAL", "kernel_residual", "multiplied"]
 
@@ -40,7 +40,7 @@ def multiplied(
     ------
     TooLargeError
         More than `limit` states.
-    GrammarError
+    ContradictionError
         They contradict each other: together they accept nothing.
     """
 
@@ -56,7 +56,7 @@ def multiplied(
             "n-best paths of a product do not, and confidence() bounds their probabilities"
         ) from None
     if is_empty(whole):
-        raise GrammarError(f"{whole.name} accept nothing together: they contradict each other")
+        raise contradiction_error(conjuncts)
     labels = dict(zip(whole.tapes, whole.labels, strict=True))
     tapes = tuple(t for t in order if t in labels)
     return on_tapes(whole, tapes, tuple(labels[t] for t in tapes))

@@ -60,19 +60,21 @@ def chain_topology(
         return _second_order(names, legal, start_label)
     if order not in (0, 1):
         raise OptionError(f"order is {order}, expected 0, 1 or 2")
-    pairs = [(a, b) for a, b in product(range(len(names)), repeat=2) if legal(names[a], names[b])]
-    ends = np.asarray(pairs, dtype=np.int32).reshape(-1, 2)
-    slots = np.arange(len(pairs), dtype=np.int32)
+    table = np.ones((len(names), len(names)), dtype=bool)
+    if allowed is not None:
+        table[:] = [[legal(a, b) for b in names] for a in names]
+    source, target = np.nonzero(table)
+    slots = np.arange(len(source), dtype=np.int32)
     return Topology(
         labels=names,
         state_names=names,
         state_label=np.arange(len(names), dtype=np.int32),
         node_slots=np.arange(len(names), dtype=np.int32)[:, None],
         node_slot_names=names,
-        source=ends[:, 0].copy(),
-        target=ends[:, 1].copy(),
+        source=source.astype(np.int32),
+        target=target.astype(np.int32),
         arc_slot=slots if order == 1 else np.full_like(slots, -1),
-        n_arc_slots=len(pairs) if order == 1 else 0,
+        n_arc_slots=len(slots) if order == 1 else 0,
         initial=np.asarray([legal(None, label) for label in names]),
         final=np.asarray([legal(label, None) for label in names]),
     )

@@ -5,7 +5,12 @@ Problem               what is trained
 ParameterSpace        which weights exist
 Likelihood            penalised log-likelihood, full or partial labels
 LBFGS, OWLQN, L2SGD,  the optimisers
-AveragedPerceptron
+AveragedPerceptron,
+PassiveAggressive,
+AROW
+Bandit, Schedule      learning from rewards of samples
+Calibration           how the first step size of L2SGD is chosen
+frequent              weights whose feature occurs often enough
 Staged                stochastic epochs, then another optimiser
 tied, Ties, Untied    attributes of the same tokens as one parameter
 fit                   the loop: held-out score, early stopping, checkpoints
@@ -17,11 +22,16 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
+    from fstcrf.train.arow import AROW
+    from fstcrf.train.bandit import Bandit, Schedule
+    from fstcrf.train.calibration import Calibration
     from fstcrf.train.checkpoint import Checkpoint
     from fstcrf.train.lbfgs import LBFGS
     from fstcrf.train.likelihood import Likelihood
     from fstcrf.train.loop import Outcome, Progress, fit
+    from fstcrf.train.observed import frequent
     from fstcrf.train.owlqn import OWLQN
+    from fstcrf.train.passive_aggressive import PassiveAggressive
     from fstcrf.train.perceptron import AveragedPerceptron
     from fstcrf.train.problem import ParameterSpace, Problem, Tables, parameter_space
     from fstcrf.train.protocols import Objective, Optimiser, Step
@@ -30,24 +40,30 @@ if TYPE_CHECKING:
     from fstcrf.train.ties import Ties, Untied, tied
 
 __all__ = [
+    "AROW",
     "L2SGD",
     "LBFGS",
     "OWLQN",
     "AveragedPerceptron",
+    "Bandit",
+    "Calibration",
     "Checkpoint",
     "Likelihood",
     "Objective",
     "Optimiser",
     "Outcome",
     "ParameterSpace",
+    "PassiveAggressive",
     "Problem",
     "Progress",
+    "Schedule",
     "Staged",
     "Step",
     "Tables",
     "Ties",
     "Untied",
     "fit",
+    "frequent",
     "parameter_space",
     "tied",
 ]
@@ -55,7 +71,10 @@ __all__ = [
 __getattr__ = importer(
     __name__,
     {
+        "AROW": "arow",
         "AveragedPerceptron": "perceptron",
+        "Bandit": "bandit",
+        "Calibration": "calibration",
         "Checkpoint": "checkpoint",
         "L2SGD": "sgd",
         "LBFGS": "lbfgs",
@@ -65,14 +84,17 @@ __getattr__ = importer(
         "Optimiser": "protocols",
         "Outcome": "loop",
         "ParameterSpace": "problem",
+        "PassiveAggressive": "passive_aggressive",
         "Problem": "problem",
         "Progress": "loop",
+        "Schedule": "bandit",
         "Staged": "staged",
         "Step": "protocols",
         "Tables": "problem",
         "Ties": "ties",
         "Untied": "ties",
         "fit": "loop",
+        "frequent": "observed",
         "parameter_space": "problem",
         "tied": "ties",
     },

@@ -26,6 +26,8 @@ __all__ = ["Likelihood", "Precision"]
 Floats = NDArray[np.float64]
 Precision = Literal["float32", "float64"]
 
+_ROUNDING = 2.0**-26  # of a sum of float32 numbers whose errors cancel, measured
+
 
 class Likelihood:
     """Penalised negative log-likelihood, for batch optimisers.
@@ -48,6 +50,8 @@ class Likelihood:
     ----------
     evaluations : int
         Number of calls so far: passes of forward-backward over the data.
+    noise : float
+        Rounding error of the last value, about; 0 for "float64".
     """
 
     def __init__(
@@ -60,7 +64,7 @@ class Likelihood:
         scale: Floats | None = None,
         precision: Precision = "float32",
     ) -> None:
-        self.l2, self.size, self.evaluations = l2, space.size, 0
+        self.l2, self.size, self.evaluations, self.noise = l2, space.size, 0, 0.0
         self._scale = scale
         self._observed = observed_counts(problem, space)
         self._fused = precision == "float32" and fits(problem, space)
@@ -82,6 +86,8 @@ class Likelihood:
         seen = theta if self._scale is None else theta * self._scale
         seen = seen.astype(np.float32).astype(np.float64) if self._fused else seen
         loss, gradient = self._expectation(seen)
+        if self._fused:
+            self.noise = _ROUNDING * abs(loss)
         value = loss - dot(seen, self._observed) + self.l2 * dot(theta, theta)
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")

@@ -10,7 +10,7 @@ fit        run an optimiser to its end
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,7 @@ class Progress:
     iteration : int
         From 1.
     value : float
-        Objective; for the perceptron, wrong tokens.
+        Objective; of online learners, what their sentences cost before each update.
     gradient_norm : float or None
     evaluations : int
         Passes over the data so far.
@@ -47,6 +47,8 @@ class Progress:
         Score on held-out data, where there is any; larger is better.
     best : bool
         Is this the best score so far.
+    measures : mapping of str to float
+        What else the optimiser tells (see `Step`).
     """
 
     iteration: int
@@ -56,6 +58,7 @@ class Progress:
     seconds: float
     dev: float | None
     best: bool
+    measures: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,5 +189,12 @@ def _progress(
     step: Step, iteration: int, seconds: float, dev: float | None, *, better: bool
 ) -> Progress:
     return Progress(
-        iteration, step.value, step.gradient_norm, step.evaluations, seconds, dev, better
+        iteration,
+        step.value,
+        step.gradient_norm,
+        step.evaluations,
+        seconds,
+        dev,
+        better,
+        step.measures,
     )

@@ -1,14 +1,24 @@
-"""Feature counts of the gold paths: the constant half of the gradient."""
+"""Feature counts of the gold paths: the constant half of the gradient.
+
+=================  ========================================
+observed_counts    how often each weight's feature occurs
+frequent           the weights whose feature occurs enough
+=================  ========================================
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows
 from fstcrf.train.problem import ParameterSpace, Problem
 
-__all__ = ["observed_counts"]
+__all__ = ["frequent", "observed_counts"]
 
 Floats = NDArray[np.float64]
 
@@ -42,6 +52,34 @@ def observed_counts(problem: Problem, space: ParameterSpace) -> Floats:
         counts = np.bincount(problem.states[used], mass[used], minlength=topology.n_states)
         np.add(part, counts[chosen], out=part)
     return out
+
+
+def frequent(problem: Problem, space: ParameterSpace, min_frequency: float) -> ParameterSpace:
+    """Keep the weights whose feature occurs at least so often on gold paths.
+
+    A feature is an attribute with a label (or pair of labels), a transition or an end. It counts
+    with its value times the weight of the sentence, as CRFsuite's ``feature.minfreq`` does.
+
+    Raises
+    ------
+    OptionError
+        Labels that are not known: their features cannot be counted.
+    """
+    if problem.partial.any():
+        first = int(np.flatnonzero(problem.partial)[0])
+        raise OptionError(
+            f"sentence {first} has labels that are not known: min_frequency cannot count them"
+        )
+    enough = observed_counts(problem, space) >= min_frequency
+    node, transitions, arc, initial, final = (enough[i:j] for i, j in pairwise(space.bounds))
+    return replace(
+        space,
+        node_cells=space.node_cells[node],
+        transitions=space.transitions[transitions],
+        arc_cells=space.arc_cells[arc],
+        initial=space.initial[initial],
+        final=space.final[final],
+    )
 
 
 def _arc_slots(problem: Problem, tokens: NDArray[np.int64]) -> NDArray[np.int64]:

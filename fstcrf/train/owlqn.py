@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot
 from fstcrf.train.lbfgs import LBFGS
+from fstcrf.train.line_search import ARMIJO, Found
 from fstcrf.train.protocols import Objective
 
 __all__ = ["OWLQN"]
 
 Floats = NDArray[np.float64]
-
-_ARMIJO = 1e-4
-_HALVINGS = 30
 
 
 class OWLQN(LBFGS):
@@ -41,6 +39,8 @@ class OWLQN(LBFGS):
         Stop when |pseudo-gradient| < epsilon * max(1, |theta|).
     delta, period : float, int
         Stop when the last `period` iterations lowered the value by less than delta * value.
+    max_line_search : int
+        Most evaluations of one line search, which halves the step.
 
     Raises
     ------
@@ -58,11 +58,18 @@ class OWLQN(LBFGS):
         epsilon: float = 1e-5,
         delta: float = 1e-5,
         period: int = 10,
+        max_line_search: int = 20,
     ) -> None:
         if not 0.0 <= l1 < np.inf:
             raise OptionError(f"l1 is {l1}, expected a finite number of at least 0")
         super().__init__(
-            objective, theta, memory=memory, epsilon=epsilon, delta=delta, period=period
+            objective,
+            theta,
+            memory=memory,
+            epsilon=epsilon,
+            delta=delta,
+            period=period,
+            max_line_search=max_line_search,
         )
         self.l1 = l1
 
@@ -81,20 +88,21 @@ class OWLQN(LBFGS):
         direction[direction * slope >= 0.0] = 0.0
         return direction
 
-    def _search(self, slope: Floats, direction: Floats) -> tuple[Floats, float, Floats] | None:
+    def _search(self, slope: Floats, direction: Floats) -> Found | None:
         orthant = np.where(self._theta == 0.0, -np.sign(slope), np.sign(self._theta))
         start, length = self._values[-1], 1.0
-        for _ in range(_HALVINGS):
+        for _ in range(self.max_line_search):
             theta = self._theta + length * direction
             theta[theta * orthant <= 0.0] = 0.0
             promised = dot(slope, theta - self._theta)
             if not promised < 0.0:
                 return None
+            self._trials += 1
             try:
                 value, gradient = self._evaluate(theta)
             except NumericError:
                 value, gradient = np.inf, slope
-            if value <= start + _ARMIJO * promised:
-                return theta, value, gradient
+            if value <= start + ARMIJO * promised:
+                return Found(theta, value, gradient, length)
             length *= 0.5
         return None

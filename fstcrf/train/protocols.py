@@ -1,23 +1,27 @@
 """Objective × optimiser: the two small protocols that training is made of.
 
-=========  ====================================================================
-Objective  theta → value and gradient
-Optimiser  makes one step at a time; its state can be saved and put back
-Step       what one step reached
-=========  ====================================================================
+==============  ===============================================================
+Objective       theta → value and gradient
+Optimiser       makes one step at a time; its state can be saved and put back
+Step            what one step reached
+check_stopping  refuse tests of convergence that make no sense
+==============  ===============================================================
 
 A new objective or a new optimiser is one file that satisfies one of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Objective", "Optimiser", "Step"]
+from fstcrf.errors import OptionError
+
+__all__ = ["Objective", "Optimiser", "Step", "check_stopping"]
 
 Floats = NDArray[np.float64]
 
@@ -47,12 +51,32 @@ class Step:
         Passes over the data so far.
     done : str or None
         Why no further step is worth while; None to go on.
+    measures : mapping of str to float
+        What else there is to tell: ``norm`` of the weights; from L-BFGS the number of ``active``
+        weights (not zero), ``trials`` and ``length`` of the line search; from gradient descent the
+        last ``rate``, ``updates`` so far, and the ``improvement`` that stopping is about.
     """
 
     value: float
     gradient_norm: float | None
     evaluations: int
     done: str | None = None
+    measures: Mapping[str, float] = field(default_factory=dict)
+
+
+def check_stopping(*, epsilon: float = 0.0, delta: float, period: int) -> None:
+    """Refuse tests of convergence that make no sense.
+
+    Raises
+    ------
+    OptionError
+        A negative threshold, or a period below 1.
+    """
+    for name, value in (("epsilon", epsilon), ("delta", delta)):
+        if not 0.0 <= value < np.inf:
+            raise OptionError(f"{name} is {value}, expected a finite number of at least 0")
+    if period < 1:
+        raise OptionError(f"period is {period}, expected at least 1")
 
 
 class Optimiser(Protocol):

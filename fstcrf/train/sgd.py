@@ -1,8 +1,7 @@
 """Stochastic gradient descent with L2, one sentence a step.
 
 The step sizes are 1 / (lambda (t0 + t)) with lambda = 2 l2 / B, as in Pegasos; t0 follows from the
-first step size, which is chosen on a sample: it is doubled or halved as long as that lowers the
-objective after one pass over the sample. Source: Bottou (2010); Shalev-Shwartz et al. (2007).
+first step size, which is chosen on a sample. Source: Bottou (2010); Shalev-Shwartz et al. (2007).
 """
 
 from __future__ import annotations
@@ -13,18 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError
-from fstcrf.kernel import Parameters, dot
-from fstcrf.train.learner import collect_parameters, online_learner, online_parameters
+from fstcrf.kernel import dot, norm
+from fstcrf.train.calibration import Calibration, calibrated_rate
+from fstcrf.train.learner import (
+    Orders,
+    collect_parameters,
+    named_parameters,
+    online_learner,
+    online_parameters,
+    restored_parameters,
+    shuffled,
+)
 from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.protocols import Step
+from fstcrf.train.protocols import Step, check_stopping
 
 __all__ = ["L2SGD"]
 
 Floats = NDArray[np.float64]
-
-_SAMPLE = 400
-_FIRST_GUESS = 0.1
-_TRIALS = 12
 
 
 class L2SGD:
@@ -42,13 +46,20 @@ class L2SGD:
         Of the order of sentences, drawn anew for each epoch.
     first_rate : float, optional
         First step size; chosen on a sample when absent.
+    calibration : Calibration
+        How it is chosen.
     delta, period : float, int
         Stop when `period` epochs lowered the objective by less than delta times its value.
+    orders : Orders, optional
+        The order of sentences in each epoch, instead of `seed`. The sample is the beginning of the
+        first epoch.
 
     Raises
     ------
     NumericError
         No candidate for the first step size converges.
+    OptionError
+        A number outside what it may be, labels that are not known, or weights of arc attributes.
     """
 
     def __init__(
@@ -60,10 +71,13 @@ class L2SGD:
         l2: float,
         seed: int = 0,
         first_rate: float | None = None,
+        calibration: Calibration = Calibration(),  # noqa: B008 (frozen)
         delta: float = 1e-6,
         period: int = 10,
+        orders: Orders | None = None,
     ) -> None:
-        self.space, self.l2, self.seed = space, l2, seed
+        check_stopping(delta=delta, period=period)
+        self.space, self.l2 = space, l2
         self.delta, self.period = delta, period
         self._learner = online_learner(problem, space)
         self._size = len(problem.weight)
@@ -71,7 +85,8 @@ class L2SGD:
         self._theta, self._scale = online_parameters(space, theta), 1.0
         self._epoch = 0
         self._values: list[float] = []
-        self._rate = self._calibrate() if first_rate is None else first_rate
+        self._orders = shuffled(seed, self._size) if orders is None else orders
+        self.first_rate = self._calibrate(calibration) if first_rate is None else first_rate
 
     def theta(self) -> Floats:
         """Return the weights reached."""
@@ -79,8 +94,8 @@ class L2SGD:
 
     def step(self) -> Step:
         """Run one epoch."""
-        order = self._order(self._epoch)
-        rates = self._rates(self._rate, self._epoch * self._size, len(order))
+        order = self._orders(self._epoch)
+        rates = self._rates(self.first_rate, self._epoch * self._size, len(order))
         self._scale, loss = self._learner.sgd_epoch(
             order, rates, self._decay, self._theta, self._scale
         )
@@ -90,23 +105,30 @@ class L2SGD:
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} after epoch {self._epoch}")
         self._values = [*self._values[-self.period :], value]
-        return Step(value, None, self._epoch, self._converged())
+        measures = {
+            "norm": norm(theta),
+            "rate": float(rates[-1]),
+            "updates": float(self._epoch * self._size),
+        }
+        if len(self._values) > self.period:
+            measures["improvement"] = self._improvement()
+        return Step(value, None, self._epoch, self._converged(), measures)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return all that is needed to go on with the same bits."""
         return {
-            "scalars": np.asarray([self._scale, self._rate]),
+            "scalars": np.asarray([self._scale, self.first_rate]),
             "epoch": np.asarray([self._epoch]),
             "values": np.asarray(self._values),
-            **{f"theta.{i}": array for i, array in enumerate(self._theta.arrays())},
+            **named_parameters("theta", self._theta),
         }
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Go back to a state."""
-        self._scale, self._rate = state["scalars"].tolist()
+        self._scale, self.first_rate = state["scalars"].tolist()
         self._epoch = int(state["epoch"][0])
         self._values = state["values"].tolist()
-        self._theta = Parameters(*(state[f"theta.{i}"] for i in range(4)))
+        self._theta = restored_parameters("theta", state)
 
     @property
     def _decay(self) -> float:
@@ -116,42 +138,44 @@ class L2SGD:
         decay = max(self._decay, 1e-12)
         return np.asarray(1.0 / (decay * (1.0 / (decay * first) + done + np.arange(n))))
 
-    def _order(self, epoch: int) -> NDArray[np.int64]:
-        return np.random.default_rng((self.seed, epoch)).permutation(self._size)
-
     def _converged(self) -> str | None:
-        if len(self._values) <= self.period:
-            return None
-        old, new = self._values[-self.period - 1], self._values[-1]
-        if old - new < self.delta * abs(new):
+        if len(self._values) > self.period and self._improvement() < self.delta:
             return f"less than {self.delta:g} gained in {self.period} epochs"
         return None
 
-    def _calibrate(self) -> float:
+    def _improvement(self) -> float:
+        """Return what the last `period` epochs gained, of the value of the last."""
+        old, new = self._values[-self.period - 1], self._values[-1]
+        return (old - new) / abs(new) if new else 0.0
+
+    def _calibrate(self, tried: Calibration) -> float:
         """Choose the first step size on a sample."""
-        sample = self._order(0)[:_SAMPLE]
-        best, value = _FIRST_GUESS, self._trial(_FIRST_GUESS, sample)
-        # A first guess that diverges is too large: no use to double it.
-        for factor in (2.0, 0.5) if np.isfinite(value) else (0.5,):
-            for _ in range(_TRIALS):
-                other = self._trial(best * factor, sample)
-                if not other < value and np.isfinite(value):
-                    break
-                best, value = best * factor, other
-        if not np.isfinite(value):
-            raise NumericError("no step size converges: check the feature values and l2")
-        return best
+        sample = self._orders(0)[: tried.sentences]
+
+        def trial(rate: float) -> float:
+            return self._trial(rate, sample)
+
+        return calibrated_rate(trial, self._objective(sample, 1.0), tried)
 
     def _trial(self, rate: float, sample: NDArray[np.int64]) -> float:
         """Objective on the sample after one pass over it; the weights are put back afterwards."""
-        rates, none = self._rates(rate, 0, len(sample)), np.zeros(len(sample))
+        rates = self._rates(rate, 0, len(sample))
         try:
             scale, _ = self._learner.sgd_epoch(sample, rates, self._decay, self._theta, 1.0)
-            _, after = self._learner.sgd_epoch(sample, none, 0.0, self._theta, scale)
-            weights = scale * collect_parameters(self.space, self._theta)
-            return after + self.l2 * len(sample) / self._size * dot(weights, weights)
+            return self._objective(sample, scale)
         except NumericError:
             return np.inf
         finally:
             del self._theta  # two tables at a time would be the peak of memory
             self._theta = online_parameters(self.space, self._start)
+
+    def _objective(self, sample: NDArray[np.int64], scale: float) -> float:
+        """Objective on the sample; infinite where it is not finite."""
+        try:
+            _, loss = self._learner.sgd_epoch(
+                sample, np.zeros(len(sample)), 0.0, self._theta, scale
+            )
+        except NumericError:
+            return np.inf
+        weights = scale * collect_parameters(self.space, self._theta)
+        return loss + self.l2 * len(sample) / self._size * dot(weights, weights)

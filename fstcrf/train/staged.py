@@ -8,6 +8,7 @@ evaluations to the same objective (``tests/benchmarks``).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,8 @@ class Staged:
         step = self._now.step()
         if self._left > 0:
             self._left -= 1
-            return Step(step.value, step.gradient_norm, step.evaluations)
-        passes = step.evaluations + self._passes
-        return Step(step.value, step.gradient_norm, passes, step.done)
+            return replace(step, done=None)
+        return replace(step, evaluations=step.evaluations + self._passes)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return all that is needed to go on with the same bits."""

@@ -54,6 +54,10 @@ class Ties:
         """Return the original parameters: w = u / √m."""
         return np.asarray((u / self.scale)[self.place])
 
+    def count(self, u: Floats) -> int:
+        """Return how many of the original parameters are not zero."""
+        return int(np.count_nonzero((u != 0.0)[self.place]))
+
     def reduce(self, theta: Floats) -> Floats:
         """Return u of parameters that are equal within each group."""
         u = np.empty(self.space.size)
@@ -79,7 +83,9 @@ class Untied:
 
     def step(self) -> Step:
         """Make one step."""
-        return self._optimiser.step()
+        step = self._optimiser.step()
+        active = float(self._ties.count(self._optimiser.theta()))
+        return replace(step, measures={**step.measures, "active": active})
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return all that is needed to go on with the same bits."""

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.benchmarks import (
+    bench_addresses,
     bench_composition,
     bench_growth,
     bench_tagging,
@@ -38,6 +39,8 @@ LINES: dict[str, Callable[[Bench], list[Line]]] = {
     "products": bench_composition.products,
     "ranking": bench_composition.ranking,
     "taggers": bench_composition.taggers,
+    "addresses": bench_addresses.addresses,
+    "adversarial": bench_addresses.adversarial,
     "exactness": bench_training.exactness,
 }
 ONLY_FULL = {"complete"}

@@ -80,6 +80,11 @@ LIMITS = {
     "nbest-10": Limit("least", 60000),
     "product-over-cascade": Limit("most", 4),
     "chain-over-cascade": Limit("most", 2, 1.5),
+    "addresses": Limit("ratio", 2, 4),
+    "addresses-again": Limit("ratio", 2, 8),
+    "addresses-search": Limit("least", 60000),
+    "addresses-pops": Limit("most", 2),
+    "adversarial-states": Limit("most", 200_000),
     "threads": Limit("most", 0),
     "variants": Limit("most", 1e-6),
 }
@@ -285,6 +290,9 @@ threads to two; python-crfsuite always has one, since it knows no more.
   sentence's own machine, which NumPy writes as bytes, and reading the labels off the path; all else
   is compiled before. "By turns" is the better design for two tapes in OpenFst, where one tagger
   moves at a time, as in fstcrf.
+- Addresses are those of usaddress's own data, all of them. usaddress.tag gets them one after the
+  other; we get the list, and both are timed in one process, in turns. Search starts from lattices
+  and ends with arrays of paths.
 - POS and chunks of the CoNLL-2000 test file start from a corpus of words in memory and end with a
   column of labels for each tape. The chunker reads the POS tagger's labels, jack-knifed in
   training. The three decoders take turns in one process; the ratio is the median over the turns."""

@@ -16,15 +16,15 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest
 
 from fstcrf import Corpus
 from fstcrf.corpus import Column
-from fstcrf.corpus.span import span_arrays
+from fstcrf.evaluate import significance
+from fstcrf.evaluate.significance import SpanCounts
 
 __all__ = ["SHUFFLES", "Answers", "judged", "mcnemar", "randomised", "span_counts"]
 
-SHUFFLES = 10_000
+SHUFFLES = 9_999
 
 Bools = NDArray[np.bool_]
 
@@ -81,35 +81,16 @@ def _strings(column: Column) -> NDArray[np.object_]:
 
 def span_counts(gold: Column, found: Column, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return spans right, found and wanted of each sentence, int64 [3, S], as conlleval counts."""
-    sentence = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    number: dict[str, int] = {}
-    rows = []
-    for column in (gold, found):
-        arrays = span_arrays(column, offsets, "conlleval", illegal="repair")
-        kinds = np.asarray([number.setdefault(name, len(number)) for name in arrays.types])
-        row = np.full((2, offsets[-1]), -1, dtype=np.int64)  # end and type of what starts here
-        row[:, arrays.start] = arrays.end, kinds[arrays.type]
-        rows.append(row)
-    wanted, guessed = rows
-    right = (wanted == guessed).all(axis=0) & (wanted[0] >= 0)
-    starts = (right, guessed[0] >= 0, wanted[0] >= 0)
-    return np.stack([np.bincount(sentence[at], minlength=len(offsets) - 1) for at in starts])
+    counts = significance.span_counts(gold, found, offsets)
+    return np.stack([counts.right, counts.found, counts.wanted])
 
 
 def mcnemar(ours: Bools, theirs: Bools) -> float:
     """Return the p-value of the exact test: are the tokens that one side alone has right even."""
-    mine, others = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
-    return float(binomtest(mine, mine + others).pvalue) if mine + others else 1.0
+    return significance.mcnemar(ours, theirs).exact
 
 
 def randomised(ours: Answers, theirs: Answers, shuffles: int = SHUFFLES, seed: int = 0) -> float:
     """Return the p-value of the difference in F when sentences change sides by a coin."""
-    rng = np.random.default_rng(seed)
-    change = (theirs.spans - ours.spans).astype(np.float64)
-    totals = [side.spans.sum(axis=1)[:, None] for side in (ours, theirs)]
-    seen, as_large = abs(ours.f - theirs.f), 0
-    for _ in range(0, shuffles, 1000):
-        moved = change @ rng.integers(2, size=(change.shape[1], 1000)).astype(np.float64)
-        apart = f_scores(totals[0] + moved) - f_scores(totals[1] - moved)
-        as_large += int((np.abs(apart) >= seen - 1e-12).sum())
-    return (1 + as_large) / (1 + shuffles)
+    sides = (SpanCounts(*side.spans) for side in (ours, theirs))
+    return significance.randomised_f(*sides, shuffles=shuffles, seed=seed)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from fstcrf.kernel import Graph, Learner, Parameters, SparseRows
+from fstcrf.kernel import Graph, Learner, Parameters, PassiveAggressive, SparseRows
 from tests.oracles import assert_close, truth
 from tests.strategies import each_variant, potentials
 
@@ -34,16 +38,27 @@ def learners(draw: st.DrawFn) -> Learner:
         value = (steps / 4).astype(np.float32)
     graph = draw(structures(states, offsets, gold))
     bits = st.integers(0, 1)
+    arc_slot, n_arc_slots = None, graph.n_arcs
+    if draw(st.booleans()):  # arcs that share a weight
+        n_arc_slots = draw(st.integers(1, 3))
+        arc_slot = draw(
+            hnp.arrays(np.int32, graph.n_arcs, elements=st.integers(0, n_arc_slots - 1))
+        )
+    label = None
+    if draw(st.booleans()):
+        label = draw(hnp.arrays(np.int32, states, elements=st.integers(0, states - 1)))
     return Learner(
         graph=graph,
         offsets=offsets,
         design=SparseRows(indptr, index, value, rows),
         slots=draw(hnp.arrays(np.int32, (states, slots), elements=st.integers(0, WIDTH - 1))),
         mask=draw(hnp.arrays(np.uint8, (rows, WIDTH), elements=bits)),
-        arc_mask=draw(hnp.arrays(np.uint8, graph.n_arcs, elements=bits)),
+        arc_mask=draw(hnp.arrays(np.uint8, n_arc_slots, elements=bits)),
         ends=draw(st.booleans()),
         gold=gold,
         weight=draw(potentials((len(lengths),), unit=0.5, forbid=False)),
+        arc_slot=arc_slot,
+        label=label,
     )
 
 
@@ -65,7 +80,7 @@ def structures(draw: st.DrawFn, states: int, offsets: Ints, gold: NDArray[np.int
 
 @st.composite
 def starts(draw: st.DrawFn, learner: Learner, *, forbid: bool) -> Parameters:
-    shapes = (learner.mask.shape, (learner.graph.n_arcs,), *[(learner.graph.n_states,)] * 2)
+    shapes = (learner.mask.shape, learner.arc_mask.shape, *[(learner.graph.n_states,)] * 2)
     table, *others = (
         draw(potentials(shape, unit=0.125, forbid=forbid and i > 0))
         for i, shape in enumerate(shapes)
@@ -100,7 +115,7 @@ def at_work(learner: Learner, theta: Parameters, x: Floats) -> tuple[Graph, Floa
     """Return graph and node potentials of a sentence under the weights of the moment."""
     node = (x @ theta.table)[:, learner.slots].sum(axis=2)
     g = learner.graph
-    return Graph(theta.initial, theta.final, theta.arc, g.source, g.target), node
+    return Graph(theta.initial, theta.final, theta.arc[learner.arc_slots], g.source, g.target), node
 
 
 def add(
@@ -114,8 +129,9 @@ def add(
             slots[:, slot] += node[:, state]
     to.table[...] += rate * (x.T @ slots) * learner.mask
     exists = arc_table(learner.graph) >= 0
-    arcs = np.zeros(learner.graph.n_arcs)
-    arcs[arc_table(learner.graph)[exists]] = pairs.sum(axis=0)[exists]
+    arcs = np.zeros(len(learner.arc_mask))
+    slots_of = learner.arc_slots[arc_table(learner.graph)[exists]]
+    np.add.at(arcs, slots_of, pairs.sum(axis=0)[exists])
     to.arc[...] += rate * arcs * learner.arc_mask
     if learner.ends:
         to.initial[...] += rate * node[0]
@@ -127,6 +143,14 @@ def one_hot(path: NDArray[np.integer], states: int) -> tuple[Floats, Floats]:
     return node, node[:-1, :, None] * node[1:, None, :]
 
 
+def wrong_labels(learner: Learner, path: NDArray[np.integer], gold: NDArray[np.int32]) -> int:
+    """All are wrong where there is no path."""
+    if path[0] < 0:
+        return len(gold)
+    labels = learner.state_labels
+    return int((labels[path] != labels[gold]).sum())
+
+
 @each_variant
 @given(data=st.data())
 def test_perceptron(variant: str, data: st.DataObject) -> None:
@@ -134,26 +158,157 @@ def test_perceptron(variant: str, data: st.DataObject) -> None:
     theta = data.draw(starts(learner, forbid=True))
     order = np.asarray(data.draw(orders(learner)), dtype=np.int64)
     sums, step = theta.zeros(), data.draw(st.integers(1, 5))
-    ours, our_sums, our_step, our_errors = copy_of(theta), copy_of(sums), step, 0
+    ours, our_sums, our_step = copy_of(theta), copy_of(sums), step
+    our_errors, our_loss = 0, 0.0
     x, states = design(learner), learner.graph.n_states
     for b in order:
         a, z = learner.offsets[b : b + 2]
         graph, node = at_work(learner, ours, x[a:z])
         path = truth(graph, node).path
         gold = learner.gold[a:z]
-        our_errors += int((path != gold).sum())
-        if path[0] >= 0 and (path != gold).any():
+        wrong = wrong_labels(learner, path, gold)
+        our_errors += wrong
+        our_loss += learner.weight[b] * wrong / len(gold)
+        if path[0] >= 0 and wrong:
             for rate, labels in ((1.0, gold), (-1.0, path)):
                 for to, factor in ((ours, 1.0), (our_sums, our_step)):
                     change = rate * factor * learner.weight[b]
                     add(learner, x[a:z], one_hot(labels, states), change, to)
         our_step += 1
-    found = learner.perceptron_epoch(order, theta, sums, step)
-    assert found == (our_step, our_errors)
+    end, errors, loss = learner.perceptron_epoch(order, theta, sums, step)
+    assert (end, errors) == (our_step, our_errors)
+    assert loss == pytest.approx(our_loss)
     for mine, kernels in zip(
         (*ours.arrays(), *our_sums.arrays()), (*theta.arrays(), *sums.arrays()), strict=True
     ):
         assert kernels.tolist() == mine.tolist()  # multiples of 1/64: exact
+
+
+def behind(learner: Learner, b: int, theta: Parameters, x: Floats) -> tuple[float, int, Parameters]:
+    """How far the gold path is behind the best, how wrong that is, how their features differ."""
+    a, z = learner.offsets[b : b + 2]
+    graph, node = at_work(learner, theta, x[a:z])
+    gold, known = learner.gold[a:z], truth(graph, node)
+    difference = theta.zeros()
+    for rate, path in ((1.0, gold), (-1.0, known.path)):
+        add(learner, x[a:z], one_hot(path, learner.graph.n_states), rate, difference)
+    gap = known.score - path_score(graph, node, gold)
+    return gap, wrong_labels(learner, known.path, gold), difference
+
+
+def path_score(graph: Graph, node: Floats, path: NDArray[np.int32]) -> float:
+    arcs = graph.score[arc_table(graph)[path[:-1], path[1:]]]
+    ends = graph.initial[path[0]] + graph.final[path[-1]]
+    return float(ends + arcs.sum() + node[np.arange(len(path)), path].sum())
+
+
+def squares(p: Parameters) -> float:
+    return float(sum((a * a).sum() for a in p.arrays()))
+
+
+STEPS: dict[PassiveAggressive, Callable[[float, float, float], float]] = {
+    "PA": lambda loss, norm2, _: loss / norm2 if norm2 else 0.0,
+    "PA-I": lambda loss, norm2, c: min(c, loss / norm2) if norm2 else 0.0,
+    "PA-II": lambda loss, norm2, c: loss / (norm2 + 1 / (2 * c)),
+}
+
+
+@each_variant
+@given(data=st.data())
+def test_passive_aggressive(variant: str, data: st.DataObject) -> None:
+    """One sentence: after it, rounding may decide another best path than enumeration does."""
+    learner = data.draw(learners())
+    theta = data.draw(starts(learner, forbid=False))
+    b = data.draw(st.integers(0, len(learner.offsets) - 2))
+    kind = data.draw(st.sampled_from(sorted(STEPS)))
+    c, counts = data.draw(st.sampled_from([0.1, 1.0, 10.0])), data.draw(st.booleans())
+    sums, step = theta.zeros(), data.draw(st.integers(1, 5))
+    ours, our_sums, our_loss = copy_of(theta), copy_of(sums), 0.0
+    gap, wrong, difference = behind(learner, b, theta, design(learner))
+    if wrong:
+        loss = gap + (np.sqrt(wrong) if counts else 1.0)
+        tau = learner.weight[b] * STEPS[kind](loss, squares(difference), c)
+        our_loss = learner.weight[b] * loss
+        for to, rate in ((ours, tau), (our_sums, tau * step)):
+            for mine, change in zip(to.arrays(), difference.arrays(), strict=True):
+                np.add(mine, rate * change, out=mine)
+    end, loss = learner.passive_aggressive_epoch(
+        np.asarray([b]),
+        theta,
+        sums,
+        step,
+        variant=kind,
+        aggressiveness=c,
+        error_sensitive=counts,
+    )
+    assert end == step + 1
+    assert loss == pytest.approx(our_loss, abs=1e-9)
+    for mine, kernels in zip(
+        (*ours.arrays(), *our_sums.arrays()), (*theta.arrays(), *sums.arrays()), strict=True
+    ):
+        assert_close(kernels, mine, scale=50.0)
+
+
+@each_variant
+@given(data=st.data())
+def test_arow(variant: str, data: st.DataObject) -> None:
+    learner = data.draw(learners())
+    theta = data.draw(starts(learner, forbid=False))
+    spread = Parameters(*(np.exp(a) for a in data.draw(starts(learner, forbid=False)).arrays()))
+    b = data.draw(st.integers(0, len(learner.offsets) - 2))
+    gamma = data.draw(st.sampled_from([0.1, 1.0, 10.0]))
+    ours, our_spread, our_loss = copy_of(theta), copy_of(spread), 0.0
+    gap, wrong, difference = behind(learner, b, theta, design(learner))
+    if wrong:
+        loss, weight = gap + wrong, learner.weight[b]
+        our_loss = weight * loss
+        changes = [weight * d for d in difference.arrays()]
+        total = gamma + sum(
+            (v * d * d).sum() for v, d in zip(spread.arrays(), changes, strict=True)
+        )
+        for mean, v, d in zip(ours.arrays(), our_spread.arrays(), changes, strict=True):
+            np.add(mean, loss / total * v * d, out=mean)
+            v[...] = 1 / (1 / v + d * d / gamma)
+    found = learner.arow_epoch(np.asarray([b]), theta, spread, gamma=gamma)
+    assert found == pytest.approx(our_loss, abs=1e-9)
+    for mine, kernels in zip(
+        (*ours.arrays(), *our_spread.arrays()), (*theta.arrays(), *spread.arrays()), strict=True
+    ):
+        assert_close(kernels, mine, scale=50.0)
+
+
+@given(data=st.data())
+def test_epochs_are_sentences_one_after_the_other(data: st.DataObject) -> None:
+    learner = data.draw(learners())
+    order = np.asarray(data.draw(orders(learner)), dtype=np.int64)
+    start = data.draw(starts(learner, forbid=False))
+    at_once, apart = copy_of(start), copy_of(start)
+    ones = Parameters(*(np.ones_like(a) for a in start.arrays()))
+    together, separate = copy_of(ones), copy_of(ones)
+    loss = learner.arow_epoch(order, at_once, together, gamma=2.0)
+    losses = [
+        learner.arow_epoch(order[i : i + 1], apart, separate, gamma=2.0) for i in range(len(order))
+    ]
+    assert loss == pytest.approx(sum(losses))
+    for one, other in zip(
+        (*at_once.arrays(), *together.arrays()), (*apart.arrays(), *separate.arrays()), strict=True
+    ):
+        assert np.array_equal(one, other)
+    options: dict[str, Any] = {"variant": "PA-I", "aggressiveness": 0.5, "error_sensitive": True}
+    at_once, apart = copy_of(start), copy_of(start)
+    together, separate, step = start.zeros(), start.zeros(), 3
+    end, loss = learner.passive_aggressive_epoch(order, at_once, together, step, **options)
+    losses = []
+    for i in range(len(order)):
+        one_by_one = order[i : i + 1]
+        step, part = learner.passive_aggressive_epoch(one_by_one, apart, separate, step, **options)
+        losses.append(part)
+    assert end == step
+    assert loss == pytest.approx(sum(losses))
+    for one, other in zip(
+        (*at_once.arrays(), *together.arrays()), (*apart.arrays(), *separate.arrays()), strict=True
+    ):
+        assert np.array_equal(one, other)
 
 
 @each_variant
@@ -173,9 +328,7 @@ def test_sgd(variant: str, data: st.DataObject) -> None:
         graph, node = at_work(learner, ours, x[a:z])
         known = truth(graph, node)
         gold_node, gold_pairs = one_hot(gold, states)
-        arcs = arc_table(graph)[gold[:-1], gold[1:]]
-        score = graph.initial[gold[0]] + graph.final[gold[-1]] + graph.score[arcs].sum()
-        our_loss += learner.weight[b] * (known.log_z - score - (node * gold_node).sum())
+        our_loss += learner.weight[b] * (known.log_z - path_score(graph, node, gold))
         for array in ours.arrays():
             array[...] *= 1.0 - rate * decay
         change = -rate * learner.weight[b]
@@ -201,6 +354,6 @@ def test_averages(data: st.DataObject) -> None:
     )
     sums, step, seen = theta.zeros(), 1, [theta.table.copy()]
     for b in data.draw(orders(learner)):
-        step, _ = learner.perceptron_epoch(np.asarray([b]), theta, sums, step)
+        step, _, _ = learner.perceptron_epoch(np.asarray([b]), theta, sums, step)
         seen.append(theta.table.copy())
     assert_close(theta.table - sums.table / step, np.mean(seen, axis=0), scale=10.0)

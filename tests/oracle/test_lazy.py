@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.constraints import at_least, contiguous
-from fstcrf.errors import GrammarError, NoPathError, OptionError, ShapeError
+from fstcrf.errors import GrammarError, NoPathError, NumericError, OptionError, ShapeError
 from fstcrf.kernel import Budget, Conjunction, Reader
 from fstcrf.lattice import Lattice, best, nbest
 from fstcrf.lattice.product import searched
@@ -240,6 +240,58 @@ def test_no_path_is_proven_or_left_open() -> None:
 def test_a_budget_of_nothing(states: int, seconds: float | None) -> None:
     with pytest.raises(OptionError, match="expected more than 0"):
         Budget(states, seconds)
+
+
+# --- One sentence at a time ---------------------------------------------------------------------
+
+
+def test_alone_is_as_in_a_batch() -> None:
+    """The same memory for one sentence after the other, of all lengths."""
+    case = random_case(7)
+    machine = case.bound.machine
+    for grammar in (case.grammar, None):
+        alone = kernel.Alone(machine, grammar)
+        for seed in range(200):
+            rng = np.random.default_rng(seed)
+            tokens = int(rng.integers(1, 40))
+            node = with_holes(rng, numbers(rng, tokens, machine.width, whole=seed % 2 == 1), 0.05)
+            bound = kernel.Bound(machine, np.asarray([0, tokens]), (node[:, None].copy(),))
+            found = alone.best(node[:, None])
+            if grammar is None:
+                path, score = kernel.best_paths(bound)
+                assert (found.bound, found.popped, found.proven) == (-np.inf, 0, True)
+            else:
+                wanted = kernel.lazy_paths(bound, grammar)
+                path, score = wanted.path[0], wanted.score[0]
+                assert (found.bound, found.popped) == (wanted.bound[0], wanted.popped[0])
+            assert found.score == score[0]
+            assert found.path == (path.tolist() if score[0] > -np.inf else [])
+
+
+def test_alone_within_a_budget() -> None:
+    lattice = alternating(60) & contiguous(LABELS)
+    alone = lattice.program.decoder.alone()
+    assert lattice.program.decoder.alone() is alone
+    node = lattice.values[0][:, None]
+    found = alone.best(node, Budget(states=100))
+    assert (found.proven, found.popped) == (False, 100)
+    assert found.score < found.bound
+    again = best([lattice], budget=Budget(states=100))
+    assert again.scores[0] == found.score
+    assert not alone.best(node, Budget(states=30_000)).proven  # its memory has to grow
+
+
+def test_what_is_not_for_sentences_alone() -> None:
+    lattice = Lattice.from_arrays(["a", "b"], np.zeros((3, 2)), np.zeros((2, 2, 2)))
+    with pytest.raises(ShapeError, match="other potentials"):
+        lattice.program.decoder.alone()
+    alone = Lattice.from_arrays(["a", "b"], np.zeros((3, 2))).program.decoder.alone()
+    with pytest.raises(ShapeError, match="empty"):
+        alone.best(np.empty((0, 1, 2)))
+    with pytest.raises(ShapeError, match=r"expected \[2, 1, 2\]"):
+        alone.best(np.zeros((2, 1, 3)))
+    with pytest.raises(NumericError, match="token 1, entry 0"):
+        alone.best(np.asarray([[[0.0, 0.0]], [[np.nan, 0.0]]]))
 
 
 # --- Readers --------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def letters(rng: np.random.Generator, length: int, alphabet: str = "abc") -> lis
     return [alphabet[i] for i in rng.integers(len(alphabet), size=length)]
 
 
-METHODS = ["lbfgs", "l2sgd", "perceptron"]
+METHODS = ["lbfgs", "l2sgd", "ap", "pa", "arow", "perceptron"]
 WORD = "U:%x[0,x]\nB\n"
 
 

@@ -20,7 +20,7 @@ from fstcrf.errors import LabelError, OptionError
 from fstcrf.model import CRF
 from tests.command import ROOT, done, failure, program, run, start
 
-COMMANDS = ["demo", "train", "compose", "tag", "eval", "info", "explain"]
+COMMANDS = ["demo", "train", "compose", "tag", "eval", "info", "explain", "convert", "recipe"]
 
 
 def test_version_and_help() -> None:
@@ -77,7 +77,7 @@ def test_an_unforeseen_exception_has_no_traceback_unless_wanted(
     def fail(_: object) -> None:
         raise ZeroDivisionError("a\nb")
 
-    monkeypatch.setattr("fstcrf.joint.load", fail)
+    monkeypatch.setattr("fstcrf.cli.info.load_model", fail)
     result = run("info", tmp_path)
     assert result.exit_code == 1
     assert result.stderr == (
@@ -92,7 +92,7 @@ def test_an_interrupted_command_says_so(monkeypatch: pytest.MonkeyPatch) -> None
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fstcrf.joint.load", interrupt)
+    monkeypatch.setattr("fstcrf.cli.info.load_model", interrupt)
     for debug in ("", "1"):
         monkeypatch.setenv("FSTCRF_DEBUG", debug)
         result = run("info", "m")

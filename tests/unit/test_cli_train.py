@@ -41,7 +41,7 @@ def trained(*options: object, output: str = "m.fstcrf", data: str = "train.txt")
     return load(output)
 
 
-@pytest.mark.parametrize("method", ["lbfgs", "l2sgd", "perceptron"])
+@pytest.mark.parametrize("method", ["lbfgs", "l2sgd", "ap", "pa", "arow", "perceptron"])
 def test_trains_what_the_library_trains(folder: Path, method: str) -> None:
     found = trained("--method", method, "--max-iterations", 3, "--order", 1, "--ends")
     data = fstcrf.read_columns("train.txt", ("word", "pos", "field"))
@@ -144,6 +144,24 @@ def test_reads_an_earlier_tagger(folder: Path) -> None:
     assert "tape 'pos'" in failure("tag", "field.fstcrf", "test.txt")
 
 
+def test_a_grammar_becomes_part_of_the_tagger(folder: Path) -> None:
+    (folder / "few.grm").write_text('export FEW = never["B-END"];\n', "utf-8")
+    options = ["--columns", "word,pos,field", "--target", "field", "--template", "pos.tpl"]
+    options += ["--max-iterations", "5", "--grammar", "bio"]
+    done("train", "train.txt", "-o", "plain", *options)
+    plain, legal = load("plain"), fstcrf.Grammar.shipped("bio").bound(load("plain").labels)
+    sentences = fstcrf.read_columns("test.txt", ("word", "pos", "field"))
+    assert all(legal.accepts(labels) for labels in plain.tag_all(sentences))
+    message = failure("train", "train.txt", "-o", "m", *options, "--grammar", "few.grm")
+    assert "B-END" in message  # the corpus has what the grammar forbids
+    assert "none.grm" in failure("train", "train.txt", "-o", "m", *options, "--grammar", "none.grm")
+    (folder / "wrong.grm").write_text('\nexport X = never["B-NED"];\n', "utf-8")
+    assert failure("train", "train.txt", "-o", "m", *options, "--grammar", "wrong.grm").startswith(
+        "wrong.grm:2: "
+    )
+    assert not (folder / "m").exists()
+
+
 def test_warm_start_and_partial_labels(folder: Path) -> None:
     old = trained("--max-iterations", 5, output="old")
     (folder / "more.txt").write_text("a DET O\nzyx NEW O\n\nthe DET|NOUN O\nhall _ O\n\n")
@@ -230,7 +248,7 @@ def test_interrupted_and_resumed_is_uninterrupted(folder: Path) -> None:
     assert not Path("m.checkpoint").exists()
 
 
-@pytest.mark.parametrize("method", ["lbfgs", "l2sgd", "perceptron"])
+@pytest.mark.parametrize("method", ["lbfgs", "l2sgd", "ap", "pa", "arow", "perceptron"])
 def test_a_checkpoint_of_ones_own_stays_and_goes_on(folder: Path, method: str) -> None:
     options = ["--method", method, "--checkpoint", "state", "--max-iterations"]
     trained(*options, 3)

@@ -276,7 +276,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "one tape twice": (
         lambda: compose(tagger("pos"), tagger("pos2")),
         OptionError,
-        "two taggers write one tape: pos, pos",
+        "two taggers write one tape: pos, pos; 'pos' is there twice",
     ),
     "too few weights": (
         lambda: compose(*taggers("pair"), weights=(1,)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fstcrf.errors import DataError, FstcrfError, NumericError, OptionError, ShapeError
+from fstcrf.errors import (
+    DataError,
+    FstcrfError,
+    KernelError,
+    NumericError,
+    OptionError,
+    ShapeError,
+)
 from fstcrf.kernel import Graph, Learner, Parameters, SparseRows
 
 STATES, TOKENS, ROWS = 2, 5, 3
@@ -70,6 +78,10 @@ def sgd(one: Learner, theta: Parameters, **changes: Any) -> tuple[float, float]:
         ({"mask": np.ones((ROWS + 1, 8), dtype=np.uint8)}, "mask is"),
         ({"mask": np.ones((ROWS, 8), dtype=np.bool_)}, "mask is bool, expected uint8"),
         ({"arc_mask": np.ones(3, dtype=np.uint8)}, "arc_mask is"),
+        ({"arc_slot": np.zeros(3, dtype=np.int32)}, "arc_slot is"),
+        ({"arc_slot": np.full(4, 4, dtype=np.int32)}, "arc_slot holds numbers outside \\[0, 4\\)"),
+        ({"arc_slot": np.full(4, -1, dtype=np.int32)}, "arc_slot holds numbers outside \\[0, 4\\)"),
+        ({"label": np.zeros(3, dtype=np.int32)}, "label is"),
         ({"gold": np.zeros(4, dtype=np.int32)}, "gold is \\[4\\], expected \\[5\\]"),
         ({"gold": np.zeros(5, dtype=np.int64)}, "gold is int64"),
         ({"weight": np.ones(5)}, "weight is \\[5\\], expected \\[2\\]"),
@@ -147,7 +159,7 @@ def test_rates_and_orders_have_shapes(changes: dict[str, Any]) -> None:
 
 def test_an_empty_epoch_changes_nothing(variant: str) -> None:
     theta, nothing = parameters(), np.zeros(0, dtype=np.int64)
-    assert learner().perceptron_epoch(nothing, theta, theta.zeros(), 7) == (7, 0)
+    assert learner().perceptron_epoch(nothing, theta, theta.zeros(), 7) == (7, 0, 0.0)
     assert sgd(learner(), theta, order=nothing, rate=np.zeros(0)) == (1.0, 0.0)
     assert not any(a.any() for a in theta.arrays())
 
@@ -177,6 +189,55 @@ def test_weights_that_are_no_numbers(variant: str) -> None:
         with pytest.raises(NumericError, match="sentence 0"):
             sgd(learner(), theta)
         epoch(learner(), theta)  # no crash; what it learns is nobody's business
+
+
+def passive(one: Learner, theta: Parameters, **changes: Any) -> tuple[int, float]:
+    options: dict[str, Any] = {"variant": "PA-I", "aggressiveness": 1.0, "error_sensitive": True}
+    order = np.arange(2)
+    return one.passive_aggressive_epoch(order, theta, theta.zeros(), 1, **{**options, **changes})
+
+
+def arow(one: Learner, theta: Parameters, *, gamma: float = 1.0) -> float:
+    ones = Parameters(*(np.ones_like(a) for a in theta.arrays()))
+    return one.arow_epoch(np.arange(2), theta, ones, gamma=gamma)
+
+
+@pytest.mark.parametrize("learn", [passive, arow])
+@pytest.mark.parametrize("bad", [np.nan, -np.inf])
+def test_margins_of_gold_that_has_no_score(
+    variant: str, learn: Callable[..., object], bad: float
+) -> None:
+    theta = parameters()
+    theta.arc[1] = bad  # from state 0 to state 1, as in the first sentence
+    with pytest.raises(NumericError, match="diverged at sentence 0: the weights are too large"):
+        learn(learner(), theta)
+
+
+@pytest.mark.parametrize("learn", [passive, arow])
+def test_margins_without_any_path(variant: str, learn: Callable[..., object]) -> None:
+    theta = parameters()
+    theta.final[...] = -np.inf
+    with pytest.raises(NumericError, match="diverged at sentence 0"):
+        learn(learner(), theta)
+
+
+def test_nothing_that_differs_is_trained(variant: str) -> None:
+    nothing = {"mask": np.zeros((ROWS, 8), dtype=np.uint8), "ends": False}
+    one = learner(**nothing, arc_mask=np.zeros(4, dtype=np.uint8))
+    for kind in ("PA", "PA-I", "PA-II"):
+        theta = parameters()
+        step, loss = passive(one, theta, variant=kind)
+        assert step == 3
+        assert loss == pytest.approx(1.0 + np.sqrt(2.0))
+        assert not any(a.any() for a in theta.arrays())
+
+
+@pytest.mark.parametrize("aggressiveness", [0.0, -1.0, np.nan])
+def test_what_the_kernel_itself_refuses(aggressiveness: float) -> None:
+    with pytest.raises(KernelError):
+        passive(learner(), parameters(), aggressiveness=aggressiveness)
+    with pytest.raises(KernelError):
+        arow(learner(), parameters(), gamma=aggressiveness)
 
 
 def test_gold_that_the_weights_forbid(variant: str) -> None:

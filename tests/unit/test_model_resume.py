@@ -53,7 +53,7 @@ def noisy(seed: int, n: int) -> list[dict[str, Any]]:
 NOISY = "U1:%x[0,word]\nU2:%x[0,rare]\nU3:%x[-1,rare]\nB\n"
 
 
-@pytest.mark.parametrize("method", ["lbfgs", "perceptron", "l2sgd"])
+@pytest.mark.parametrize("method", ["lbfgs", "l2sgd", "ap", "pa", "arow", "perceptron"])
 def test_the_best_iteration_on_held_out_data_is_kept(method: str) -> None:
     data, dev = noisy(0, 40), noisy(1, 60)
     told: list[Progress] = []
@@ -113,7 +113,7 @@ def stop_at(iteration: int) -> Any:
     return report
 
 
-@pytest.mark.parametrize("method", ["lbfgs", "perceptron", "l2sgd"])
+@pytest.mark.parametrize("method", ["lbfgs", "l2sgd", "ap", "pa", "arow", "perceptron"])
 def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> None:
     data = noisy(0, 30)
     model = train(data, "y", NOISY, method=method, report=stop_at(3), keep_on_interrupt=True)
@@ -129,7 +129,7 @@ def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("options", [{}, {"order": 2}, {"ends": True, "transitions": "all"}])
-@pytest.mark.parametrize("method", ["lbfgs", "perceptron", "l2sgd"])
+@pytest.mark.parametrize("method", ["lbfgs", "l2sgd", "ap", "pa", "arow", "perceptron"])
 def test_resume(method: str, options: dict[str, Any], tmp_path: Path) -> None:
     common: dict[str, Any] = {
         "data": noisy(0, 30),
@@ -138,6 +138,7 @@ def test_resume(method: str, options: dict[str, Any], tmp_path: Path) -> None:
         "dev": noisy(1, 10),
         "patience": 50,
         "max_iterations": 9,
+        **({"gamma": 100.0} if method == "arow" else {}),  # else it is done too soon
         **options,
     }
     whole = train(**common)

@@ -116,6 +116,20 @@ def test_weights_of_classes() -> None:
     assert np.array_equal(both.theta, train(weights=[5.0, 1.0, 1.0]).theta)
 
 
+def test_min_frequency() -> None:
+    """Weights go, attributes stay; what is complete has weights that never occur."""
+    whole, few = train(), train(min_frequency=2.0)
+    kept = {(w.attribute, w.slot) for w in few.top_features(999)}
+    assert kept < {(w.attribute, w.slot) for w in whole.top_features(999)}
+    assert few.index.n_node_rows == whole.index.n_node_rows
+    assert train(min_frequency=0.0).space.size == whole.space.size
+    assert train(features="complete", min_frequency=1.0).space.size == whole.space.size
+    assert train(weights=[2.0] * 3, min_frequency=2.0).space.size == whole.space.size
+    unknown = [{"word": ["a", "b"], "y": ["O", "_"]}]
+    with pytest.raises(OptionError, match="min_frequency cannot count"):
+        train([*SENTENCES, *unknown], min_frequency=1.0)
+
+
 def test_min_count() -> None:
     texts = {train(min_count=2).index.attribute(i) for i in range(5)}
     assert texts == {"U1:dog", "U1:ran", "U2:e", "U2:g", "U2:n"}
@@ -195,6 +209,23 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"transitions": "none"}, OptionError, "transitions"),
     ({"boundary": "wrap"}, OptionError, "boundary"),
     ({"min_count": 0}, OptionError, "min_count is 0"),
+    ({"min_frequency": float("inf")}, OptionError, "min_frequency is inf"),
+    ({"method": "pa", "aggressiveness": 0.0}, OptionError, "aggressiveness is 0.0"),
+    ({"method": "pa", "aggressiveness": -1.0}, OptionError, "aggressiveness is -1.0"),
+    ({"method": "pa", "pa_variant": "PA-III"}, OptionError, "pa_variant"),
+    ({"method": "pa", "epsilon": -1.0}, OptionError, "epsilon is -1.0"),
+    ({"method": "arow", "gamma": 0.0}, OptionError, "gamma is 0.0"),
+    ({"method": "arow", "variance": float("nan")}, OptionError, "variance is nan"),
+    ({"method": "arow", "l1": 1.0}, OptionError, "l1 needs method 'lbfgs', not 'arow'"),
+    ({"gamma": 2.0}, OptionError, "gamma needs method 'arow', not 'lbfgs'"),
+    ({"method": "ap", "period": 5}, OptionError, "period needs method 'lbfgs' or 'l2sgd'"),
+    ({"method": "l2sgd", "calibration_factor": 1.0}, OptionError, "calibration_factor is 1.0"),
+    ({"method": "l2sgd", "calibration_rate": 0.0}, OptionError, "calibration_rate is 0.0"),
+    ({"method": "l2sgd", "calibration_trials": 0}, OptionError, "calibration_trials is 0"),
+    ({"memory": 0}, OptionError, "memory is 0"),
+    ({"delta": -1e-5}, OptionError, "delta is -1e-05"),
+    ({"line_search": "golden"}, OptionError, "line_search"),
+    ({"stochastic_epochs": -1}, OptionError, "stochastic_epochs is -1"),
     ({"patience": 0}, OptionError, "patience is 0"),
     ({"max_iterations": 0}, OptionError, "max_iterations is 0"),
     ({"seed": -1}, OptionError, "seed is -1"),

@@ -10,8 +10,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from fstcrf.errors import NumericError
+from fstcrf.errors import NumericError, OptionError
 from fstcrf.train import LBFGS, Likelihood, fit
+from fstcrf.train.line_search import LINE_SEARCHES, Line, LineSearch
 from tests.problems import BIO_CASES, random_case
 
 Floats = NDArray[np.float64]
@@ -200,3 +201,63 @@ def test_a_restored_state_goes_on_with_the_same_bits(after: int) -> None:
     for _ in range(6):
         assert one.step() == other.step()
         assert np.array_equal(one.theta(), other.theta())
+
+
+@pytest.mark.parametrize("line_search", LINE_SEARCHES)
+@pytest.mark.parametrize("memory", [1, 3])
+def test_line_searches(line_search: LineSearch, memory: int) -> None:
+    case = random_case(7, values=True, transitions="all")
+    start = np.zeros(case.space.size)
+
+    def found(**options: Any) -> Floats:
+        likelihood = Likelihood(case.problem, case.space, l2=0.4, precision="float64")
+        return fit(
+            LBFGS(likelihood, start, epsilon=1e-10, delta=0.0, **options), max_iterations=2000
+        ).theta
+
+    assert found(line_search=line_search, memory=memory) == pytest.approx(found(), abs=1e-6)
+    limited = LBFGS(Counted(rosenbrock, 2), np.asarray([-1.2, 1.0]), max_line_search=2)
+    for _ in range(30):
+        assert limited.step().measures["trials"] <= 4  # twice, where it starts afresh
+
+
+def along(slope_at: Callable[[float], float], value_at: Callable[[float], float]) -> Line:
+    """A line whose parameter is the only coordinate."""
+
+    def evaluate(theta: Floats) -> tuple[float, Floats]:
+        return value_at(float(theta[0])), np.asarray([slope_at(float(theta[0]))])
+
+    return Line(evaluate, np.zeros(1), np.ones(1), value_at(0.0), slope_at(0.0))
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.3, 1.0, 20.0, 1e4])
+def test_the_conditions_of_line_searches(scale: float) -> None:
+    """The minimum is at `scale`: much nearer or farther than the first step."""
+
+    def line() -> Line:
+        return along(lambda x: x / scale - 1.0, lambda x: 0.5 * x * x / scale - x)
+
+    for name, search in LINE_SEARCHES.items():
+        point = search(line(), 40)
+        assert point is not None
+        slope = point.length / scale - 1.0
+        assert point.value <= -1e-4 * point.length
+        assert slope >= -0.9
+        if name != "backtracking":
+            assert abs(slope) <= 0.9
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"memory": 0}, "memory is 0"),
+        ({"max_line_search": 0}, "max_line_search is 0"),
+        ({"line_search": "golden"}, "'golden' is unknown; there are 'wolfe'"),
+        ({"epsilon": -1.0}, "epsilon is -1.0"),
+        ({"delta": np.nan}, "delta is nan"),
+        ({"period": 0}, "period is 0"),
+    ],
+)
+def test_options_are_checked(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        LBFGS(Counted(rosenbrock, 2), np.zeros(2), **options)

@@ -1,4 +1,4 @@
-"""Averaged perceptron and L2-SGD beside plain versions of themselves."""
+"""Online learners beside plain versions of themselves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ import pytest
 from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError, OptionError
-from fstcrf.train import L2SGD, LBFGS, AveragedPerceptron, Likelihood, Optimiser, fit
+from fstcrf.train import (
+    AROW,
+    L2SGD,
+    LBFGS,
+    AveragedPerceptron,
+    Calibration,
+    Likelihood,
+    Optimiser,
+    PassiveAggressive,
+    fit,
+)
+from fstcrf.train.calibration import calibrated_rate
 from tests.problems import Case, iob2, random_case, separable_case
 
 Floats = NDArray[np.float64]
@@ -51,6 +62,92 @@ def test_perceptron(options: dict[str, Any]) -> None:
     for _ in range(3):
         optimiser.step()
     assert optimiser.theta() == pytest.approx(plain_perceptron(case, 3, seed=5), abs=1e-9)
+
+
+STEPS: dict[str, Callable[[float, float], float]] = {
+    "PA": lambda loss, norm2: loss / norm2,
+    "PA-I": lambda loss, norm2: min(0.3, loss / norm2),
+    "PA-II": lambda loss, norm2: loss / (norm2 + 1 / 0.6),
+}
+
+
+def plain_passive_aggressive(
+    case: Case, epochs: int, variant: str, *, sensitive: bool, averaging: bool
+) -> tuple[Floats, list[float]]:
+    theta = np.zeros(case.space.size)
+    history, losses = [theta.copy()], []
+    for order in orders(case, 5, epochs):
+        losses.append(0.0)
+        for b in order:
+            right, best = case.gold(b), case.best(b, theta)
+            wrong = sum(i != j for i, j in zip(right, best, strict=True))
+            change = case.features(b, right) - case.features(b, best)
+            if wrong:
+                cost = np.sqrt(wrong) if sensitive else 1.0
+                loss, norm2 = cost - float(change @ theta), float(change @ change)
+                tau = STEPS[variant](loss, norm2) if norm2 else 0.0
+                theta = theta + case.problem.weight[b] * tau * change
+                losses[-1] += case.problem.weight[b] * loss
+            history.append(theta)
+    return (np.asarray(np.mean(history, axis=0)) if averaging else theta), losses
+
+
+@pytest.mark.parametrize("variant", STEPS)
+@pytest.mark.parametrize(("sensitive", "averaging"), [(True, True), (False, False)])
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+def test_passive_aggressive(
+    options: dict[str, Any], variant: Any, sensitive: bool, averaging: bool
+) -> None:
+    case = random_case(2, **options)
+    optimiser = PassiveAggressive(
+        case.problem,
+        case.space,
+        np.zeros(case.space.size),
+        variant=variant,
+        aggressiveness=0.3,
+        error_sensitive=sensitive,
+        averaging=averaging,
+        seed=5,
+    )
+    values = [optimiser.step().value for _ in range(3)]
+    wanted, losses = plain_passive_aggressive(
+        case, 3, variant, sensitive=sensitive, averaging=averaging
+    )
+    assert values == pytest.approx(losses, abs=1e-9)
+    assert optimiser.theta() == pytest.approx(wanted, abs=1e-9)
+
+
+def plain_arow(
+    case: Case, epochs: int, *, variance: float, gamma: float
+) -> tuple[Floats, Floats, list[float]]:
+    theta, spread = np.zeros(case.space.size), np.full(case.space.size, variance)
+    losses = []
+    for order in orders(case, 5, epochs):
+        losses.append(0.0)
+        for b in order:
+            right, best = case.gold(b), case.best(b, theta)
+            wrong = sum(i != j for i, j in zip(right, best, strict=True))
+            change = case.features(b, right) - case.features(b, best)
+            if wrong:
+                loss, weight = wrong - change @ theta, case.problem.weight[b]
+                change = weight * change
+                theta = theta + loss / (gamma + spread @ change**2) * spread * change
+                spread = 1 / (1 / spread + change**2 / gamma)
+                losses[-1] += weight * loss
+    return theta, spread, losses
+
+
+@pytest.mark.parametrize(("variance", "gamma"), [(1.0, 1.0), (0.25, 3.0)])
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+def test_arow(options: dict[str, Any], variance: float, gamma: float) -> None:
+    case = random_case(2, **options)
+    start = np.zeros(case.space.size)
+    optimiser = AROW(case.problem, case.space, start, variance=variance, gamma=gamma, seed=5)
+    values = [optimiser.step().value for _ in range(3)]
+    theta, spread, losses = plain_arow(case, 3, variance=variance, gamma=gamma)
+    assert values == pytest.approx(losses, abs=1e-9)
+    assert optimiser.theta() == pytest.approx(theta, abs=1e-9)
+    assert optimiser.variance() == pytest.approx(spread, abs=1e-9)
 
 
 def plain_sgd(case: Case, epochs: int, *, seed: int, l2: float, first: float) -> Floats:
@@ -96,9 +193,16 @@ def test_separable_data_is_learnt() -> None:
     perceptron = fit(AveragedPerceptron(case.problem, case.space, start), max_iterations=50)
     assert perceptron.reason == "no error is left"
     assert perceptron.value == 0.0
+    rated = AveragedPerceptron(case.problem, case.space, start, epsilon=1e-6)
+    passive = PassiveAggressive(case.problem, case.space, start, epsilon=1e-6)
+    rates, margins = (fit(learner, max_iterations=50) for learner in (rated, passive))
+    arow = fit(AROW(case.problem, case.space, start), max_iterations=50)
+    assert rates.reason == "fewer than 1e-06 of the labels are wrong"
+    assert margins.reason == "the mean loss is below 1e-06"
+    assert arow.reason == "the mean loss is no more than 0"
     sgd = fit(L2SGD(case.problem, case.space, start, l2=0.01), max_iterations=30)
     batch = fit(LBFGS(Likelihood(case.problem, case.space, l2=0.01), start), max_iterations=50)
-    for outcome in (perceptron, sgd, batch):
+    for outcome in (perceptron, rates, margins, arow, sgd, batch):
         for b in range(case.n_sentences):
             if np.diff(case.problem.offsets)[b] < 5:
                 assert case.best(b, outcome.theta) == case.gold(b)
@@ -107,6 +211,12 @@ def test_separable_data_is_learnt() -> None:
 def learners() -> dict[str, Callable[[Case, int], Optimiser]]:
     return {
         "perceptron": lambda case, seed: AveragedPerceptron(
+            case.problem, case.space, np.zeros(case.space.size), seed=seed
+        ),
+        "passive-aggressive": lambda case, seed: PassiveAggressive(
+            case.problem, case.space, np.zeros(case.space.size), seed=seed
+        ),
+        "arow": lambda case, seed: AROW(
             case.problem, case.space, np.zeros(case.space.size), seed=seed
         ),
         "sgd": lambda case, seed: L2SGD(
@@ -176,6 +286,95 @@ def test_the_start_counts_and_is_copied() -> None:
     perceptron.step()
     sgd.step()
     assert np.array_equal(start, kept)
+
+
+@pytest.mark.parametrize("variant", STEPS)
+def test_a_passive_aggressive_update_reaches_its_margin(variant: Any) -> None:
+    """Or goes as far as C lets it: the gold path is then still behind by what is missing."""
+    case = random_case(2, lengths=(4,), values=True, transitions="all")
+    start = np.random.default_rng(1).normal(size=case.space.size)
+    right, best = case.gold(0), case.best(0, start)
+    wrong = sum(i != j for i, j in zip(right, best, strict=True))
+    assert wrong
+    change = case.features(0, right) - case.features(0, best)
+    for c in (0.001, 0.1, 10.0):
+        optimiser = PassiveAggressive(
+            case.problem, case.space, start, variant=variant, aggressiveness=c, averaging=False
+        )
+        loss = optimiser.step().value
+        moved = optimiser.theta() - start
+        ahead = change @ optimiser.theta()
+        if variant == "PA" or (variant == "PA-I" and loss / (change @ change) < c):
+            assert ahead == pytest.approx(np.sqrt(wrong))
+        elif variant == "PA-I":
+            assert moved == pytest.approx(c * change)
+        else:  # the slack of PA-II is tau / (2 C)
+            tau = moved @ change / (change @ change)
+            assert np.sqrt(wrong) - ahead == pytest.approx(tau / (2 * c))
+
+
+def test_variances_never_rise() -> None:
+    case = random_case(4, lengths=(3, 2, 4) * 6, values=True)
+    optimiser = AROW(case.problem, case.space, np.zeros(case.space.size), variance=0.7)
+    before = optimiser.variance()
+    assert (before == 0.7).all()
+    for _ in range(5):
+        optimiser.step()
+        now = optimiser.variance()
+        assert (now <= before).all()
+        assert (now > 0).all()
+        before = now
+    assert (before < 0.7).any()
+
+
+WRONG: list[tuple[Callable[..., Optimiser], dict[str, Any], str]] = [
+    (PassiveAggressive, {"variant": "PA-III"}, "variant is 'PA-III'"),
+    (PassiveAggressive, {"aggressiveness": 0.0}, "aggressiveness is 0.0"),
+    (PassiveAggressive, {"aggressiveness": np.inf}, "aggressiveness is inf"),
+    (PassiveAggressive, {"epsilon": -1.0}, "epsilon is -1.0"),
+    (AveragedPerceptron, {"epsilon": np.nan}, "epsilon is nan"),
+    (AROW, {"gamma": 0.0}, "gamma is 0.0"),
+    (AROW, {"variance": -1.0}, "variance is -1.0"),
+    (AROW, {"epsilon": np.inf}, "epsilon is inf"),
+    (L2SGD, {"l2": 1.0, "delta": -1.0}, "delta is -1.0"),
+    (L2SGD, {"l2": 1.0, "period": 0}, "period is 0"),
+]
+
+
+@pytest.mark.parametrize(("kind", "options", "words"), WRONG)
+def test_options_are_checked(
+    kind: Callable[..., Optimiser], options: dict[str, Any], words: str
+) -> None:
+    case = random_case(0)
+    with pytest.raises(OptionError, match=words):
+        kind(case.problem, case.space, np.zeros(case.space.size), **options)
+
+
+@pytest.mark.parametrize("best", [0.0003, 0.05, 0.1, 0.7, 30.0])
+def test_calibration_finds_the_best_rate(best: float) -> None:
+    def trial(rate: float) -> float:
+        return abs(np.log(rate / best)) if rate < 1000 * best else np.inf
+
+    found = calibrated_rate(trial, 6.5, Calibration())
+    assert best / np.sqrt(2) <= found <= best * np.sqrt(2)
+
+
+def test_calibration_stays_within_its_limits() -> None:
+    tried: list[float] = []
+
+    def trial(rate: float) -> float:
+        tried.append(rate)
+        return -rate
+
+    assert calibrated_rate(trial, 0.0, Calibration(candidates=3, factor=3.0)) == pytest.approx(0.9)
+    assert tried == pytest.approx([0.1, 0.3, 0.9])
+    tried.clear()
+    assert calibrated_rate(trial, 0.0, Calibration(trials=2)) == pytest.approx(0.2)
+    with pytest.raises(NumericError, match="no step size converges"):
+        calibrated_rate(lambda _: np.inf, 0.0, Calibration())
+    for options in ({"rate": 0.0}, {"factor": 1.0}, {"sentences": 0}, {"trials": 0}):
+        with pytest.raises(OptionError, match=r"expected (a number above|at least)"):
+            Calibration(**options)
 
 
 @pytest.mark.parametrize("l2", [0.0, 1e-9, 50.0])

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Learning from rewards: sample a labelling, hear how good it was, step. Exact samples come from
+ * forward filtering and backward sampling. */
+
+#include "descent.h"
+#include "learner.h"
+#include "target.h"
+
+static int64_t sentence_length(const fc_batch *batch, int64_t b) {
+    return batch->offsets[b + 1] - batch->offsets[b];
+}
+
+/* --- Samples --------------------------------------------------------------------------------- */
+
+/* First of n at which the running sum of p passes u times its total; -1 where all are zero. */
+static int32_t drawn(int64_t n, const double *p, double u) {
+    double total = 0.0, sum = 0.0;
+    for (int64_t j = 0; j < n; j++) total += p[j];
+    const double wanted = u * total;
+    int32_t last = -1;
+    for (int64_t j = 0; j < n; j++) {
+        if (!(p[j] > 0.0)) continue;
+        sum += p[j];
+        last = (int32_t)j;
+        if (sum > wanted) break;
+    }
+    return last;
+}
+
+/* w->spare[i] proportional to P(state i at token t | state j at t + 1), from the forward rows */
+static void predecessors(workspace *w, int64_t t, int32_t j) {
+    const machine *m = &w->m;
+    const double *restrict a = w->alpha + t * m->P;
+    double *restrict p = w->spare;
+    const int logs = m->state == SCORES;
+    if (m->dense) {
+        const double *restrict into = m->weight[BACKWARD] + j * m->P;
+        for (int64_t i = 0; i < m->P; i++) p[i] = logs ? a[i] + into[i] : a[i] * into[i];
+    } else {
+        fc_fill(m->P, logs ? FC_NEVER : 0.0, p);
+        for (int64_t k = 0; k < m->arcs; k++) {
+            if (m->graph->target[k] != j) continue;
+            const int32_t i = m->graph->source[k];
+            p[i] = logs ? a[i] + m->weight[FORWARD][k] : a[i] * m->weight[FORWARD][k];
+        }
+    }
+    if (!logs) return;
+    const double top = fc_max(m->P, p);
+    for (int64_t i = 0; i < m->P; i++) p[i] = fc_exp(p[i] - top);
+}
+
+/* An exact sample of a sentence whose forward rows and posteriors are there. */
+static int draw_path(workspace *w, int64_t T, const double *posterior, const double *uniform,
+                     int32_t *path) {
+    const int64_t S = w->m.S;
+    path[T - 1] = drawn(S, posterior + (T - 1) * S, uniform[T - 1]);
+    for (int64_t t = T - 1; t > 0 && path[t] >= 0; t--) {
+        predecessors(w, t - 1, path[t]);
+        path[t - 1] = drawn(S, w->spare, uniform[t - 1]);
+        if (path[t - 1] < 0) return 0;
+    }
+    return path[T - 1] >= 0;
+}
+
+/* --- Proposals ------------------------------------------------------------------------------- */
+
+/* The potentials of p_{-w}: what is forbidden stays forbidden. */
+static void negate(online *o, int64_t T) {
+    for (int64_t k = 0; k < T * o->graph.S; k++) o->node[k] = -o->node[k];
+    for (int64_t a = 0; a < o->w.m.arcs; a++) o->arc[a] = o->arc[a] > FC_NEVER ? -o->arc[a] : FC_NEVER;
+    for (int64_t s = 0; s < 2 * o->graph.S; s++)
+        o->ends[s] = o->ends[s] > FC_NEVER ? -o->ends[s] : FC_NEVER;
+    o->w.m.state = NOT_LOADED;
+}
+
+/* Draws a path and adds sign * (its features - their expectation) to the direction. */
+static int sample(online *o, int64_t T, double sign, const double *uniform, int32_t *path,
+                  double *node, double *arc, double *log_p) {
+    machine *m = &o->w.m;
+    const int64_t S = o->graph.S;
+    double log_z;
+    memset(m->outer, 0, (size_t)m->size * sizeof *m->outer);
+    memset(o->arc_out, 0, (size_t)m->arcs * sizeof *o->arc_out);
+    if (forward_backward(&o->w, o->node, 0, T, FC_AUTO, 1.0, &log_z, o->out, o->arc_out) != DONE)
+        return 0;
+    if (!draw_path(&o->w, T, o->out, uniform, path)) return 0;
+    load(m, 0, LINEAR);
+    collect_arcs(m, o->arc_out);
+    *log_p = path_score(o, T, path) - log_z;
+    if (!isfinite(*log_p)) return 0;
+    for (int64_t k = 0; k < T * S; k++) node[k] -= sign * o->out[k];
+    for (int64_t t = 0; t < T; t++) node[t * S + path[t]] += sign;
+    for (int64_t t = 1; t < T; t++) o->arc_out[arc_of(&o->graph, path[t - 1], path[t])] -= 1.0;
+    for (int64_t a = 0; a < m->arcs; a++) arc[o->learner->arc_slot[a]] -= sign * o->arc_out[a];
+    return 1;
+}
+
+/* One proposal: path, and `other` for a pair; the direction in node [T][S] and arc [M]. */
+static int propose(online *o, const fc_bandit *bandit, fc_descent *descent, int64_t b,
+                   int64_t first, int64_t T, const double *uniform, int32_t *path, int32_t *other,
+                   double *node, double *arc, double *log_p) {
+    (void)b;
+    catch_up_rows(o->learner, descent, first, T);
+    potentials(o, first, T, descent->theta, *descent->scale / bandit->temperature);
+    fc_fill(T * o->graph.S, 0.0, node);
+    fc_fill(o->learner->M, 0.0, arc);
+    if (!sample(o, T, 1.0, uniform, path, node, arc, log_p)) return 0;
+    if (bandit->objective != FC_PREFERENCE) return 1;
+    double rest;
+    negate(o, T);
+    return sample(o, T, -1.0, uniform + T, other, node, arc, &rest);
+}
+
+fc_status FC_NAME(fc_propose)(const fc_graph *graph, const fc_batch *batch,
+                              const fc_learner *learner, int64_t n_order, const int64_t *order,
+                              const fc_bandit *bandit, fc_descent *descent, const double *uniform,
+                              int32_t *path, int32_t *other, double *node, double *arc,
+                              double *log_p, double *work, int64_t *where) {
+    online o;
+    prepare(&o, graph, batch, learner, work);
+    const int64_t draws = bandit->objective == FC_PREFERENCE ? 2 : 1;
+    for (int64_t k = 0, n = 0; k < n_order; k++) {
+        const int64_t b = order[k], T = sentence_length(batch, b);
+        if (!propose(&o, bandit, descent, b, batch->offsets[b], T, uniform + draws * n, path + n,
+                     other == NULL ? NULL : other + n, node + n * graph->S, arc + k * learner->M,
+                     log_p + k)) {
+            *where = k;
+            return FC_ENUMERIC;
+        }
+        n += T;
+    }
+    return FC_OK;
+}
+
+/* --- Rewards --------------------------------------------------------------------------------- */
+
+/* F of the spans of a path; 1 where neither has a span. */
+static double span_reward(const fc_judge *judge, const fc_learner *r, int64_t T,
+                          const int32_t *path, const int32_t *gold) {
+    const int64_t L = judge->L;
+    int64_t right = 0, both = 0, before = L, before_gold = L;
+    int matching = 0;
+    for (int64_t t = 0; t <= T; t++) {
+        const int64_t now = t < T ? r->label[path[t]] : L, now_gold = t < T ? gold[t] : L;
+        const uint8_t found = judge->step[before * (L + 1) + now];
+        const uint8_t wanted = judge->step[before_gold * (L + 1) + now_gold];
+        if (found != 2 || wanted != 2) {
+            right += matching && found != 2 && wanted != 2;
+            matching = 0;
+        }
+        both += (found == 1) + (wanted == 1);
+        if (found == 1 && wanted == 1 && judge->type[now] == judge->type[now_gold]) matching = 1;
+        before = now;
+        before_gold = now_gold;
+    }
+    return both == 0 ? 1.0 : 2.0 * (double)right / (double)both;
+}
+
+static double label_reward(const fc_learner *r, int64_t T, const int32_t *path,
+                           const int32_t *gold) {
+    int64_t right = 0;
+    for (int64_t t = 0; t < T; t++) right += r->label[path[t]] == gold[t];
+    return (double)right / (double)T;
+}
+
+static double path_reward(const fc_judge *judge, const fc_learner *r, int64_t T,
+                          const int32_t *path, const int32_t *gold) {
+    return judge->step != NULL ? span_reward(judge, r, T, path, gold)
+                               : label_reward(r, T, path, gold);
+}
+
+/* The reward of a proposal: of a pair, how far the first is ahead. */
+static double reward_of(const fc_judge *judge, const fc_bandit *bandit, const fc_learner *r,
+                        int64_t first, int64_t T, const int32_t *path, const int32_t *other) {
+    const double reward = path_reward(judge, r, T, path, judge->gold + first);
+    if (bandit->objective != FC_PREFERENCE) return reward;
+    const double ahead = reward - path_reward(judge, r, T, other, judge->gold + first);
+    if (!(ahead > 0.0)) return 0.0;
+    return judge->graded ? ahead : 1.0;
+}
+
+void FC_NAME(fc_judge_paths)(const fc_batch *batch, const fc_learner *learner, int64_t n_order,
+                             const int64_t *order, const fc_bandit *bandit, const fc_judge *judge,
+                             const int32_t *path, const int32_t *other, double *reward) {
+    for (int64_t k = 0, n = 0; k < n_order; k++) {
+        const int64_t T = sentence_length(batch, order[k]);
+        reward[k] = reward_of(judge, bandit, learner, batch->offsets[order[k]], T, path + n,
+                              other == NULL ? NULL : other + n);
+        n += T;
+    }
+}
+
+/* --- Steps ----------------------------------------------------------------------------------- */
+
+/* What the direction is multiplied by, before anything is subtracted from it. */
+static double signal_of(const fc_bandit *bandit, double reward, double log_p) {
+    if (bandit->objective != FC_CROSS_ENTROPY) return 1.0 - reward;
+    const double floor = log(bandit->clip); /* -inf: nothing is clipped */
+    return -reward * exp(-(log_p > floor ? log_p : floor));
+}
+
+/* The control variate of a sentence before its new signal is known; then learns from it. */
+static double baseline_of(const fc_bandit *bandit, fc_baseline *base, int64_t b, double signal) {
+    if (bandit->control == FC_NO_CONTROL) return 0.0;
+    double *all = base->mean, *own = base->mean + 1 + b;
+    const double common = base->count[0] > 0.0 ? *all : signal; /* the first one moves nothing */
+    const double before = bandit->control == FC_RUNNING_MEAN || base->count[1 + b] == 0.0 ? common : *own;
+    base->count[0] += 1.0;
+    const double least = 1.0 / base->count[0];
+    *all = common + (signal - common) * (bandit->common_rate > least ? bandit->common_rate : least);
+    if (bandit->control == FC_SENTENCE_MEAN) {
+        base->count[1 + b] += 1.0;
+        *own = before + (signal - before) * bandit->own_rate;
+    }
+    return before;
+}
+
+/* theta moves along -c * direction; FC_ENUMERIC leaves it as it was. */
+static int reinforce(online *o, fc_descent *descent, int64_t first, int64_t T, double c,
+                     const double *node, const double *arc) {
+    return descend_along(&o->graph, o->learner, descent, first, T, c, node, arc, o->slots);
+}
+
+fc_status FC_NAME(fc_reinforce)(const fc_graph *graph, const fc_batch *batch,
+                                const fc_learner *learner, int64_t n_order, const int64_t *order,
+                                const fc_bandit *bandit, fc_baseline *baseline,
+                                fc_descent *descent, const double *reward, const double *log_p,
+                                const double *node, const double *arc, double *coefficient,
+                                double *work, int64_t *where) {
+    online o;
+    prepare(&o, graph, batch, learner, work);
+    for (int64_t k = 0, n = 0; k < n_order; k++) {
+        const int64_t b = order[k], T = sentence_length(batch, b);
+        const double signal = signal_of(bandit, reward[k], log_p[k]);
+        coefficient[k] = signal - baseline_of(bandit, baseline, b, signal);
+        if (!reinforce(&o, descent, batch->offsets[b], T, coefficient[k], node + n * graph->S,
+                       arc + k * learner->M)) {
+            *where = k;
+            return FC_ENUMERIC;
+        }
+        n += T;
+    }
+    return FC_OK;
+}
+
+fc_status FC_NAME(fc_feedback_epoch)(const fc_graph *graph, const fc_batch *batch,
+                                     const fc_learner *learner, int64_t n_order,
+                                     const int64_t *order, const fc_bandit *bandit,
+                                     const fc_judge *judge, fc_baseline *baseline,
+                                     fc_descent *descent, const double *uniform, double *reward,
+                                     double *log_p, double *coefficient, double *work,
+                                     int64_t *where) {
+    online o;
+    double *rest = prepare(&o, graph, batch, learner, work);
+    int64_t longest = 0;
+    for (int64_t b = 0; b < batch->B; b++) {
+        const int64_t T = sentence_length(batch, b);
+        longest = T > longest ? T : longest;
+    }
+    double *node = rest, *arc = node + longest * graph->S;
+    int32_t *path = (int32_t *)(arc + learner->M), *other = path + longest;
+    const int64_t draws = bandit->objective == FC_PREFERENCE ? 2 : 1;
+    for (int64_t k = 0, n = 0; k < n_order; k++) {
+        const int64_t b = order[k], first = batch->offsets[b], T = sentence_length(batch, b);
+        *where = k;
+        if (!propose(&o, bandit, descent, b, first, T, uniform + draws * n, path, other, node, arc,
+                     log_p + k))
+            return FC_ENUMERIC;
+        reward[k] = reward_of(judge, bandit, learner, first, T, path, other);
+        const double signal = signal_of(bandit, reward[k], log_p[k]);
+        coefficient[k] = signal - baseline_of(bandit, baseline, b, signal);
+        if (!reinforce(&o, descent, first, T, coefficient[k], node, arc)) return FC_ENUMERIC;
+        n += T;
+    }
+    return FC_OK;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the epochs of online learning share: a sentence under the parameters of the moment. */
+#ifndef FSTCRF_LEARNER_H
+#define FSTCRF_LEARNER_H
+
+#include "sentence.h"
+
+typedef struct {
+    const fc_learner *learner;
+    fc_graph graph; /* the caller's structure over the parameters of the moment */
+    workspace w;
+    double *slots;   /* [longest][W] potentials of slots, then their gradient */
+    double *node;    /* [longest][S] */
+    double *out;     /* [longest][S] posteriors */
+    double *arc;     /* [arcs] scaled potentials, then expectations */
+    double *ends;    /* [2][S] scaled potentials */
+    double *arc_out; /* [arcs] */
+} online;
+
+/* Lays out the scratch of an epoch; returns what is behind it. */
+static inline double *prepare(online *o, const fc_graph *graph, const fc_batch *batch,
+                              const fc_learner *learner, double *work) {
+    int64_t longest = 0;
+    for (int64_t b = 0; b < batch->B; b++) {
+        const int64_t T = batch->offsets[b + 1] - batch->offsets[b];
+        longest = T > longest ? T : longest;
+    }
+    const int64_t arcs = graph->A == 0 ? graph->S * graph->S : graph->A;
+    o->learner = learner;
+    o->graph = *graph;
+    o->slots = work;
+    o->node = o->slots + longest * learner->W;
+    o->out = o->node + longest * graph->S;
+    o->arc = o->out + longest * graph->S;
+    o->arc_out = o->arc + arcs;
+    o->ends = o->arc_out + arcs;
+    lay_out(&o->w, &o->graph, longest, o->ends + 2 * graph->S);
+    o->graph.score = o->arc;
+    o->graph.initial = o->ends;
+    o->graph.final = o->ends + graph->S;
+    return work + fc_learner_work(graph, learner, longest);
+}
+
+/* node[t][s] = scale * sum_k (design x table)[t][slot[s][k]] */
+static inline void potentials(online *o, int64_t first, int64_t T, const fc_parameters *theta,
+                              double scale) {
+    const fc_learner *r = o->learner;
+    const int64_t S = o->graph.S;
+    memset(o->slots, 0, (size_t)(T * r->W) * sizeof *o->slots);
+    for (int64_t t = 0; t < T; t++) {
+        double *u = o->slots + t * r->W;
+        for (int64_t k = r->indptr[first + t]; k < r->indptr[first + t + 1]; k++)
+            fc_axpy(r->W, r->value == NULL ? 1.0 : (double)r->value[k],
+                    theta->table + r->index[k] * r->W, u);
+        for (int64_t s = 0; s < S; s++) {
+            double sum = 0.0;
+            for (int64_t k = 0; k < r->K; k++) sum += u[r->slot[s * r->K + k]];
+            o->node[t * S + s] = scale * sum;
+        }
+    }
+    for (int64_t a = 0; a < o->w.m.arcs; a++) o->arc[a] = scale * theta->arc[r->arc_slot[a]];
+    for (int64_t s = 0; s < S; s++) {
+        o->ends[s] = scale * theta->initial[s];
+        o->ends[S + s] = scale * theta->final[s];
+    }
+    o->w.m.state = NOT_LOADED;
+}
+
+/* The arc from i to j; every gold and best path has one. */
+static inline int64_t arc_of(const fc_graph *g, int32_t i, int32_t j) {
+    if (g->A == 0) return i * g->S + j;
+    int64_t a = g->row[i];
+    while (g->target[a] != j) a++;
+    return a;
+}
+
+static inline double path_score(const online *o, int64_t T, const int32_t *path) {
+    const fc_graph *g = &o->graph;
+    double score = g->initial[path[0]] + g->final[path[T - 1]];
+    for (int64_t t = 0; t < T; t++) score += o->node[t * g->S + path[t]];
+    for (int64_t t = 1; t < T; t++) score += g->score[arc_of(g, path[t - 1], path[t])];
+    return score;
+}
+
+/* Tokens at which two paths have other labels. */
+static inline int64_t wrong_labels(const fc_learner *r, int64_t T, const int32_t *path,
+                                   const int32_t *gold) {
+    int64_t wrong = 0;
+    for (int64_t t = 0; t < T; t++) wrong += r->label[path[t]] != r->label[gold[t]];
+    return wrong;
+}
+
+/* parameters += rate * features of one state at one token */
+static inline void add_state(const fc_learner *r, int64_t n, int32_t state, double rate,
+                             double *table) {
+    for (int64_t k = r->indptr[n]; k < r->indptr[n + 1]; k++) {
+        const int64_t row = r->index[k] * r->W;
+        const double v = r->value == NULL ? rate : rate * (double)r->value[k];
+        for (int64_t i = 0; i < r->K; i++) {
+            const int64_t cell = row + r->slot[state * r->K + i];
+            if (r->mask[cell]) table[cell] += v;
+        }
+    }
+}
+
+static inline void add_path_ends(const online *o, int64_t T, const int32_t *path, double rate,
+                                 fc_parameters *p) {
+    const fc_learner *r = o->learner;
+    for (int64_t t = 1; t < T; t++) {
+        const int32_t m = r->arc_slot[arc_of(&o->graph, path[t - 1], path[t])];
+        if (r->arc_mask[m]) p->arc[m] += rate;
+    }
+    if (r->ends) {
+        p->initial[path[0]] += rate;
+        p->final[path[T - 1]] += rate;
+    }
+}
+
+#endif

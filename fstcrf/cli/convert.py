@@ -1,0 +1,92 @@
+"""``fstcrf convert``: a model in another program's format, or from it.
+
+=======  =============
+convert  the command
+=======  =============
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fstcrf.cli.failures import say
+from fstcrf.cli.models import tagger
+from fstcrf.cli.saving import save, spare_inputs
+
+if TYPE_CHECKING:
+    from fstcrf.model import CRF
+
+__all__ = ["convert"]
+
+_NATIVE = "fstcrf"
+
+
+@click.command()
+@click.argument("path", metavar="IN")
+@click.argument("output", metavar="OUT")
+@click.option(
+    "--to",
+    "name",
+    metavar="FORMAT",
+    help="Format of OUT: fstcrf or crfsuite.  [default: what its name ends in]",
+)
+@click.option("--tape", metavar="NAME", help="Name of the tape that the tagger writes.")
+def convert(path: str, output: str, *, name: str | None, tape: str | None) -> None:
+    """Convert a tagger: from another program's format, or to it.
+
+    What IN is, its first bytes tell: a model of fstcrf or of CRFsuite. What OUT becomes, the end of
+    its name: .fstcrf or .crfsuite.
+
+    \b
+    fstcrf convert names.crfsuite names.fstcrf
+    fstcrf convert names.fstcrf names.crfsuite
+    """
+    from dataclasses import replace
+
+    from fstcrf.corpus import check_writable
+
+    spare_inputs(output, [path])
+    kind = _kind(output, name)
+    model = tagger(path)
+    if tape is not None:
+        model = replace(model, tape=tape)
+    check_writable(output)
+    if kind == _NATIVE:
+        save(model, output)
+    else:
+        _write(model, output, kind)
+    say(f"{output}: {len(model.labels)} labels, {model.space.size:,} weights")
+
+
+def _kind(output: str, name: str | None) -> str:
+    """Return the name of the format that is wanted.
+
+    Raises
+    ------
+    click.UsageError
+        Nothing says it, or nothing writes it.
+    """
+    from fstcrf.interop.conversion import FORMATS
+
+    suffixes = {f".{_NATIVE}": _NATIVE}
+    suffixes |= {f.suffix: f.name for f in FORMATS if f.suffix and f.write}
+    if name is None:
+        name = suffixes.get(Path(output).suffix)
+        if name is None:
+            shown = " or ".join(suffixes)
+            raise click.UsageError(f"{output} does not end in {shown}: say --to FORMAT")
+    if name not in suffixes.values():
+        raise click.UsageError(f"--to {name}: expected one of {', '.join(suffixes.values())}")
+    return name
+
+
+def _write(model: CRF, output: str, kind: str) -> None:
+    from fstcrf.corpus import atomic_write
+    from fstcrf.interop.conversion import written
+
+    data = written(model, kind)
+    with atomic_write(output) as file:
+        file.write(data)

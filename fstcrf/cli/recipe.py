@@ -1,0 +1,85 @@
+"""``fstcrf recipe``: experiments that anyone can repeat, each one command.
+
+======  =============
+recipe  the command
+======  =============
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fstcrf.cli.failures import say
+
+if TYPE_CHECKING:
+    from fstcrf.recipes.report import Report
+
+__all__ = ["recipe"]
+
+_DATA = "FSTCRF_DATA"
+
+
+@click.command()
+@click.argument("name", metavar="[NAME]", required=False)
+@click.option(
+    "--data", metavar="DIR", help=f"Folder of the corpora. [default: the variable {_DATA}]"
+)
+@click.option(
+    "--report", metavar="DIR", help="Write report.md and results.json here, and plots/ if any."
+)
+@click.option("--full", is_flag=True, help="Everything, also what takes long.")
+@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, show_default=True)
+def recipe(
+    name: str | None, *, data: str | None, report: str | None, full: bool, seed: int
+) -> None:
+    """Repeat an experiment and print its numbers beside the published ones.
+
+    Without a name, list the recipes.
+
+    \b
+    fstcrf recipe usaddress --data corpora --report out
+    """
+    from fstcrf.recipes import RECIPES, Setting, run_recipe
+
+    if name is None:
+        for known in RECIPES.values():
+            click.echo(f"{known.name:<16} {known.title}")
+        return
+    if name not in RECIPES:
+        raise click.UsageError(f"no recipe {name!r}; there are: {', '.join(RECIPES)}")
+    folder = None if report is None else Path(report)
+    setting = Setting(_data_folder(data), folder, full=full, seed=seed, say=say)
+    _show(run_recipe(RECIPES[name], setting))
+    if report is not None:
+        say(f"{report}: report.md, results.json")
+
+
+def _data_folder(data: str | None) -> Path:
+    given = data or os.environ.get(_DATA)
+    if not given:
+        raise click.UsageError(f"no data folder: give --data DIR, or set {_DATA}")
+    if not Path(given).is_dir():
+        raise click.UsageError(f"{given}: no such folder; give --data DIR, or set {_DATA}")
+    return Path(given)
+
+
+def _show(report: Report) -> None:
+    from rich.console import Console
+    from rich.markdown import Markdown
+    from rich.table import Table
+
+    console = Console()
+    table = Table(*report.head, title=report.recipe.title)
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for cells in report.cells():
+        table.add_row(*cells)
+    console.print(table)
+    for section in report.result.sections:
+        console.print(Markdown(section))
+    for name, fact in report.facts.items():
+        console.print(f"{name:<12} {fact}", markup=False, highlight=False)

@@ -1,0 +1,56 @@
+"""The drop-ins in the place of the packages that they replace.
+
+========  ============================================================
+install   for this process, from now on
+DROP_INS  package → module
+========  ============================================================
+
+For test suites of others there is a plugin of pytest: ``pytest -p fstcrf.compat.plugin``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from fstcrf.errors import MissingDependencyError, OptionError
+
+__all__ = ["DROP_INS", "install"]
+
+DROP_INS = {
+    "pycrfsuite": "fstcrf.compat.pycrfsuite",
+    "sklearn_crfsuite": "fstcrf.compat.sklearn_crfsuite",
+}
+
+
+def install(*names: str) -> None:
+    """Let ``import pycrfsuite`` and ``import sklearn_crfsuite`` find the drop-ins.
+
+    Call it before anything imports them: what a module has imported, it keeps.
+
+    Parameters
+    ----------
+    *names : {"pycrfsuite", "sklearn_crfsuite"}
+        Which of them. By default ``pycrfsuite``, and ``sklearn_crfsuite`` where scikit-learn is
+        installed.
+
+    Raises
+    ------
+    OptionError
+        There is no drop-in for a package of this name.
+    MissingDependencyError
+        ``sklearn_crfsuite`` is asked for by name, and scikit-learn is not installed.
+    """
+    unknown = sorted(set(names) - set(DROP_INS))
+    if unknown:
+        raise OptionError(f"no drop-in for {unknown[0]!r}; there are {', '.join(DROP_INS)}")
+    for name in names or DROP_INS:
+        try:
+            module = importlib.import_module(DROP_INS[name])
+        except MissingDependencyError:
+            if names:
+                raise
+            continue
+        for loaded in [key for key in sys.modules if key.startswith(f"{name}.")]:
+            del sys.modules[loaded]  # parts of the real package
+        sys.modules[name] = module

@@ -1,0 +1,89 @@
+"""The file that an estimator keeps its model in.
+
+=============  =============================================================
+FileResource   a file of the user's, or a temporary one that goes with its owner
+=============  =============================================================
+
+In a pickle, the bytes of a temporary file take the place of its name. The names of the attributes
+are those that pickles of sklearn-crfsuite have, so that these load as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+__all__ = ["FileResource"]
+
+_CONTENT = "__FILE_RESOURCE_DATA__"
+
+
+class FileResource:
+    """A file of the user's, or a temporary one.
+
+    Parameters
+    ----------
+    filename : str, optional
+        A file of the user's: it is never removed.
+    keep_tempfiles : bool
+        Leave the temporary file where it is.
+    suffix, prefix : str
+        Of the temporary file's name.
+
+    Attributes
+    ----------
+    name : str or None
+        None while there is no temporary file yet.
+    """
+
+    def __init__(
+        self,
+        filename: str | None = None,
+        keep_tempfiles: bool = False,  # noqa: FBT001, FBT002 (sklearn-crfsuite's order)
+        suffix: str = "",
+        prefix: str = "",
+    ) -> None:
+        self.name = filename
+        self.auto = filename is None
+        self.keep_tempfiles = keep_tempfiles
+        self.suffix, self.prefix = suffix, prefix
+
+    def ensure_name(self) -> None:
+        """Make the temporary file, if there is none."""
+        if self.name is None:
+            handle, self.name = tempfile.mkstemp(self.suffix, self.prefix)
+            os.close(handle)
+
+    def cleanup(self) -> None:
+        """Remove the temporary file."""
+        if self.auto and not self.keep_tempfiles and self.name is not None:
+            with contextlib.suppress(OSError):
+                Path(self.name).unlink()
+            self.name = None
+
+    def refresh(self) -> None:
+        """Remove the temporary file and make another."""
+        self.cleanup()
+        self.ensure_name()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # the interpreter may be going down
+            self.cleanup()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        if self.auto and self.name is not None:
+            with contextlib.suppress(OSError):
+                state[_CONTENT] = Path(self.name).read_bytes()
+            state["name"] = None
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        content = state.pop(_CONTENT, None)
+        self.__dict__.update(state)
+        if content is not None:
+            self.ensure_name()
+            Path(str(self.name)).write_bytes(content)

@@ -1,0 +1,334 @@
+"""The estimator: fit, predict, and look inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.compat.dumptext import ParsedDump
+from fstcrf.compat.logtext import TrainLogParser
+from fstcrf.compat.pycrfsuite import BaseTrainer, Tagger
+from fstcrf.compat.sklearn_crfsuite._fileresource import FileResource
+from fstcrf.compat.sklearn_crfsuite.metrics import flat_accuracy_score
+from fstcrf.compat.sklearn_crfsuite.requirement import sklearn
+from fstcrf.compat.sklearn_crfsuite.trainer import LinePerIterationTrainer
+from fstcrf.errors import OptionError
+
+if TYPE_CHECKING:
+    from fstcrf import model
+
+    class _BaseEstimator:
+        """What scikit-learn has no types for."""
+else:
+    _BaseEstimator = sklearn("base").BaseEstimator
+
+__all__ = ["CRF"]
+
+# Parameters of CRFsuite's trainer whose names here are others.
+_TRAINER_NAMES = {
+    "feature.minfreq": "min_freq",
+    "feature.possible_states": "all_possible_states",
+    "feature.possible_transitions": "all_possible_transitions",
+    "calibration.eta": "calibration_eta",
+    "calibration.rate": "calibration_rate",
+    "calibration.samples": "calibration_samples",
+    "calibration.candidates": "calibration_candidates",
+    "calibration.max_trials": "calibration_max_trials",
+    "type": "pa_type",
+}
+_SAME_NAMES = (
+    "c1",
+    "c2",
+    "max_iterations",
+    "num_memories",
+    "epsilon",
+    "period",
+    "delta",
+    "linesearch",
+    "max_linesearch",
+    "c",
+    "error_sensitive",
+    "averaging",
+    "variance",
+    "gamma",
+)
+_HELD_OUT = 1
+
+
+class CRF(_BaseEstimator):
+    """A CRF as an estimator of scikit-learn.
+
+    Parameters
+    ----------
+    algorithm : {"lbfgs", "l2sgd", "ap", "pa", "arow"}, optional
+        "lbfgs" when absent.
+    min_freq, all_possible_states, all_possible_transitions
+        CRFsuite's ``feature.minfreq``, ``feature.possible_states``,
+        ``feature.possible_transitions``.
+    c1, c2, max_iterations, num_memories, epsilon, period, delta, linesearch, max_linesearch
+        Of CRFsuite's trainer, under the same names; its defaults where None.
+    calibration_eta, calibration_rate, calibration_samples, calibration_candidates, \
+calibration_max_trials
+        Its ``calibration.*``, for "l2sgd".
+    pa_type, c, error_sensitive, averaging
+        For "pa"; the first is its ``type``.
+    variance, gamma
+        For "arow".
+    verbose : bool
+        Print how training goes.
+    model_filename : str, optional
+        File of the model: it is written by `fit`, and read where nothing is fitted. Otherwise the
+        model is in a temporary file, and goes with the estimator into pickles.
+    keep_tempfiles : bool
+        Leave that temporary file where it is.
+    trainer_cls : class, optional
+        A subclass of `fstcrf.compat.pycrfsuite.Trainer` to train with.
+
+    Attributes
+    ----------
+    training_log_ : TrainLogParser or None
+        What the log of training says.
+    """
+
+    def __init__(
+        self,
+        algorithm: str | None = None,
+        min_freq: float | None = None,
+        all_possible_states: bool | None = None,  # noqa: FBT001
+        all_possible_transitions: bool | None = None,  # noqa: FBT001
+        c1: float | None = None,
+        c2: float | None = None,
+        max_iterations: int | None = None,
+        num_memories: int | None = None,
+        epsilon: float | None = None,
+        period: int | None = None,
+        delta: float | None = None,
+        linesearch: str | None = None,
+        max_linesearch: int | None = None,
+        calibration_eta: float | None = None,
+        calibration_rate: float | None = None,
+        calibration_samples: float | None = None,
+        calibration_candidates: int | None = None,
+        calibration_max_trials: int | None = None,
+        pa_type: int | None = None,
+        c: float | None = None,
+        error_sensitive: bool | None = None,  # noqa: FBT001
+        averaging: bool | None = None,  # noqa: FBT001
+        variance: float | None = None,
+        gamma: float | None = None,
+        verbose: bool = False,  # noqa: FBT001, FBT002
+        model_filename: str | None = None,
+        keep_tempfiles: bool = False,  # noqa: FBT001, FBT002
+        trainer_cls: type[BaseTrainer] | None = None,
+    ) -> None:
+        self.algorithm = algorithm
+        self.min_freq = min_freq
+        self.all_possible_states = all_possible_states
+        self.all_possible_transitions = all_possible_transitions
+        self.c1 = c1
+        self.c2 = c2
+        self.max_iterations = max_iterations
+        self.num_memories = num_memories
+        self.epsilon = epsilon
+        self.period = period
+        self.delta = delta
+        self.linesearch = linesearch
+        self.max_linesearch = max_linesearch
+        self.calibration_eta = calibration_eta
+        self.calibration_rate = calibration_rate
+        self.calibration_samples = calibration_samples
+        self.calibration_candidates = calibration_candidates
+        self.calibration_max_trials = calibration_max_trials
+        self.pa_type = pa_type
+        self.c = c
+        self.error_sensitive = error_sensitive
+        self.averaging = averaging
+        self.variance = variance
+        self.gamma = gamma
+        self.verbose = verbose
+        self.model_filename = model_filename
+        self.keep_tempfiles = keep_tempfiles
+        self.trainer_cls = trainer_cls
+        self.training_log_: TrainLogParser | None = None
+        self.modelfile = FileResource(model_filename, keep_tempfiles, ".crfsuite", "model")
+        self._tagger: Tagger | None = None
+        self._info_cached: ParsedDump | None = None
+
+    # --- Training -----------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Sequence[Iterable[Any]],  # noqa: N803 (scikit-learn's names)
+        y: Sequence[Sequence[str]],
+        X_dev: Sequence[Iterable[Any]] | None = None,  # noqa: N803
+        y_dev: Sequence[Sequence[str]] | None = None,
+    ) -> CRF:
+        """Train on sequences.
+
+        Parameters
+        ----------
+        X : sequence of sequences of feature dicts
+        y : sequence of sequences of str
+            Their labels.
+        X_dev, y_dev : optional
+            Held-out sequences: each iteration is evaluated on them, for the log.
+
+        Raises
+        ------
+        OptionError
+            Parameters outside what they may be; `X_dev` without `y_dev` or the other way round;
+            sequences and label sequences that differ in number.
+        ItemError, DataError
+            Features or labels that are not what they must be.
+        """
+        if (X_dev is None) != (y_dev is None):
+            raise OptionError("X_dev and y_dev go together: give both or none")
+        self._close()
+        if self.modelfile.auto != (self.model_filename is None) or (
+            self.model_filename is not None and self.modelfile.name != self.model_filename
+        ):  # set_params has changed it
+            self.modelfile = FileResource(
+                self.model_filename, self.keep_tempfiles, ".crfsuite", "model"
+            )
+        trainer = self._get_trainer()
+        _append(trainer, X, y, 0)
+        if X_dev is not None and y_dev is not None:
+            _append(trainer, X_dev, y_dev, _HELD_OUT)
+        self.modelfile.refresh()
+        trainer.train(str(self.modelfile.name), holdout=-1 if X_dev is None else _HELD_OUT)
+        self.training_log_ = getattr(trainer, "logparser", None)
+        return self
+
+    def _close(self) -> None:
+        if self._tagger is not None:
+            self._tagger.close()
+        self._tagger = self._info_cached = None
+
+    def _get_trainer(self) -> BaseTrainer:
+        names = {**_TRAINER_NAMES, **dict(zip(_SAME_NAMES, _SAME_NAMES, strict=True))}
+        values = {name: getattr(self, attribute) for name, attribute in names.items()}
+        params = {name: value for name, value in values.items() if value is not None}
+        cls = self.trainer_cls or LinePerIterationTrainer
+        return cls(algorithm=self.algorithm, params=params, verbose=self.verbose)
+
+    # --- Prediction ---------------------------------------------------------------------------
+
+    def predict(self, X: Iterable[Iterable[Any]]) -> NDArray[Any]:  # noqa: N803
+        """Return the best labels of sequences.
+
+        Parameters
+        ----------
+        X : iterable of sequences of feature dicts
+
+        Returns
+        -------
+        object array
+            Lists of labels [n]; the labels themselves [n, length] where all sequences are of one
+            length, as in sklearn-crfsuite.
+
+        Raises
+        ------
+        OptionError
+            Nothing is fitted.
+        """
+        return np.array(list(map(self.predict_single, X)), dtype=object)
+
+    def predict_single(self, xseq: Iterable[Any]) -> list[str]:
+        """Return the best labels of one sequence."""
+        return self._fitted.tag(xseq)
+
+    def predict_marginals(self, X: Iterable[Iterable[Any]]) -> NDArray[Any]:  # noqa: N803
+        """Return, for each token of sequences, the probability of each label: dicts.
+
+        The array has the form of that of `predict`.
+        """
+        return np.array(list(map(self.predict_marginals_single, X)), dtype=object)
+
+    def predict_marginals_single(self, xseq: Iterable[Any]) -> list[dict[str, float]]:
+        """Return, for each token of a sequence, the probability of each label."""
+        tagger = self._fitted
+        tagger.set(xseq)
+        return tagger.marginals()
+
+    def score(self, X: Iterable[Iterable[Any]], y: Sequence[Sequence[str]]) -> float:  # noqa: N803
+        """Return the share of tokens that are labelled right, 0 to 1."""
+        return flat_accuracy_score(y, list(map(self.predict_single, X)))
+
+    @property
+    def _fitted(self) -> Tagger:
+        tagger = self.tagger_
+        if tagger is None:
+            raise OptionError("the CRF is not fitted: call fit(X, y), or give model_filename")
+        return tagger
+
+    # --- Looking inside -----------------------------------------------------------------------
+
+    @property
+    def tagger_(self) -> Tagger | None:
+        """The tagger; None where nothing is fitted."""
+        if self._tagger is None:
+            if self.modelfile.name is None:
+                return None
+            tagger = Tagger()
+            tagger.open(self.modelfile.name)
+            self._tagger, self._info_cached = tagger, None
+        return self._tagger
+
+    @property
+    def crf_(self) -> model.CRF | None:
+        """The model as a tagger of fstcrf: n-best lists, grammars, composition."""
+        return None if self.tagger_ is None else self.tagger_.crf
+
+    @property
+    def classes_(self) -> list[str] | None:
+        """The labels."""
+        return None if self.tagger_ is None else self.tagger_.labels()
+
+    @property
+    def size_(self) -> int | None:
+        """Size of the model, in bytes."""
+        return None if self._info is None else int(self._info.header["size"])
+
+    @property
+    def num_attributes_(self) -> int | None:
+        """Number of attributes that have a weight."""
+        return None if self._info is None else int(self._info.header["num_attrs"])
+
+    @property
+    def attributes_(self) -> list[str] | None:
+        """The attributes that have a weight."""
+        return None if self._info is None else list(self._info.attributes)
+
+    @property
+    def state_features_(self) -> dict[tuple[str, str], float] | None:
+        """Weights of (attribute, label), natural-log scores."""
+        return None if self._info is None else self._info.state_features
+
+    @property
+    def transition_features_(self) -> dict[tuple[str, str], float] | None:
+        """Weights of (label, next label), natural-log scores."""
+        return None if self._info is None else self._info.transitions
+
+    @property
+    def _info(self) -> ParsedDump | None:
+        if self.tagger_ is None:
+            return None
+        if self._info_cached is None:
+            self._info_cached = self.tagger_.info()
+        return self._info_cached
+
+    def __getstate__(self) -> dict[str, Any]:
+        inherited = getattr(super(), "__getstate__", self.__dict__.copy)()
+        return {**inherited, "_tagger": None, "_info_cached": None}
+
+
+def _append(
+    trainer: BaseTrainer, sequences: Sequence[Iterable[Any]], labels: Sequence[Any], group: int
+) -> None:
+    if len(sequences) != len(labels):
+        raise OptionError(f"{len(sequences)} sequences, {len(labels)} label sequences")
+    for xseq, yseq in zip(sequences, labels, strict=True):
+        trainer.append(xseq, yseq, group)

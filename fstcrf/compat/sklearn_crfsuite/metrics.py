@@ -1,0 +1,101 @@
+"""Scores of label sequences: those of scikit-learn over all tokens, and whole sequences.
+
+===========================  ================================================
+flat_accuracy_score          share of tokens that are right
+flat_precision_score         precision of labels
+flat_recall_score            recall of labels
+flat_f1_score                F1 of labels
+flat_fbeta_score             F of labels, recall weighted by beta
+flat_classification_report   all of these by label, as text or a dict
+sequence_accuracy_score      share of sequences that are right in all tokens
+===========================  ================================================
+
+Labels are scored token by token, ``O`` included; `fstcrf.evaluate_spans` scores spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fstcrf.compat.sklearn_crfsuite.requirement import sklearn
+from fstcrf.compat.sklearn_crfsuite.utils import flatten
+from fstcrf.errors import DataError
+
+__all__ = [
+    "flat_accuracy_score",
+    "flat_classification_report",
+    "flat_f1_score",
+    "flat_fbeta_score",
+    "flat_precision_score",
+    "flat_recall_score",
+    "sequence_accuracy_score",
+]
+
+_metrics = sklearn("metrics")
+
+Sequences = Sequence[Sequence[Any]]
+
+
+def _flat(y_true: Sequences, y_pred: Sequences) -> tuple[list[Any], list[Any]]:
+    _check_number(y_true, y_pred)
+    for i, (gold, predicted) in enumerate(zip(y_true, y_pred, strict=True)):
+        if len(gold) != len(predicted):
+            raise DataError(f"{len(predicted)} predicted labels for {len(gold)}", sentence=i)
+    return flatten(y_true), flatten(y_pred)
+
+
+def _check_number(y_true: Sequences, y_pred: Sequences) -> None:
+    if len(y_true) != len(y_pred):
+        raise DataError(f"{len(y_pred)} predicted sequences for {len(y_true)}")
+
+
+def flat_accuracy_score(y_true: Sequences, y_pred: Sequences) -> float:
+    """Return the share of tokens that are right, 0 to 1.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequence of sequences of labels
+
+    Raises
+    ------
+    DataError
+        Sequences that differ in number or length; so with all others here.
+    """
+    return float(_metrics.accuracy_score(*_flat(y_true, y_pred)))
+
+
+def flat_precision_score(y_true: Sequences, y_pred: Sequences, **kwargs: Any) -> Any:
+    """Return the precision of labels; arguments as for `sklearn.metrics.precision_score`."""
+    return _metrics.precision_score(*_flat(y_true, y_pred), **kwargs)
+
+
+def flat_recall_score(y_true: Sequences, y_pred: Sequences, **kwargs: Any) -> Any:
+    """Return the recall of labels; arguments as for `sklearn.metrics.recall_score`."""
+    return _metrics.recall_score(*_flat(y_true, y_pred), **kwargs)
+
+
+def flat_f1_score(y_true: Sequences, y_pred: Sequences, **kwargs: Any) -> Any:
+    """Return F1 of labels; arguments as for `sklearn.metrics.f1_score`."""
+    return _metrics.f1_score(*_flat(y_true, y_pred), **kwargs)
+
+
+def flat_fbeta_score(y_true: Sequences, y_pred: Sequences, beta: float, **kwargs: Any) -> Any:
+    """Return F of labels; arguments as for `sklearn.metrics.fbeta_score`."""
+    return _metrics.fbeta_score(*_flat(y_true, y_pred), beta=beta, **kwargs)
+
+
+def flat_classification_report(
+    y_true: Sequences, y_pred: Sequences, labels: Sequence[Any] | None = None, **kwargs: Any
+) -> Any:
+    """Return all scores; arguments as for `sklearn.metrics.classification_report`."""
+    return _metrics.classification_report(*_flat(y_true, y_pred), labels=labels, **kwargs)
+
+
+def sequence_accuracy_score(y_true: Sequences, y_pred: Sequences) -> float:
+    """Return the share of sequences that are right in all tokens, 0 to 1; 0 without sequences."""
+    _check_number(y_true, y_pred)
+    if not len(y_true):
+        return 0.0
+    same = [list(a) == list(b) for a, b in zip(y_true, y_pred, strict=True)]
+    return sum(same) / len(same)

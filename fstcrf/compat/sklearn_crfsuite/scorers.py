@@ -1,0 +1,19 @@
+"""Scorers for ``cross_val_score``, ``GridSearchCV`` and their like.
+
+==================  ============================================
+flat_accuracy       share of tokens that are right
+sequence_accuracy   share of sequences that are right throughout
+==================  ============================================
+"""
+
+from __future__ import annotations
+
+from fstcrf.compat.sklearn_crfsuite import metrics
+from fstcrf.compat.sklearn_crfsuite.requirement import sklearn
+
+__all__ = ["flat_accuracy", "sequence_accuracy"]
+
+_make_scorer = sklearn("metrics").make_scorer
+
+flat_accuracy = _make_scorer(metrics.flat_accuracy_score)
+sequence_accuracy = _make_scorer(metrics.sequence_accuracy_score)

@@ -1,0 +1,359 @@
+"""A tagger that proposes, is told how good that was, and learns from it.
+
+===============  ======================================================
+FeedbackLearner  propose, feedback, save, open again
+===============  ======================================================
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+import msgspec
+import numpy as np
+
+from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
+from fstcrf.feedback.journal import Sync
+from fstcrf.feedback.proposal import (
+    Event,
+    Proposal,
+    Proposed,
+    Rewarded,
+    Withdrawn,
+    decoded,
+    encoded,
+    remembered,
+)
+from fstcrf.feedback.start import completed
+from fstcrf.feedback.state import Folder, Settings, State
+from fstcrf.kernel import Aim, Batch, Descent, Proposals, Rule, SparseRows
+from fstcrf.model import CRF
+from fstcrf.model.file import load
+from fstcrf.model.reading import SentenceLike, read_one
+from fstcrf.train.bandit import feedback_over
+from fstcrf.train.learner import collect_parameters, online_parameters
+
+__all__ = ["Aim", "FeedbackLearner", "Rule"]
+
+
+class FeedbackLearner:
+    """Proposes labels and learns from what is said about them.
+
+    Made by `create` and `open`. Everything it is told is in its folder when a call returns: a
+    process that dies at any moment loses nothing, and proposals may be answered days later, by
+    another process. Calls from several threads wait for each other.
+
+    Attributes
+    ----------
+    settings : Settings
+        Aim, rule and seed.
+    """
+
+    def __init__(self, folder: Folder, model: CRF, settings: Settings) -> None:
+        self.settings = settings
+        self._folder, self._model = folder, model
+        self._state = State(Descent(online_parameters(model.space, model.theta)))
+        self._feedback = feedback_over(model.space, self._state.descent)
+        self._lock = threading.RLock()
+
+    # --- Beginning and ending -------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        model: CRF,
+        *,
+        aim: Aim = Aim(),  # noqa: B008 (frozen)
+        rule: Rule = Rule(rate=0.02),  # noqa: B008 (frozen)
+        seed: int = 0,
+        sync: Sync = "always",
+    ) -> Self:
+        """Begin to learn, in a folder that is new or empty.
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+        model : CRF
+            Where to start: `untrained`, or a trained tagger.
+        aim, rule : Aim, Rule
+            What rewards mean, and how far a step goes.
+        seed : int
+            Of the samples.
+        sync : {"always", "process"}
+            When a call returns, what it was told is on the disk, or with the operating system: it
+            then survives the death of the process, but not that of the machine.
+
+        Raises
+        ------
+        OptionError
+            The folder is not empty; a control that needs sentences to come again.
+        OSError
+            The folder cannot be written.
+        """
+        if aim.control == "sentence":
+            raise OptionError("control 'sentence' is for sentences that come again: use 'mean'")
+        place = Path(path)
+        place.mkdir(parents=True, exist_ok=True)
+        if any(item.name != "lock" for item in place.iterdir()):
+            raise OptionError(f"{place}: is not empty; FeedbackLearner.open goes on from there")
+        folder = Folder(place, sync)
+        try:
+            start = completed(model)
+            start.save(folder.model)
+            learner = cls(folder, start, Settings(aim, rule, seed))
+            folder.renew(learner._state, learner.settings)
+        except BaseException:
+            folder.close()
+            raise
+        return learner
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, sync: Sync = "always") -> Self:
+        """Go on from a folder, with everything that was ever told.
+
+        Raises
+        ------
+        ModelFileError
+            A file that is missing or damaged; a record being written when the process died is
+            neither, it is dropped.
+        OptionError
+            Another process learns there.
+        OSError
+            The folder does not exist or cannot be written.
+        """
+        folder = Folder(path, sync)
+        try:
+            folder.check()
+            learner = cls(folder, load(folder.model), Settings(Aim(), Rule(), 0))
+            learner.settings = learner._state.load(folder.state)
+            learner._replay()
+        except BaseException:
+            folder.close()
+            raise
+        return learner
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the folder. Nothing is lost by not doing so."""
+        with self._lock:
+            self._folder.close()
+
+    def save(self) -> None:
+        """Write the state that was reached, so that opening need not repeat all steps.
+
+        Raises
+        ------
+        OSError
+            It cannot be written; nothing is lost.
+        """
+        with self._lock:
+            self._folder.renew(self._state, self.settings)
+
+    # --- Proposing and learning -----------------------------------------------------------------
+
+    def propose(self, sentence: SentenceLike) -> Proposal:
+        """Return labels for a sentence, drawn from the tagger's distribution.
+
+        Parameters
+        ----------
+        sentence : as for `CRF.tag`
+            Not empty.
+
+        Raises
+        ------
+        DataError
+            An empty sentence, or one that lacks a column.
+        NumericError
+            Potentials that are not finite.
+        OSError
+            The journal cannot be written: no proposal was made.
+        """
+        return self.propose_all([sentence])[0]
+
+    def propose_all(self, sentences: Iterable[SentenceLike]) -> list[Proposal]:
+        """Return labels for several sentences, written to the journal at once."""
+        with self._lock:
+            made: list[tuple[Proposal, Proposed]] = []
+            for sentence in sentences:
+                made.append(self._proposed(sentence, self._state.made + len(made)))
+            self._folder.journal.append([encoded(kept) for _, kept in made])
+            for _, kept in made:
+                self._remember(kept)
+            return [proposal for proposal, _ in made]
+
+    def feedback(self, proposal: Proposal | int, reward: float) -> None:
+        """Say how good a proposal was, and learn from it.
+
+        Parameters
+        ----------
+        proposal : Proposal or int
+            One that was made and not answered yet, or its number.
+        reward : float
+            In [0, 1], 1 the best. Where pairs are compared, how far the labels are ahead of the
+            others; 0 where they are not.
+
+        Raises
+        ------
+        OptionError
+            A reward outside [0, 1]; a proposal that was never made, or was answered already.
+        NumericError
+            The step would leave the finite numbers; it is not made, the proposal is answered.
+        OSError
+            The journal cannot be written: nothing was learnt, say it again.
+        """
+        self.feedback_all([(proposal, reward)])
+
+    def feedback_all(self, answers: Iterable[tuple[Proposal | int, float]]) -> None:
+        """Say how good several proposals were, written to the journal at once; all or nothing.
+
+        Raises
+        ------
+        OptionError, NumericError, OSError
+            As for `feedback`; before anything is learnt, but for NumericError.
+        """
+        with self._lock:
+            told = [Rewarded(_number(p), _reward(p, reward)) for p, reward in answers]
+            self._check_open([event.id for event in told])
+            self._folder.journal.append([encoded(event) for event in told])
+            failed = [event.id for event in told if not self._learn(event)]
+            if failed:
+                raise NumericError(
+                    f"proposal {failed[0]}: the step left the finite numbers and was not made: "
+                    "create a learner with a lower rate, or with clipping"
+                )
+
+    def withdraw(self, proposal: Proposal | int) -> None:
+        """Say that nobody will answer a proposal.
+
+        Raises
+        ------
+        OptionError
+            It was never made, or was answered already.
+        """
+        with self._lock:
+            event = Withdrawn(_number(proposal))
+            self._check_open([event.id])
+            self._folder.journal.append([encoded(event)])
+            del self._state.pending[event.id]
+
+    # --- Looking at it --------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> tuple[int, ...]:
+        """Numbers of the proposals that nobody has answered."""
+        return tuple(self._state.pending)
+
+    @property
+    def rewards(self) -> int:
+        """Rewards so far."""
+        return self._state.rewards
+
+    @property
+    def mean_reward(self) -> float:
+        """Their mean, 0 where there are none."""
+        return self._state.reward_sum / max(self._state.rewards, 1)
+
+    def model(self) -> CRF:
+        """Return the tagger with the weights of now."""
+        with self._lock:
+            self._state.descent.settle(self.settings.rule)
+            theta = collect_parameters(self._model.space, self._state.descent.theta)
+            return replace(self._model, theta=theta)
+
+    # --- Inside ---------------------------------------------------------------------------------
+
+    def _proposed(self, sentence: SentenceLike, number: int) -> tuple[Proposal, Proposed]:
+        model, aim, rule = self._model, self.settings.aim, self.settings.rule
+        data = read_one(model.index, sentence, model.columns, model.reads)
+        if not data.lengths[0]:
+            raise DataError("the sentence is empty: there is nothing to label")
+        rows = data.design(0, 1).node
+        design = SparseRows(rows.indptr, rows.rows, rows.values, model.index.n_node_rows)
+        batch = self._batch(design)
+        generator = np.random.default_rng((self.settings.seed, number))
+        uniform = generator.random(len(design) * (1 + aim.pairs))
+        made = self._feedback.propose(batch, np.zeros(1, dtype=np.int64), aim, rule, uniform)
+        kept = remembered(number, design, made)
+        return self._shown(number, made), kept
+
+    def _shown(self, number: int, made: Proposals) -> Proposal:
+        labels, topology = self._model.labels, self._model.topology
+        names = [
+            tuple(labels[i] for i in topology.state_label[path].tolist())
+            for path in (made.path, made.other)
+        ]
+        return Proposal(number, names[0], names[1], float(np.exp(made.log_p[0])))
+
+    def _batch(self, design: SparseRows) -> Batch:
+        return self._feedback.batch(np.asarray([0, len(design)]), design)
+
+    def _check_open(self, numbers: Sequence[int]) -> None:
+        state = self._state
+        for place, number in enumerate(numbers):
+            if not 0 <= number < state.made:
+                raise OptionError(f"proposal {number} was never made; there are {state.made}")
+            if number not in state.pending or number in numbers[:place]:
+                raise OptionError(f"proposal {number} was answered already, or withdrawn")
+
+    def _remember(self, kept: Proposed) -> None:
+        self._state.pending[kept.id] = kept
+        self._state.made = kept.id + 1
+
+    def _learn(self, event: Rewarded) -> bool:
+        """Make the step of a reward; False where it would not be finite."""
+        state, settings = self._state, self.settings
+        kept = state.pending.pop(event.id)
+        state.rewards += 1
+        state.reward_sum += event.reward
+        batch = self._batch(kept.design(self._model.space.n_node_rows))
+        made = kept.proposals(self._feedback.n_states)
+        reward = np.asarray([event.reward])
+        try:
+            self._feedback.reinforce(
+                batch, made, settings.aim, settings.rule, state.controls, reward
+            )
+        except NumericError:
+            state.refused += 1
+            return False
+        return True
+
+    def _replay(self) -> None:
+        for place, record in enumerate(self._folder.journal.records()):
+            try:
+                event = decoded(record)
+                self._repeat(event)
+            except (KeyError, msgspec.DecodeError) as error:
+                path = self._folder.journal.path
+                raise ModelFileError(f"{path}: record {place} makes no sense: {error}") from None
+
+    def _repeat(self, event: Event) -> None:
+        if isinstance(event, Proposed):
+            self._remember(event)
+        elif isinstance(event, Rewarded):
+            self._learn(event)
+        else:
+            del self._state.pending[event.id]
+
+
+def _number(proposal: Proposal | int) -> int:
+    return proposal.id if isinstance(proposal, Proposal) else proposal
+
+
+def _reward(proposal: Proposal | int, reward: float) -> float:
+    if not 0.0 <= reward <= 1.0:
+        raise OptionError(
+            f"the reward of proposal {_number(proposal)} is {reward}, expected one in [0, 1]"
+        )
+    return float(reward)

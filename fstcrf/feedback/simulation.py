@@ -1,0 +1,138 @@
+"""Learning from rewards that gold labels give, in place of people.
+
+========  ==========================================
+simulate  a tagger → the tagger after so many rewards
+========  ==========================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fstcrf.corpus import Corpus
+from fstcrf.errors import DataError
+from fstcrf.evaluate import evaluate_spans, evaluate_tokens
+from fstcrf.feedback.start import completed
+from fstcrf.kernel import Aim, Rule, SparseRows
+from fstcrf.model import CRF
+from fstcrf.model.reading import read_sentences
+from fstcrf.model.targets import allowed_labels
+from fstcrf.train import Bandit, Outcome, Problem, Progress, Schedule, fit
+
+__all__ = ["Schedule", "simulate"]
+
+
+def simulate(
+    model: CRF,
+    data: Corpus,
+    target: str,
+    *,
+    aim: Aim,
+    rule: Rule,
+    schedule: Schedule = Schedule(),  # noqa: B008 (frozen)
+    graded: bool = False,
+    epochs: int = 10,
+    samples: int | None = None,
+    batch: int = 1,
+    dev: Corpus | None = None,
+    patience: int | None = None,
+    seed: int = 0,
+    report: Callable[[Progress], None] | None = None,
+) -> tuple[CRF, Outcome]:
+    """Let a tagger learn from rewards for its own samples, which gold labels give.
+
+    The gold labels are seen by nothing but the reward: the F of the spans of a sentence (1 where
+    neither side has any), or the share of right labels where labels are not spans.
+
+    Parameters
+    ----------
+    model : CRF
+        Where to start: `untrained`, or a tagger that was trained on something.
+    data : Corpus
+    target : str
+        The column of gold labels.
+    aim, rule, schedule
+        What rewards mean, and how far steps go.
+    graded : bool
+        Pairs: the reward is how far the first is ahead, not 1 where it is.
+    epochs : int
+        At most so many steps of `samples` samples.
+    samples : int, optional
+        One for each sentence when absent.
+    batch : int
+        Rewards that are asked for at a time.
+    dev : Corpus, optional
+        Held-out data with labels: the epoch that does best on it is kept.
+    patience : int, optional
+        Stop after so many epochs without a better one; never when absent.
+    seed : int
+    report : callable, optional
+        Is told of every epoch.
+
+    Returns
+    -------
+    model : CRF
+        The tagger of the best epoch, or of the last one.
+    outcome : Outcome
+
+    Raises
+    ------
+    DataError, LabelError, OptionError
+        Data or options that are not what they must be.
+    NumericError
+        The first epoch diverged.
+    """
+    start = completed(model)
+    problem = _problem(start, data, target)
+    optimiser = Bandit(
+        problem,
+        start.space,
+        start.theta,
+        aim=aim,
+        rule=rule,
+        schedule=schedule,
+        samples=samples,
+        batch=batch,
+        graded=graded,
+        seed=seed,
+    )
+    gold = None if dev is None else dev.column_lists(target)
+
+    def score(theta: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+        assert gold is not None and dev is not None  # noqa: S101, PT018 (asked for only with dev)
+        return _score(gold, replace(start, theta=theta).tag_all(dev))
+
+    outcome = fit(
+        optimiser,
+        max_iterations=epochs,
+        evaluate=None if gold is None else score,
+        patience=epochs if patience is None else patience,
+        report=report,
+    )
+    return replace(start, theta=outcome.theta), outcome
+
+
+def _problem(model: CRF, data: Corpus, target: str) -> Problem:
+    sizes = np.diff(data.offsets)
+    full = data if sizes.all() else data.select(np.flatnonzero(sizes))
+    if not full.n_tokens:
+        raise DataError("no sentence to learn from", path=data.source)
+    prepared = read_sentences(model.index, full, model.columns, model.reads)
+    rows = prepared.design(0, len(full)).node
+    return Problem(
+        model.topology,
+        full.offsets,
+        SparseRows(rows.indptr, rows.rows, rows.values, model.index.n_node_rows),
+        None,
+        allowed_labels(full.column(target), model.labels, partial=False),
+        np.ones(len(full)),
+    )
+
+
+def _score(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> float:
+    if any(label[:2] in {"B-", "I-"} for labels in gold for label in labels):
+        return evaluate_spans(gold, found).f
+    return evaluate_tokens(gold, found).accuracy

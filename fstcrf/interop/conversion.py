@@ -1,0 +1,92 @@
+"""Which format a file has, and taggers from any of them.
+
+============  ==========================================================
+FORMATS       the formats of other programs; add a line for another one
+read_tagger   a tagger from a file of any known format
+told          the format of a file
+is_native     whether a file is of fstcrf's own format
+written       a tagger as bytes of another format
+============  ==========================================================
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fstcrf.errors import ModelFileError, OptionError
+from fstcrf.interop.crfpp import CRFPP, CRFPP_TEXT
+from fstcrf.interop.crfsuite import CRFSUITE
+from fstcrf.interop.formats import HEAD, Format
+from fstcrf.interop.wapiti import WAPITI
+
+if TYPE_CHECKING:
+    from fstcrf.model import CRF
+
+__all__ = ["FORMATS", "is_native", "read_tagger", "told", "written"]
+
+FORMATS: tuple[Format, ...] = (CRFSUITE, CRFPP, CRFPP_TEXT, WAPITI)
+
+
+def read_tagger(path: str | os.PathLike[str]) -> CRF:
+    """Read a tagger from a file of any known format, told from its first bytes.
+
+    Raises
+    ------
+    ModelFileError
+        Of no known format, damaged, or a composition of several taggers.
+    OSError
+        The file cannot be read.
+    """
+    name = os.fspath(path)
+    with open(name, "rb") as file:  # noqa: PTH123 (the path may be any str)
+        head = file.read(HEAD)
+        if not is_native(head):
+            # Told before all is read: what is no model may have no end.
+            return told(head, name).read(head + file.read(), name)
+    from fstcrf.model.file import load  # noqa: PLC0415 (others' models do without)
+
+    return load(name)
+
+
+def told(head: bytes, where: str) -> Format:
+    """Return the format of a file of another program.
+
+    Parameters
+    ----------
+    head : bytes
+        Its first `HEAD` bytes, or all of them.
+    where : str
+        Its name, for messages.
+
+    Raises
+    ------
+    ModelFileError
+        No format knows it.
+    """
+    if not head:
+        raise ModelFileError(f"{where}: an empty file, expected a model")
+    for known in FORMATS:
+        if known.recognises(head):
+            return known
+    titles = ", ".join(["an fstcrf model", *(known.title for known in FORMATS)])
+    raise ModelFileError(f"{where}: no model of a known format, expected one of: {titles}")
+
+
+def is_native(head: bytes) -> bool:
+    """Tell whether a file that begins like this is of fstcrf's own format."""
+    return head[8:10] == b'{"'
+
+
+def written(tagger: CRF, name: str) -> bytes:
+    """Return a tagger as the bytes of a file of another format.
+
+    Raises
+    ------
+    OptionError
+        There is no such format, it is only read, or it cannot say what the tagger does.
+    """
+    writers = {known.name: known.write for known in FORMATS if known.write is not None}
+    if name not in writers:
+        raise OptionError(f"nothing writes {name!r}; what can be written: {', '.join(writers)}")
+    return writers[name](tagger)

@@ -1,0 +1,44 @@
+"""What there is to know of a file format that holds a tagger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fstcrf.model import CRF
+
+__all__ = ["HEAD", "Format"]
+
+HEAD = 64
+"""Bytes from which a format is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A file format that holds a tagger.
+
+    Parameters
+    ----------
+    name : str
+        As ``fstcrf convert --to`` has it.
+    title : str
+        For messages: ``"a CRFsuite model"``.
+    recognises : callable
+        The first `HEAD` bytes of a file (fewer where it is shorter) → whether it is of this format.
+    read : callable
+        (all bytes of a file, its name for messages) → tagger; raises `ModelFileError` on damage.
+    suffix : str, optional
+        Of file names, by which ``fstcrf convert`` tells what to write.
+    write : callable, optional
+        Tagger → all bytes of a file; raises `OptionError` where the format cannot say it. None:
+        the format is only read.
+    """
+
+    name: str
+    title: str
+    recognises: Callable[[bytes], bool]
+    read: Callable[[bytes, str], CRF]
+    suffix: str | None = None
+    write: Callable[[CRF], bytes] | None = None

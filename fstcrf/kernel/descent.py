@@ -1,0 +1,272 @@
+"""What learning from rewards is told, and what it changes: aims, rules of the step, parameters.
+
+=========  ====================================================================
+Aim        what a reward says: objective, clipping, temperature, control variate
+Rule       how far a step goes: constant rate, momentum, ADADELTA; decay
+Descent    the parameters on their way, with what the rule remembers
+Controls   running means of signals
+Judge      rewards from gold labels
+=========  ====================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import OptionError, ShapeError
+from fstcrf.kernel.learner_call import Parameters
+from fstcrf.kernel.native import lib
+
+__all__ = ["Aim", "Control", "Controls", "Descent", "Judge", "Objective", "Rule", "RuleName"]
+
+Floats = NDArray[np.float64]
+Objective = Literal["expected-loss", "preference", "cross-entropy"]
+Control = Literal["none", "mean", "sentence"]
+RuleName = Literal["constant", "momentum", "adadelta"]
+
+OBJECTIVES = {
+    "expected-loss": lib.FC_EXPECTED_LOSS,
+    "preference": lib.FC_PREFERENCE,
+    "cross-entropy": lib.FC_CROSS_ENTROPY,
+}
+CONTROLS = {
+    "none": lib.FC_NO_CONTROL,
+    "mean": lib.FC_RUNNING_MEAN,
+    "sentence": lib.FC_SENTENCE_MEAN,
+}
+RULES = {"constant": lib.FC_CONSTANT, "momentum": lib.FC_MOMENTUM, "adadelta": lib.FC_ADADELTA}
+
+
+def _one_of(name: str, value: str, kind: Any) -> None:
+    known = get_args(kind)
+    if value not in known:
+        raise OptionError(f"{name} is {value!r}, expected one of {', '.join(known)}")
+
+
+def _within(name: str, value: float, low: float, high: float, *, ends: str) -> None:
+    """Refuse a number outside an interval; `ends` is its brackets: ``"[)"``."""
+    above = value >= low if ends[0] == "[" else value > low
+    below = value <= high if ends[1] == "]" else value < high
+    if not (above and below and np.isfinite(value)):
+        raise OptionError(
+            f"{name} is {value}, expected a number in {ends[0]}{low}, {high}{ends[1]}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What a reward in [0, 1] says about a sample.
+
+    Parameters
+    ----------
+    objective : {"expected-loss", "preference", "cross-entropy"}
+        The mean of 1 − reward; the same of pairs, of which the reward says how far the first is
+        ahead; the cross-entropy −E log p weighted with rewards.
+    control : {"none", "mean", "sentence"}
+        What is subtracted from the signal: nothing, its running mean over all sentences, or over
+        the earlier visits of the same sentence (over all at the first visit).
+    clip : float
+        Cross-entropy: probabilities below are taken for it; 0 clips nothing.
+    temperature : float
+        Potentials are divided by it: above 1, samples are more diverse.
+    common_rate, own_rate : float
+        How fast the running means follow, in (0, 1].
+
+    Raises
+    ------
+    OptionError
+        A value outside what it may be.
+    """
+
+    objective: Objective = "expected-loss"
+    control: Control = "none"
+    clip: float = 0.0
+    temperature: float = 1.0
+    common_rate: float = 1e-3
+    own_rate: float = 0.2
+
+    def __post_init__(self) -> None:
+        _one_of("objective", self.objective, Objective)
+        _one_of("control", self.control, Control)
+        _within("clip", self.clip, 0, 1, ends="[]")
+        _within("temperature", self.temperature, 0, np.inf, ends="()")
+        _within("common_rate", self.common_rate, 0, 1, ends="(]")
+        _within("own_rate", self.own_rate, 0, 1, ends="(]")
+
+    @property
+    def pairs(self) -> bool:
+        """Whether two samples are compared."""
+        return self.objective == "preference"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How far a step goes along a sampled gradient.
+
+    Parameters
+    ----------
+    name : {"constant", "momentum", "adadelta"}
+    rate : float
+        Factor of each step; ADADELTA's own is 1.
+    decay : float
+        L2: each step multiplies the weights by 1 − rate · decay, apart from the gradient.
+    momentum : float
+        Of "momentum", in [0, 1).
+    rho, epsilon : float
+        Of "adadelta": the memory of its means, in (0, 1), and what keeps them above zero.
+
+    Raises
+    ------
+    OptionError
+        A value outside what it may be.
+
+    References
+    ----------
+    Polyak (1964); Zeiler (2012), ADADELTA.
+    """
+
+    name: RuleName = "constant"
+    rate: float = 1e-4
+    decay: float = 0.0
+    momentum: float = 0.9
+    rho: float = 0.95
+    epsilon: float = 1e-5
+
+    def __post_init__(self) -> None:
+        _one_of("rule", self.name, RuleName)
+        _within("rate", self.rate, 0, np.inf, ends="()")
+        _within("decay", self.decay, 0, np.inf, ends="[)")
+        _within("rate · decay", self.rate * self.decay, 0, 1, ends="[)")
+        if self.name == "momentum":
+            _within("momentum", self.momentum, 0, 1 - self.rate * self.decay, ends="[)")
+        _within("rho", self.rho, 0, 1, ends="()")
+        _within("epsilon", self.epsilon, 0, np.inf, ends="()")
+
+
+@dataclass(slots=True)
+class Descent:
+    """Parameters on their way; changed in place.
+
+    Parameters
+    ----------
+    theta : Parameters
+        The true parameters are ``scale * theta``; −inf forbids.
+    first, second : Parameters, optional
+        What the rule remembers: velocities in units of theta, or the means of squared gradients
+        and of squared changes. Zeros when absent; of the constant rate, nothing.
+    touched : int64 [R], optional
+        The step up to which each row of the tables is.
+    scale : float
+    step : int
+        Steps so far.
+    """
+
+    theta: Parameters
+    first: Parameters | None = None
+    second: Parameters | None = None
+    touched: NDArray[np.int64] | None = None
+    scale: float = 1.0
+    step: int = 0
+
+    def prepare(self, rule: Rule) -> None:
+        """Make what a rule remembers, where it is not there yet."""
+        if rule.name == "constant":
+            return
+        if self.first is None:
+            self.first = self.theta.zeros()
+        if self.second is None and rule.name == "adadelta":
+            self.second = self.theta.zeros()
+        if self.touched is None:
+            self.touched = np.full(len(self.theta.table), self.step, dtype=np.int64)
+
+    def settle(self, rule: Rule) -> None:
+        """Bring all rows up to the present step, and the scale to one.
+
+        To be done before weights are read, and before a rule changes.
+        """
+        if self.touched is not None and self.first is not None:
+            behind = (self.step - self.touched)[:, None]
+            if rule.name == "momentum":
+                ratio = rule.momentum / (1.0 - rule.rate * rule.decay)
+                fallen = ratio**behind
+                self.theta.table[:] += self.first.table * (ratio * (1 - fallen) / (1 - ratio))
+                self.first.table[:] *= fallen
+            elif rule.name == "adadelta" and self.second is not None:
+                fallen = rule.rho**behind
+                self.first.table[:] *= fallen
+                self.second.table[:] *= fallen
+            self.touched[:] = self.step
+        if self.scale != 1.0:
+            self.rescale(rule)
+
+    def rescale(self, rule: Rule) -> None:
+        """Make the scale one."""
+        arrays = list(self.theta.arrays())
+        if rule.name == "momentum" and self.first is not None:
+            arrays += self.first.arrays()
+        for array in arrays:
+            np.multiply(array, self.scale, out=array)
+        self.scale = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """Running means of signals; changed in place.
+
+    Parameters
+    ----------
+    mean, count : float64 [1 + B]
+        Of all sentences, then of each.
+    """
+
+    mean: Floats
+    count: Floats
+
+    @classmethod
+    def of(cls, sentences: int) -> Controls:
+        """Return means of nothing yet."""
+        return cls(np.zeros(1 + sentences), np.zeros(1 + sentences))
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Rewards from gold labels.
+
+    Parameters
+    ----------
+    gold : int32 [N]
+        Gold labels.
+    n_labels : int
+    step : uint8 [L + 1, L + 1], optional
+        What a label does behind another: 1 begins a span, 2 goes on with it, 0 neither; label L
+        stands for both ends of the sentence. The reward is then the F of spans, 1 where neither
+        side has one; without it, the share of right labels.
+    type : int32 [L + 1], optional
+        Type of each label's spans.
+    graded : bool
+        Pairs: the reward is how far the first is ahead, not 1 where it is.
+
+    Raises
+    ------
+    ShapeError
+        Arrays that disagree.
+    """
+
+    gold: NDArray[np.int32]
+    n_labels: int
+    step: NDArray[np.uint8] | None = None
+    type: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    graded: bool = False
+
+    def __post_init__(self) -> None:
+        if self.gold.size and not 0 <= self.gold.min() <= self.gold.max() < self.n_labels:
+            raise ShapeError(f"gold holds numbers outside [0, {self.n_labels})")
+        size = self.n_labels + 1
+        if self.step is not None and (
+            self.step.shape != (size, size) or self.type.shape != (size,)
+        ):
+            raise ShapeError(f"step and type are of other sizes than {size} labels and ends")

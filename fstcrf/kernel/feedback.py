@@ -1,0 +1,348 @@
+"""Learning from rewards, in the kernel: samples of labellings, steps along what was sampled.
+
+=========  ================================================================
+Feedback   a topology with parameters: propose, reinforce, or both at once
+Batch      sentences ready for it
+Proposals  samples, and where each of them would lead
+Heard      what became of rewards
+=========  ================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import OptionError, ShapeError
+from fstcrf.kernel import feedback_call as call
+from fstcrf.kernel.descent import RULES, Aim, Controls, Descent, Judge, Rule
+from fstcrf.kernel.feedback_call import Batch
+from fstcrf.kernel.graphs import Graph, _graph
+from fstcrf.kernel.native import array_in, check, ffi, lib
+from fstcrf.kernel.rows import SparseRows, padded
+
+__all__ = ["Batch", "Feedback", "Heard", "Proposals"]
+
+Floats = NDArray[np.float64]
+Order = NDArray[np.int64]
+
+_LEAST_SCALE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """Samples, one after the other, of n sentences with N tokens in all.
+
+    Parameters
+    ----------
+    order : int64 [n]
+        The sentences.
+    path, other : int32 [N]
+        States of the samples; those of the second of each pair, else of length 0.
+    node : float64 [N, S]
+        The direction of each step: the sample less the posteriors, of states ...
+    arc : float64 [n, M]
+        ... and of arc slots.
+    log_p : float64 [n]
+        Log-probability of each (first) sample.
+    """
+
+    order: Order
+    path: NDArray[np.int32]
+    other: NDArray[np.int32]
+    node: Floats
+    arc: Floats
+    log_p: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What became of rewards, float64 [n] each.
+
+    Parameters
+    ----------
+    reward : float64 [n]
+    log_p : float64 [n]
+        Log-probability of each (first) sample.
+    coefficient : float64 [n]
+        Signal less control: the factor of each step's direction.
+    """
+
+    reward: Floats
+    log_p: Floats
+    coefficient: Floats
+
+
+class Feedback:
+    """A topology with parameters that learn from rewards.
+
+    Parameters
+    ----------
+    graph : Graph
+        Structure; its potentials are not read.
+    slots : int32 [S, K]
+        Slots whose potentials a state sums.
+    arc_slot : int32 [arcs]
+        Slot of each arc.
+    arc_mask : uint8 [M]
+        1 where the weight of an arc slot is trained.
+    label : int32 [S]
+        Label of each state.
+    ends : bool
+        Are initial and final potentials trained.
+    descent : Descent
+        The parameters; changed in place.
+    mask : uint8 [R, W], optional
+        1 where a weight is trained; everywhere when absent.
+
+    Raises
+    ------
+    ShapeError
+        Sizes or dtypes that disagree, a graph that moves, a slot out of range.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        slots: NDArray[np.int32],
+        arc_slot: NDArray[np.int32],
+        arc_mask: NDArray[np.uint8],
+        label: NDArray[np.int32],
+        ends: bool,
+        descent: Descent,
+        mask: NDArray[np.uint8] | None = None,
+    ) -> None:
+        rows, width = descent.theta.table.shape
+        if graph.moving or width != padded(width):
+            raise ShapeError("a graph that does not move and rows of whole registers are expected")
+        for name, numbers, limit in (
+            ("slots", slots, width),
+            ("arc_slot", arc_slot, len(arc_mask)),
+        ):
+            if numbers.size and not 0 <= numbers.min() <= numbers.max() < limit:
+                raise ShapeError(f"{name} holds numbers outside [0, {limit})")
+        states = graph.n_states
+        self.descent, self.n_states, self.n_arc_slots = descent, states, len(arc_mask)
+        self._graph, self._memory = _graph(graph)
+        pointers = {
+            "slot": array_in(slots, np.int32, (states, slots.shape[1]), "slots"),
+            "arc_slot": array_in(arc_slot, np.int32, (graph.n_arcs,), "arc_slot"),
+            "arc_mask": array_in(arc_mask, np.uint8, arc_mask.shape, "arc_mask"),
+            "label": array_in(label, np.int32, (states,), "label"),
+        }
+        if mask is not None:
+            pointers["mask"] = array_in(mask, np.uint8, (rows, width), "mask")
+        sizes = {"R": rows, "W": width, "K": slots.shape[1], "M": len(arc_mask), "ends": int(ends)}
+        self._shared: dict[str, Any] = {**sizes, **pointers}
+        self._place = np.zeros(0, dtype=np.int32)
+
+    def batch(self, offsets: Order, design: SparseRows) -> Batch:
+        """Return sentences, int64 [B + 1], over a design [N, R], ready for the calls below.
+
+        Raises
+        ------
+        ShapeError
+            Sizes that disagree, or an empty sentence.
+        """
+        return Batch(self._shared, self._graph, offsets, design)
+
+    def propose(
+        self, batch: Batch, order: Order, aim: Aim, rule: Rule, uniform: Floats
+    ) -> Proposals:
+        """Return exact samples for sentences, all at the parameters of now.
+
+        Parameters
+        ----------
+        batch : Batch
+        order : int64 [n]
+            Sentences.
+        aim : Aim
+        rule : Rule
+            The one of the steps that will follow.
+        uniform : float64 [N] or [2 N] for pairs
+            Numbers in [0, 1).
+
+        Raises
+        ------
+        NumericError
+            A sentence without a path, or potentials that are not finite.
+        """
+        n, tokens = len(order), batch.tokens(order)
+        other = np.empty(tokens if aim.pairs else 0, dtype=np.int32)
+        made = Proposals(
+            order,
+            np.empty(tokens, dtype=np.int32),
+            other,
+            np.empty((tokens, self.n_states)),
+            np.empty((n, self.n_arc_slots)),
+            np.empty(n),
+        )
+        descent = self._descent(rule, batch)
+        where = ffi.new("int64_t *")
+        status = lib.fc_propose(
+            *self._inputs(batch, order, aim),
+            descent[0],
+            array_in(uniform, np.float64, (tokens * (1 + aim.pairs),), "uniform"),
+            call.out(made.path, np.int32),
+            call.out(other, np.int32) if aim.pairs else ffi.NULL,
+            call.out(made.node, np.float64),
+            call.out(made.arc, np.float64),
+            call.out(made.log_p, np.float64),
+            batch.work,
+            where,
+        )
+        call.finite(status, "propose", order, where)
+        return made
+
+    def judge(self, batch: Batch, made: Proposals, aim: Aim, judge: Judge) -> Floats:
+        """Return the rewards of samples, float64 [n] in [0, 1]."""
+        reward = np.empty(len(made.order))
+        arguments = self._inputs(batch, made.order, aim)[1:]
+        keep = call.judge(judge, int(batch.offsets[-1]))
+        status = lib.fc_judge_paths(
+            *arguments,
+            keep[0],
+            call.out(made.path, np.int32),
+            call.out(made.other, np.int32) if aim.pairs else ffi.NULL,
+            call.out(reward, np.float64),
+        )
+        check(status, "judge")
+        return reward
+
+    def reinforce(
+        self,
+        batch: Batch,
+        made: Proposals,
+        aim: Aim,
+        rule: Rule,
+        controls: Controls,
+        reward: Floats,
+    ) -> Heard:
+        """Make a step for each proposal, in their order.
+
+        Parameters
+        ----------
+        batch : Batch
+            The sentences of the proposals.
+        made : Proposals
+        aim, rule : Aim, Rule
+        controls : Controls
+            Changed in place.
+        reward : float64 [n]
+            In [0, 1]; of pairs, how far the first is ahead.
+
+        Raises
+        ------
+        OptionError
+            A reward outside [0, 1].
+        NumericError
+            A step that is not finite; the steps before it are done.
+        """
+        wrong = np.flatnonzero(~((reward >= 0.0) & (reward <= 1.0)))
+        if len(wrong):
+            raise OptionError(
+                f"the reward of proposal {wrong[0]} is {reward[wrong[0]]}, expected one in [0, 1]"
+            )
+        n, coefficient = len(made.order), np.empty(len(made.order))
+        descent = self._descent(rule, batch)
+        baseline, where = call.controls(controls, len(batch)), ffi.new("int64_t *")
+        status = lib.fc_reinforce(
+            *self._inputs(batch, made.order, aim),
+            baseline[0],
+            descent[0],
+            array_in(reward, np.float64, (n,), "reward"),
+            array_in(made.log_p, np.float64, (n,), "log_p"),
+            array_in(made.node, np.float64, (len(made.path), self.n_states), "node"),
+            array_in(made.arc, np.float64, (n, self.n_arc_slots), "arc"),
+            call.out(coefficient, np.float64),
+            batch.work,
+            where,
+        )
+        self._read_back(descent, rule)
+        call.finite(status, "reinforce", made.order, where)
+        return Heard(reward, made.log_p, coefficient)
+
+    def epoch(
+        self,
+        batch: Batch,
+        order: Order,
+        aim: Aim,
+        rule: Rule,
+        controls: Controls,
+        judge: Judge,
+        uniform: Floats,
+    ) -> Heard:
+        """Propose, judge and step, one sentence after the other; arguments as above.
+
+        Raises
+        ------
+        NumericError
+            A step that is not finite; the steps before it are done.
+        """
+        n, tokens = len(order), batch.tokens(order)
+        heard = Heard(np.empty(n), np.empty(n), np.empty(n))
+        descent, verdict = self._descent(rule, batch), call.judge(judge, int(batch.offsets[-1]))
+        baseline, where = call.controls(controls, len(batch)), ffi.new("int64_t *")
+        status = lib.fc_feedback_epoch(
+            *self._inputs(batch, order, aim),
+            verdict[0],
+            baseline[0],
+            descent[0],
+            array_in(uniform, np.float64, (tokens * (1 + aim.pairs),), "uniform"),
+            call.out(heard.reward, np.float64),
+            call.out(heard.log_p, np.float64),
+            call.out(heard.coefficient, np.float64),
+            batch.work,
+            where,
+        )
+        self._read_back(descent, rule)
+        call.finite(status, "feedback", order, where)
+        return heard
+
+    def _inputs(self, batch: Batch, order: Order, aim: Aim) -> tuple[Any, ...]:
+        turns = array_in(order, np.int64, (len(order),), "order")
+        return self._graph, batch.batch, batch.learner, len(order), turns, call.bandit(aim)
+
+    def _descent(self, rule: Rule, batch: Batch) -> tuple[Any, ...]:
+        """Return the C structure of the descent, and what keeps its memory alive."""
+        state, (rows, width) = self.descent, self.descent.theta.table.shape
+        state.prepare(rule)
+        fields: dict[str, Any] = {
+            "rule": RULES[rule.name],
+            "rate": rule.rate,
+            "decay": rule.decay,
+            "momentum": rule.momentum if rule.name == "momentum" else 0.0,
+            "rho": rule.rho,
+            "epsilon": rule.epsilon,
+            "scale": ffi.new("double *", state.scale),
+            "step": ffi.new("int64_t *", state.step),
+            "small": ffi.new("double[]", max(self.n_arc_slots, 2 * self.n_states)),
+        }
+        keep: list[Any] = []
+        for name, held in zip(
+            ("theta", "first", "second"), (state.theta, state.first, state.second), strict=True
+        ):
+            # What a rule does not remember is never read; the struct is, for its address.
+            part, memory = call.parameters(
+                held or state.theta, (rows, width), self.n_arc_slots, self.n_states
+            )
+            fields[name] = part
+            keep += memory
+        if rule.name != "constant" and state.touched is not None:
+            if not len(self._place):
+                self._place = np.zeros(rows, dtype=np.int32)
+            fields["touched"] = array_in(state.touched, np.int64, (rows,), "touched", writable=True)
+            fields["place"] = array_in(self._place, np.int32, (rows,), "place", writable=True)
+            fields["rows"] = ffi.new("int32_t[]", max(batch.most, 1))
+            fields["sums"] = ffi.from_buffer("double[]", np.empty(max(batch.most, 1) * width))
+        return ffi.new("fc_descent *", fields), fields, keep
+
+    def _read_back(self, descent: tuple[Any, ...], rule: Rule) -> None:
+        state = self.descent
+        state.scale, state.step = descent[1]["scale"][0], descent[1]["step"][0]
+        if state.scale < _LEAST_SCALE:
+            state.rescale(rule)

@@ -1,0 +1,30 @@
+"""The recipes; add one here. What a recipe needs is imported when it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fstcrf.recipes.recipe import Recipe, Result, Setting
+
+__all__ = ["RECIPES"]
+
+
+def _usaddress(setting: Setting) -> Result:
+    from fstcrf.recipes.addresses.recipe import run  # noqa: PLC0415
+
+    return run(setting)
+
+
+_ALL = (
+    Recipe(
+        "usaddress",
+        "US addresses: the model inside usaddress, under grammars that its output must obey",
+        needs=("usaddress/*.xml",),
+        paper="usaddress",
+        run=_usaddress,
+        packages=("usaddress", "python-crfsuite"),
+    ),
+)
+
+RECIPES: Mapping[str, Recipe] = {recipe.name: recipe for recipe in _ALL}
+"""The recipes by name."""

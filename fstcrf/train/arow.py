@@ -1,0 +1,122 @@
+"""Adaptive regularisation of weights (AROW) for sequences.
+
+Every weight has a mean and a variance, which falls with each update: weights updated often move
+less. For a sentence whose best path is wrong, with d = features(gold) − features(best path):
+
+    l = score(best) − score(gold) + wrong labels
+    mean_i += l / (gamma + sum_j v_j d_j²) · v_i d_i,     then   1 / v_i += d_i² / gamma
+
+Source: Crammer, Kulesza and Dredze (2009), with a diagonal covariance; the cost as in CRFsuite.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import OptionError
+from fstcrf.kernel import Parameters, norm
+from fstcrf.train.learner import (
+    Orders,
+    collect_parameters,
+    named_parameters,
+    online_learner,
+    online_parameters,
+    restored_parameters,
+    shuffled,
+)
+from fstcrf.train.problem import ParameterSpace, Problem
+from fstcrf.train.protocols import Step
+
+__all__ = ["AROW"]
+
+Floats = NDArray[np.float64]
+
+
+class AROW:
+    """One epoch a step; its value is the weighted sum of the losses before each update.
+
+    Parameters
+    ----------
+    problem : Problem
+    space : ParameterSpace
+    theta : float64 [size]
+        Means to start from.
+    variance : float
+        Of every weight at first, above 0.
+    gamma : float
+        How slowly means and variances move, above 0 (r of the paper).
+    epsilon : float
+        Stop when the mean loss of a sentence is no greater.
+    seed : int
+        Of the order of sentences, drawn anew for each epoch.
+    orders : Orders, optional
+        The order of sentences in each epoch, instead of `seed`.
+
+    Raises
+    ------
+    OptionError
+        A number outside what it may be, labels that are not known, or weights of arc attributes.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        space: ParameterSpace,
+        theta: Floats,
+        *,
+        variance: float = 1.0,
+        gamma: float = 1.0,
+        epsilon: float = 0.0,
+        seed: int = 0,
+        orders: Orders | None = None,
+    ) -> None:
+        for name, value in (("variance", variance), ("gamma", gamma)):
+            if not 0.0 < value < np.inf:
+                raise OptionError(f"{name} is {value}, expected a number above 0")
+        if not 0.0 <= epsilon < np.inf:
+            raise OptionError(f"epsilon is {epsilon}, expected a finite number of at least 0")
+        self.space, self.gamma, self.epsilon = space, float(gamma), epsilon
+        self._learner = online_learner(problem, space)
+        self._size = len(problem.weight)
+        self._orders = shuffled(seed, self._size) if orders is None else orders
+        self._theta = online_parameters(space, theta)
+        self._variance = Parameters(*(np.full_like(a, variance) for a in self._theta.arrays()))
+        self._epoch = 0
+
+    def theta(self) -> Floats:
+        """Return the means reached."""
+        return collect_parameters(self.space, self._theta)
+
+    def variance(self) -> Floats:
+        """Return the variance of each weight, float64 [size]."""
+        return collect_parameters(self.space, self._variance)
+
+    def step(self) -> Step:
+        """Run one epoch."""
+        loss = self._learner.arow_epoch(
+            self._orders(self._epoch), self._theta, self._variance, gamma=self.gamma
+        )
+        self._epoch += 1
+        return Step(loss, None, self._epoch, self._done(loss), {"norm": norm(self.theta())})
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that is needed to go on with the same bits."""
+        return {
+            "epoch": np.asarray([self._epoch]),
+            **named_parameters("theta", self._theta),
+            **named_parameters("variance", self._variance),
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go back to a state."""
+        self._epoch = int(state["epoch"][0])
+        self._theta = restored_parameters("theta", state)
+        self._variance = restored_parameters("variance", state)
+
+    def _done(self, loss: float) -> str | None:
+        if loss / self._size <= self.epsilon:
+            return f"the mean loss is no more than {self.epsilon:g}"
+        return None

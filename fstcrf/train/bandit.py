@@ -1,0 +1,277 @@
+"""Learning from partial feedback: a reward for one sampled labelling is all that is known.
+
+=================  ================================================================
+Bandit             an optimiser: so many samples a step, rewards from a judge
+Schedule           how temperature and momentum change from step to step
+feedback_over      the kernel's learner of a parameter space
+=================  ================================================================
+
+Source: Sokolov, Kreutzer, Lo and Riezler (2016), Learning structured predictors from bandit
+feedback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import OptionError
+from fstcrf.kernel import (
+    Aim,
+    Controls,
+    Descent,
+    Feedback,
+    Heard,
+    Judge,
+    Parameters,
+    Proposals,
+    Rule,
+    norm,
+)
+from fstcrf.train.learner import (
+    collect_parameters,
+    named_parameters,
+    online_parameters,
+    restored_parameters,
+)
+from fstcrf.train.problem import ParameterSpace, Problem
+from fstcrf.train.protocols import Step
+from fstcrf.train.rewards import gold_judge
+
+__all__ = ["Bandit", "Rewards", "Schedule", "feedback_over"]
+
+Floats = NDArray[np.float64]
+Rewards = Callable[[Proposals], Floats]
+"""Rewards of proposals, float64 [n] in [0, 1]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How temperature and momentum change from step to step.
+
+    Parameters
+    ----------
+    annealing : bool
+        The temperature of step t, from 0, is that of the aim divided by ∛(t + 1).
+    momentum : bool
+        The momentum of step t is at most 1 − 1 / (t / 2 + 2).
+    """
+
+    annealing: bool = False
+    momentum: bool = False
+
+    def aim(self, aim: Aim, step: int) -> Aim:
+        """Return the aim of a step."""
+        if not self.annealing:
+            return aim
+        return replace(aim, temperature=aim.temperature / float(np.cbrt(step + 1)))
+
+    def rule(self, rule: Rule, step: int) -> Rule:
+        """Return the rule of a step."""
+        if not self.momentum:
+            return rule
+        return replace(rule, momentum=min(rule.momentum, 1.0 - 1.0 / (step / 2 + 2)))
+
+
+def feedback_over(space: ParameterSpace, descent: Descent) -> Feedback:
+    """Return the kernel's learner of a parameter space.
+
+    Parameters
+    ----------
+    space : ParameterSpace
+    descent : Descent
+        Its parameters, as `online_parameters` lays them out.
+
+    Raises
+    ------
+    OptionError
+        Weights of arc attributes.
+    """
+    if space.n_arc_rows:
+        raise OptionError("the template has B features of the input, which samples do not train")
+    topology, n_slots = space.topology, space.topology.n_arc_slots
+    graph = topology.graph(np.zeros(n_slots))
+    # Behind the slots: what arcs without one have, and what arcs that are not there have.
+    arc_mask = np.zeros(n_slots + 2, dtype=np.uint8)
+    arc_mask[space.transitions] = 1
+    arc_slot = np.full(graph.n_arcs, n_slots + 1, dtype=np.int32)
+    arc_slot[topology.kernel_arcs()] = np.where(topology.arc_slot < 0, n_slots, topology.arc_slot)
+    mask: NDArray[np.uint8] | None = None
+    if len(space.node_cells) < space.n_node_rows * len(topology.node_slot_names):
+        mask = np.zeros((space.n_node_rows, space.width), dtype=np.uint8)
+        mask.ravel()[space.node_cells] = 1
+    return Feedback(
+        graph,
+        slots=np.ascontiguousarray(topology.node_slots),
+        arc_slot=arc_slot,
+        arc_mask=arc_mask,
+        label=topology.state_label,
+        ends=len(space.initial) > 0,
+        descent=descent,
+        mask=mask,
+    )
+
+
+class Bandit:
+    """One pass over the sentences a step: a sample each, its reward, a move.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its labels are read by the judge alone.
+    space : ParameterSpace
+        Complete, so that gold labels do not leak into which weights exist.
+    theta : float64 [size]
+        Where to start.
+    aim, rule : Aim, Rule
+        What rewards mean, and how far a step goes.
+    schedule : Schedule, optional
+    samples : int, optional
+        Samples a step; one for each sentence when absent.
+    batch : int
+        Samples whose rewards are asked for at a time, all drawn from the same weights. With 1,
+        rewards are those of `judge` and everything happens in the kernel.
+    judge : Judge, optional
+        Rewards from other gold labels than those of the problem.
+    graded : bool
+        Pairs: the reward is how far the first is ahead, not 1 where it is.
+    rewards : callable, optional
+        Gives the rewards of a batch instead of a judge: proposals → float64 [n].
+    seed : int
+
+    Raises
+    ------
+    OptionError
+        A number outside what it may be, labels that are not known, or weights of arc attributes.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        space: ParameterSpace,
+        theta: Floats,
+        *,
+        aim: Aim,
+        rule: Rule,
+        schedule: Schedule = Schedule(),
+        samples: int | None = None,
+        batch: int = 1,
+        judge: Judge | None = None,
+        graded: bool = False,
+        rewards: Rewards | None = None,
+        seed: int = 0,
+    ) -> None:
+        sentences = len(problem.weight)
+        self.samples = sentences if samples is None else samples
+        if batch < 1 or self.samples < 1:
+            raise OptionError(f"{self.samples} samples in batches of {batch}: expected at least 1")
+        if rewards is not None and batch == 1:
+            raise OptionError("rewards of your own are asked for in batches: give batch=")
+        self.space, self.aim, self.rule, self.schedule = space, aim, rule, schedule
+        self.batch, self.seed, self._rewards = batch, seed, rewards
+        self._judge = judge
+        if judge is None and rewards is None:
+            self._judge = gold_judge(problem, graded=graded)
+        self._descent = Descent(online_parameters(space, theta))
+        self._feedback = feedback_over(space, self._descent)
+        self._sentences = self._feedback.batch(problem.offsets, problem.node)
+        self._controls, self._epoch = Controls.of(sentences), 0
+
+    def theta(self) -> Floats:
+        """Return the weights reached."""
+        self._descent.settle(self.schedule.rule(self.rule, max(self._epoch - 1, 0)))
+        return collect_parameters(self.space, self._descent.theta)
+
+    def step(self) -> Step:
+        """Learn from so many samples."""
+        aim = self.schedule.aim(self.aim, self._epoch)
+        rule = self.schedule.rule(self.rule, self._epoch)
+        generator = np.random.default_rng((self.seed, self._epoch))
+        heard = self._heard(self._order(generator), aim, rule, generator)
+        self._epoch += 1
+        self._descent.settle(rule)  # the next step's rule may be another
+        loss = 1.0 - float(heard.reward.mean())
+        return Step(loss, None, self._epoch, None, self._measures(aim, heard))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that is needed to go on with the same bits."""
+        one = self._descent
+        arrays = {
+            "counters": np.asarray([self._epoch, one.step]),
+            "scale": np.asarray([one.scale]),
+            "control.mean": self._controls.mean,
+            "control.count": self._controls.count,
+            **named_parameters("theta", one.theta),
+        }
+        for name, part in (("first", one.first), ("second", one.second)):
+            if part is not None:
+                arrays |= named_parameters(name, part)
+        return arrays if one.touched is None else {**arrays, "touched": one.touched}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go back to a state."""
+        one = self._descent
+        self._epoch, one.step = state["counters"].tolist()
+        one.scale = float(state["scale"][0])
+        self._controls = Controls(state["control.mean"], state["control.count"])
+        one.theta = restored_parameters("theta", state)
+        one.first = _remembered("first", state)
+        one.second = _remembered("second", state)
+        one.touched = state.get("touched")
+
+    def _order(self, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Draw permutations of the sentences, as many as are needed."""
+        n = len(self._sentences)
+        turns = [generator.permutation(n) for _ in range(-(-self.samples // n))]
+        return np.concatenate(turns)[: self.samples].astype(np.int64)
+
+    def _heard(
+        self, order: NDArray[np.int64], aim: Aim, rule: Rule, generator: np.random.Generator
+    ) -> Heard:
+        learner, sentences = self._feedback, self._sentences
+        draws = 1 + aim.pairs
+        if self.batch == 1 and self._judge is not None:
+            uniform = generator.random(draws * sentences.tokens(order))
+            return learner.epoch(sentences, order, aim, rule, self._controls, self._judge, uniform)
+        parts = []
+        for start in range(0, len(order), self.batch):
+            some = order[start : start + self.batch]
+            uniform = generator.random(draws * sentences.tokens(some))
+            made = learner.propose(sentences, some, aim, rule, uniform)
+            reward = self._reward(made, aim)
+            parts.append(learner.reinforce(sentences, made, aim, rule, self._controls, reward))
+        return Heard(
+            np.concatenate([p.reward for p in parts]),
+            np.concatenate([p.log_p for p in parts]),
+            np.concatenate([p.coefficient for p in parts]),
+        )
+
+    def _reward(self, made: Proposals, aim: Aim) -> Floats:
+        if self._rewards is not None:
+            return self._rewards(made)
+        if self._judge is None:
+            raise OptionError("no judge and no rewards")
+        return self._feedback.judge(self._sentences, made, aim, self._judge)
+
+    def _measures(self, aim: Aim, heard: Heard) -> dict[str, float]:
+        """Return what there is to tell of a step."""
+        measures = {
+            "reward": float(heard.reward.mean()),
+            "updates": float(self._descent.step),
+            "coefficient variance": float(heard.coefficient.var()),
+            "norm": norm(self._descent.theta.table.ravel()),
+        }
+        if aim.objective == "cross-entropy":
+            with np.errstate(over="ignore", divide="ignore"):
+                weight = heard.reward / np.maximum(np.exp(heard.log_p), aim.clip)
+            measures["clipped"] = float((heard.log_p < np.log(max(aim.clip, 1e-323))).mean())
+            measures["weight variance"] = float(weight.var())
+        return measures
+
+
+def _remembered(name: str, state: dict[str, NDArray[Any]]) -> Parameters | None:
+    return restored_parameters(name, state) if f"{name}.0" in state else None

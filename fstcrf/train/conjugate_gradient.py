@@ -1,0 +1,184 @@
+"""Nonlinear conjugate gradients: plain, preconditioned, and first one, then the other.
+
+Sources: Nocedal and Wright (2006), section 5.2; Sha and Pereira (2003) for the mixed method, which
+leaves the preconditioner after some iterations, because near the maximum it no longer fits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import NumericError, OptionError
+from fstcrf.kernel import dot, norm
+from fstcrf.train.descent import Descent
+from fstcrf.train.line_search import Found
+from fstcrf.train.protocols import Objective
+
+__all__ = ["ConjugateGradient", "Formula", "Preconditioner"]
+
+Floats = NDArray[np.float64]
+Formula = Literal["polak-ribiere", "fletcher-reeves"]
+
+_FORMULAS = ("polak-ribiere", "fletcher-reeves")
+_CURVATURE = 0.1  # conjugacy needs better line searches than quasi-Newton steps do
+
+
+class Preconditioner(Protocol):
+    """The diagonal of an approximate Hessian."""
+
+    evaluations: int
+
+    def __call__(self, theta: Floats) -> Floats:
+        """Return the diagonal at theta, float64 [size], all of it above 0."""
+
+
+class ConjugateGradient(Descent):
+    """Nonlinear conjugate gradients.
+
+    Parameters
+    ----------
+    objective : Objective
+    theta : float64 [size]
+        Where to start.
+    preconditioner : Preconditioner, optional
+        Its diagonal is asked for at each iteration.
+    preconditioned : int, optional
+        Iterations that use it (mixed conjugate gradients); all of them when absent.
+    formula : {"polak-ribiere", "fletcher-reeves"}
+        How much of the last direction is kept; Polak-Ribière restarts where that would be negative.
+    epsilon : float
+        Stop when |gradient| < epsilon * max(1, |theta|).
+    delta, period : float, int
+        Stop when the last `period` iterations lowered the value by less than delta * value.
+    max_line_search : int
+        Most evaluations of one line search.
+
+    Raises
+    ------
+    OptionError
+        A number outside what it may be, or an unknown formula.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        theta: Floats,
+        *,
+        preconditioner: Preconditioner | None = None,
+        preconditioned: int | None = None,
+        formula: Formula = "polak-ribiere",
+        epsilon: float = 1e-5,
+        delta: float = 1e-5,
+        period: int = 10,
+        max_line_search: int = 20,
+    ) -> None:
+        if formula not in _FORMULAS:
+            known = ", ".join(map(repr, _FORMULAS))
+            raise OptionError(f"formula {formula!r} is unknown; there are {known}")
+        if preconditioned is not None and (preconditioned < 1 or preconditioner is None):
+            what = "at least 1" if preconditioner is not None else "a preconditioner to leave"
+            raise OptionError(f"preconditioned is {preconditioned}, expected {what}")
+        super().__init__(
+            objective,
+            theta,
+            epsilon=epsilon,
+            delta=delta,
+            period=period,
+            max_line_search=max_line_search,
+            curvature=_CURVATURE,
+        )
+        self.formula, self.preconditioned = formula, preconditioned
+        self._preconditioner = preconditioner
+        self._iteration = 0
+        self._along: Floats | None = None  # the last direction
+        self._last: Floats | None = None  # the gradient where it began
+        # Of the last step: gradient · preconditioned gradient, gradient · direction, length.
+        self._square, self._descent, self._length = 0.0, 0.0, 1.0
+        self._unit = 1.0  # length of what the line search calls 1
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that is needed to go on with the same bits."""
+        none = np.empty(0)
+        asked = 0 if self._preconditioner is None else self._preconditioner.evaluations
+        return {
+            **super().state(),
+            "along": none if self._along is None else self._along,
+            "last": none if self._last is None else self._last,
+            "of_step": np.asarray([self._square, self._descent, self._length]),
+            "counts": np.asarray([self._iteration, asked]),
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go back to a state."""
+        super().restore(state)
+        self._along = state["along"] if len(state["along"]) else None
+        self._last = state["last"] if len(state["last"]) else None
+        self._square, self._descent, self._length = state["of_step"].tolist()
+        self._iteration, asked = state["counts"].tolist()
+        if self._preconditioner is not None:
+            self._preconditioner.evaluations = asked
+
+    def _direction(self, slope: Floats) -> Floats:
+        steepest = self._preconditioned(slope)
+        square = dot(slope, steepest)
+        along = -steepest
+        if self._along is not None:
+            along += self._kept(slope, steepest, square) * self._along
+            if not dot(slope, along) < 0.0:
+                along = -steepest
+                self._along = None
+        descent = dot(slope, along)
+        # As much is promised as by the last step; the first one of a gradient alone is of length 1.
+        if self._along is not None:
+            self._unit = self._length * self._descent / descent
+        elif self._preconditioning:
+            self._unit = 1.0
+        else:
+            self._unit = 1.0 / max(1.0, norm(slope)) if self._iteration == 0 else self._length
+        self._along, self._square, self._descent = along, square, descent
+        return self._unit * along
+
+    def _kept(self, slope: Floats, steepest: Floats, square: float) -> float:
+        """Return beta: how much of the last direction is kept."""
+        if self.formula == "fletcher-reeves":
+            return square / self._square
+        if self._last is None:
+            return 0.0
+        return max(0.0, (square - dot(self._last, steepest)) / self._square)
+
+    @property
+    def _preconditioning(self) -> bool:
+        if self._preconditioner is None:
+            return False
+        return self.preconditioned is None or self._iteration < self.preconditioned
+
+    def _preconditioned(self, slope: Floats) -> Floats:
+        if self._preconditioner is None or not self._preconditioning:
+            if self._iteration == self.preconditioned:
+                self._along = None  # directions of different metrics are not conjugate
+            return slope
+        diagonal = self._preconditioner(self._theta)
+        if not (np.isfinite(diagonal).all() and (diagonal > 0.0).all()):
+            first = int(np.flatnonzero(~(diagonal > 0.0) | ~np.isfinite(diagonal))[0])
+            raise NumericError(
+                f"the preconditioner of weight {first} is {diagonal[first]} at iteration "
+                f"{self._iteration + 1}, expected a finite number above 0"
+            )
+        return np.asarray(slope / diagonal)
+
+    def _learn(self, found: Found, theta: Floats, gradient: Floats) -> None:
+        del theta
+        self._iteration += 1
+        self._last, self._length = gradient, found.length * self._unit
+
+    def _forget(self) -> bool:
+        known = self._last is not None
+        self._along = self._last = None
+        return known
+
+    def _passes(self) -> int:
+        asked = 0 if self._preconditioner is None else self._preconditioner.evaluations
+        return super()._passes() + asked

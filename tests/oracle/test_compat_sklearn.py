@@ -1,0 +1,87 @@
+"""The drop-in estimator beside sklearn-crfsuite: signature, answers, pickles."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.compat_data import sequences
+
+real = pytest.importorskip("sklearn_crfsuite", reason="sklearn-crfsuite is not installed")
+
+from fstcrf.compat import sklearn_crfsuite as ours
+
+
+def test_the_same_parameters_and_attributes() -> None:
+    assert real.__name__ == "sklearn_crfsuite"  # not the drop-in itself
+    parameters = [list(inspect.signature(p.CRF.__init__).parameters) for p in (real, ours)]
+    assert parameters[1] == parameters[0]
+    assert ours.CRF().get_params() == real.CRF().get_params()
+    public = {name for name in dir(real.CRF) if not name.startswith("_")}
+    assert public <= set(dir(ours.CRF))
+    for module in ("metrics", "scorers", "utils"):
+        theirs = getattr(__import__(f"sklearn_crfsuite.{module}"), module)
+        functions = {n for n in dir(theirs) if n.startswith(("flat", "sequence"))}
+        assert functions <= set(dir(getattr(ours, module)))
+
+
+def test_the_same_answers_from_one_model(tmp_path: Path) -> None:
+    every, target = sequences(21, n=60)
+    path = str(tmp_path / "m")
+    theirs = real.CRF(model_filename=path).fit(every, target)
+    mine = ours.CRF(model_filename=path)
+    found = [[list(y) for y in crf.predict(every)] for crf in (theirs, mine)]
+    assert found[1] == found[0]
+    assert mine.score(every, target) == theirs.score(every, target)
+    for a, b in zip(mine.predict_marginals(every), theirs.predict_marginals(every), strict=True):
+        for mine_token, their_token in zip(a, b, strict=True):
+            assert list(mine_token) == list(their_token)
+            assert mine_token == pytest.approx(their_token, abs=1e-6)
+    for name in ("classes_", "size_", "num_attributes_", "attributes_", "state_features_"):
+        assert getattr(mine, name) == getattr(theirs, name)
+    assert mine.transition_features_ == theirs.transition_features_
+
+
+def test_the_same_scores() -> None:
+    rng = np.random.default_rng(0)
+    gold = [list(rng.choice(list("abc"), n)) for n in (3, 1, 5)]
+    predicted = [list(rng.choice(list("abc"), n)) for n in (3, 1, 5)]
+    for name in ("precision", "recall", "f1"):
+        scores = [
+            getattr(p.metrics, f"flat_{name}_score")(
+                gold, predicted, average="macro", zero_division=0
+            )
+            for p in (real, ours)
+        ]
+        assert scores[1] == scores[0]
+    assert ours.metrics.flat_accuracy_score(gold, predicted) == real.metrics.flat_accuracy_score(
+        gold, predicted
+    )
+
+
+def test_its_pickles_load_where_the_drop_in_is_installed(tmp_path: Path) -> None:
+    every, target = sequences(22)
+    theirs = real.CRF(c2=0.25).fit(every, target)
+    path = tmp_path / "crf.pickle"
+    path.write_bytes(pickle.dumps((theirs, every)))
+    code = (
+        "import pickle, sys, fstcrf.compat\n"
+        "fstcrf.compat.install('pycrfsuite', 'sklearn_crfsuite')\n"
+        "crf, X = pickle.load(open(sys.argv[1], 'rb'))\n"
+        "import fstcrf.compat.pycrfsuite as ours\n"
+        "assert type(crf.tagger_) is ours.Tagger and crf.c2 == 0.25\n"
+        "print(*[label for y in map(crf.predict_single, X) for label in y])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8", "-c", code, str(path)],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    assert done.stdout.split() == [label for x in every for label in theirs.predict_single(x)]

@@ -1,0 +1,248 @@
+"""Models that CRFsuite trains, read here; models written here, opened by CRFsuite."""
+
+from __future__ import annotations
+
+import importlib.util
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fstcrf import CRF, Corpus, load, load_crfsuite
+from fstcrf.constraints import at_most
+from fstcrf.interop.crfsuite import (
+    STATE,
+    TRANSITION,
+    CRFsuiteModel,
+    export,
+    read_model,
+    write_model,
+)
+from tests.crfsuite_models import features, random_model, small
+
+pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
+
+ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
+
+Tokens = list[Any]
+
+
+def data(seed: int, *, n: int = 60) -> tuple[list[Tokens], list[list[str]]]:
+    """Sentences of lists and dicts, values and colons, characters of all widths."""
+    rng = np.random.default_rng(seed)
+    sentences: list[Tokens] = []
+    target: list[list[str]] = []
+    for _ in range(n):
+        label = 0
+        tokens: list[Any] = []
+        labels: list[str] = []
+        for _ in range(int(rng.integers(1, 9))):
+            label = int(rng.choice(5, p=np.roll([0.5, 0.2, 0.1, 0.1, 0.1], label)))
+            number = int(label * 3 + rng.integers(6))
+            if rng.random() < 0.5:
+                word = "äé漢🙂x"[number % 5] * number
+                tokens.append({"w": word, "n": float(rng.exponential()), "even": number % 2 == 0})
+            else:
+                tokens.append([f"w:{number}", "bias", f"s={number % 4}", "s=0"])
+            labels.append(("A", "B-é", "C:x", "D", "漢")[label])
+        sentences.append(tokens)
+        target.append(labels)
+    return sentences, target
+
+
+def trained(path: Path, algorithm: str, **params: Any) -> Any:
+    trainer = pycrfsuite.Trainer(algorithm=algorithm, verbose=False)
+    for tokens, labels in zip(*data(1), strict=True):
+        trainer.append(tokens, labels)
+    trainer.set_params({"max_iterations": 20, **params})
+    trainer.train(str(path))
+    return opened(path)
+
+
+def opened(path: Path) -> Any:
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(path))
+    return tagger
+
+
+def written(path: Path, model: CRFsuiteModel) -> Any:
+    path.write_bytes(write_model(model))
+    return opened(path)
+
+
+def dump(tagger: Any, path: Path) -> str:
+    tagger.dump(str(path))
+    return path.read_text(encoding="utf-8")
+
+
+def check_answers(tagger: CRF, theirs: Any, sentences: list[Tokens]) -> None:
+    """Check labels, probabilities and marginals."""
+    assert tagger.tag_all(sentences) == [theirs.tag(tokens) for tokens in sentences]
+    marginals = tagger.marginals_all(sentences)
+    paths = tagger.paths_all(sentences)
+    for tokens, found, path in zip(sentences, marginals, paths, strict=True):
+        assert path is not None
+        tags = theirs.tag(tokens)
+        assert path.probability == pytest.approx(theirs.probability(tags), abs=1e-6)
+        wanted = [
+            [theirs.marginal(label, t) for label in tagger.labels] for t in range(len(tokens))
+        ]
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_all_algorithms(algorithm: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.crfsuite"
+    theirs = trained(path, algorithm)
+    tagger = load_crfsuite(path)
+    assert list(tagger.labels) == theirs.labels()
+    unseen, _ = data(2)
+    check_answers(tagger, theirs, unseen)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"feature.possible_states": True, "feature.possible_transitions": True},
+        {"feature.minfreq": 3},
+        {"c1": 1.0},
+        {"c1": 1e6},  # nothing remains
+    ],
+    ids=str,
+)
+def test_many_and_few_features(params: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "m.crfsuite"
+    theirs = trained(path, "lbfgs", **params)
+    unseen, _ = data(3)
+    check_answers(load_crfsuite(path), theirs, unseen)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_the_same_bytes(algorithm: str, tmp_path: Path) -> None:
+    """A model that is read and written again is CRFsuite's own file."""
+    path = tmp_path / "m.crfsuite"
+    trained(path, algorithm)
+    whole = path.read_bytes()
+    assert write_model(read_model(whole)) == whole
+    assert write_model(export(load_crfsuite(whole))) == whole
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_models_that_are_made_up(seed: int, tmp_path: Path) -> None:
+    model = random_model(seed, labels=2 + seed, attributes=3000, size=5000)
+    theirs = written(tmp_path / "m.crfsuite", model)
+    assert theirs.labels() == list(model.labels)
+    rng = np.random.default_rng(seed)
+    names = [*model.attributes, "unknown"]
+    sentences: list[Tokens] = [
+        [[names[k] for k in rng.integers(len(names), size=6)] for _ in range(5)] for _ in range(20)
+    ]
+    check_answers(load_crfsuite(write_model(model)), theirs, sentences)
+
+
+def test_repeated_features(tmp_path: Path) -> None:
+    """State features of one pair add up, of transition features the last one counts."""
+    rows = [
+        (STATE, 0, 0, 1.0),
+        (STATE, 0, 0, 2.5),
+        (TRANSITION, 0, 0, 9.0),
+        (TRANSITION, 0, 1, 1.0),
+        (TRANSITION, 0, 0, 0.5),
+    ]
+    model = CRFsuiteModel.of(["A", "B"], ["x"], features(rows))
+    theirs = written(tmp_path / "m.crfsuite", model)
+    check_answers(load_crfsuite(write_model(model)), theirs, [[["x"], ["x"], []], [["y"], ["x"]]])
+
+
+def test_strings_of_every_length(tmp_path: Path) -> None:
+    """The hash of a string goes by blocks of 12 bytes."""
+    attributes = ["é" * (n % 3) + "x" * n for n in range(1, 60)]
+    rows = [(STATE, k, k % 2, 1.0 + k) for k in range(len(attributes))]
+    model = CRFsuiteModel.of(["A", "B"], attributes, features(rows))
+    theirs = written(tmp_path / "m.crfsuite", model)
+    assert theirs.tag([[name] for name in attributes]) == ["AB"[k % 2] for k in range(59)]
+
+
+def test_dumps_are_the_same(tmp_path: Path) -> None:
+    theirs = trained(tmp_path / "m.crfsuite", "l2sgd")
+    ours = written(tmp_path / "o.crfsuite", export(load_crfsuite(tmp_path / "m.crfsuite")))
+    text = dump(theirs, tmp_path / "theirs.txt")
+    assert dump(ours, tmp_path / "ours.txt") == text
+    assert "B-é" in text
+    assert "b\\:c" in dump(written(tmp_path / "s", small()), tmp_path / "small.txt")
+
+
+def test_taggers_trained_here(tmp_path: Path) -> None:
+    sentences, target = data(1)
+    for order in (0, 1):
+        tagger = CRF.train(sentences, target, order=order, max_iterations=20)
+        theirs = written(tmp_path / f"{order}.crfsuite", export(tagger))
+        unseen, _ = data(4)
+        check_answers(tagger, theirs, unseen)
+
+
+def test_templates_go_as_texts(tmp_path: Path) -> None:
+    rows = [[(f"w{(7 * k + t) % 5}",) for t in range(4)] for k in range(8)]
+    target = [["XY"[(k + t) % 2] for t in range(4)] for k in range(8)]
+    corpus = Corpus.from_sentences(rows, ["word"]).with_column("tag", target)
+    tagger = CRF.train(corpus, "tag", "U0:%x[0,word]\nU1:%x[-1,word]/%x[0,word]\nB")
+    theirs = written(tmp_path / "m.crfsuite", export(tagger))
+    for sentence in rows:
+        words = ["_B-1", *(word for (word,) in sentence)]
+        tokens = [[f"U0:{b}", f"U1:{a}/{b}"] for a, b in pairwise(words)]
+        assert theirs.tag(tokens) == tagger.tag(sentence)
+
+
+def test_a_tagger_like_any_other(tmp_path: Path) -> None:
+    """It is saved and loaded, restricted, and constrained by a grammar."""
+    path = tmp_path / "m.crfsuite"
+    trained(path, "lbfgs")
+    tagger = load_crfsuite(path, tape="names")
+    tagger.save(tmp_path / "m.fstcrf")
+    again = load(tmp_path / "m.fstcrf")
+    unseen, _ = data(5)
+    assert again.tag_all(unseen) == tagger.tag_all(unseen)
+    assert again.tape == "names"
+    legal = tagger & at_most(1, "D")
+    for tokens in unseen[:20]:
+        found = legal.tag(tokens)
+        assert list(found).count("D") <= 1
+        scores = [
+            path.score
+            for path in tagger.lattice(tokens).nbest(200)
+            if "".join(path.labels).count("D") <= 1
+        ]
+        if scores:
+            assert legal.lattice(tokens).best().score == pytest.approx(scores[0], abs=1e-9)
+
+
+# --- Models that many use -------------------------------------------------------------------------
+
+
+def published() -> list[Path]:
+    found: list[Path] = []
+    for package in ("usaddress", "probablepeople"):
+        spec = importlib.util.find_spec(package)
+        if spec is not None and spec.origin is not None:
+            found += sorted(Path(spec.origin).parent.glob("*.crfsuite"))
+    return found
+
+
+@pytest.mark.skipif(not published(), reason="neither usaddress nor probablepeople is installed")
+def test_published_models() -> None:
+    for path in published():
+        whole = path.read_bytes()
+        model = read_model(whole, str(path))
+        assert write_model(model) == whole
+        rng = np.random.default_rng(0)
+        names = model.attributes
+        sentences: list[Tokens] = [
+            [
+                {names[k]: float(rng.integers(1, 3)) for k in rng.integers(len(names), size=8)}
+                for _ in range(int(rng.integers(1, 12)))
+            ]
+            for _ in range(30)
+        ]
+        check_answers(load_crfsuite(path), opened(path), sentences)

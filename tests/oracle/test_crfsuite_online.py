@@ -1,0 +1,242 @@
+"""Online learning beside CRFsuite, sentence after sentence in the order that CRFsuite draws.
+
+CRFsuite shuffles with the C library's ``rand``: with the same seed the order is known.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fstcrf.features import LiteralIndex
+from fstcrf.kernel import SparseRows
+from fstcrf.topology import chain_topology
+from fstcrf.train import (
+    AROW,
+    L2SGD,
+    AveragedPerceptron,
+    Calibration,
+    Optimiser,
+    PassiveAggressive,
+    Problem,
+    frequent,
+    parameter_space,
+)
+from fstcrf.train.calibration import calibrated_rate
+from tests.oracle.test_crfsuite import Tokens, data
+
+pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
+
+Orders = Callable[[int], NDArray[np.int64]]
+
+SEED = 7
+LABELS = "ABCDE"
+
+
+class TheirOrders:
+    """Swaps of a permutation that goes on from shuffle to shuffle."""
+
+    def __init__(self, sentences: int) -> None:
+        self._library = ctypes.CDLL(None)
+        self._library.srand(SEED)
+        self._now = np.arange(sentences)
+
+    def shuffle(self) -> NDArray[np.int64]:
+        n = len(self._now)
+        for i in range(n):
+            j = self._library.rand() % n
+            self._now[[i, j]] = self._now[[j, i]]
+        return self._now.copy()
+
+
+def corpus() -> tuple[list[Tokens], list[list[str]]]:
+    """Labels appear in alphabetical order first: CRFsuite numbers them so, and breaks ties so."""
+    sentences, target = data(3, values=True)
+    first = [{f"w={label}": 1.0, "n": 0.3} for label in LABELS]
+    return [first, *sentences], [list(LABELS), *target]
+
+
+def problem() -> tuple[LiteralIndex, Problem]:
+    sentences, target = corpus()
+    index, design = LiteralIndex.build(sentences)
+    labels = [LABELS.index(label) for labels in target for label in labels]
+    rows = design.node
+    made = Problem(
+        chain_topology(LABELS, 1),
+        np.cumsum([0, *map(len, sentences)]),
+        SparseRows(rows.indptr, rows.rows, rows.values, index.n_node_rows),
+        None,
+        np.eye(len(LABELS), dtype=bool)[labels],
+        np.ones(len(sentences)),
+    )
+    return index, made
+
+
+class Theirs:
+    """A model that CRFsuite trains, with what it says on the way."""
+
+    def __init__(self, path: Path, algorithm: str, **params: Any) -> None:
+        trainer = pycrfsuite.Trainer(algorithm=algorithm, verbose=False, params=params)
+        for tokens, labels in zip(*corpus(), strict=True):
+            trainer.append(tokens, labels)
+        ctypes.CDLL(None).srand(SEED)
+        trainer.train(str(path))
+        self.log = "".join(trainer.logparser.log)
+        losses = re.findall(r"^Loss: (\S+)", self.log, re.MULTILINE)
+        self.losses = [float(x) for x in losses[: params["max_iterations"]]]
+        self.norms = [
+            float(x) for x in re.findall(r"^Feature.*norm: (\S+)", self.log, re.MULTILINE)
+        ]
+        tagger = pycrfsuite.Tagger()
+        tagger.open(str(path))
+        self.info = tagger.info()
+
+
+def check(
+    theirs: Theirs, optimiser: Optimiser, index: LiteralIndex, made: Problem, epochs: int
+) -> None:
+    steps = [optimiser.step() for _ in range(epochs)]
+    assert len(theirs.losses) == epochs
+    assert [step.value for step in steps] == pytest.approx(theirs.losses, abs=2e-6, rel=1e-6)
+    norms = [step.measures["norm"] for step in steps]
+    assert norms == pytest.approx(theirs.norms, abs=2e-6)
+    space, theta = parameter_space(made), optimiser.theta()
+    found = {}
+    for k, cell in enumerate(space.node_cells.tolist()):
+        row, slot = divmod(cell, space.width)
+        found[index.attribute(row), LABELS[slot]] = theta[k]
+    for k, slot in enumerate(space.transitions.tolist(), space.bounds[1]):
+        before, after = made.topology.arc_slot_names[slot].split(" → ")
+        found["→", before + after] = theta[k]
+    known = {**theirs.info.state_features}
+    known |= {("→", a + b): weight for (a, b), weight in theirs.info.transitions.items()}
+    assert set(known) <= set(found)
+    for name, weight in found.items():
+        assert weight == pytest.approx(known.get(name, 0.0), abs=2e-6)
+
+
+EPOCHS = 6
+
+
+def orders(made: Problem) -> Orders:
+    theirs = TheirOrders(len(made.weight))
+    drawn = [theirs.shuffle() for _ in range(EPOCHS)]
+    return lambda epoch: drawn[epoch]
+
+
+PA: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "default": ({}, {}),
+    "PA": ({"type": 0}, {"variant": "PA"}),
+    "PA-I, small C": ({"type": 1, "c": 0.03}, {"variant": "PA-I", "aggressiveness": 0.03}),
+    "PA-II": ({"type": 2, "c": 0.1}, {"variant": "PA-II", "aggressiveness": 0.1}),
+    "constant cost": ({"error_sensitive": 0}, {"error_sensitive": False}),
+    "not averaged": ({"averaging": 0}, {"averaging": False}),
+}
+
+
+@pytest.mark.parametrize(("params", "options"), PA.values(), ids=PA)
+def test_passive_aggressive(
+    params: dict[str, Any], options: dict[str, Any], tmp_path: Path
+) -> None:
+    index, made = problem()
+    space = parameter_space(made)
+    theirs = Theirs(tmp_path / "model", "pa", max_iterations=EPOCHS, **params)
+    ours = PassiveAggressive(made, space, np.zeros(space.size), orders=orders(made), **options)
+    check(theirs, ours, index, made, EPOCHS)
+
+
+@pytest.mark.parametrize(("variance", "gamma"), [(1.0, 1.0), (0.2, 3.0), (10.0, 0.5)])
+def test_arow(variance: float, gamma: float, tmp_path: Path) -> None:
+    index, made = problem()
+    space = parameter_space(made)
+    params = {"variance": variance, "gamma": gamma, "max_iterations": EPOCHS}
+    theirs = Theirs(tmp_path / "model", "arow", **params)
+    start = np.zeros(space.size)
+    ours = AROW(made, space, start, variance=variance, gamma=gamma, orders=orders(made))
+    check(theirs, ours, index, made, EPOCHS)
+
+
+def test_averaged_perceptron(tmp_path: Path) -> None:
+    index, made = problem()
+    space = parameter_space(made)
+    theirs = Theirs(tmp_path / "model", "ap", max_iterations=EPOCHS)
+    start = np.zeros(space.size)
+    ours = AveragedPerceptron(made, space, start, epsilon=0.0, orders=orders(made))
+    check(theirs, ours, index, made, EPOCHS)
+
+
+# CRFsuite shrinks the weights before it looks at a sentence, we after: weak penalties hide that.
+SGD = {"c2": 0.002, "max_iterations": EPOCHS}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"calibration.eta": 0.001}, {"calibration.eta": 3.0}, {"calibration.candidates": 2}],
+)
+def test_the_search_for_a_step_size(params: dict[str, Any], tmp_path: Path) -> None:
+    """Of the step sizes that CRFsuite tried, ours takes the same one."""
+    log = Theirs(tmp_path / "model", "l2sgd", **SGD, **params).log
+    (before,) = re.findall(r"Initial loss: (\S+)", log)
+    tried = re.findall(r"Trial #\d+ \(eta = (\S+)\): (\S+)", log)
+    (chosen,) = re.findall(r"Best learning rate \(eta\): (\S+)", log)
+    values = {float(rate): float(value) for rate, value in tried}
+
+    def trial(rate: float) -> float:
+        return values[min(values, key=lambda other: abs(np.log(other / rate)))]
+
+    settings = Calibration(
+        rate=params.get("calibration.eta", 0.1), candidates=params.get("calibration.candidates", 10)
+    )
+    found = calibrated_rate(trial, float(before), settings)
+    assert found == pytest.approx(float(chosen), rel=1e-2)  # the log has six digits
+
+
+def test_gradient_descent(tmp_path: Path) -> None:
+    _, made = problem()
+    space = parameter_space(made)
+    theirs = Theirs(tmp_path / "model", "l2sgd", **SGD)
+    (first,) = re.findall(r"Best learning rate \(eta\): (\S+)", theirs.log)
+    shuffles = TheirOrders(len(made.weight))
+    drawn = [shuffles.shuffle() for _ in range(EPOCHS + 1)]  # the first one is for calibration
+    ours = L2SGD(
+        made,
+        space,
+        np.zeros(space.size),
+        l2=SGD["c2"],
+        first_rate=float(first),
+        orders=lambda epoch: drawn[epoch + 1],
+    )
+    steps = [ours.step() for _ in range(EPOCHS)]
+    assert [step.value for step in steps] == pytest.approx(theirs.losses, rel=2e-3)
+    norms = [step.measures["norm"] for step in steps]
+    assert norms == pytest.approx(theirs.norms, rel=2e-3)
+    rates = [float(x) for x in re.findall(r"Learning rate \(eta\): (\S+)", theirs.log)]
+    assert [step.measures["rate"] for step in steps] == pytest.approx(rates, abs=2e-6)
+    updates = [float(x) for x in re.findall(r"number of feature updates: (\S+)", theirs.log)]
+    assert [step.measures["updates"] for step in steps] == updates
+
+
+@pytest.mark.parametrize("least", [0.0, 1.0, 2.5, 40.0])
+@pytest.mark.parametrize("complete", [False, True])
+def test_frequencies_of_features(least: float, complete: bool, tmp_path: Path) -> None:
+    _, made = problem()
+    params = {
+        "feature.minfreq": least,
+        "feature.possible_states": complete,
+        "feature.possible_transitions": complete,
+    }
+    theirs = Theirs(tmp_path / "model", "ap", max_iterations=1, **params)
+    (n_features,) = re.findall(r"Number of features: (\d+)", theirs.log)
+    whole = parameter_space(
+        made,
+        features="complete" if complete else "supported",
+        transitions="all" if complete else "observed",
+    )
+    assert frequent(made, whole, least).size == int(n_features)

@@ -1,0 +1,158 @@
+"""Addresses beside the package usaddress: its tokens, its attributes, its rule."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fstcrf.constraints import contiguous
+from fstcrf.grammar import Grammar
+from fstcrf.lattice import Lattice
+from fstcrf.recipes.addresses.parser import AddressParser, components_of, type_of
+from fstcrf.recipes.addresses.scoring import raises
+from fstcrf.recipes.addresses.tokens import TokenAttributes, tokens_of
+
+usaddress: Any = pytest.importorskip("usaddress", reason="usaddress is not installed")
+pytest.importorskip("pynini", reason="pynini is not installed")
+
+ATTRIBUTES = TokenAttributes(usaddress.DIRECTIONS, usaddress.STREET_NAMES)
+LABELS: tuple[str, ...] = tuple(usaddress.TAGGER.labels())
+# Few labels that take part in all of the rule.
+FEW = ("StreetName", "StreetNamePostType", "IntersectionSeparator", "PlaceName")
+GRAMMARS = ("usaddress", "us_address")
+
+ADDRESSES = st.text(st.sampled_from("ab AbN.,;-_'#&()0012½²é\n\t/½"), max_size=30) | st.text(
+    max_size=20
+)
+
+
+def flat(features: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """The attributes with a value other than 0 that python-crfsuite makes of features."""
+    for name, value in features.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{name}:")
+        elif isinstance(value, str):
+            yield f"{prefix}{name}:{value}"
+        elif value:
+            yield f"{prefix}{name}"
+
+
+def tagged(
+    monkeypatch: pytest.MonkeyPatch, labels: Sequence[str]
+) -> tuple[Mapping[str, str], str] | None:
+    """What ``usaddress.tag`` makes of labels, None where it raises."""
+    labelled = [(f"w{i},", label) for i, label in enumerate(labels)]
+    monkeypatch.setattr(usaddress, "parse", lambda _: labelled)
+    try:
+        found: tuple[Mapping[str, str], str] = usaddress.tag("")
+    except usaddress.RepeatedLabelError:
+        return None
+    return found
+
+
+# --- Tokens and attributes -----------------------------------------------------------------------
+
+
+@given(ADDRESSES)
+def test_tokens_are_those_of_usaddress(address: str) -> None:
+    assert tokens_of(address) == usaddress.tokenize(address)
+
+
+@given(ADDRESSES)
+def test_attributes_are_those_of_usaddress(address: str) -> None:
+    for token in usaddress.tokenize(address):
+        found = ATTRIBUTES(token)
+        assert len(set(found)) == len(found)
+        assert set(found) == set(flat(usaddress.tokenFeatures(token)))
+
+
+@pytest.fixture(scope="module")
+def parser() -> AddressParser:
+    return AddressParser.installed()
+
+
+@given(address=ADDRESSES)
+def test_potentials_are_those_of_its_features(parser: AddressParser, address: str) -> None:
+    tokens = usaddress.tokenize(address)
+    if not tokens:
+        assert parser.parse(address) == []
+        return
+    crf = parser.tagger
+    features = [list(flat(token)) for token in usaddress.tokens2features(tokens)]
+    wanted = crf.weights.node(crf.index.design([features]).node)  # type: ignore[arg-type]
+    np.testing.assert_allclose(parser.potentials.node([tokens])[1], wanted, atol=1e-9)
+
+
+# --- The rule ------------------------------------------------------------------------------------
+
+
+def test_the_grammar_is_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    grammar = Grammar.shipped("usaddress", FEW)
+    for length in range(1, 7):
+        for labels in itertools.product(FEW, repeat=length):
+            assert grammar.accepts(labels) == (tagged(monkeypatch, labels) is not None), labels
+
+
+def test_components_and_type_are_those_of_tag(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    legal = 0
+    for length in rng.integers(0, 9, 3_000):
+        labels = rng.choice(LABELS, length).tolist()
+        theirs = tagged(monkeypatch, labels)
+        assert raises(labels) == (theirs is None)
+        if theirs is not None:
+            legal += 1
+            ours = components_of([(f"w{i},", label) for i, label in enumerate(labels)])
+            assert (ours, type_of(labels)) == theirs
+            assert list(ours) == list(theirs[0])
+    assert legal > 100
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_what_is_drawn_at_random_is_judged_alike(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grammar = Grammar.shipped(name, LABELS)
+    rng = np.random.default_rng(1)
+    accepted = 0
+    for _ in range(1_500):
+        # Runs rather than single labels: more of them obey the rule.
+        runs = rng.choice(LABELS, rng.integers(1, 6))
+        labels = np.repeat(runs, rng.integers(1, 3, len(runs))).tolist()
+        legal = tagged(monkeypatch, labels) is not None
+        if grammar.accepts(labels):
+            accepted += 1
+            assert legal, labels
+        else:
+            assert name == "us_address" or not legal, labels
+    assert accepted > 50
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_best_paths_never_raise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    grammar = Grammar.shipped(name)
+    rng = np.random.default_rng(2)
+    refused = 0
+    for _ in range(60):
+        emissions = rng.normal(scale=3.0, size=(int(rng.integers(1, 10)), len(LABELS)))
+        free = Lattice.from_arrays(LABELS, emissions)
+        path = (free & grammar).best()
+        assert path.exact
+        assert tagged(monkeypatch, path.labels) is not None, path.labels
+        refused += tagged(monkeypatch, free.best().labels) is None
+    assert refused > 5
+
+
+def test_contiguous_never_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    grammar = contiguous(LABELS)
+    rng = np.random.default_rng(3)
+    for _ in range(30):
+        emissions = rng.normal(scale=3.0, size=(8, len(LABELS)))
+        path = (Lattice.from_arrays(LABELS, emissions) & grammar).best()
+        assert tagged(monkeypatch, path.labels) is not None, path.labels

@@ -1,0 +1,219 @@
+"""Addresses: tokens, labelled files, components, parsing with a model of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fstcrf.constraints import contiguous
+from fstcrf.errors import DataError, MissingDependencyError, NoPathError
+from fstcrf.grammar import Grammar
+from fstcrf.model import CRF
+from fstcrf.recipes.addresses.parser import AddressParser, Parses, components_of, type_of
+from fstcrf.recipes.addresses.peer import installed
+from fstcrf.recipes.addresses.reading import LabelledAddress, read_addresses
+from fstcrf.recipes.addresses.scoring import Change, accuracy, changes, raises
+from fstcrf.recipes.addresses.tokens import TokenAttributes, tokens_of
+
+pytest.importorskip("pynini", reason="pynini is not installed")
+
+ATTRIBUTES = TokenAttributes({"n", "s"}, {"st", "ave"})
+
+
+@pytest.mark.parametrize(
+    ("address", "tokens"),
+    [
+        ("", []),
+        (" ,; ", []),
+        ("12 N. Elm St., Apt #5;", ["12", "N.", "Elm", "St.,", "Apt", "#", "5;"]),
+        ("Elm&amp;Oak &#38; ((Ash))", ["Elm", "&", "Oak", "&", "((Ash))"]),
+        ("a\n\nb,\nc", ["a\n\n", "b,\n", "c"]),
+    ],
+)
+def test_tokens(address: str, tokens: list[str]) -> None:
+    assert tokens_of(address) == tokens
+
+
+@pytest.mark.parametrize(
+    ("token", "attributes"),
+    [
+        ("N.", "abbrev digits:no_digits word:n length:w:1 directional"),
+        ("1200,", "digits:all_digits trailing.zeros:00 length:d:4 endsinpunc:,"),
+        ("5th", "digits:some_digits word:5th length:w:3"),
+        ("(O'Dea)", "digits:no_digits word:o'dea length:w:5 endsinpunc:) has.vowels"),
+        ("o'dea", "digits:no_digits word:o'dea length:w:5 endsinpunc:a has.vowels"),
+        ("#", "digits:no_digits word:# length:w:1"),
+        ("Ave\n", "digits:no_digits word:ave length:w:3 endsinpunc:\n street_name has.vowels"),
+    ],
+)
+def test_attributes(token: str, attributes: str) -> None:
+    assert ATTRIBUTES(token) == attributes.split(" ")
+
+
+# --- Labels put together -------------------------------------------------------------------------
+
+
+def test_components() -> None:
+    labelled = [
+        ("(Elm", "StreetName"),
+        ("St.,", "StreetNamePostType"),
+        ("&", "IntersectionSeparator"),
+        ("Old", "StreetName"),
+        ("Oak,", "StreetName"),
+        ("Ithaca;", "PlaceName"),
+    ]
+    assert components_of(labelled) == {
+        "StreetName": "(Elm",
+        "StreetNamePostType": "St.",
+        "IntersectionSeparator": "&",
+        "SecondStreetName": "Old Oak",
+        "PlaceName": "Ithaca",
+    }
+    assert type_of([label for _, label in labelled]) == "Intersection"
+    with pytest.raises(ValueError, match="PlaceName comes back after ZipCode"):
+        components_of([("a", "PlaceName"), ("b", "ZipCode"), ("c", "PlaceName")])
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        ("AddressNumber StreetName", "Street Address"),
+        ("StreetName IntersectionSeparator", "Intersection"),
+        ("AddressNumber IntersectionSeparator", "Ambiguous"),
+        ("USPSBoxType USPSBoxID", "PO Box"),
+        ("PlaceName", "Ambiguous"),
+        ("", "Ambiguous"),
+    ],
+)
+def test_types(labels: str, kind: str) -> None:
+    assert type_of(labels.split()) == kind
+
+
+# --- Parsing -------------------------------------------------------------------------------------
+
+LABELLED = [
+    ("12 N Elm St Ithaca 14850", "AddressNumber Dir StreetName Type PlaceName ZipCode"),
+    ("7 Oak Ave Boston 02101", "AddressNumber StreetName Type PlaceName ZipCode"),
+    ("300 S Ash St Salem 97301", "AddressNumber Dir StreetName Type PlaceName ZipCode"),
+    ("Ithaca 14850", "PlaceName ZipCode"),
+]
+
+
+def written_out(address: str) -> list[list[str]]:
+    own = [ATTRIBUTES(token) for token in tokens_of(address)]
+    own[0], own[-1] = [*own[0], "address.start"], [*own[-1], "address.end"]
+    return [
+        [
+            *attributes,
+            *(f"previous:{name}" for name in (own[t - 1] if t else [])),
+            *(f"next:{name}" for name in (own[t + 1] if t + 1 < len(own) else [])),
+        ]
+        for t, attributes in enumerate(own)
+    ]
+
+
+@pytest.fixture(scope="module")
+def parser() -> AddressParser:
+    sentences = [written_out(address) for address, _ in LABELLED]
+    crf = CRF.train(sentences, [labels.split() for _, labels in LABELLED])
+    return AddressParser(crf, ATTRIBUTES)
+
+
+STRANGE = [
+    "12 Elm St 7 Oak Ave Ithaca 14850",
+    "Ithaca 14850 Boston 02101 12 St",
+    "St",
+    "",
+    "N N N 5",
+]
+
+
+def test_it_parses_as_its_tagger_does(parser: AddressParser) -> None:
+    addresses = [*(address for address, _ in LABELLED), *STRANGE]
+    found = parser.parse_all(addresses)
+    tagged = parser.tagger.tag_all([written_out(a) if a else [] for a in addresses])
+    assert [[label for _, label in address] for address in found] == tagged
+    assert [[token for token, _ in address] for address in found] == list(map(tokens_of, addresses))
+    assert [parser.parse(address) for address in addresses] == found
+    assert found[0] == list(zip(*(text.split() for text in LABELLED[0]), strict=True))
+
+
+def test_under_a_grammar_nothing_comes_back(parser: AddressParser) -> None:
+    legal = parser.under(contiguous(parser.tagger.labels))
+    plain, found = parser.search(STRANGE), legal.search(STRANGE)
+    assert any(map(raises, plain.labels))
+    assert not any(map(raises, found.labels))
+    assert found.exact.all()
+    assert (found.score <= plain.score + 1e-9).all()
+    for before, after in zip(plain.labels, found.labels, strict=True):
+        assert raises(before) or before == after
+    best = [lattice.best() for lattice in legal.lattices(found.tokens)]
+    assert [list(path.labels) for path in best] == found.labels
+    assert legal.tag_all(STRANGE) == [legal.tag(address) for address in STRANGE]
+    assert legal.tag("") == ({}, "Ambiguous")
+
+
+def test_a_grammar_without_a_path_says_which_address(parser: AddressParser) -> None:
+    longer = Grammar.from_text("export L = any any any*;")
+    with pytest.raises(NoPathError, match="sentence 1"):
+        parser.under(longer).search(["Elm St", "Elm", "Oak St"])
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "usaddress", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'fstcrf\[usaddress\]'"):
+        installed()
+
+
+# --- Files and scores ----------------------------------------------------------------------------
+
+XML = """<AddressCollection>
+  <AddressString><AddressNumber>12</AddressNumber> <StreetName>Elm </StreetName></AddressString>
+  <AddressString><PlaceName>A &amp; B</PlaceName><ZipCode> </ZipCode></AddressString>
+</AddressCollection>
+"""
+
+
+def test_labelled_addresses_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "some.xml"
+    path.write_text(XML, "utf-8")
+    assert read_addresses([path]) == [
+        LabelledAddress("12 Elm ", ("12", "Elm"), ("AddressNumber", "StreetName")),
+        LabelledAddress("A & B", ("A & B",), ("PlaceName",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "no XML"), ("<a><b></a>", "no XML: mismatched tag"), ("<a/>", "no AddressString")],
+)
+def test_what_is_no_file_of_addresses(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "some.xml"
+    path.write_text(text, "utf-8")
+    with pytest.raises(DataError, match=message) as raised:
+        read_addresses([path])
+    assert str(path) in str(raised.value)
+
+
+def parses(*addresses: tuple[str, str]) -> Parses:
+    found = Parses.blank([tokens.split() for tokens, _ in addresses])
+    found.labels[:] = [labels.split() for _, labels in addresses]
+    return found
+
+
+def test_scores_and_changes() -> None:
+    gold = [
+        LabelledAddress("a b", ("a", "b"), ("X", "Y")),
+        LabelledAddress("c", ("c",), ("X",)),
+        LabelledAddress("de", ("de",), ("X",)),
+    ]
+    before = parses(("a b", "X X"), ("c", "X"), ("d e", "X X"))
+    after = parses(("a b", "Y X"), ("c", "Y"), ("d e", "X X"))
+    score = accuracy(gold, before)
+    assert score == (3, 2, 2, 1, 1)
+    assert score.of_tokens == pytest.approx(200 / 3)
+    assert score.of_addresses == 50.0
+    assert accuracy(gold, after, [0]).right == 0
+    assert changes(before, after) == {("X", "Y"): [Change(0, 0), Change(1, 0)]}
+    assert changes(before, before) == {}

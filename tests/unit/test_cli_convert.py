@@ -1,0 +1,118 @@
+"""``fstcrf convert``, and models of CRFsuite in the other commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import fstcrf
+from fstcrf import CRF
+from fstcrf.interop.crfsuite import export, write_model
+from tests.command import done, failure, run
+from tests.crfsuite_models import small
+
+ITEMS = "DET\tw=the\nN\tw=cat\tnaïve\\:ü:0.5\n\nDET\tw=the\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("m.crfsuite").write_bytes(write_model(small()))
+    Path("in.items").write_text(ITEMS, encoding="utf-8")
+    return tmp_path
+
+
+def test_there_and_back() -> None:
+    result = run("convert", "m.crfsuite", "m.fstcrf")
+    assert result.stderr == "fstcrf: m.fstcrf: 3 labels, 8 weights\n"
+    done("convert", "m.fstcrf", "again.crfsuite")
+    wanted = write_model(export(fstcrf.load_crfsuite("m.crfsuite")))
+    assert Path("again.crfsuite").read_bytes() == wanted
+    done("convert", "again.crfsuite", "copy", "--to", "fstcrf", "--tape", "pos")
+    copy = fstcrf.load("copy")
+    assert isinstance(copy, CRF)
+    assert copy.tape == "pos"
+
+
+def test_where_it_cannot_go() -> None:
+    line = failure("convert", "m.crfsuite", "m.foo", status=2)
+    assert line.startswith("m.foo does not end in .fstcrf or .crfsuite: say --to FORMAT")
+    assert "--to frob: expected one of fstcrf, crfsuite" in failure(
+        "convert", "m.crfsuite", "x", "--to", "frob", status=2
+    )
+    assert "would overwrite an input" in failure("convert", "m.crfsuite", "m.crfsuite", status=2)
+    assert failure("convert", "m.crfsuite", "no/m.fstcrf") == (
+        "no/m.fstcrf: No such file or directory"
+    )
+    sentences, labels = [[["x"], ["y"]]], [["B-X", "I-X"]]
+    CRF.train(sentences, labels, scheme="iob2", max_iterations=1).save("legal.fstcrf")
+    line = failure("convert", "legal.fstcrf", "legal.crfsuite", status=2)
+    assert "forbids label sequences" in line
+    assert not Path("legal.crfsuite").exists()
+
+
+def test_what_cannot_be_read() -> None:
+    whole = Path("m.crfsuite").read_bytes()
+    fstcrf.load_crfsuite("m.crfsuite").save("own.fstcrf")
+    files = {
+        "empty": b"",
+        "text": ITEMS.encode(),
+        "png": b"\x89PNG\r\n\x1a\n" + bytes(100),
+        "cut": whole[:-1],
+        "start": whole[:8],
+        "own.cut": Path("own.fstcrf").read_bytes()[:-1],
+    }
+    for name, data in files.items():
+        Path(name).write_bytes(data)
+        for command in (("convert", name, "out.fstcrf"), ("info", name), ("tag", name)):
+            line = failure(*command, given="")
+            assert line.startswith(f"{name}: "), line
+    assert not Path("out.fstcrf").exists()
+    assert failure("convert", "none", "out.fstcrf") == "none: No such file or directory"
+    assert failure("info", ".") == ".: Is a directory"
+
+
+def test_own_models_by_another_name() -> None:
+    """Not names but contents decide."""
+    fstcrf.load_crfsuite("m.crfsuite").save("own.crfsuite")
+    assert done("info", "own.crfsuite").startswith("own.crfsuite: a conditional random field")
+
+
+def test_tagging() -> None:
+    assert done("tag", "m.crfsuite", "in.items") == "DET\tDET\nN\tN\n\nDET\tDET\n\n"
+    done("convert", "m.crfsuite", "m.fstcrf")
+    assert done("tag", "m.fstcrf", given=ITEMS) == done("tag", "m.crfsuite", "in.items")
+    lines = done("tag", "m.crfsuite", "in.items", "--nbest", "2", "--probabilities").splitlines()
+    assert [line[:3] for line in lines if line.startswith("#")] == ["# 0", "# 1"] * 2
+    assert lines[1].startswith("DET\tDET/0.")
+
+
+def test_tagging_under_a_grammar() -> None:
+    Path("one.grm").write_text('export ONE = "[N]" (any - "[N]")*;\n')
+    found = done("tag", "m.crfsuite", "in.items", "--grammar", "one.grm")
+    assert found.startswith("DET\tN\n")
+    forced = done("tag", "m.crfsuite", "in.items", "--force", "label")
+    assert forced == "DET\tDET\nN\tN\n\nDET\tDET\n\n"
+
+
+def test_scoring_and_explaining() -> None:
+    assert done("eval", "m.crfsuite", "in.items").splitlines()[0].startswith("processed 3 tokens")
+    assert done("explain", "m.crfsuite", "in.items", "--token", "1").splitlines()[:2] == [
+        "DET [N]",
+        "token 1: N",
+    ]
+    assert "3 labels" in done("info", "m.crfsuite")
+
+
+def test_bad_items() -> None:
+    assert failure("tag", "m.crfsuite", given="DET\tw:the\n") == (
+        "<stdin>:1: attribute 'w' has the value 'the', expected a number; a colon in an attribute "
+        "is written \\:"
+    )
+    assert failure("tag", "m.crfsuite", given="the DT\n").startswith(
+        "<stdin>:1: no line has attributes"
+    )
+    assert failure("tag", "m.crfsuite", given="") == "<stdin>: holds no sentences"
+    line = failure("tag", "m.crfsuite", "in.items", "--columns", "a,b", status=2)
+    assert line.startswith("--columns and --format are for models over columns")

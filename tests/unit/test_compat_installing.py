@@ -1,0 +1,112 @@
+"""Drop-ins in the place of the packages, and the runner of others' test suites."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fstcrf.compat import install
+from fstcrf.errors import OptionError
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def run(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_as_the_documentation_says() -> None:
+    said = run(
+        "import sys, fstcrf.compat.pycrfsuite\n"
+        "sys.modules['pycrfsuite'] = fstcrf.compat.pycrfsuite\n"
+        "import pycrfsuite\n"
+        "from pycrfsuite import Tagger, _dumpparser\n"
+        "from pycrfsuite._logparser import TrainLogParser\n"
+        "from fstcrf.compat.pycrfsuite._logparser import TrainLogParser as Ours\n"
+        "print(Tagger.__module__, TrainLogParser is Ours, pycrfsuite.CRFSUITE_VERSION)\n"
+    )
+    assert said == "fstcrf.compat.pycrfsuite.tagger True 0.12.2\n"
+
+
+def test_parts_of_the_real_package_do_not_stay() -> None:
+    pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
+    said = run(
+        "import pycrfsuite._logparser, fstcrf.compat as compat\n"
+        "compat.install('pycrfsuite')\n"
+        "import pycrfsuite._logparser as parser\n"
+        "print(parser.TrainLogParser.__module__)\n"
+    )
+    assert said == "fstcrf.compat.logtext\n"
+
+
+def test_no_drop_in() -> None:
+    with pytest.raises(OptionError, match="'crfpp'"):
+        install("crfpp")
+
+
+def test_importing_installs_nothing() -> None:
+    said = run(
+        "import sys, fstcrf, fstcrf.compat\n"
+        "print([m for m in sys.modules if m.startswith(('fstcrf.compat.', 'numpy', 'sklearn'))])\n"
+        "import fstcrf.compat.plugin, fstcrf.compat.pycrfsuite\n"
+        "print('pycrfsuite' in sys.modules)\n"
+    )
+    assert said == "[]\nFalse\n"
+
+
+def suites(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
+    tests = folder / "some-package" / "tests"
+    tests.mkdir(parents=True)
+    (tests / "test_it.py").write_text(code)
+    (folder / "no-suite").mkdir()
+    return subprocess.run(
+        [sys.executable, "-m", "tests.foreign", str(folder)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_runner_runs_suites_against_the_drop_ins(tmp_path: Path) -> None:
+    done = suites(
+        tmp_path,
+        "import pycrfsuite\n"
+        "def test_which():\n"
+        "    assert pycrfsuite.__name__ == 'fstcrf.compat.pycrfsuite'\n",
+    )
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.endswith("some-package             passed\n")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def test_it():\n    assert False\n",
+        "import sys, types\n"
+        "def test_it():\n    sys.modules['pycrfsuite'] = types.ModuleType('pycrfsuite')\n",
+    ],
+    ids=["fails", "puts another package in their place"],
+)
+def test_the_runner_fails_where_a_suite(code: str, tmp_path: Path) -> None:
+    done = suites(tmp_path, code)
+    assert done.returncode == 1, done.stdout
+    assert not done.stdout.endswith("passed\n")
+
+
+def test_the_runner_says_what_is_missing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.foreign", str(tmp_path), "absent"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "expected" in done.stderr
+    assert str(tmp_path / "absent" / "tests") in done.stderr

@@ -1,0 +1,218 @@
+"""The drop-in's estimator, its scores, and what scikit-learn does with it."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fstcrf.errors import DataError, OptionError
+from tests.compat_data import WEATHER, sequences
+
+pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from fstcrf.compat.sklearn_crfsuite import CRF, metrics, scorers, utils
+from fstcrf.compat.sklearn_crfsuite.estimator import _SAME_NAMES, _TRAINER_NAMES
+from fstcrf.constraints import at_most
+
+GOLD = [["x", "z", "y"], ["x", "x"]]
+FOUND = [["y", "z", "y"], ["x", "y"]]
+
+
+def test_scores_of_tokens() -> None:
+    assert metrics.flat_accuracy_score(GOLD, FOUND) == 3 / 5
+    assert metrics.flat_precision_score(GOLD, FOUND, average="micro") == 3 / 5
+    assert metrics.flat_recall_score(GOLD, FOUND, average="micro") == 3 / 5
+    assert metrics.flat_f1_score(GOLD, FOUND, average="macro") == pytest.approx(2 / 3)
+    assert metrics.flat_fbeta_score(GOLD, FOUND, beta=1, average="macro") == pytest.approx(2 / 3)
+    report = metrics.flat_classification_report(GOLD, FOUND, labels=["z"], output_dict=True)
+    assert report["z"]["f1-score"] == 1
+    assert "precision" in metrics.flat_classification_report(GOLD, FOUND)
+    assert utils.flatten(GOLD) == ["x", "z", "y", "x", "x"]
+
+
+def test_scores_of_sequences() -> None:
+    score = metrics.sequence_accuracy_score
+    assert score(GOLD, FOUND) == 0
+    assert score(GOLD, GOLD) == 1
+    assert score([], []) == 0
+    assert (
+        score([["a", "b"], ["c"], ["d"]], np.array([["a", "b"], ["d"], ["d"]], dtype=object))
+        == 2 / 3
+    )
+    # Sequences of one length, which NumPy would compare token by token.
+    assert score([["a", "b"], ["c", "d"]], [["a", "b"], ["c", "x"]]) == 1 / 2
+
+
+@pytest.mark.parametrize("wrong", [[["x"]], [["x", "z"], ["x", "x"]]])
+def test_sequences_that_do_not_match(wrong: Any) -> None:
+    for score in (metrics.flat_accuracy_score, metrics.flat_f1_score):
+        with pytest.raises(DataError):
+            score(GOLD, wrong)
+    with pytest.raises(DataError):
+        metrics.sequence_accuracy_score(GOLD, [["x"]])
+
+
+def test_fit_and_predict() -> None:
+    every, target = sequences(5)
+    crf = CRF("lbfgs", c2=0.1, max_iterations=50).fit(every, target)
+    assert crf.score(every, target) > 0.95
+    found = crf.predict(every)
+    assert [list(labels) for labels in found] == [crf.predict_single(items) for items in every]
+    marginals = crf.predict_marginals(every[:3])
+    assert len(marginals) == 3
+    for token in crf.predict_marginals_single(every[0]):
+        assert list(token) == crf.classes_
+        assert sum(token.values()) == pytest.approx(1)
+    assert crf.training_log_ is not None
+    assert crf.training_log_.last_iteration is not None
+
+
+def test_one_length_makes_a_table() -> None:
+    items, labels = WEATHER
+    found = CRF().fit([items], [labels]).predict([items, items])
+    assert found.shape == (2, len(items))
+    assert (found == labels).all()
+
+
+def test_before_and_after_fit() -> None:
+    crf = CRF()
+    for name in ("tagger_", "crf_", "classes_", "size_", "num_attributes_", "attributes_"):
+        assert getattr(crf, name) is None
+    assert crf.state_features_ is None
+    assert crf.transition_features_ is None
+    for ask in (crf.predict_single, crf.predict_marginals_single):
+        with pytest.raises(OptionError, match="not fitted"):
+            ask([["x"]])
+    crf.fit([WEATHER[0]], [WEATHER[1]])
+    assert crf.classes_ == ["sunny", "rainy"]
+    assert crf.attributes_ is not None
+    assert len(crf.attributes_) == crf.num_attributes_
+    assert crf.size_ == Path(str(crf.modelfile.name)).stat().st_size
+    assert {label for _, label in crf.state_features_ or {}} == {"sunny", "rainy"}
+    assert ("sunny", "sunny") in (crf.transition_features_ or {})
+
+
+def test_the_crf_beneath_takes_grammars() -> None:
+    crf = CRF().fit([WEATHER[0]], [WEATHER[1]])
+    assert crf.crf_ is not None
+    constrained = crf.crf_ & at_most(1, "rainy")
+    items = [["shop", "clean"], ["walk"], ["shop", "clean"]]
+    assert crf.predict_single(items).count("rainy") == 2
+    assert constrained.tag(items).count("rainy") == 1
+
+
+def test_clone_params_and_repr() -> None:
+    crf = CRF("pa", c=0.5, averaging=False, verbose=True)
+    copy = clone(crf)
+    assert copy.get_params() == crf.get_params()
+    assert "averaging=False" in repr(copy)
+    copy.set_params(algorithm="lbfgs", c=None, averaging=None, verbose=False)
+    assert copy.fit([WEATHER[0]], [WEATHER[1]]).score([WEATHER[0]], [WEATHER[1]]) == 1
+
+
+def test_every_parameter_reaches_the_trainer() -> None:
+    values = {"c1": 1, "linesearch": "Backtracking", "min_freq": 2, "all_possible_states": True}
+    trainer = CRF(**values)._get_trainer()
+    assert trainer.get("linesearch") == "Backtracking"
+    assert trainer.get("feature.minfreq") == 2
+    assert trainer.get("feature.possible_states") is True
+    names = {*_TRAINER_NAMES.values(), *_SAME_NAMES}
+    rest = {"algorithm", "verbose", "model_filename", "keep_tempfiles", "trainer_cls"}
+    assert names | rest == set(CRF().get_params())
+    with pytest.raises(OptionError, match="variance"):
+        CRF("lbfgs", variance=1)._get_trainer()
+
+
+def test_searches() -> None:
+    every, target = sequences(6)
+    search = GridSearchCV(
+        CRF(max_iterations=10), {"c2": [0.1, 10.0]}, cv=2, scoring=scorers.flat_accuracy
+    )
+    search.fit(every, target)
+    assert search.best_params_ == {"c2": 0.1}
+    scores = cross_val_score(
+        CRF(max_iterations=10), every, target, cv=3, scoring=scorers.sequence_accuracy
+    )
+    assert scores.shape == (3,)
+    assert ((scores >= 0) & (scores <= 1)).all()
+
+
+def test_pickles_hold_the_model() -> None:
+    crf = CRF(c2=0.5).fit([WEATHER[0]], [WEATHER[1]])
+    data = pickle.dumps(crf)
+    name = str(crf.modelfile.name)
+    del crf
+    assert not Path(name).exists()
+    copy = pickle.loads(data)
+    assert copy.score([WEATHER[0]], [WEATHER[1]]) == 1
+    assert copy.c2 == 0.5
+    assert pickle.loads(pickle.dumps(CRF())).tagger_ is None
+
+
+def test_temporary_files_that_are_kept() -> None:
+    crf = CRF(keep_tempfiles=True).fit([WEATHER[0]], [WEATHER[1]])
+    path = Path(str(crf.modelfile.name))
+    del crf
+    assert path.is_file()
+    path.unlink()
+
+
+def test_a_file_of_the_users(tmp_path: Path) -> None:
+    path = str(tmp_path / "m.crfsuite")
+    crf = CRF(model_filename=path)
+    assert not Path(path).exists()
+    crf.fit([WEATHER[0]], [WEATHER[1]])
+    assert CRF(model_filename=path).predict_single(WEATHER[0]) == WEATHER[1]
+    assert pickle.loads(pickle.dumps(crf)).modelfile.name == path
+    other = str(tmp_path / "other.crfsuite")
+    crf.set_params(model_filename=other).fit([WEATHER[0]], [WEATHER[1]])
+    del crf
+    assert Path(path).is_file()
+    assert Path(other).is_file()
+
+
+def test_held_out_sequences_make_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    every, target = sequences(7)
+    crf = CRF(verbose=True, max_iterations=3)
+    crf.fit(every[:30], target[:30], X_dev=every[30:], y_dev=target[30:])
+    said = capsys.readouterr().out
+    assert sum(line.startswith("Iter ") for line in said.splitlines()) == 3
+    assert "Acc(item/seq)=" in said
+    assert "Precision" in said
+    CRF(max_iterations=3).fit(every, target)
+    assert capsys.readouterr().out == ""
+
+
+def test_bad_input() -> None:
+    crf = CRF()
+    with pytest.raises(OptionError, match="X_dev and y_dev go together"):
+        crf.fit([WEATHER[0]], [WEATHER[1]], [WEATHER[0]])
+    with pytest.raises(OptionError, match="1 sequences, 2 label sequences"):
+        crf.fit([WEATHER[0]], [WEATHER[1]] * 2)
+    with pytest.raises(DataError):
+        crf.fit([WEATHER[0]], [["sunny"]])
+    assert crf.tagger_ is None
+
+
+def test_without_scikit_learn_it_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['sklearn'] = None\n"
+        "import fstcrf.compat as compat\n"
+        "compat.install()\n"  # what can be had
+        "import pycrfsuite; assert pycrfsuite.__name__ == 'fstcrf.compat.pycrfsuite'\n"
+        "try: compat.sklearn_crfsuite\n"
+        "except ImportError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == (
+        "fstcrf.compat.sklearn_crfsuite needs scikit-learn: pip install 'fstcrf[sklearn]'\n"
+    )

@@ -1,0 +1,221 @@
+"""The drop-in's tagger, on a model small enough to work out by hand."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fstcrf.compat.dumptext import CRFsuiteDumpParser
+from fstcrf.compat.pycrfsuite import ItemSequence, Tagger
+from fstcrf.compat.pycrfsuite.errors import InvalidModelError, NotOpenError, UnknownLabelError
+from fstcrf.constraints import at_most
+from fstcrf.errors import DataError
+from fstcrf.interop.crfsuite import STATE, TRANSITION, CRFsuiteModel, write_model
+from tests.crfsuite_models import features, small
+
+ITEMS: list[Any] = [["w=the"], {"w=cat": 2}, {"naïve": "ü", "b\\": "c", "none": 1.5}]
+LABELS = ("DET", "N", "V")
+
+
+@pytest.fixture
+def tagger() -> Tagger:
+    tagger = Tagger()
+    tagger.open_inmemory(write_model(small()))
+    return tagger
+
+
+def score(labels: tuple[str, ...]) -> float:
+    """Score of a labelling of ITEMS under `small`."""
+    state = [
+        {"DET": 1.5, "V": -0.5},
+        {"N": 4.0},
+        {"DET": 0.25, "V": 3.0},
+    ]
+    arc = {("DET", "N"): 0.75, ("N", "N"): -1.0, ("V", "DET"): 0.5}
+    found = sum(weights.get(label, 0.0) for weights, label in zip(state, labels, strict=True))
+    return found + sum(arc.get(pair, 0.0) for pair in itertools.pairwise(labels))
+
+
+EVERY = {labels: math.exp(score(labels)) for labels in itertools.product(LABELS, repeat=3)}
+Z = sum(EVERY.values())
+
+
+def test_labels_and_tags(tagger: Tagger) -> None:
+    assert tagger.labels() == list(LABELS)
+    assert tagger.tag(ITEMS) == list(max(EVERY, key=EVERY.__getitem__)) == ["DET", "N", "V"]
+    assert tagger.tag(ItemSequence(ITEMS)) == tagger.tag()
+    assert tagger.tag([]) == []
+
+
+def test_probabilities(tagger: Tagger) -> None:
+    tagger.set(ITEMS)
+    for labels, weight in EVERY.items():
+        assert tagger.probability(labels) == pytest.approx(weight / Z, abs=1e-12)
+    for t, label in itertools.product(range(3), LABELS):
+        expected = sum(weight for labels, weight in EVERY.items() if labels[t] == label) / Z
+        assert tagger.marginal(label, t) == pytest.approx(expected, abs=1e-12)
+        assert tagger.marginals()[t][label] == tagger.marginal(label, t)
+    tagger.set([])
+    assert tagger.probability([]) == 1
+    assert tagger.marginals() == []
+
+
+def test_ties_go_to_the_smaller_label_at_the_latest_token() -> None:
+    # B A and A B are equally good; the latest token decides first, as in CRFsuite.
+    model = CRFsuiteModel.of(
+        ["A", "B"], ["x"], features([(TRANSITION, 0, 1, 1.0), (TRANSITION, 1, 0, 1.0)])
+    )
+    tagger = Tagger()
+    tagger.open_inmemory(write_model(model))
+    assert tagger.tag([[], []]) == ["B", "A"]
+    assert tagger.tag([[], [], []]) == ["A", "B", "A"]
+    assert tagger.tag([[]]) == ["A"]
+
+
+def test_the_crf_beneath_takes_grammars(tagger: Tagger) -> None:
+    items: list[Any] = [["w=cat"], ["w=cat"]]
+    assert tagger.tag(items) == ["N", "N"]
+    assert tagger.crf.tag(items) == ["N", "N"]
+    labels = (tagger.crf & at_most(1, "N")).tag(items)
+    assert labels.count("N") == 1
+
+
+def test_opening(tmp_path: Path) -> None:
+    path = tmp_path / "модель.crfsuite"
+    path.write_bytes(write_model(small()))
+    for name in (path, str(path), str(path).encode()):
+        tagger = Tagger()
+        with tagger.open(name) as opened:
+            assert opened.tag(ITEMS) == ["DET", "N", "V"]
+        with pytest.raises(NotOpenError):
+            tagger.tag(ITEMS)
+        tagger.close()
+    for content in (bytearray, memoryview):
+        with Tagger().open_inmemory(content(path.read_bytes())) as opened:  # type: ignore[arg-type]
+            assert opened.labels() == list(LABELS)
+
+
+def test_a_copy_in_a_pickle(tagger: Tagger) -> None:
+    assert pickle.loads(pickle.dumps(tagger)).tag(ITEMS) == tagger.tag(ITEMS)
+
+
+def test_another_model_forgets_the_sequence(tagger: Tagger) -> None:
+    tagger.set(ITEMS)
+    tagger.open_inmemory(write_model(small()))
+    with pytest.raises(NotOpenError, match="no sequence is set"):
+        tagger.tag()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda t: t.labels(),
+        lambda t: t.tag(ITEMS),
+        lambda t: t.tag(),
+        lambda t: t.set(ITEMS),
+        lambda t: t.probability(LABELS),
+        lambda t: t.marginal("N", 0),
+        lambda t: t.marginals(),
+        lambda t: t.dump(),
+        lambda t: t.info(),
+        lambda t: t.crf,
+    ],
+)
+def test_nothing_is_open(ask: Any) -> None:
+    with pytest.raises(NotOpenError, match="not opened") as caught:
+        ask(Tagger())
+    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, RuntimeError)
+
+
+def test_nothing_is_set(tagger: Tagger) -> None:
+    for ask in (tagger.tag, tagger.marginals, lambda: tagger.probability(["N"])):
+        with pytest.raises(NotOpenError, match="no sequence is set"):
+            ask()
+    with pytest.raises(NotOpenError, match="no sequence is set"):
+        tagger.marginal("N", 0)
+
+
+def test_bad_questions(tagger: Tagger) -> None:
+    tagger.set(ITEMS)
+    with pytest.raises(UnknownLabelError, match="'X'") as caught:
+        tagger.probability(["N", "X", "N"])
+    assert isinstance(caught.value, RuntimeError)
+    with pytest.raises(UnknownLabelError):
+        tagger.marginal("X", 0)
+    with pytest.raises(DataError, match="2 labels for 3 items"):
+        tagger.probability(["N", "N"])
+    for position in (-1, 3):
+        with pytest.raises(DataError, match=f"position {position}"):
+            tagger.marginal("N", position)
+
+
+@pytest.mark.parametrize("data", [b"", b"lCRF", b"lCRFfoo" * 100, b"something else", b"lCRF" * 50])
+def test_no_model(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    path.write_bytes(data)
+    with pytest.raises(InvalidModelError) as caught:
+        Tagger().open(path)
+    assert isinstance(caught.value, ValueError)
+    with pytest.raises(InvalidModelError):
+        Tagger().open_inmemory(data)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Tagger().open(tmp_path / "absent")
+    with pytest.raises(TypeError, match="bytes"):
+        Tagger().open_inmemory("text")  # type: ignore[arg-type]
+
+
+def test_a_model_that_does_not_open_leaves_the_old_one(tagger: Tagger) -> None:
+    with pytest.raises(InvalidModelError):
+        tagger.open_inmemory(b"lCRF")
+    assert tagger.labels() == list(LABELS)
+
+
+def test_dump_and_info(tagger: Tagger, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "dump.txt"
+    path.write_text("something longer\n" * 1000)
+    tagger.dump(path)
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("FILEHEADER = {\n  magic: lCRF\n  size: ")
+    assert "\n      2: naïve:ü\n" in text
+    assert text.endswith("  (0) b\\:c --> V: 3.000000\n}\n\n")
+    tagger.dump()
+    assert capsys.readouterr().out == text
+    parser = CRFsuiteDumpParser()
+    for line in text.splitlines(keepends=True):
+        parser.feed(line)
+    info = tagger.info()
+    assert vars(parser.result) == vars(info)
+    assert info.transitions[("DET", "N")] == 0.75
+    assert info.state_features[("naïve:ü", "DET")] == 0.25
+    assert info.labels == {"DET": "0", "N": "1", "V": "2"}
+    assert int(info.header["size"]) == len(write_model(small()))
+
+
+def test_names_that_break_the_text_do_not_break_info() -> None:
+    names = ["a\nb", "c --> d", "e: 1.0"]
+    rows = [(STATE, i, 0, 1.0 + i) for i in range(3)]
+    tagger = Tagger()
+    tagger.open_inmemory(write_model(CRFsuiteModel.of(["x --> y"], names, features(rows))))
+    found = tagger.info().state_features
+    assert found == {(name, "x --> y"): 1.0 + i for i, name in enumerate(names)}
+
+
+def test_the_parser_of_dumps_divides_names_by_what_it_knows() -> None:
+    parser = CRFsuiteDumpParser()
+    for line in ("LABELS = {", "0: b --> c", "}", "ATTRIBUTES = {", "0: a", "}"):
+        parser.feed(line)
+    parser.feed("STATE_FEATURES = {")
+    parser.feed("  (0) a --> b --> c: -0.500000")
+    assert parser.result.state_features == {("a", "b --> c"): -0.5}
+    for wrong in ("(0) z --> y: 1.0", "what is this"):
+        with pytest.raises(DataError):
+            parser.feed(wrong)

@@ -1,0 +1,320 @@
+"""The drop-in's trainer: data, parameters, model files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf.compat.pycrfsuite import BaseTrainer, CRFSuiteError, ItemSequence, Tagger, Trainer
+from fstcrf.compat.pycrfsuite.errors import ItemError
+from fstcrf.compat.pycrfsuite.parameters import ALGORITHMS, algorithm, options
+from fstcrf.errors import DataError, NumericError, OptionError
+from fstcrf.model.options import checked_options
+from tests.compat_data import WEATHER, sequences
+
+
+def fitted(path: Path, name: str = "lbfgs", **params: Any) -> Tagger:
+    trainer = Trainer(name, params, verbose=False)
+    for items, labels in zip(*sequences(2), strict=True):
+        trainer.append(items, labels)
+    trainer.train(str(path))
+    tagger = Tagger()
+    tagger.open(path)
+    return tagger
+
+
+@pytest.mark.parametrize("name", ["lbfgs", "l2sgd", "pa", "arow"])
+def test_it_learns(name: str, tmp_path: Path) -> None:
+    tagger = fitted(tmp_path / "m", name, max_iterations=30)
+    every, target = sequences(2)
+    pairs = [
+        (a, b)
+        for x, y in zip(every, target, strict=True)
+        for a, b in zip(tagger.tag(x), y, strict=True)
+    ]
+    assert sum(a == b for a, b in pairs) > 0.95 * len(pairs)
+    # In the order in which they came, and taken as they are: "_" and "x|y" are labels here.
+    assert tagger.labels() == list(dict.fromkeys(label for y in target for label in y))
+
+
+def test_the_weights_are_those_of_our_own_training(tmp_path: Path) -> None:
+    tagger = fitted(tmp_path / "m", c2=0.3, epsilon=1e-7, delta=1e-12)
+    every, target = sequences(2)
+    # Literal attributes as our own training takes them: repeated strings add up there as well.
+    items = [[ItemSequence([item]).tokens[0] for item in x] for x in every]
+    tokens = [
+        [n if v is None else dict(zip(n, v, strict=True)) for n, v in sentence]
+        for sentence in items
+    ]
+    own = fstcrf.CRF.train(
+        tokens, target, l2=0.3, partial=False, epsilon=1e-7, delta=1e-12, stochastic_epochs=0
+    )
+    for x, sentence in zip(every, tokens, strict=True):
+        tagger.set(x)
+        (expected,) = own.marginals_all([sentence])
+        for t, row in enumerate(expected):
+            for label, p in zip(own.labels, row, strict=True):
+                assert tagger.marginal(label, t) == pytest.approx(p, abs=2e-4)
+
+
+def test_threads_do_not_matter(tmp_path: Path) -> None:
+    class Two(Trainer):
+        threads = 2
+
+    files = []
+    for cls in (Trainer, Two):
+        trainer = cls("lbfgs", {"max_iterations": 10}, verbose=False)
+        for items, labels in zip(*sequences(3), strict=True):
+            trainer.append(items, labels)
+        trainer.train(tmp_path / cls.__name__)
+        files.append((tmp_path / cls.__name__).read_bytes())
+    assert files[0] == files[1]
+
+
+def test_frequency_states_and_transitions(tmp_path: Path) -> None:
+    every = fitted(tmp_path / "a").info()
+    pruned = fitted(tmp_path / "b", **{"feature.minfreq": 3}).info()
+    assert set(pruned.state_features) < set(every.state_features)
+    assert ("size", "A") in pruned.state_features
+    full = fitted(tmp_path / "c", **{"feature.possible_states": True, "c2": 0.1}).info()
+    assert len(full.state_features) > len(every.state_features)
+    trainer = Trainer(params={"feature.possible_transitions": True}, verbose=False)
+    trainer.append(*WEATHER)
+    trainer.train(tmp_path / "d")
+    tagger = Tagger()
+    tagger.open(tmp_path / "d")
+    assert len(tagger.info().transitions) == 4
+
+
+def test_l1_leaves_few_weights(tmp_path: Path) -> None:
+    sparse = fitted(tmp_path / "a", c1=2.0, c2=0.0).info()
+    dense = fitted(tmp_path / "b").info()
+    assert 0 < len(sparse.state_features) < len(dense.state_features) / 2
+    assert set(sparse.attributes) == {attribute for attribute, _ in sparse.state_features}
+
+
+def test_held_out_sequences_are_not_trained_on(tmp_path: Path) -> None:
+    files = []
+    for held_out in (True, False):
+        trainer = Trainer(verbose=False)
+        for i, (items, labels) in enumerate(zip(*sequences(4), strict=True)):
+            if held_out or i % 4:
+                trainer.append(items, labels, int(i % 4 == 0))
+        trainer.train(tmp_path / "m", holdout=1 if held_out else -1)
+        tagger = Tagger()
+        tagger.open(tmp_path / "m")
+        info = tagger.info()
+        files.append({**info.state_features, **info.transitions})
+    # Labels and attributes are numbered otherwise, so sums are taken in another order.
+    assert files[0] == pytest.approx(files[1], abs=2e-3)
+
+
+def test_no_data_makes_a_model_that_knows_nothing(tmp_path: Path) -> None:
+    trainer = Trainer(verbose=False)
+    trainer.train(tmp_path / "m")
+    assert (tmp_path / "m").read_bytes()[:12] == b"lCRF" + (4236).to_bytes(4, "little") + b"FOMC"
+    assert trainer.logparser is not None
+    assert "prepare_error" in [event for event, _, _ in trainer.logparser.events]
+
+
+def test_labels_without_attributes(tmp_path: Path) -> None:
+    trainer = Trainer(verbose=False)
+    trainer.append([[]], ["a"])
+    trainer.append([], [])
+    trainer.train(tmp_path / "m")
+    tagger = Tagger()
+    tagger.open(tmp_path / "m")
+    assert tagger.tag([["x"], []]) == ["a", "a"]
+
+
+def test_clear(tmp_path: Path) -> None:
+    trainer = Trainer(verbose=False)
+    trainer.append(*WEATHER)
+    trainer.clear()
+    with pytest.raises(DataError, match="append sequences after clear"):
+        trainer.train(tmp_path / "m")
+    trainer.append([["x"]], ["new"])
+    trainer.train(tmp_path / "m")
+    tagger = Tagger()
+    tagger.open(tmp_path / "m")
+    assert tagger.labels() == ["new"]
+
+
+def test_no_file_is_written_for_an_empty_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trainer = BaseTrainer(verbose=False)
+    trainer.append(*WEATHER)
+    trainer.train("")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_noticed_before_training(tmp_path: Path) -> None:
+    trainer = Trainer(verbose=False)
+    trainer.append(*WEATHER)
+    with pytest.raises(FileNotFoundError):
+        trainer.train(tmp_path / "absent" / "m")
+    assert trainer.logparser is None
+
+
+def test_divergence_has_a_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def diverge(*_args: Any, **_options: Any) -> None:
+        raise NumericError("the objective is inf")
+
+    monkeypatch.setattr("fstcrf.compat.pycrfsuite.training.fit", diverge)
+    trainer = Trainer(verbose=False)
+    trainer.append(*WEATHER)
+    with pytest.raises(CRFSuiteError, match="Overflow") as caught:
+        trainer.train(tmp_path / "m")
+    assert caught.value.code == -(2**31) + 5
+    assert isinstance(caught.value.__cause__, NumericError)
+
+
+@pytest.mark.parametrize(
+    ("items", "labels", "error"),
+    [
+        ([["a"]], ["x", "y"], DataError),
+        ([["a"], ["b"]], ["x"], DataError),
+        ([["a"]], [1], ItemError),
+        ([["a"]], [None], ItemError),
+        ([["a"]], None, ItemError),
+        (["a"], ["x"], ItemError),
+        ([{"a": None}], ["x"], ItemError),
+        (None, ["x"], ItemError),
+    ],
+)
+def test_what_is_refused_leaves_the_data_as_it_was(
+    items: Any, labels: Any, error: type[Exception], tmp_path: Path
+) -> None:
+    trainer = Trainer(verbose=False)
+    trainer.append([["good"]], ["fine"])
+    with pytest.raises(error):
+        trainer.append(items, labels)
+    trainer.train(tmp_path / "m")
+    tagger = Tagger()
+    tagger.open(tmp_path / "m")
+    assert tagger.labels() == ["fine"]
+
+
+def test_groups_are_whole_numbers(tmp_path: Path) -> None:
+    trainer = Trainer(verbose=False)
+    trainer.append(*WEATHER, group=np.int64(1))
+    for bad in ("1", 1.5, None):
+        with pytest.raises(TypeError):
+            trainer.append(*WEATHER, bad)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="no sequence has this group"):
+        trainer.train(tmp_path / "m", holdout=5)
+
+
+# --- Parameters -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_defaults_are_options_of_training(name: str) -> None:
+    trainer = Trainer(name.upper())
+    values = trainer.get_params()
+    assert trainer.params() == list(values)
+    assert checked_options(options(ALGORITHMS[name], values)).method == name
+    trainer.set_params(values)
+    assert trainer.get_params() == values
+    assert all(trainer.help(parameter).endswith(".") for parameter in values)
+
+
+def test_every_parameter_reaches_an_option() -> None:
+    changed = {
+        "feature.minfreq": (2, "min_frequency", 2.0),
+        "feature.possible_states": (True, "features", "complete"),
+        "feature.possible_transitions": ("1", "transitions", "all"),
+        "c1": ("0.5", "l1", 0.5),
+        "c2": (2, "l2", 2.0),
+        "max_iterations": (7.0, "max_iterations", 7),
+        "num_memories": (3, "memory", 3),
+        "epsilon": (1e-3, "epsilon", 1e-3),
+        "period": (4, "period", 4),
+        "delta": (1e-2, "delta", 1e-2),
+        "linesearch": ("StrongBacktracking", "line_search", "strong-backtracking"),
+        "max_linesearch": (9, "max_line_search", 9),
+        "calibration.eta": (0.2, "calibration_rate", 0.2),
+        "calibration.rate": (3, "calibration_factor", 3.0),
+        "calibration.samples": (50, "calibration_sentences", 50),
+        "calibration.candidates": (4, "calibration_candidates", 4),
+        "calibration.max_trials": (6, "calibration_trials", 6),
+        "type": (2, "pa_variant", "PA-II"),
+        "c": (0.1, "aggressiveness", 0.1),
+        "error_sensitive": (False, "error_sensitive", False),
+        "averaging": (0, "averaging", False),
+        "variance": (2.0, "variance", 2.0),
+        "gamma": (0.5, "gamma", 0.5),
+    }
+    seen = set()
+    for name, known in ALGORITHMS.items():
+        for parameter in known.parameters:
+            value, option, expected = changed[parameter]
+            trainer = Trainer(name, {parameter: value})
+            settings = checked_options(options(known, trainer.get_params()))
+            assert getattr(settings, option) == expected
+            seen.add(parameter)
+    assert seen == set(changed)
+
+
+def test_selecting_restores_defaults_and_a_bad_name_changes_nothing() -> None:
+    trainer = Trainer("averaged-perceptron")
+    assert "c2" not in trainer.params()
+    trainer.select("lbfgs")
+    trainer.set("c2", 5)
+    for bad in (("foo",), ("lbfgs", "tree"), (None,)):
+        with pytest.raises(OptionError):
+            trainer.select(*bad)
+    assert trainer.get("c2") == 5
+    trainer.select("passive-aggressive")
+    assert algorithm("pa").method == "pa"
+    trainer.select("lbfgs")
+    assert trainer.get("c2") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("c2", "abc"),
+        ("c2", None),
+        ("max_iterations", 2.7),
+        ("max_iterations", None),
+        ("max_iterations", float("inf")),
+        ("feature.possible_states", "true"),
+        ("feature.possible_states", 2),
+        ("linesearch", "Newton"),
+        ("linesearch", 3),
+        ("foo", 1),
+    ],
+)
+def test_values_that_crfsuite_would_read_as_something_else(name: str, value: Any) -> None:
+    trainer = Trainer()
+    before = trainer.get_params()
+    with pytest.raises(OptionError, match=name):
+        trainer.set(name, value)
+    assert trainer.get_params() == before
+    with pytest.raises(OptionError):
+        Trainer("pa").set("type", 3)
+
+
+def test_values_out_of_range_are_named_as_their_users_know_them(tmp_path: Path) -> None:
+    trainer = Trainer(params={"c2": -1}, verbose=False)
+    trainer.append(*WEATHER)
+    with pytest.raises(OptionError, match=r"c2 is -1\.0"):
+        trainer.train(tmp_path / "m")
+    for ask in (trainer.get, trainer.help):
+        with pytest.raises(OptionError, match="no parameter 'foo'"):
+            ask("foo")
+
+
+def test_no_limit_and_no_period(tmp_path: Path) -> None:
+    trainer = Trainer(params={"max_iterations": 0, "period": 0}, verbose=False)
+    trainer.append(*WEATHER)
+    trainer.train(tmp_path / "m")
+    assert trainer.logparser is not None
+    assert len(trainer.logparser.iterations) > 3

@@ -1,0 +1,317 @@
+"""CRFsuite's binary format: bytes written out by hand, and files that are damaged or unusual."""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from fstcrf.errors import ModelFileError, OptionError, ShapeError
+from fstcrf.interop.crfsuite import (
+    STATE,
+    TRANSITION,
+    CRFsuiteModel,
+    load_crfsuite,
+    read_model,
+    write_model,
+)
+from fstcrf.interop.crfsuite.hashing import hashes
+from fstcrf.kernel.strings import pack_strings
+from tests.crfsuite_models import (
+    FIELDS,
+    features,
+    header,
+    one_way,
+    random_model,
+    sized,
+    small,
+    with_word,
+    word,
+)
+
+# The last one is published with lookup3: the hash of these 30 bytes, started from 1.
+KNOWN = [0x8BA9414B, 0xDD65F36F, 0xC39F51E7, 0x6C09E2C4, 0xCD628161]
+
+
+def words(*numbers: int) -> bytes:
+    return struct.pack(f"<{len(numbers)}I", *numbers)
+
+
+def string_table(*strings: bytes) -> bytes:
+    """A table without hash tables: enough to go from numbers to strings."""
+    records, places = b"", []
+    for number, string in enumerate(strings):
+        places.append(24 + 2048 + len(records))
+        records += words(number, len(string) + 1) + string + b"\0"
+    links_at = 24 + 2048 + len(records)
+    size = links_at + 4 * len(strings)
+    head = b"CQDB" + words(size, 0, 0x62445371, len(strings), links_at)
+    return head + bytes(2048) + records + words(*places)
+
+
+def by_hand(
+    *,
+    labels: bytes | None = None,
+    attributes: bytes | None = None,
+    weight: float = 1.5,
+    owner: int = 0,
+) -> bytes:
+    """Labels A and B, the attribute x: x → B weighs 1.5, A → B −2."""
+    feature = struct.pack("<IIId", STATE, owner, 1, weight)
+    feature += struct.pack("<IIId", TRANSITION, 0, 1, -2.0)
+    parts = [
+        b"FEAT" + words(12 + len(feature), 2) + feature,
+        labels or string_table(b"A", b"B"),
+        attributes or string_table(b"x"),
+    ]
+    parts[2] += bytes(-sum(map(len, parts)) % 4)
+    at = [48]
+    for part in parts:
+        at.append(at[-1] + len(part))
+    label_refs = b"LFRF" + words(40, 2, at[3] + 20, at[3] + 28, 1, 1, 0, 0, 0)[:-4]
+    attribute_refs_at = at[3] + len(label_refs)
+    attribute_refs = b"AFRF" + words(24, 1, attribute_refs_at + 16, 1, 0)
+    size = attribute_refs_at + len(attribute_refs)
+    head = b"lCRF" + words(size) + b"FOMC" + words(100, 0, 2, 1, *at, attribute_refs_at)
+    return b"".join([head, *parts, label_refs, attribute_refs])
+
+
+def test_by_hand() -> None:
+    model = read_model(by_hand())
+    assert model.labels == ("A", "B")
+    assert model.attributes == ("x",)
+    assert model.features.tolist() == [(STATE, 0, 1, 1.5), (TRANSITION, 0, 1, -2.0)]
+
+
+def test_the_answers_of_a_model_by_hand() -> None:
+    tagger = load_crfsuite(by_hand())
+    lattice = tagger.lattice([["x"], {"x": 2.0, "y": 1.0}])
+    scores = {("A", "A"): 0.0, ("A", "B"): 3.0 - 2.0, ("B", "A"): 1.5, ("B", "B"): 1.5 + 3.0}
+    for labels, score in scores.items():
+        assert lattice.score(labels) == pytest.approx(score, abs=1e-12)
+    assert lattice.log_partition() == pytest.approx(
+        np.log(np.exp(list(scores.values())).sum()), abs=1e-12
+    )
+    assert tagger.tag([["x"], []]) == ["B", "A"]
+
+
+def test_hashes() -> None:
+    texts = ["", "w=the", "elevenbytes", "twelve bytes", "Four score and seven years ago"]
+    found = hashes(*pack_strings(texts)).tolist()
+    assert found == KNOWN
+    # One by one and together are the same, at every length.
+    many = ["ab" * n + "c" * (n % 3) for n in range(40)]
+    together = hashes(*pack_strings(many))
+    assert together.tolist() == [int(hashes(*pack_strings([text]))[0]) for text in many]
+    assert len(set(together.tolist())) == len(many)
+
+
+def test_there_and_back() -> None:
+    for model in (small(), random_model(3), random_model(4, labels=1, attributes=3, size=2)):
+        data = write_model(model)
+        again = read_model(data)
+        assert again.labels == model.labels
+        assert again.attributes == model.attributes
+        assert again.features.tolist() == model.features.tolist()
+        assert write_model(again) == data
+
+
+# --- Unusual, but sound ---------------------------------------------------------------------------
+
+
+def test_strings_that_are_found_by_hash_only() -> None:
+    data = one_way(write_model(small()))
+    assert read_model(data).attributes == small().attributes
+    assert read_model(data).labels == small().labels
+
+
+def test_no_attributes() -> None:
+    model = CRFsuiteModel.of(["O", ""], [], features([(TRANSITION, 0, 1, 1.0)]))
+    again = read_model(write_model(model))
+    assert (again.labels, again.attributes) == (("O", ""), ())
+    assert load_crfsuite(write_model(model)).tag([["x"], ["y"]]) == ["O", ""]
+
+
+def test_repeated_features() -> None:
+    rows = [
+        (STATE, 0, 0, 1.0),
+        (STATE, 0, 0, 2.5),
+        (TRANSITION, 0, 0, 9.0),
+        (TRANSITION, 0, 0, 0.5),
+    ]
+    tagger = load_crfsuite(write_model(CRFsuiteModel.of(["A", "B"], ["x"], features(rows))))
+    assert tagger.lattice([["x"], ["x"]]).score(["A", "A"]) == pytest.approx(3.5 + 3.5 + 0.5)
+
+
+def test_features_in_any_order() -> None:
+    model = small()
+    order = np.random.default_rng(0).permutation(len(model.features))
+    shuffled = CRFsuiteModel.of(model.labels, model.attributes, model.features[order])
+    sentence = [["w=the", "w=cat"], ["b\\:c"]]
+    one, two = (load_crfsuite(write_model(m)).marginals_all([sentence]) for m in (model, shuffled))
+    assert np.array_equal(one[0], two[0])
+
+
+def test_a_feature_that_nothing_refers_to_does_not_count() -> None:
+    data = by_hand()
+    at = header(data)["attribute_refs_at"] + 16
+    model = read_model(with_word(data, at, 0))
+    assert model.features.tolist() == [(TRANSITION, 0, 1, -2.0)]
+
+
+# --- Damaged --------------------------------------------------------------------------------------
+
+
+DAMAGES = {
+    "empty": (b"", "an empty file"),
+    "text": (b"B-NP\tw=the\n" * 20, "does not begin with lCRF"),
+    "cut in the header": (by_hand()[:40], "header would be bytes 0 to 48 of 40"),
+    "cut": (by_hand()[:-4], "its header says"),
+    "longer": (by_hand() + b"\0", "its header says"),
+    "other kind": (by_hand()[:8] + b"SEMI" + by_hand()[12:], "not a first-order model"),
+    "other version": (with_word(by_hand(), FIELDS["version"], 101), "not a first-order model"),
+    "no such chunk": (with_word(by_hand(), FIELDS["features_at"], 52), "no FEAT begins here"),
+    "chunk outside": (with_word(by_hand(), FIELDS["label_refs_at"], 2**32 - 4), "LFRF would be"),
+    "many labels": (with_word(by_hand(), FIELDS["labels"], 2**31), "2 strings, expected"),
+    "no labels": (
+        by_hand(labels=string_table()).replace(words(100, 0, 2), words(100, 0, 0)),
+        "at least one",
+    ),
+    "label twice": (by_hand(labels=string_table(b"A", b"A")), "distinct"),
+    "many features": (with_word(by_hand(), 56, 2**32 - 1), "4294967295 entries"),
+    "not finite": (by_hand(weight=float("nan")), "weight nan"),
+    "infinite": (by_hand(weight=float("-inf")), "weight -inf"),
+    "label of a feature": (with_word(by_hand(), 60 + 8, 2), "label 2 of 2"),
+    "type of a feature": (with_word(by_hand(), 60, 7), "belongs elsewhere"),
+    "list of another": (by_hand(owner=1), "belongs elsewhere"),
+    "NUL": (by_hand(attributes=string_table(b"x\0y")), "NUL in it"),
+    "not UTF-8": (by_hand(attributes=string_table(b"caf\xe9")), "not UTF-8"),
+    "cut character": (by_hand(labels=string_table(b"A\xc3", b"\xa9B")), "not UTF-8"),
+}
+
+
+@pytest.mark.parametrize(("data", "message"), DAMAGES.values(), ids=DAMAGES)
+def test_damage(data: bytes, message: str) -> None:
+    with pytest.raises(ModelFileError, match=r"^m\.crfsuite: .*") as caught:
+        read_model(data, "m.crfsuite")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_damaged_string_tables() -> None:
+    data = write_model(small())
+    at = header(data)["attributes_at"]
+    links_at = at + word(data, at + 20)
+    first = at + word(data, links_at)
+    for place, value, message in (
+        (at + 4, 2**32 - 1, "would be bytes"),
+        (at + 12, 0, "no string table begins here"),
+        (at + 16, 4, "4 strings, expected 5"),
+        (at + 20, 2**31, "entries at byte"),
+        (links_at, 0, "a number without a string"),
+        (links_at, 2**32 - 1, "an offset of 4294967295"),
+        (first, 3, "are not 0, 1, 2"),
+        (first + 4, 2**32 - 1, "longer than the table"),
+        (first + 4, 0, "longer than the table"),
+        (first + 4, 2, "does not end with NUL"),
+    ):
+        with pytest.raises(ModelFileError, match="attributes") as caught:
+            read_model(with_word(data, place, value))
+        assert message in str(caught.value)
+
+
+def test_damaged_hash_tables() -> None:
+    data = one_way(write_model(small()))
+    at = header(data)["attributes_at"]
+    table = next(at + 24 + 8 * k for k in range(256) if word(data, at + 24 + 8 * k))
+    slots = at + word(data, table)
+    for place, value, message in (
+        (table, 2**31, "entries at byte"),
+        (table + 4, 2**30, "more slots than there is room for"),
+        (table, 0, "strings, expected 5"),
+    ):
+        with pytest.raises(ModelFileError) as caught:
+            read_model(with_word(data, place, value))
+        assert message in str(caught.value)
+    full = next(slots + 4 + 8 * k for k in range(2) if word(data, slots + 4 + 8 * k))
+    with pytest.raises(ModelFileError, match="offset of 4294967295"):
+        read_model(with_word(data, full, 2**32 - 1))
+
+
+def test_damaged_references() -> None:
+    data = write_model(small())
+    at = header(data)["attribute_refs_at"]
+    first = word(data, at + 12)
+    for place, value, message in (
+        (at + 8, 4, "4 lists, expected 5"),
+        (at + 12, 2**32 - 1, "an offset of"),
+        (at + 12, first + 2, "does not begin at a word"),
+        (first, 2**31, "longer than their part"),
+        (first + 4, 100, "feature 100 of 8"),
+        (first + 4, 2, "belongs elsewhere"),
+    ):
+        with pytest.raises(ModelFileError, match="AFRF") as caught:
+            read_model(with_word(data, place, value))
+        assert message in str(caught.value)
+
+
+def test_every_cut_is_noticed() -> None:
+    data = write_model(small())
+    for size in range(len(data)):
+        for cut in (data[:size], sized(data[:size])):
+            with pytest.raises(ModelFileError):
+                read_model(cut)
+
+
+def test_an_attribute_twice() -> None:
+    model = small()
+    twice = CRFsuiteModel.of(model.labels, ["x", "y", "x", "z", "t"], model.features)
+    with pytest.raises(ModelFileError, match=r"^<bytes>: damaged: .*twice"):
+        load_crfsuite(write_model(twice))
+
+
+def test_more_labels_than_can_be_handled() -> None:
+    model = CRFsuiteModel.of([f"L{k}" for k in range(2001)], [], features([]))
+    with pytest.raises(ModelFileError, match="2001 labels, at most 2000"):
+        load_crfsuite(write_model(model))
+
+
+# --- Models made in memory ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "row", "message"),
+    [
+        (["A"], (2, 0, 0, 1.0), "feature 0 is of type 2"),
+        (["A"], (STATE, 1, 0, 1.0), "attribute or label 1, which is not there"),
+        (["A"], (TRANSITION, 1, 0, 1.0), "attribute or label 1, which is not there"),
+        (["A"], (STATE, 0, 1, 1.0), "label 1 of 1"),
+        (["A"], (STATE, 0, 0, float("inf")), "weight inf"),
+        ([], (STATE, 0, 0, 1.0), "at least one"),
+        (["A", "A"], (STATE, 0, 0, 1.0), "distinct"),
+    ],
+)
+def test_models_that_are_none(
+    labels: list[str], row: tuple[int, int, int, float], message: str
+) -> None:
+    with pytest.raises(ShapeError, match=message):
+        CRFsuiteModel.of(labels, ["x"], features([row]))
+
+
+def test_strings_that_the_format_cannot_hold() -> None:
+    with pytest.raises(OptionError, match="attribute holds NUL"):
+        write_model(CRFsuiteModel.of(["A"], ["x\0y"], features([])))
+    with pytest.raises(OptionError, match="label holds NUL"):
+        write_model(CRFsuiteModel.of(["A\0"], ["x"], features([])))
+
+
+def test_offsets_are_those_of_the_parts() -> None:
+    data = write_model(random_model(5))
+    found = header(data)
+    names = ("features_at", "labels_at", "attributes_at", "label_refs_at", "attribute_refs_at")
+    starts = [found[name] for name in names]
+    assert [data[at : at + 4] for at in starts] == [b"FEAT", b"CQDB", b"CQDB", b"LFRF", b"AFRF"]
+    assert all(a < b for a, b in pairwise(starts))
+    assert found["size"] == len(data)

@@ -1,0 +1,162 @@
+"""Two labellings compared, against enumeration and numbers worked out by hand."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from fstcrf.corpus import Column
+from fstcrf.errors import OptionError, ShapeError
+from fstcrf.evaluate import evaluate_spans
+from fstcrf.evaluate.significance import (
+    McNemar,
+    SpanCounts,
+    bootstrapped_f,
+    compare,
+    mcnemar,
+    randomised_f,
+    span_counts,
+)
+
+GOLD = [["B-NP", "I-NP", "O"], ["B-VP"], ["O", "B-NP", "B-NP", "I-NP"], []]
+FIRST = [["B-NP", "I-NP", "O"], ["B-NP"], ["O", "B-NP", "B-NP", "I-NP"], []]
+SECOND = [["B-NP", "O", "O"], ["B-VP"], ["O", "B-NP", "I-NP", "I-NP"], []]
+
+
+def random_counts(rng: np.random.Generator, wanted: np.ndarray) -> SpanCounts:
+    found = rng.integers(0, 4, len(wanted))
+    return SpanCounts(
+        np.minimum(rng.integers(0, 4, len(wanted)), np.minimum(found, wanted)), found, wanted
+    )
+
+
+def test_spans_of_each_sentence() -> None:
+    counts = span_counts(GOLD, SECOND)
+    assert counts.right.tolist() == [0, 1, 0, 0]
+    assert counts.found.tolist() == [1, 1, 1, 0]
+    assert counts.wanted.tolist() == [1, 1, 2, 0]
+    assert counts.f == pytest.approx(evaluate_spans(GOLD, SECOND).f)
+    assert span_counts([["O"], []], [["O"], []]).f == 0.0
+
+
+def test_columns_are_lists_of_labels() -> None:
+    def column(labels: list[list[str]]) -> Column:
+        return Column.from_strings(itertools.chain.from_iterable(labels))
+
+    offsets = np.cumsum([0, *map(len, GOLD)])
+    listed, counted = span_counts(GOLD, FIRST), span_counts(column(GOLD), column(FIRST), offsets)
+    assert (listed.right == counted.right).all()
+    assert (listed.found == counted.found).all()
+    with pytest.raises(OptionError, match="need offsets"):
+        span_counts(column(GOLD), column(FIRST))
+    with pytest.raises(OptionError, match="two of a kind"):
+        span_counts(column(GOLD), FIRST)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "exact", "statistic", "chi_square"),
+    [
+        # 2 * P(X <= 5), X ~ Bin(20, 1/2), = 0.041389465; (|15 - 5| - 1)^2 / 20 = 4.05
+        (15, 5, 0.041389465, 4.05, 0.0441714),
+        (5, 15, 0.041389465, 4.05, 0.0441714),
+        (3, 3, 1.0, 0.0, 1.0),
+        (0, 0, 1.0, 0.0, 1.0),
+        (1, 0, 1.0, 0.0, 1.0),
+    ],
+)
+def test_mcnemar_by_hand(
+    first: int, second: int, exact: float, statistic: float, chi_square: float
+) -> None:
+    found = McNemar(first, second)
+    assert found.exact == pytest.approx(exact, rel=1e-6)
+    assert found.statistic == pytest.approx(statistic)
+    assert found.chi_square == pytest.approx(chi_square, rel=1e-5)
+
+
+def test_mcnemar_counts_what_one_side_alone_has_right() -> None:
+    found = mcnemar(np.asarray([True, True, False, False]), np.asarray([True, False, True, False]))
+    assert (found.first, found.second) == (1, 1)
+    with pytest.raises(ShapeError, match="2 items against 3"):
+        mcnemar(np.ones(2, bool), np.ones(3, bool))
+
+
+def all_exchanges(first: SpanCounts, second: SpanCounts) -> list[float]:
+    """Differences in F for every way to exchange sentences."""
+    out = []
+    for sides in itertools.product([False, True], repeat=len(first)):
+        swap = np.asarray(sides)
+        a, b = (
+            SpanCounts(*(np.where(swap, x, y) for x, y in zip(p, q, strict=True)))
+            for p, q in (
+                (fields(second), fields(first)),
+                (fields(first), fields(second)),
+            )
+        )
+        out.append(abs(a.f - b.f))
+    return out
+
+
+def fields(counts: SpanCounts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return counts.right, counts.found, counts.wanted
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_randomisation_is_enumeration_where_it_can_be(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    wanted = rng.integers(0, 4, 9)
+    first, second = random_counts(rng, wanted), random_counts(rng, wanted)
+    seen = abs(first.f - second.f)
+    exact = np.mean([apart >= seen - 1e-12 for apart in all_exchanges(first, second)])
+    assert randomised_f(first, second) == pytest.approx(exact, abs=1e-12)
+    drawn = randomised_f(first, second, shuffles=500, seed=seed)
+    assert drawn == pytest.approx(exact, abs=4 * np.sqrt(0.25 / 500))
+    assert drawn == randomised_f(first, second, shuffles=500, seed=seed)
+
+
+def test_no_difference_is_not_significant() -> None:
+    counts = span_counts(GOLD, FIRST)
+    assert randomised_f(counts, counts) == 1.0
+    assert bootstrapped_f(counts, counts, resamples=99) == (0.0, 0.0)
+
+
+def test_the_bootstrap_draws_sentences_of_both_sides_together() -> None:
+    """All draws of three sentences, by enumeration: the interval is their percentiles."""
+    wanted = np.asarray([2, 1, 3])
+    first = SpanCounts(np.asarray([2, 0, 3]), np.asarray([2, 1, 3]), wanted)
+    second = SpanCounts(np.asarray([1, 1, 1]), np.asarray([2, 1, 3]), wanted)
+    apart = [
+        float(first.f_of(np.asarray(drawn)) - second.f_of(np.asarray(drawn)))
+        for drawn in itertools.product(range(3), repeat=3)
+    ]
+    low, high = bootstrapped_f(first, second, confidence=0.5, resamples=4_000)
+    assert low == pytest.approx(np.quantile(apart, 0.25), abs=0.12)
+    assert high == pytest.approx(np.quantile(apart, 0.75), abs=0.12)
+    assert bootstrapped_f(first, second) == bootstrapped_f(first, second)
+
+
+def test_a_comparison() -> None:
+    found = compare(GOLD, FIRST, SECOND, resamples=200)
+    assert (found.tokens.first, found.tokens.second) == (2, 1)
+    assert (found.sentences.first, found.sentences.second) == (2, 1)  # an empty one says nothing
+    assert found.f == (span_counts(GOLD, FIRST).f, span_counts(GOLD, SECOND).f)
+    assert found.interval[0] <= found.f[0] - found.f[1] <= found.interval[1]
+    assert 0.0 < found.randomised <= 1.0
+
+
+def test_bad_input() -> None:
+    counts = span_counts(GOLD, FIRST)
+    with pytest.raises(OptionError, match="shuffles is 0"):
+        randomised_f(counts, counts, shuffles=0)
+    with pytest.raises(OptionError, match="confidence is 95"):
+        bootstrapped_f(counts, confidence=95)
+    with pytest.raises(ShapeError, match="4 sentences against 1"):
+        randomised_f(counts, span_counts([["O"]], [["O"]]))
+    with pytest.raises(ShapeError, match="1 sentences, expected at least 2"):
+        randomised_f(span_counts([["O"]], [["O"]]), span_counts([["O"]], [["O"]]))
+    other = span_counts(SECOND, FIRST)
+    with pytest.raises(ShapeError, match="want different spans"):
+        bootstrapped_f(counts, other)
+    with pytest.raises(ShapeError, match="sentence 0"):
+        compare(GOLD, FIRST, [["O"], *SECOND[1:]])
