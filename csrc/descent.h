@@ -12,10 +12,14 @@
 #include "fstcrf.h"
 #include "vec.h"
 
-/* In units of theta, velocities decay by less than the momentum where theta itself decays. */
-static inline double velocity_ratio(const fc_descent *d) {
-    return d->momentum / (1.0 - d->rate * d->decay);
+/* What a step leaves of the weights. A gradient moves them by rate / (1 - momentum) in all, so decay
+ * does, too: the penalty is the same for every momentum. */
+static inline double kept(const fc_descent *d) {
+    return 1.0 - d->rate * d->decay / (d->rule == FC_MOMENTUM ? 1.0 - d->momentum : 1.0);
 }
+
+/* In units of theta, velocities decay by less than the momentum where theta itself decays. */
+static inline double velocity_ratio(const fc_descent *d) { return d->momentum / kept(d); }
 
 /* Brings one row of weights and velocities up to a step. */
 static inline void catch_up(int64_t W, double r, int64_t n, double *restrict x,
@@ -146,7 +150,7 @@ static inline void step_summed_rows(const fc_graph *graph, const fc_learner *l, 
 static inline int descend_along(const fc_graph *graph, const fc_learner *l, fc_descent *d,
                                 int64_t first, int64_t T, double c, const double *node,
                                 const double *arc, double *g) {
-    const double scale = *d->scale * (1.0 - d->rate * d->decay), rate = d->rate / scale;
+    const double scale = *d->scale * kept(d), rate = d->rate / scale;
     if (!(scale > 1e-200) || !isfinite(rate * c)) return 0;
     const int64_t S = graph->S;
     double *arcs = d->small;

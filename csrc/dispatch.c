@@ -212,8 +212,10 @@ static fc_status check_bandit(const fc_graph *graph, const fc_batch *batch,
 static fc_status check_descent(const fc_descent *d) {
     if (!(d->rate > 0.0) || !(d->decay >= 0.0) || !(d->rate * d->decay < 1.0)) return FC_EINVAL;
     if (d->rule == FC_CONSTANT) return FC_OK;
-    if (d->rule == FC_MOMENTUM)
-        return d->momentum >= 0.0 && d->momentum < 1.0 - d->rate * d->decay ? FC_OK : FC_EINVAL;
+    if (d->rule == FC_MOMENTUM) {
+        const double kept = 1.0 - d->rate * d->decay / (1.0 - d->momentum);
+        return d->momentum >= 0.0 && d->momentum < 1.0 && d->momentum < kept ? FC_OK : FC_EINVAL;
+    }
     return d->rule == FC_ADADELTA && d->rho > 0.0 && d->rho < 1.0 && d->epsilon > 0.0 ? FC_OK
                                                                                       : FC_EINVAL;
 }

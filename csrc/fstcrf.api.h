@@ -223,6 +223,7 @@ int64_t fc_difference_work(const fc_graph *graph, const fc_batch *batch, const f
  * moves. One step, with the sample y of p_w, features f and their expectation E:
  *
  *   theta <- (1 - rate * decay) theta - rate * (signal - control) * (f(y) - E_w f)
+ *            (with momentum m: rate * decay / (1 - m))
  *
  *   expected loss   signal = 1 - reward
  *   cross-entropy   signal = -reward / max(p_w(y), clip)

@@ -239,6 +239,20 @@ static inline int has_room(const fc_arena *a) {
     return a->visits < a->visit_room && a->queued + 2 <= a->queue_room;
 }
 
+/* Takes the best candidate, and queues what comes behind it. Returns its visit; -1: the grammar refuses
+ * it, or its turn comes later. */
+static inline int64_t take_best(explorer *s) {
+    const fc_candidate c = candidates_pop(s, s->a->queue, &s->a->queued);
+    if (c.cell < 0) return c.visit;
+    queue_successor(s, c.visit, c.value, c.cell);
+    const int64_t visit = make_visit(s, &c);
+    if (visit < 0) return -1;
+    const double priority = priority_of(&s->a->visit[visit]);
+    if (priority >= c.priority) return visit;
+    enqueue(s, priority, 0.0, visit, -1);
+    return -1;
+}
+
 /* Takes candidates until n paths are found or none is left (FC_OK), room or steps are used up, or
  * `limit` states have been taken: then *over is set. */
 static inline fc_status explore(explorer *s, int64_t limit, int64_t *steps, int *over) {
@@ -248,19 +262,8 @@ static inline fc_status explore(explorer *s, int64_t limit, int64_t *steps, int 
         if (*over) return FC_OK;
         if (!has_room(a)) return FC_EFULL;
         if (*steps == 0) return FC_EPAUSED;
-        const fc_candidate c = candidates_pop(s, a->queue, &a->queued);
-        int64_t visit = c.visit;
-        if (c.cell >= 0) {
-            queue_successor(s, c.visit, c.value, c.cell);
-            visit = make_visit(s, &c);
-            if (visit < 0) continue;
-            const double priority = priority_of(&a->visit[visit]);
-            if (priority < c.priority) { /* its turn comes later */
-                enqueue(s, priority, 0.0, visit, -1);
-                continue;
-            }
-        }
-        if (!worth_taking(s, visit)) continue;
+        const int64_t visit = take_best(s);
+        if (visit < 0 || !worth_taking(s, visit)) continue;
         a->popped++;
         --*steps;
         if (a->visit[visit].token == s->T - 1) {
@@ -289,19 +292,8 @@ static inline fc_status beam_step(explorer *s, int64_t width, const int64_t *fro
     for (int64_t k = 0; k < n_from; k++) queue_successor(s, from[k], 0.0, -1);
     while (a->queued > 0 && *n_to < width) {
         if (!has_room(a)) return FC_EFULL;
-        const fc_candidate c = candidates_pop(s, a->queue, &a->queued);
-        int64_t visit = c.visit;
-        if (c.cell >= 0) {
-            queue_successor(s, c.visit, c.value, c.cell);
-            visit = make_visit(s, &c);
-            if (visit < 0) continue;
-            const double priority = priority_of(&a->visit[visit]);
-            if (priority < c.priority) {
-                enqueue(s, priority, 0.0, visit, -1);
-                continue;
-            }
-        }
-        if (!among(s, to, *n_to, visit)) to[(*n_to)++] = visit;
+        const int64_t visit = take_best(s);
+        if (visit >= 0 && !among(s, to, *n_to, visit)) to[(*n_to)++] = visit;
     }
     return FC_OK;
 }

@@ -32,7 +32,14 @@ _DATA = "FSTCRF_DATA"
     "--report", metavar="DIR", help="Write report.md and results.json here, and plots/ if any."
 )
 @click.option("--full", is_flag=True, help="Everything, also what takes long.")
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--seed",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Of whatever is drawn at random.",
+)
 def recipe(
     name: str | None, *, data: str | None, report: str | None, full: bool, seed: int
 ) -> None:

@@ -1,8 +1,9 @@
 """Learning from rewards that gold labels give, in place of people.
 
-========  ==========================================
-simulate  a tagger → the tagger after so many rewards
-========  ==========================================
+==========  ===========================================
+simulate    a tagger → the tagger after so many rewards
+problem_of  sentences and gold labels as a tagger sees them
+==========  ===========================================
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from fstcrf.model.reading import read_sentences
 from fstcrf.model.targets import allowed_labels
 from fstcrf.train import Bandit, Outcome, Problem, Progress, Schedule, fit
 
-__all__ = ["Schedule", "simulate"]
+__all__ = ["Schedule", "problem_of", "simulate"]
 
 
 def simulate(
@@ -86,7 +87,7 @@ def simulate(
         The first epoch diverged.
     """
     start = completed(model)
-    problem = _problem(start, data, target)
+    problem = problem_of(start, data, target)
     optimiser = Bandit(
         problem,
         start.space,
@@ -115,7 +116,14 @@ def simulate(
     return replace(start, theta=outcome.theta), outcome
 
 
-def _problem(model: CRF, data: Corpus, target: str) -> Problem:
+def problem_of(model: CRF, data: Corpus, target: str) -> Problem:
+    """Return the sentences of a corpus, those that are not empty, as a problem for a tagger.
+
+    Raises
+    ------
+    DataError, LabelError
+        No sentence, no such column, or labels that the tagger does not have.
+    """
     sizes = np.diff(data.offsets)
     full = data if sizes.all() else data.select(np.flatnonzero(sizes))
     if not full.n_tokens:

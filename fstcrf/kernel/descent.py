@@ -113,7 +113,8 @@ class Rule:
     rate : float
         Factor of each step; ADADELTA's own is 1.
     decay : float
-        L2: each step multiplies the weights by 1 − rate · decay, apart from the gradient.
+        L2: each step multiplies the weights by 1 − rate · decay, apart from the gradient; with
+        momentum m by 1 − rate · decay / (1 − m), so that the penalty does not depend on m.
     momentum : float
         Of "momentum", in [0, 1).
     rho, epsilon : float
@@ -142,9 +143,17 @@ class Rule:
         _within("decay", self.decay, 0, np.inf, ends="[)")
         _within("rate · decay", self.rate * self.decay, 0, 1, ends="[)")
         if self.name == "momentum":
-            _within("momentum", self.momentum, 0, 1 - self.rate * self.decay, ends="[)")
+            _within("momentum", self.momentum, 0, 1, ends="[)")
+            _within("momentum", self.momentum, 0, self.kept, ends="[)")
         _within("rho", self.rho, 0, 1, ends="()")
         _within("epsilon", self.epsilon, 0, np.inf, ends="()")
+
+
+    @property
+    def kept(self) -> float:
+        """What a step leaves of the weights, before it moves them."""
+        part = 1.0 - self.momentum if self.name == "momentum" else 1.0
+        return 1.0 - self.rate * self.decay / part
 
 
 @dataclass(slots=True)
@@ -191,7 +200,7 @@ class Descent:
         if self.touched is not None and self.first is not None:
             behind = (self.step - self.touched)[:, None]
             if rule.name == "momentum":
-                ratio = rule.momentum / (1.0 - rule.rate * rule.decay)
+                ratio = rule.momentum / rule.kept
                 fallen = ratio**behind
                 self.theta.table[:] += self.first.table * (ratio * (1 - fallen) / (1 - ratio))
                 self.first.table[:] *= fallen

@@ -126,7 +126,7 @@ class ConjugateGradient(Descent):
         square = dot(slope, steepest)
         along = -steepest
         if self._along is not None:
-            along += self._kept(slope, steepest, square) * self._along
+            along += self._kept(steepest, square) * self._along
             if not dot(slope, along) < 0.0:
                 along = -steepest
                 self._along = None
@@ -141,7 +141,7 @@ class ConjugateGradient(Descent):
         self._along, self._square, self._descent = along, square, descent
         return self._unit * along
 
-    def _kept(self, slope: Floats, steepest: Floats, square: float) -> float:
+    def _kept(self, steepest: Floats, square: float) -> float:
         """Return beta: how much of the last direction is kept."""
         if self.formula == "fletcher-reeves":
             return square / self._square

@@ -109,8 +109,8 @@ class DiagonalHessian:
         transition += arcs.sum(axis=0)
         if self._arc_variance is not None:
             self._arc_variance[part.tokens, : topology.n_arc_slots] = arcs
-        for end, tokens in zip(ends, (first, last), strict=True):
-            end += (weight[tokens] * _variance(found.node[tokens])).sum(axis=0)
+        for k, tokens in enumerate((first, last)):
+            ends[k] += (weight[tokens] * _variance(found.node[tokens])).sum(axis=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ __all__ = ["Likelihood", "Precision"]
 Floats = NDArray[np.float64]
 Precision = Literal["float32", "float64"]
 
-_ROUNDING = 2.0**-26  # of a sum of float32 numbers whose errors cancel, measured
+_ROUNDING = {True: 2.0**-26, False: 2.0**-50}  # of sums whose errors cancel: measured
 
 
 class Likelihood:
@@ -50,8 +50,10 @@ class Likelihood:
     ----------
     evaluations : int
         Number of calls so far: passes of forward-backward over the data.
+    observed : float64 [size]
+        How often each feature occurs on the gold paths of sentences whose labels are all known.
     noise : float
-        Rounding error of the last value, about; 0 for "float64".
+        Rounding error of the last value, about.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class Likelihood:
     ) -> None:
         self.l2, self.size, self.evaluations, self.noise = l2, space.size, 0, 0.0
         self._scale = scale
-        self._observed = observed_counts(problem, space)
+        self.observed = observed_counts(problem, space)
         self._fused = precision == "float32" and fits(problem, space)
         engine = Fused if self._fused else General
         self._expectation: Expectation = engine(problem, space, threads=threads)
@@ -86,12 +88,11 @@ class Likelihood:
         seen = theta if self._scale is None else theta * self._scale
         seen = seen.astype(np.float32).astype(np.float64) if self._fused else seen
         loss, gradient = self._expectation(seen)
-        if self._fused:
-            self.noise = _ROUNDING * abs(loss)
-        value = loss - dot(seen, self._observed) + self.l2 * dot(theta, theta)
+        self.noise = _ROUNDING[self._fused] * abs(loss)
+        value = loss - dot(seen, self.observed) + self.l2 * dot(theta, theta)
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
-        gradient -= self._observed
+        gradient -= self.observed
         if self._scale is not None:
             gradient *= self._scale
         gradient += 2.0 * self.l2 * theta

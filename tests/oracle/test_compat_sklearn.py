@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import pickle
 import subprocess
@@ -14,8 +15,7 @@ import pytest
 from tests.compat_data import sequences
 
 real = pytest.importorskip("sklearn_crfsuite", reason="sklearn-crfsuite is not installed")
-
-from fstcrf.compat import sklearn_crfsuite as ours
+ours = importlib.import_module("fstcrf.compat.sklearn_crfsuite")
 
 
 def test_the_same_parameters_and_attributes() -> None:

@@ -28,7 +28,7 @@ FORMS: list[tuple[Any, dict[str, float]]] = [
     ({"a": ["x", "y"], "b": {"z"}, "c": ("w",)}, {"a:x": 1, "a:y": 1, "b:z": 1, "c:w": 1}),
     (OrderedDict(a="x"), {"a:x": 1}),
     (MappingProxyType({"a": 2}), {"a": 2}),
-    ({"a": np.float32(2), "b": np.str_("q"), "c": np.bool_(True)}, {"a": 2, "b:q": 1, "c": 1}),  # noqa: FBT003
+    ({"a": np.float32(2), "b": np.str_("q"), "c": np.bool_(True)}, {"a": 2, "b:q": 1, "c": 1}),
     ({"ключ": "мир", "": 1, "e": ""}, {"ключ:мир": 1, "": 1, "e:": 1}),
     ({"a": "x\0y", "b\0c": "z"}, {"a:x": 1, "b": 1}),
     (["x\0y"], {"x": 1}),

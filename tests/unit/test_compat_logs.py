@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from typing import Any
 
@@ -31,7 +32,7 @@ class Listening(Trainer):
     def on_start(self, log: str) -> None:
         self.events.append(("start", log))
 
-    def on_featgen_progress(self, log: str, percent: int) -> None:
+    def on_featgen_progress(self, log: str, percent: int) -> None:  # noqa: ARG002
         self.events.append(("progress", percent))
 
     def on_featgen_end(self, log: str) -> None:
@@ -43,7 +44,7 @@ class Listening(Trainer):
     def on_prepare_error(self, log: str) -> None:
         self.events.append(("prepare_error", log))
 
-    def on_iteration(self, log: str, info: dict[str, Any]) -> None:
+    def on_iteration(self, log: str, info: dict[str, Any]) -> None:  # noqa: ARG002
         self.events.append(("iteration", info))
 
     def on_optimization_end(self, log: str) -> None:
@@ -78,7 +79,7 @@ def test_events_in_their_order(algorithm: str, tmp_path: Any) -> None:
     assert None not in {log.featgen_seconds, log.training_seconds, log.storing_seconds}
     # Every message is in the text of one event, in order.
     texts = [log.log[first:end] for _, first, end in log.events]
-    assert sum(texts, []) == trainer.messages
+    assert [*itertools.chain.from_iterable(texts)] == trainer.messages
     assert all(message.count("\n") <= 1 for message in trainer.messages)
 
 
@@ -168,7 +169,7 @@ def test_an_error_of_the_listener_ends_training(tmp_path: Any) -> None:
         pass
 
     class Tired(Trainer):
-        def on_iteration(self, log: str, info: dict[str, Any]) -> None:
+        def on_iteration(self, *_: Any) -> None:
             raise TiredError
 
     trainer = Tired()

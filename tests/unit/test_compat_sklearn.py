@@ -23,7 +23,7 @@ from fstcrf.compat.sklearn_crfsuite import CRF, metrics, scorers, utils
 from fstcrf.compat.sklearn_crfsuite.estimator import _SAME_NAMES, _TRAINER_NAMES
 from fstcrf.constraints import at_most
 
-GOLD = [["x", "z", "y"], ["x", "x"]]
+GOLD: Any = [["x", "z", "y"], ["x", "x"]]
 FOUND = [["y", "z", "y"], ["x", "y"]]
 
 
@@ -40,7 +40,7 @@ def test_scores_of_tokens() -> None:
 
 
 def test_scores_of_sequences() -> None:
-    score = metrics.sequence_accuracy_score
+    score: Any = metrics.sequence_accuracy_score
     assert score(GOLD, FOUND) == 0
     assert score(GOLD, GOLD) == 1
     assert score([], []) == 0
@@ -84,7 +84,7 @@ def test_one_length_makes_a_table() -> None:
 
 
 def test_before_and_after_fit() -> None:
-    crf = CRF()
+    crf: Any = CRF()
     for name in ("tagger_", "crf_", "classes_", "size_", "num_attributes_", "attributes_"):
         assert getattr(crf, name) is None
     assert crf.state_features_ is None
@@ -92,13 +92,13 @@ def test_before_and_after_fit() -> None:
     for ask in (crf.predict_single, crf.predict_marginals_single):
         with pytest.raises(OptionError, match="not fitted"):
             ask([["x"]])
-    crf.fit([WEATHER[0]], [WEATHER[1]])
+    crf = crf.fit([WEATHER[0]], [WEATHER[1]])
     assert crf.classes_ == ["sunny", "rainy"]
     assert crf.attributes_ is not None
     assert len(crf.attributes_) == crf.num_attributes_
     assert crf.size_ == Path(str(crf.modelfile.name)).stat().st_size
-    assert {label for _, label in crf.state_features_ or {}} == {"sunny", "rainy"}
-    assert ("sunny", "sunny") in (crf.transition_features_ or {})
+    assert {label for _, label in crf.state_features_} == {"sunny", "rainy"}
+    assert ("sunny", "sunny") in crf.transition_features_
 
 
 def test_the_crf_beneath_takes_grammars() -> None:
@@ -120,7 +120,12 @@ def test_clone_params_and_repr() -> None:
 
 
 def test_every_parameter_reaches_the_trainer() -> None:
-    values = {"c1": 1, "linesearch": "Backtracking", "min_freq": 2, "all_possible_states": True}
+    values: dict[str, Any] = {
+        "c1": 1,
+        "linesearch": "Backtracking",
+        "min_freq": 2,
+        "all_possible_states": True,
+    }
     trainer = CRF(**values)._get_trainer()
     assert trainer.get("linesearch") == "Backtracking"
     assert trainer.get("feature.minfreq") == 2

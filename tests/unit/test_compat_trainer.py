@@ -17,7 +17,7 @@ from fstcrf.model.options import checked_options
 from tests.compat_data import WEATHER, sequences
 
 
-def fitted(path: Path, name: str = "lbfgs", **params: Any) -> Tagger:
+def fitted(path: Path, name: str = "lbfgs", /, **params: Any) -> Tagger:
     trainer = Trainer(name, params, verbose=False)
     for items, labels in zip(*sequences(2), strict=True):
         trainer.append(items, labels)
@@ -76,11 +76,13 @@ def test_threads_do_not_matter(tmp_path: Path) -> None:
 
 
 def test_frequency_states_and_transitions(tmp_path: Path) -> None:
+    frequent: dict[str, Any] = {"feature.minfreq": 3}
+    complete: dict[str, Any] = {"feature.possible_states": True, "c2": 0.1}
     every = fitted(tmp_path / "a").info()
-    pruned = fitted(tmp_path / "b", **{"feature.minfreq": 3}).info()
+    pruned = fitted(tmp_path / "b", **frequent).info()
     assert set(pruned.state_features) < set(every.state_features)
     assert ("size", "A") in pruned.state_features
-    full = fitted(tmp_path / "c", **{"feature.possible_states": True, "c2": 0.1}).info()
+    full = fitted(tmp_path / "c", **complete).info()
     assert len(full.state_features) > len(every.state_features)
     trainer = Trainer(params={"feature.possible_transitions": True}, verbose=False)
     trainer.append(*WEATHER)
@@ -203,7 +205,7 @@ def test_what_is_refused_leaves_the_data_as_it_was(
 
 def test_groups_are_whole_numbers(tmp_path: Path) -> None:
     trainer = Trainer(verbose=False)
-    trainer.append(*WEATHER, group=np.int64(1))
+    trainer.append(*WEATHER, group=np.int64(1))  # type: ignore[arg-type]
     for bad in ("1", 1.5, None):
         with pytest.raises(TypeError):
             trainer.append(*WEATHER, bad)  # type: ignore[arg-type]

@@ -552,3 +552,23 @@ def test_lists_are_saved_with_the_index() -> None:
     loaded = FeatureIndex.from_arrays(index.arrays(), json.loads(json.dumps(index.metadata())))
     assert loaded.templates == index.templates
     assert decoded(loaded, loaded.design(corpus("dog/X")).node) == [["U:1"]]
+
+
+def test_places_of_the_sentence() -> None:
+    templates = "U0:%x[@1,word]\nU1:%x[@-2,pos]/%x[0,word]\nB0:%x[@-1,word]"
+    assert node(templates, DATA) == [
+        ["U0:the", "U1:NN/the"],
+        ["U0:the", "U1:NN/cat"],
+        ["U0:the", "U1:NN/sat"],
+        ["U0:cat", "U1:_B-1/cat"],
+    ]
+    index, design = FeatureIndex.build(DATA, parse_template(templates))
+    assert decoded(index, design.arc, arc=True) == [[], ["B0:sat"], ["B0:sat"], []]
+    assert node("U0:%x[@2,word]", DATA, boundary="skip") == [*[["U0:cat"]] * 3, []]
+    again = FeatureIndex.from_arrays(index.arrays(), json.loads(json.dumps(index.metadata())))
+    assert decoded(again, again.design(DATA).node) == decoded(index, design.node)
+
+
+def test_the_boundary_of_wapiti_comes_with_its_models() -> None:
+    with pytest.raises(OptionError, match="boundary is 'wapiti'"):
+        FeatureIndex.build(DATA, parse_template("U"), boundary="wapiti")

@@ -54,7 +54,7 @@ def test_bad_input() -> None:
     with pytest.raises(ShapeError, match="51 attributes"):
         single.potentials(np.array([0, 1]), np.array([51], dtype=np.int32), None)
     with pytest.raises(ShapeError, match="index"):
-        single.potentials(np.array([0, 1]), np.array([1]), None)  # type: ignore[arg-type]
+        single.potentials(np.array([0, 1]), np.array([1]), None)
     with pytest.raises(ShapeError, match="without tokens"):
         single.viterbi(np.empty((0, 3)))
     with pytest.raises(ShapeError, match="node"):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.compat.pycrfsuite.items import labels_of
+from fstcrf.compat.pycrfsuite.items import ItemSequence, labels_of
 from fstcrf.compat.pycrfsuite.lookup import Growing, joined
 from fstcrf.errors import DataError
 from fstcrf.features.design import Rows
@@ -66,7 +66,9 @@ class Data:
         """All labels."""
         return list(self._labels)
 
-    def append(self, items: Iterable[Any], labels: Iterable[Any], group: int) -> None:
+    def append(
+        self, items: Iterable[Any] | ItemSequence, labels: Iterable[Any], group: int
+    ) -> None:
         """Append a sequence.
 
         Raises

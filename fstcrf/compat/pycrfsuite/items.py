@@ -71,7 +71,7 @@ class ItemSequence:
 
     __slots__ = ("tokens",)
 
-    def __init__(self, pyseq: Iterable[Any]) -> None:
+    def __init__(self, pyseq: Iterable[Any] | ItemSequence) -> None:
         self.tokens: tuple[Item, ...]
         if isinstance(pyseq, ItemSequence):
             self.tokens = pyseq.tokens

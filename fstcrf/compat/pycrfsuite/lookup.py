@@ -14,6 +14,7 @@ lacks or one that is False, has the row behind the last one, without weights: ch
 
 from __future__ import annotations
 
+import itertools
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -32,6 +33,7 @@ from fstcrf.features.design import Rows
 
 __all__ = ["Growing", "Lookup", "joined"]
 
+_ORDINARY = frozenset({0.0, 1.0})
 _REMEMBERED = 200_000
 """Pairs that are remembered at most; those met later are looked up by their text."""
 
@@ -93,7 +95,7 @@ class Lookup:
         self._root = _Prefix("")
         self._remembered = 0
 
-    def rows(self, sequence: Iterable[Any]) -> Rows:
+    def rows(self, sequence: Iterable[Any] | ItemSequence) -> Rows:
         """Return the rows of the attributes of each token: A or none for those the model lacks.
 
         Parameters
@@ -124,11 +126,19 @@ class Lookup:
 
     def _names(self, names: list[str], values: list[float] | None, found: _Found) -> None:
         if values is None:
-            found.rows += map(self._number, names)
+            found.rows += self._numbers(names)
+            return
+        if _ORDINARY.issuperset(values):
+            found.rows += self._numbers([*itertools.compress(names, values)])
             return
         for name, value in zip(names, values, strict=True):
             if value:
                 found.add(self._number(name), value)
+
+    def _numbers(self, names: list[str]) -> list[int]:
+        """Return the rows of attributes."""
+        row, absent = self._row.get, self._absent
+        return [row(name, absent) for name in names]
 
     def _number(self, name: str) -> int:
         """Return the row of an attribute."""
@@ -145,33 +155,49 @@ class Lookup:
         self._names(names, values, found)
 
     def _dict(self, item: dict[Any, Any], prefix: _Prefix, found: _Found) -> None:
-        known, below, append = prefix.known.get, prefix.below, found.rows.append
+        """Add the attributes of a dict; those that are not remembered come last."""
+        known, rows = prefix.known.get, found.rows
         if prefix.flat:
             try:
-                rows = list(map(known, item.items()))
-            except TypeError:
+                numbers = list(map(known, item.items()))
+            except TypeError:  # a dict or a list among the values
                 prefix.flat = False
             else:
-                if None not in rows:
-                    found.rows += rows  # type: ignore[arg-type]
+                if None not in numbers:
+                    rows += numbers  # type: ignore[arg-type]
                     return
+                rows += [number for number in numbers if number is not None]
+                for (key, value), number in zip(item.items(), numbers, strict=True):
+                    if number is None:
+                        self._pair(key, value, prefix, found)
+                return
         for key, value in item.items():
             kind = type(value)
             if kind is str or kind is bool:
-                row = known((key, value))
-                append(self._learned(prefix, key, value) if row is None else row)
-            elif kind is dict:
-                self._dict(value, below.get(key) or self._nested(prefix, key), found)
+                number = known((key, value))
+                rows.append(self._learned(prefix, key, value) if number is None else number)
             else:
-                self._value(prefix.text + as_text(key), value, found)
+                self._pair(key, value, prefix, found)
+
+    def _pair(self, key: Any, value: Any, prefix: _Prefix, found: _Found) -> None:
+        """Add the attributes of a pair that is not remembered."""
+        kind = type(value)
+        if kind is dict:
+            self._dict(value, prefix.below.get(key) or self._nested(prefix, key), found)
+        elif kind is str or kind is bool:
+            found.rows.append(self._learned(prefix, key, value))
+        else:
+            self._value(prefix.text + as_text(key), value, found)
 
     def _learned(self, prefix: _Prefix, key: Any, value: str | bool) -> int:  # noqa: FBT001
         """Look a pair up by its text, and remember it; False never counts."""
-        text = prefix.text + as_text(key)
-        if isinstance(value, str):
-            text = f"{text}:{as_text(value)}"
-        row = self._number(text) if value is not False else self._absent
-        if self._remembered < _REMEMBERED:
+        text = prefix.text + (key if type(key) is str else as_text(key))
+        if value is not True and value is not False:
+            text = f"{text}:{value}"
+        if "\0" in text or not text.isascii():
+            text = as_text(text)
+        row = self._absent if value is False else self._number(text)
+        if (row != self._absent or value is False) and self._remembered < _REMEMBERED:
             self._remembered += 1
             prefix.known[key, value] = row
         return row
@@ -204,6 +230,9 @@ class Growing(Lookup):
     def attributes(self) -> list[str]:
         """The attributes, in the order in which they came."""
         return list(self._row)
+
+    def _numbers(self, names: list[str]) -> list[int]:
+        return [self._number(name) for name in names]
 
     def _number(self, name: str) -> int:
         return self._row.setdefault(name, len(self._row) + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from fstcrf.compat.dumptext import ParsedDump
 from fstcrf.compat.pycrfsuite.decoding import Decoder
 from fstcrf.compat.pycrfsuite.dump import Opened, dumped, parsed
 from fstcrf.compat.pycrfsuite.errors import InvalidModelError, NotOpenError, UnknownLabelError
-from fstcrf.compat.pycrfsuite.items import labels_of
+from fstcrf.compat.pycrfsuite.items import ItemSequence, labels_of
 from fstcrf.compat.pycrfsuite.lookup import Lookup
 from fstcrf.errors import DataError, ModelFileError
 from fstcrf.features.design import Rows
@@ -42,7 +42,7 @@ class Tagger:
 
     # --- The model ----------------------------------------------------------------------------
 
-    def open(self, name: str | os.PathLike[str]) -> contextlib.closing[Tagger]:
+    def open(self, name: str | bytes | os.PathLike[str]) -> contextlib.closing[Tagger]:
         """Open a model file; the result can be used in a ``with`` statement.
 
         Raises
@@ -105,7 +105,7 @@ class Tagger:
 
     # --- Tagging ------------------------------------------------------------------------------
 
-    def set(self, xseq: Iterable[Any]) -> None:
+    def set(self, xseq: Iterable[Any] | ItemSequence) -> None:
         """Set the sequence that `tag`, `probability` and `marginal` are about.
 
         Parameters
@@ -123,7 +123,7 @@ class Tagger:
         model = self._model
         self._sequence = _Sequence(model.decoder, model.lookup.rows(xseq))
 
-    def tag(self, xseq: Iterable[Any] | None = None) -> list[str]:
+    def tag(self, xseq: Iterable[Any] | ItemSequence | None = None) -> list[str]:
         """Return the best labels of a sequence.
 
         Parameters
@@ -144,7 +144,7 @@ class Tagger:
             return []
         return model.named(model.decoder.best(sequence.node))
 
-    def probability(self, yseq: Sequence[str]) -> float:
+    def probability(self, yseq: Iterable[str]) -> float:
         """Return the probability of a label sequence, given the sequence that was set.
 
         Raises

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 from fstcrf.compat.logtext import TrainLogParser
 from fstcrf.compat.pycrfsuite.data import Data
+from fstcrf.compat.pycrfsuite.items import ItemSequence
 from fstcrf.compat.pycrfsuite.messages import Log
 from fstcrf.compat.pycrfsuite.parameters import ALGORITHMS, Algorithm, Parameter, Value
 from fstcrf.compat.pycrfsuite.parameters import algorithm as known_algorithm
@@ -69,7 +70,9 @@ class BaseTrainer:
 
     # --- Data ---------------------------------------------------------------------------------
 
-    def append(self, xseq: Iterable[Any], yseq: Iterable[str], group: int = 0) -> None:
+    def append(
+        self, xseq: Iterable[Any] | ItemSequence, yseq: Iterable[str], group: int = 0
+    ) -> None:
         """Append a sequence to the data set.
 
         Parameters

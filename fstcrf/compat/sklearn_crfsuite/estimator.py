@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
     class _BaseEstimator:
         """What scikit-learn has no types for."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002
+            """Return the parameters."""
+
+        def set_params(self, **params: Any) -> CRF:
+            """Set some parameters."""
+
 else:
     _BaseEstimator = sklearn("base").BaseEstimator
 

@@ -70,6 +70,11 @@ def cuts(text: bytes, literals: Sequence[bytes], choices: Choices) -> Iterator[t
     end = len(text) - len(last)
     if end < len(first) or not (text.startswith(first) and text.endswith(last)):
         return
+    if len(literals) == 2:  # most patterns
+        string = text[len(first) : end]
+        if choices[0] is None or string in choices[0]:
+            yield (string,)
+        return
     latest = _latest(text, literals[1:-1], len(first), end)
     if latest is not None:
         yield from _between(

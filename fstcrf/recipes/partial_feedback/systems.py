@@ -1,0 +1,186 @@
+"""What is compared, with the settings that dev data chose.
+
+========  ==============================================================
+System    an objective, a rule, a beginning, and the paper's figures
+SYSTEMS   all of them
+Trained   what became of one
+trained   learn from rewards
+informed  learn from gold labels, for comparison and for warm starts
+========  ==============================================================
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from fstcrf.corpus import Corpus
+from fstcrf.evaluate import evaluate_spans
+from fstcrf.feedback.simulation import simulate
+from fstcrf.feedback.start import untrained
+from fstcrf.kernel import Aim, Rule
+from fstcrf.model import CRF
+from fstcrf.recipes.partial_feedback.data import LABELS, TARGET, TEMPLATE, Data
+from fstcrf.train import Progress, Schedule
+
+__all__ = ["SYSTEMS", "System", "Trained", "f_of", "informed", "trained", "unlearned"]
+
+# The paper's F on the test part, and how many samples it took.
+EXPECTED_LOSS = (92.3, 7_500_000)
+PREFERENCE = (91.4, 4_700_000)
+CROSS_ENTROPY = (89.1, 5_900_000)
+NOTHING = (None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """One way to learn.
+
+    Parameters
+    ----------
+    name : str
+    aim, rule, schedule
+        What rewards mean, and how far steps go.
+    paper : tuple of float and int, or of None
+        The F on the test part that was published, in percent, and its number of samples.
+    graded : bool
+        Pairs: the reward is how far the first is ahead.
+    warm : int
+        Learn from the gold labels of so many sentences first.
+    hash_bits : int, optional
+        Hash attributes into 2^k rows.
+    passes : int
+        Passes over the training part between two looks at the dev part.
+    """
+
+    name: str
+    aim: Aim
+    rule: Rule
+    paper: tuple[float | None, int | None] = NOTHING
+    schedule: Schedule = field(default_factory=Schedule)
+    graded: bool = False
+    warm: int = 0
+    hash_bits: int | None = None
+    passes: int = 5
+
+
+SYSTEMS = (
+    System("expected loss", Aim(), Rule(rate=0.03), EXPECTED_LOSS),
+    System("expected loss, control: mean", Aim(control="mean"), Rule(rate=0.1)),
+    System("expected loss, control: sentence", Aim(control="sentence"), Rule(rate=0.1)),
+    System("preference, binary", Aim("preference"), Rule(rate=0.02)),
+    System("preference, graded", Aim("preference"), Rule(rate=0.02), PREFERENCE, graded=True),
+    System(
+        "preference, graded, control: mean",
+        Aim("preference", control="mean"),
+        Rule(rate=0.1),
+        graded=True,
+    ),
+    System("cross-entropy", Aim("cross-entropy", clip=0.05), Rule(rate=1e-4), CROSS_ENTROPY),
+    System(
+        "cross-entropy, control: sentence",
+        Aim("cross-entropy", clip=0.05, control="sentence"),
+        Rule(rate=1e-4),
+    ),
+    System("expected loss, momentum", Aim(), Rule("momentum", rate=0.003, momentum=0.9)),
+    System("expected loss, ADADELTA", Aim(), Rule("adadelta", rate=0.1)),
+    System(
+        "expected loss, annealed",
+        Aim(temperature=1.5),
+        Rule(rate=0.03),
+        schedule=Schedule(annealing=True),
+        passes=1,
+    ),
+    System("expected loss, L2", Aim(), Rule(rate=0.03, decay=1e-6)),
+    System("expected loss, hashed", Aim(), Rule(rate=0.03), hash_bits=19),
+    System("expected loss, warm start", Aim(), Rule(rate=0.03), warm=200),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What became of a system.
+
+    Parameters
+    ----------
+    system : System
+    model : CRF
+        The best one on the dev part.
+    dev, test : float
+        Its F, in percent.
+    samples : int
+        Samples up to it.
+    seconds : float
+        Wall clock of all of them, looks at the dev part included.
+    course : list of Progress
+        What was known after each step.
+    """
+
+    system: System
+    model: CRF
+    dev: float
+    test: float
+    samples: int
+    seconds: float
+    course: list[Progress]
+
+
+def unlearned(data: Data, hash_bits: int | None = None) -> CRF:
+    """Return the tagger to which all labellings are alike: order 2, complete features."""
+    return untrained(
+        data.train,
+        LABELS,
+        TEMPLATE,
+        order=2,
+        scheme="iob2",
+        hash_bits=hash_bits,
+        tape=TARGET,
+    )
+
+
+def informed(
+    train: Corpus, *, l2: float, dev: Corpus | None = None, base: CRF | None = None
+) -> CRF:
+    """Return the tagger that gold labels give, by L-BFGS, over the attributes of `base` as well."""
+    return CRF.train(
+        train,
+        TARGET,
+        TEMPLATE,
+        dev=dev,
+        warm_start=base,
+        order=2,
+        scheme="iob2",
+        l2=l2,
+        features="complete",
+        transitions="all",
+    )
+
+
+def trained(system: System, start: CRF, data: Data, passes: int, seed: int) -> Trained:
+    """Learn from rewards, in so many passes over the training part."""
+    course: list[Progress] = []
+    began = time.perf_counter()
+    step = len(data.train) * system.passes
+    model, outcome = simulate(
+        start,
+        data.train,
+        TARGET,
+        aim=system.aim,
+        rule=system.rule,
+        schedule=system.schedule,
+        graded=system.graded,
+        epochs=max(passes // system.passes, 1),
+        samples=step,
+        dev=data.dev,
+        seed=seed,
+        report=course.append,
+    )
+    seconds = time.perf_counter() - began
+    dev, test = f_of(model, data.dev), f_of(model, data.test)
+    return Trained(system, model, dev, test, step * outcome.best_iteration, seconds, course)
+
+
+def f_of(model: CRF, corpus: Corpus) -> float:
+    """Return the F of a tagger on a corpus, in percent."""
+    found = model.tag_all(corpus)
+    return 100.0 * evaluate_spans(corpus.column_lists(TARGET), found).overall.f

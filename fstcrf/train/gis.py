@@ -1,0 +1,176 @@
+"""Generalised iterative scaling, with the correction for a Gaussian prior.
+
+Every weight moves by the delta that solves
+
+    observed = expected · exp(C · delta) + 2 l2 (theta + delta)
+
+where C is the largest sum of features that any labelling of a sentence has. What a labelling lacks
+of C is a feature too, whose weight stays zero: the bound that makes the step safe needs no more.
+Sources: Darroch and Ratcliff (1972); Lafferty, McCallum and Pereira (2001), algorithm S; Chen and
+Rosenfeld (1999) for the prior; Curran and Clark (2003) for the feature without a weight.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import wrightomega
+
+from fstcrf import kernel
+from fstcrf.errors import NumericError, OptionError
+from fstcrf.kernel import norm
+from fstcrf.train.likelihood import Likelihood
+from fstcrf.train.problem import ParameterSpace, Problem
+from fstcrf.train.protocols import Step, check_stopping
+
+__all__ = ["GIS", "largest_count"]
+
+Floats = NDArray[np.float64]
+
+
+class GIS:
+    """Generalised iterative scaling; one pass over the data a step.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Of `problem`, without a scale.
+    problem : Problem
+        All labels known, no value of an attribute below 0.
+    space : ParameterSpace
+    theta : float64 [size]
+        Where to start.
+    epsilon : float
+        Stop when |gradient| < epsilon * max(1, |theta|).
+    delta, period : float, int
+        Stop when the last `period` iterations lowered the value by less than delta * value.
+
+    Raises
+    ------
+    OptionError
+        A problem that iterative scaling is not for; a number outside what it may be.
+    """
+
+    def __init__(
+        self,
+        likelihood: Likelihood,
+        problem: Problem,
+        space: ParameterSpace,
+        theta: Floats,
+        *,
+        epsilon: float = 1e-5,
+        delta: float = 1e-5,
+        period: int = 10,
+    ) -> None:
+        check_stopping(epsilon=epsilon, delta=delta, period=period)
+        self.likelihood = likelihood
+        self.epsilon, self.delta, self.period = epsilon, delta, period
+        self.constant = largest_count(problem, space)
+        self._theta = np.array(theta, dtype=np.float64)
+        self._gradient: Floats | None = None
+        self._values: list[float] = []
+        if likelihood.l2 == 0.0 and (never := np.flatnonzero(likelihood.observed <= 0.0)).size:
+            raise OptionError(
+                f"weight {never[0]} is of a feature that never occurs: without a penalty (l2) "
+                "iterative scaling would take it to -inf"
+            )
+
+    def theta(self) -> Floats:
+        """Return the parameters reached."""
+        return self._theta
+
+    def step(self) -> Step:
+        """Scale every weight once."""
+        if self._gradient is None:
+            value, self._gradient = self.likelihood(self._theta)
+            self._values = [value]
+        if done := self._converged():
+            return self._report(done)
+        self._theta = self._theta + self._change(self._gradient)
+        value, self._gradient = self.likelihood(self._theta)
+        self._values = [*self._values[-self.period :], value]
+        return self._report(self._converged())
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that is needed to go on with the same bits."""
+        return {
+            "theta": self._theta,
+            "gradient": np.empty(0) if self._gradient is None else self._gradient,
+            "values": np.asarray(self._values),
+            "evaluations": np.asarray([self.likelihood.evaluations]),
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go back to a state."""
+        self._theta = state["theta"]
+        self._gradient = state["gradient"] if len(state["gradient"]) else None
+        self._values = state["values"].tolist()
+        self.likelihood.evaluations = int(state["evaluations"][0])
+
+    def _change(self, gradient: Floats) -> Floats:
+        """Solve for delta, in closed form: x + exp(x) = z at the Wright omega function of z."""
+        likelihood, pull = self.likelihood, 2.0 * self.likelihood.l2
+        expected = gradient + likelihood.observed - pull * self._theta
+        expected = np.maximum(expected, np.finfo(np.float64).tiny)  # rounding may leave less
+        if pull == 0.0:
+            change = np.log(likelihood.observed / expected) / self.constant
+        else:
+            # u = C delta:  u + (C expected / pull) exp(u) = C (observed - pull theta) / pull
+            goal = self.constant * (likelihood.observed - pull * self._theta) / pull
+            change = goal - wrightomega(goal + np.log(self.constant * expected / pull)).real
+            change /= self.constant
+        if not np.isfinite(change).all():
+            first = int(np.flatnonzero(~np.isfinite(change))[0])
+            raise NumericError(f"the change of weight {first} is {change[first]}")
+        return np.asarray(change)
+
+    def _converged(self) -> str | None:
+        if self._gradient is None:
+            return None
+        if norm(self._gradient) < self.epsilon * max(1.0, norm(self._theta)):
+            return f"gradient norm below {self.epsilon:g} of the weights' norm"
+        if len(self._values) > self.period:
+            old, new = self._values[-self.period - 1], self._values[-1]
+            if old - new < self.delta * abs(new):
+                return f"less than {self.delta:g} gained in {self.period} iterations"
+        return None
+
+    def _report(self, done: str | None) -> Step:
+        gradient = 0.0 if self._gradient is None else norm(self._gradient)
+        measures = {
+            "norm": norm(self._theta),
+            "active": float(np.count_nonzero(self._theta)),
+            "constant": self.constant,
+        }
+        return Step(self._values[-1], gradient, self.likelihood.evaluations, done, measures)
+
+
+def largest_count(problem: Problem, space: ParameterSpace) -> float:
+    """Return the largest sum of features that any labelling of a sentence has: a best path.
+
+    Raises
+    ------
+    OptionError
+        Values below 0, or labels that are not known.
+    """
+    if problem.partial.any():
+        first = int(np.flatnonzero(problem.partial)[0])
+        raise OptionError(
+            f"sentence {first} has labels that are not known: train with method 'lbfgs'"
+        )
+    topology = space.topology
+    ones = space.tables(np.ones(space.size))
+    slots = ones.transition
+    for rows in (problem.node, problem.arc):
+        if rows is not None and rows.value is not None and (rows.value < 0.0).any():
+            raise OptionError(
+                "an attribute has a value below 0: iterative scaling needs values of at least 0"
+            )
+    if problem.arc is not None and ones.arc is not None:
+        slots = problem.arc.times(ones.arc)[:, : len(slots)] + slots
+    graph = topology.graph(slots, ones.initial, ones.final)
+    node = topology.node_potentials(problem.node.times(ones.node))
+    _, counts = kernel.viterbi(graph, problem.offsets, node)
+    return max(1.0, float(counts.max(initial=0.0)))

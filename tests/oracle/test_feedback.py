@@ -1,0 +1,354 @@
+"""Learning from rewards against enumeration: samples, directions, gradients, rewards, rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import optimize, stats
+
+from fstcrf.kernel import Aim, Controls, Rule
+from fstcrf.train.rewards import gold_judge
+from tests.feedback_cases import Bandits, bandits, shares, span_f
+from tests.problems import iob2
+
+Floats = NDArray[np.float64]
+
+BIO = ("B-X", "I-X", "O")
+CASES: dict[str, dict[str, Any]] = {
+    "order 0": {"order": 0},
+    "order 1": {"features": "complete", "transitions": "all"},
+    "supported, ends": {"ends": True},
+    "values": {"values": True, "features": "complete", "ends": True},
+    "bio": {"labels": BIO, "legal": iob2, "features": "complete", "transitions": "all"},
+    "order 2": {"order": 2, "labels": BIO, "legal": iob2, "start": "O", "features": "complete"},
+    "many arcs missing": {
+        "labels": tuple("ABCDEFGHIJ"),
+        "legal": lambda a, b: None in {a, b} or abs(ord(a) - ord(b)) <= 1,
+        "ends": True,
+    },
+}
+each_case = pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+SAMPLES = 4000
+
+
+def frequencies_agree(seen: Counter[tuple[int, ...]], paths: list[Any], share: Floats) -> bool:
+    """Pearson's statistic; paths that are expected rarely count as one."""
+    total = sum(seen.values())
+    expected = total * share
+    found = np.asarray([seen.pop(path, 0) for path in paths])
+    assert not seen, "a path that is not legal"
+    rare = expected < 5
+    cells = np.append(expected[~rare], expected[rare].sum())
+    counts = np.append(found[~rare], found[rare].sum())
+    if cells[-1] < 5 and len(cells) > 1:
+        cells, counts = (np.append(x[:-2], x[-2:].sum()) for x in (cells, counts))
+    return len(cells) == 1 or float(stats.chisquare(counts, cells).pvalue) > 1e-5
+
+
+@each_case
+@pytest.mark.parametrize("temperature", [1.0, 2.5])
+def test_samples_of_both_signs(variant: str, options: dict[str, Any], temperature: float) -> None:
+    one = bandits(3, **options)
+    aim = Aim("preference", temperature=temperature)
+    for sentence in range(one.case.n_sentences):
+        order = np.full(SAMPLES, sentence, dtype=np.int64)
+        made = one.propose(order, aim, seed=sentence)
+        paths, features = one.paths(sentence)
+        for sign, states in ((1.0, made.path), (-1.0, made.other)):
+            seen = Counter(one.labels(path) for path in np.split(states, SAMPLES))
+            share = shares(features, sign * one.theta / temperature)
+            assert frequencies_agree(seen, paths, share)
+
+
+def test_samples_where_numbers_underflow(variant: str) -> None:
+    """Potentials of thousands: the kernel goes to the log domain by itself."""
+    one = bandits(1, scale=800.0, order=2, labels=BIO, legal=iob2, start="O", features="complete")
+    order = np.full(50, 1, dtype=np.int64)
+    made = one.propose(order, Aim("preference"), seed=0)
+    paths, features = one.paths(1)
+    for sign, states in ((1.0, made.path), (-1.0, made.other)):
+        share = shares(features, sign * one.theta)
+        likely = {path for path, p in zip(paths, share, strict=True) if p > 1e-12}
+        assert {one.labels(path) for path in np.split(states, 50)} <= likely
+
+
+@each_case
+@pytest.mark.parametrize("pairs", [False, True])
+def test_directions_and_probabilities(variant: str, options: dict[str, Any], pairs: bool) -> None:
+    """A step of rate 1 with coefficient −1 adds exactly the direction that enumeration gives."""
+    aim = Aim("preference") if pairs else Aim("cross-entropy", clip=1.0)
+    for sentence in range(3):
+        one = bandits(5, **options)
+        made = one.propose(np.asarray([sentence]), aim, seed=sentence)
+        paths, features = one.paths(sentence)
+        share = shares(features, one.theta)
+        mine = paths.index(one.labels(made.path))
+        assert made.log_p[0] == pytest.approx(np.log(share[mine]), abs=1e-9)
+        wanted = features[mine] - share @ features
+        if pairs:
+            other = shares(features, -one.theta)
+            wanted -= features[paths.index(one.labels(made.other))] - other @ features
+        # Signals: 1 − 0 for pairs, −1 / max(p, 1) for the cross-entropy.
+        reward, sign = (np.zeros(1), -1.0) if pairs else (np.ones(1), 1.0)
+        heard = one.feedback.reinforce(one.batch, made, aim, Rule(rate=1.0), Controls.of(3), reward)
+        assert heard.coefficient[0] == -sign
+        np.testing.assert_allclose(one.theta_now() - one.theta, sign * wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize("objective", ["expected-loss", "preference", "cross-entropy"])
+def test_mean_step_is_the_gradient(objective: Any) -> None:
+    """The mean of signal × direction over all samples against differences of the objective."""
+    one = bandits(2, labels=BIO, legal=iob2, features="complete", transitions="all", ends=True)
+    paths, features = one.paths(1)
+    gold = tuple(one.case.labels[i] for i in one.case.gold(1))
+    reward = np.asarray([span_f(tuple(one.case.labels[i] for i in p), gold) for p in paths])
+    ahead = np.maximum(reward[:, None] - reward, 0.0)
+
+    def value(theta: Floats) -> float:
+        share = shares(features, theta)
+        if objective == "expected-loss":
+            return float(share @ (1.0 - reward))
+        if objective == "preference":
+            return float(share @ (1.0 - ahead) @ shares(features, -theta))
+        return float(-reward @ np.log(share))
+
+    def gradient(theta: Floats) -> Floats:
+        share, other = shares(features, theta), shares(features, -theta)
+        centred, against = features - share @ features, features - other @ features
+        if objective == "expected-loss":
+            return np.asarray((share * (1.0 - reward)) @ centred)
+        if objective == "cross-entropy":
+            return np.asarray((share * -reward / np.maximum(share, 0.0)) @ centred)
+        joint = share[:, None] * other * (1.0 - ahead)
+        return np.asarray(joint.sum(axis=1) @ centred - joint.sum(axis=0) @ against)
+
+    assert optimize.check_grad(value, gradient, one.theta) < 1e-6
+
+
+@pytest.mark.parametrize("control", ["none", "mean", "sentence"])
+@pytest.mark.parametrize("objective", ["expected-loss", "preference", "cross-entropy"])
+def test_coefficients(objective: Any, control: Any) -> None:
+    """Signals and running means, one after the other."""
+    one = bandits(4, labels=BIO, legal=iob2)
+    aim = Aim(objective, control=control, clip=0.2, common_rate=0.25, own_rate=0.5)
+    order = np.asarray([0, 1, 0, 2, 1, 0, 0])
+    made = one.propose(order, aim, seed=0)
+    reward = np.asarray([0.1, 0.9, 0.4, 1.0, 0.0, 0.3, 0.6])
+    heard = one.feedback.reinforce(one.batch, made, aim, Rule(), Controls.of(3), reward)
+    common, own, wanted = None, dict[int, float](), []
+    for k, (b, g) in enumerate(zip(order.tolist(), reward.tolist(), strict=True)):
+        signal = 1.0 - g
+        if objective == "cross-entropy":
+            signal = -g / max(np.exp(made.log_p[k]), 0.2)
+        before = signal if common is None else common
+        if control == "sentence":
+            before = own.get(b, before)
+            own[b] = before + 0.5 * (signal - before)
+        wanted.append(signal - (before if control != "none" else 0.0))
+        start = signal if common is None else common
+        common = start + max(0.25, 1.0 / (k + 1)) * (signal - start)
+    np.testing.assert_allclose(heard.coefficient, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("graded", [False, True])
+def test_rewards(variant: str, graded: bool) -> None:
+    one = bandits(6, labels=("B-X", "I-X", "B-Y", "I-Y", "O"), legal=iob2, lengths=(1, 4, 6))
+    judge = gold_judge(one.case.problem, graded=graded)
+    order = np.repeat(np.arange(3), 200)
+    seen = set()
+    for aim in (Aim(), Aim("preference")):
+        made = one.propose(order, aim, seed=1)
+        found = one.feedback.judge(one.batch, made, aim, judge)
+        cuts = np.cumsum(one.batch.lengths[order])[:-1]
+        names = one.case.labels
+        others = np.split(made.other, cuts) if aim.pairs else [None] * len(order)
+        for k, (path, other) in enumerate(zip(np.split(made.path, cuts), others, strict=True)):
+            gold = tuple(names[i] for i in one.case.gold(int(order[k])))
+            wanted = span_f(tuple(names[i] for i in one.labels(path)), gold)
+            if other is not None:
+                ahead = wanted - span_f(tuple(names[i] for i in one.labels(other)), gold)
+                wanted = max(ahead, 0.0) if graded else float(ahead > 0)
+            assert found[k] == pytest.approx(wanted, abs=1e-15)
+            seen.add(round(wanted, 3))
+    assert {0.0, 1.0} <= seen
+    assert len(seen) > 3
+
+
+def test_nothing_where_there_is_nothing_is_right() -> None:
+    one = bandits(0, labels=BIO, legal=iob2, lengths=(3,))
+    allowed = np.zeros((3, 3), dtype=bool)
+    allowed[:, 2] = True
+    judge = gold_judge(replace(one.case.problem, allowed=allowed))
+    made = one.propose(np.zeros(1, dtype=np.int64), Aim(), seed=0)
+    empty = replace(made, path=np.full(3, 2, dtype=np.int32))
+    assert one.feedback.judge(one.batch, empty, Aim(), judge)[0] == 1.0
+    assert one.feedback.judge(one.batch, replace(made, path=made.path * 0), Aim(), judge)[0] == 0.0
+
+
+def test_labels_that_are_no_spans() -> None:
+    one = bandits(0, lengths=(4,))
+    judge = gold_judge(one.case.problem)
+    made = one.propose(np.zeros(1, dtype=np.int64), Aim(), seed=0)
+    gold = one.case.gold(0)
+    right = sum(a == b for a, b in zip(one.labels(made.path), gold, strict=True))
+    assert one.feedback.judge(one.batch, made, Aim(), judge)[0] == right / 4
+
+
+# --- Rules ----------------------------------------------------------------------------------------
+
+RULES = [
+    Rule(rate=0.05),
+    Rule(rate=0.05, decay=0.3),
+    Rule("momentum", rate=0.05, momentum=0.8),
+    Rule("momentum", rate=0.05, momentum=0.5, decay=0.3),
+    Rule("adadelta", rate=0.7, rho=0.9, epsilon=1e-3),
+    Rule("adadelta", rate=0.7, rho=0.6, epsilon=1e-3, decay=0.1),
+]
+
+
+def dense_steps(one: Bandits, rule: Rule, gradients: list[Floats]) -> Floats:
+    """What each rule does when it goes over all parameters at every step."""
+    w = one.theta.copy()
+    v, squares, changes = (np.zeros_like(w) for _ in range(3))
+    share = 1.0 - rule.momentum if rule.name == "momentum" else 1.0
+    for g in gradients:
+        w *= 1.0 - rule.rate * rule.decay / share
+        if rule.name == "constant":
+            w -= rule.rate * g
+        elif rule.name == "momentum":
+            v = rule.momentum * v - rule.rate * g
+            w += v
+        else:
+            squares = rule.rho * squares + (1 - rule.rho) * g * g
+            change = np.sqrt((changes + rule.epsilon) / (squares + rule.epsilon)) * g
+            changes = rule.rho * changes + (1 - rule.rho) * change * change
+            w -= rule.rate * change
+    return w
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("supported", [False, True])
+def test_sparse_steps_are_dense_steps(variant: str, rule: Rule, supported: bool) -> None:
+    """Rows that wait for many steps, and tokens of a sentence that share rows, change nothing."""
+    extent = "supported" if supported else "complete"
+    one = bandits(
+        7, lengths=(1, 3, 2, 1, 2), attributes=12, features=extent, transitions="all", ends=True
+    )
+    order = np.random.default_rng(0).integers(5, size=60)
+    aim, controls = Aim(), Controls.of(5)
+    reward, gradients = np.random.default_rng(1).random(60), []
+    for k in range(0, 60, 4):  # four proposals at a time, from the same weights
+        some = order[k : k + 4]
+        made = one.propose(some, aim, seed=k, rule=rule)
+        now = settled(one, rule)
+        cuts = np.cumsum(one.batch.lengths[some])[:-1]
+        for b, path, g in zip(some, np.split(made.path, cuts), reward[k : k + 4], strict=True):
+            paths, features = one.paths(int(b))
+            share = shares(features, now)
+            gradients.append((1 - g) * (features[paths.index(one.labels(path))] - share @ features))
+        one.feedback.reinforce(one.batch, made, aim, rule, controls, reward[k : k + 4])
+        wanted = dense_steps(one, rule, gradients)
+        np.testing.assert_allclose(settled(one, rule), wanted, atol=1e-9)
+
+
+def settled(one: Bandits, rule: Rule) -> Floats:
+    """The true parameters of now, of a copy that is brought up to date."""
+    copied = copy_of(one)
+    copied.feedback.descent.settle(rule)
+    return copied.theta_now()
+
+
+def copy_of(one: Bandits) -> Bandits:
+    copied = Bandits(one.case, one.theta)
+    mine, theirs = copied.feedback.descent, one.feedback.descent
+    for name in ("theta", "first", "second"):
+        part = getattr(theirs, name)
+        if part is not None:
+            setattr(mine, name, type(part)(*(a.copy() for a in part.arrays())))
+    mine.touched = None if theirs.touched is None else theirs.touched.copy()
+    mine.scale, mine.step = theirs.scale, theirs.step
+    return copied
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule(rate=0.1, decay=0.1),
+        Rule("momentum", rate=0.05, momentum=0.8, decay=0.1),
+        Rule("adadelta", rate=0.2, rho=0.9, epsilon=1e-4),
+    ],
+    ids=lambda rule: rule.name,
+)
+def test_rules_reach_the_minimum_of_a_convex_problem(rule: Rule) -> None:
+    """With directions towards a fixed target, steps descend a likelihood whose minimum scipy knows.
+
+    Decay is its penalty. ADADELTA scales the steps of each parameter, so decay has another minimum
+    there: a target that is no corner takes its place.
+    """
+    one = bandits(9, order=0, lengths=(6,), features="complete", attributes=3)
+    gold, rows = np.asarray(one.case.gold(0)), np.arange(6)
+    target = np.full((6, 3), 0.0 if rule.decay else 0.1)
+    target[rows, gold] += 1.0 - target.sum(axis=1)
+    each = [np.stack([one.case.features(0, (*gold[:t], k, *gold[t + 1 :])) for k in range(3)])
+            for t in range(6)]  # fmt: skip
+    base = one.case.features(0, tuple(gold))
+
+    def objective(theta: Floats) -> tuple[float, Floats]:
+        value, gradient = 0.5 * rule.decay * theta @ theta, rule.decay * theta
+        for t, features in enumerate(each):
+            scores = (features - base) @ theta
+            log_z = np.logaddexp.reduce(scores)
+            value += log_z - target[t] @ scores
+            gradient = gradient + (np.exp(scores - log_z) - target[t]) @ (features - base)
+        return float(value), gradient
+
+    found = optimize.minimize(
+        objective, one.theta, jac=True, method="L-BFGS-B", options={"gtol": 1e-10, "ftol": 0.0}
+    )
+    descent, controls, order = one.feedback.descent, Controls.of(1), np.zeros(1, dtype=np.int64)
+    for _ in range(5000):
+        made = one.propose(order, Aim(), seed=0, rule=rule)
+        node = -made.node
+        node[rows, made.path] += 1.0
+        towards = replace(made, node=node - target, arc=made.arc * 0)
+        one.feedback.reinforce(one.batch, towards, Aim(), rule, controls, np.zeros(1))
+    descent.settle(rule)
+    assert objective(one.theta_now())[0] == pytest.approx(found.fun, abs=1e-9)
+    if rule.decay:
+        np.testing.assert_allclose(one.theta_now(), found.x, atol=1e-6)
+
+
+def test_an_epoch_is_one_after_the_other(variant: str) -> None:
+    """The fused loop has the same bits as proposing, judging and learning sentence by sentence."""
+    options: dict[str, Any] = {"labels": BIO, "legal": iob2, "lengths": (2, 3, 1, 4)}
+    for aim in (
+        Aim(control="sentence"),
+        Aim("preference", control="mean"),
+        Aim("cross-entropy", clip=0.1, temperature=1.5),
+    ):
+        for rule in (Rule(rate=0.1, decay=0.01), *RULES[2:5]):
+            fused, single = bandits(8, **options), bandits(8, **options)
+            judge, order = gold_judge(fused.case.problem), np.asarray([3, 0, 1, 2, 3, 3, 1])
+            draws = (1 + aim.pairs) * fused.batch.lengths[order]
+            uniform = np.random.default_rng(0).random(int(draws.sum()))
+            controls = Controls.of(4), Controls.of(4)
+            heard = fused.feedback.epoch(fused.batch, order, aim, rule, controls[0], judge, uniform)
+            for k, some in enumerate(np.split(uniform, np.cumsum(draws)[:-1])):
+                made = single.feedback.propose(single.batch, order[k : k + 1], aim, rule, some)
+                reward = single.feedback.judge(single.batch, made, aim, judge)
+                step = single.feedback.reinforce(single.batch, made, aim, rule, controls[1], reward)
+                assert step.reward[0] == heard.reward[k]
+                assert step.log_p[0] == heard.log_p[k]
+                assert step.coefficient[0] == heard.coefficient[k]
+            for a, b in zip(parameters_of(fused), parameters_of(single), strict=True):
+                np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(controls[0].mean, controls[1].mean)
+
+
+def parameters_of(one: Bandits) -> tuple[Floats, ...]:
+    return one.feedback.descent.theta.arrays()
