@@ -68,7 +68,8 @@ static int draw_path(workspace *w, int64_t T, const double *posterior, const dou
 /* The potentials of p_{-w}: what is forbidden stays forbidden. */
 static void negate(online *o, int64_t T) {
     for (int64_t k = 0; k < T * o->graph.S; k++) o->node[k] = -o->node[k];
-    for (int64_t a = 0; a < o->w.m.arcs; a++) o->arc[a] = o->arc[a] > FC_NEVER ? -o->arc[a] : FC_NEVER;
+    for (int64_t a = 0; a < o->w.m.arcs; a++)
+        o->arc[a] = o->arc[a] > FC_NEVER ? -o->arc[a] : FC_NEVER;
     for (int64_t s = 0; s < 2 * o->graph.S; s++)
         o->ends[s] = o->ends[s] > FC_NEVER ? -o->ends[s] : FC_NEVER;
     o->w.m.state = NOT_LOADED;
@@ -205,7 +206,8 @@ static double baseline_of(const fc_bandit *bandit, fc_baseline *base, int64_t b,
     if (bandit->control == FC_NO_CONTROL) return 0.0;
     double *all = base->mean, *own = base->mean + 1 + b;
     const double common = base->count[0] > 0.0 ? *all : signal; /* the first one moves nothing */
-    const double before = bandit->control == FC_RUNNING_MEAN || base->count[1 + b] == 0.0 ? common : *own;
+    const double before =
+        bandit->control == FC_RUNNING_MEAN || base->count[1 + b] == 0.0 ? common : *own;
     base->count[0] += 1.0;
     const double least = 1.0 / base->count[0];
     *all = common + (signal - common) * (bandit->common_rate > least ? bandit->common_rate : least);
@@ -224,10 +226,10 @@ static int reinforce(online *o, fc_descent *descent, int64_t first, int64_t T, d
 
 fc_status FC_NAME(fc_reinforce)(const fc_graph *graph, const fc_batch *batch,
                                 const fc_learner *learner, int64_t n_order, const int64_t *order,
-                                const fc_bandit *bandit, fc_baseline *baseline,
-                                fc_descent *descent, const double *reward, const double *log_p,
-                                const double *node, const double *arc, double *coefficient,
-                                double *work, int64_t *where) {
+                                const fc_bandit *bandit, fc_baseline *baseline, fc_descent *descent,
+                                const double *reward, const double *log_p, const double *node,
+                                const double *arc, double *coefficient, double *work,
+                                int64_t *where) {
     online o;
     prepare(&o, graph, batch, learner, work);
     for (int64_t k = 0, n = 0; k < n_order; k++) {

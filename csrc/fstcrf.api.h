@@ -310,11 +310,11 @@ fc_status fc_reinforce(const fc_graph *graph, const fc_batch *batch, const fc_le
                        double *coefficient, double *work, int64_t *where);
 
 /* All three in turn, one sentence after the other. */
-fc_status fc_feedback_epoch(const fc_graph *graph, const fc_batch *batch,
-                            const fc_learner *learner, int64_t n_order, const int64_t *order,
-                            const fc_bandit *bandit, const fc_judge *judge, fc_baseline *baseline,
-                            fc_descent *descent, const double *uniform, double *reward,
-                            double *log_p, double *coefficient, double *work, int64_t *where);
+fc_status fc_feedback_epoch(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                            int64_t n_order, const int64_t *order, const fc_bandit *bandit,
+                            const fc_judge *judge, fc_baseline *baseline, fc_descent *descent,
+                            const double *uniform, double *reward, double *log_p,
+                            double *coefficient, double *work, int64_t *where);
 
 /* Doubles of scratch for the functions above. */
 int64_t fc_feedback_work(const fc_graph *graph, const fc_learner *learner, int64_t longest);

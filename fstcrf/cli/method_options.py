@@ -35,17 +35,17 @@ _OPTIONS = (
         "--epsilon",
         metavar="X",
         type=click.FloatRange(min=0),
-        help="lbfgs: stop when |gradient| < X·max(1, |weights|).  [default: 1e-5]  ap: when the "
-        "share of wrong labels is below X, pa and arow: the mean loss.  [default: 0]",
+        help="lbfgs, cg, gis: stop when |gradient| < X·max(1, |weights|).  [default: 1e-5]  "
+        "ap: when the share of wrong labels is below X, pa and arow: the mean loss.  [default: 0]",
     ),
     click.option(
         "--delta",
         metavar="X",
         type=click.FloatRange(min=0),
-        help="lbfgs, l2sgd: stop when --period iterations gained less than X times the objective."
-        "  [default: lbfgs 1e-5, l2sgd 1e-6]",
+        help="lbfgs, cg, gis, l2sgd: stop when --period iterations gained less than X times the "
+        "objective.  [default: 1e-5; l2sgd 1e-6]",
     ),
-    _number("--period", _COUNT, 10, "lbfgs, l2sgd: iterations that --delta looks back."),
+    _number("--period", _COUNT, 10, "Iterations that --delta looks back."),
     _number("--memory", _COUNT, 10, "lbfgs: steps that are remembered."),
     click.option(
         "--line-search",
@@ -54,7 +54,8 @@ _OPTIONS = (
         show_default=True,
         help="lbfgs without --l1: how the length of a step is found.",
     ),
-    _number("--max-line-search", _COUNT, 20, "lbfgs: most evaluations of one line search."),
+    _number("--max-line-search", _COUNT, 20, "lbfgs, cg: most evaluations of one line search."),
+    _number("--preconditioned", _COUNT, 5, "mixed-cg: iterations with the preconditioner."),
     click.option(
         "--stochastic-epochs",
         metavar="N",

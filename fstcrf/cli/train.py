@@ -49,11 +49,17 @@ _CHECKPOINT_EVERY = 10
 )
 @click.option(
     "--method",
-    type=click.Choice(["lbfgs", "l2sgd", "ap", "pa", "arow", "perceptron"]),
+    type=click.Choice(
+        [
+            *("lbfgs", "cg", "preconditioned-cg", "mixed-cg", "gis"),
+            *("l2sgd", "ap", "pa", "arow", "perceptron"),
+        ]
+    ),
     default="lbfgs",
     show_default=True,
-    help="How the weights are found; ap, pa and arow are CRFsuite's, perceptron is ap for a few "
-    "iterations.",
+    help="How the weights are found: the likelihood by L-BFGS, conjugate gradients, iterative "
+    "scaling (gis) or stochastic gradients; ap, pa and arow are CRFsuite's, perceptron is ap for a "
+    "few iterations.",
 )
 @click.option(
     "--l2",
@@ -132,7 +138,7 @@ _CHECKPOINT_EVERY = 10
     "--max-iterations",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Most iterations.  [default: lbfgs and l2sgd 1000, perceptron 10, else 100]",
+    help="Most iterations.  [default: ap, pa, arow 100, perceptron 10, else 1000]",
 )
 @click.option(
     "--grammar",

@@ -19,23 +19,28 @@ from fstcrf.errors import OptionError
 
 __all__ = ["Options", "TrainingRecord", "checked_options"]
 
+_CONJUGATE = ("cg", "preconditioned-cg", "mixed-cg")
+_BATCH = ("lbfgs", *_CONJUGATE, "gis")
+
 _DEFAULT_ITERATIONS = {
-    "lbfgs": 1000,
+    **dict.fromkeys(_BATCH, 1000),
     "l2sgd": 1000,
     "ap": 100,
     "pa": 100,
     "arow": 100,
     "perceptron": 10,
 }
-_DEFAULT_EPSILON = {"lbfgs": 1e-5}
-_DEFAULT_DELTA = {"lbfgs": 1e-5, "l2sgd": 1e-6}
+_DEFAULT_EPSILON = dict.fromkeys(_BATCH, 1e-5)
+_DEFAULT_DELTA = {**dict.fromkeys(_BATCH, 1e-5), "l2sgd": 1e-6}
 
 # Which methods read an option; those that are not here are for all of them.
 _READ_BY = {
-    **dict.fromkeys(("l1", "memory", "line_search", "max_line_search"), ("lbfgs",)),
+    **dict.fromkeys(("l1", "memory", "line_search"), ("lbfgs",)),
+    "max_line_search": ("lbfgs", *_CONJUGATE),
+    "preconditioned": ("mixed-cg",),
     "stochastic_epochs": ("lbfgs",),
-    **dict.fromkeys(("delta", "period"), ("lbfgs", "l2sgd")),
-    "epsilon": ("lbfgs", "ap", "pa", "arow"),
+    **dict.fromkeys(("delta", "period"), (*_BATCH, "l2sgd")),
+    "epsilon": (*_BATCH, "ap", "pa", "arow"),
     **dict.fromkeys(
         (
             "calibration_rate",
@@ -57,6 +62,7 @@ _COUNTS = (
     "period",
     "memory",
     "max_line_search",
+    "preconditioned",
     "calibration_sentences",
     "calibration_candidates",
     "calibration_trials",
@@ -67,7 +73,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Options of training, as they are stored in the model."""
 
     order: Literal[0, 1, 2] = 1
-    method: Literal["lbfgs", "l2sgd", "ap", "pa", "arow", "perceptron"] = "lbfgs"
+    method: Literal[
+        "lbfgs",
+        "cg",
+        "preconditioned-cg",
+        "mixed-cg",
+        "gis",
+        "l2sgd",
+        "ap",
+        "pa",
+        "arow",
+        "perceptron",
+    ] = "lbfgs"
     l2: float = 0.5
     l1: float = 0.0
     features: Literal["supported", "complete"] = "supported"
@@ -90,6 +107,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     memory: int = 10
     line_search: Literal["wolfe", "backtracking", "strong-backtracking"] = "wolfe"
     max_line_search: int = 20
+    preconditioned: int = 5
     stochastic_epochs: int | None = None
     calibration_rate: float = 0.1
     calibration_factor: float = 2.0

@@ -108,9 +108,12 @@ def train(
         On Ctrl-C return the best model so far.
     **options
         order : {0, 1, 2}, default 1
-        method : {"lbfgs", "l2sgd", "ap", "pa", "arow", "perceptron"}, default "lbfgs"
-            The penalised likelihood by L-BFGS or by stochastic gradients; the averaged perceptron,
-            passive-aggressive and AROW as in CRFsuite; the averaged perceptron for a few epochs.
+        method : str, default "lbfgs"
+            The penalised likelihood by L-BFGS ("lbfgs"), conjugate gradients ("cg"; with the
+            diagonal of the Hessian "preconditioned-cg", for the first iterations only "mixed-cg"),
+            generalised iterative scaling ("gis") or stochastic gradients ("l2sgd"); the averaged
+            perceptron ("ap"), passive-aggressive ("pa") and "arow" as in CRFsuite; the averaged
+            perceptron for a few epochs ("perceptron").
         l2 : float, default 0.5
             The objective is −log-likelihood + l2 · |weights|² (CRFsuite's ``c2``).
         l1 : float, default 0

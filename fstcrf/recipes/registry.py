@@ -15,6 +15,12 @@ def _usaddress(setting: Setting) -> Result:
     return run(setting)
 
 
+def _partial_feedback(setting: Setting) -> Result:
+    from fstcrf.recipes.partial_feedback.recipe import run  # noqa: PLC0415
+
+    return run(setting)
+
+
 _ALL = (
     Recipe(
         "usaddress",
@@ -23,6 +29,13 @@ _ALL = (
         paper="usaddress",
         run=_usaddress,
         packages=("usaddress", "python-crfsuite"),
+    ),
+    Recipe(
+        "partial-feedback",
+        "Noun-phrase chunking learnt from rewards for samples",
+        needs=("conll2000/train.txt", "conll2000/test.txt"),
+        paper="Sokolov et al. (2016)",
+        run=_partial_feedback,
     ),
 )
 

@@ -190,4 +190,5 @@ def normalised(
     out = np.zeros_like(node)
     out[first] = begin
     free = np.zeros(states)
+    arcs = np.ascontiguousarray(arcs)
     return kernel.Graph(free, free, arcs, graph.source, graph.target), out

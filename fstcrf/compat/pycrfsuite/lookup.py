@@ -197,7 +197,7 @@ class Lookup:
         if "\0" in text or not text.isascii():
             text = as_text(text)
         row = self._absent if value is False else self._number(text)
-        if (row != self._absent or value is False) and self._remembered < _REMEMBERED:
+        if self._remembered < _REMEMBERED:
             self._remembered += 1
             prefix.known[key, value] = row
         return row

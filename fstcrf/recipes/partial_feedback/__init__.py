@@ -1,4 +1,4 @@
-"""Noun-phrase chunking learnt from rewards: is a number for one sample enough?
+"""Noun-phrase chunking learnt from rewards for samples.
 
 =======  ====================================================
 data     CoNLL-2000 with the noun phrases of its chunks

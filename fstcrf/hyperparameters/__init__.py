@@ -1,0 +1,25 @@
+"""Options of training, chosen on held-out data: the search is optuna's (extra ``tune``).
+
+=======  ================================================================
+tune     search for the options and the template that do best
+Tuning   what was tried, which did best, and the tagger trained by that
+Trial    options that were tried, and how they did
+Range    numbers from one to another, on a log scale
+=======  ================================================================
+"""
+
+from typing import TYPE_CHECKING
+
+from fstcrf.lazy import importer
+
+if TYPE_CHECKING:
+    from fstcrf.hyperparameters.result import Tuning
+    from fstcrf.hyperparameters.searching import tune
+    from fstcrf.hyperparameters.space import Range
+    from fstcrf.hyperparameters.trial import Trial
+
+__all__ = ["Range", "Trial", "Tuning", "tune"]
+
+__getattr__ = importer(
+    __name__, {"Range": "space", "Trial": "trial", "Tuning": "result", "tune": "searching"}
+)

@@ -1,0 +1,250 @@
+"""How well options do: on held-out data iteration by iteration, or fold by fold.
+
+=========  ==========================================================
+Training   what is trained, on what
+Held       scored on data of its own
+Folded     scored on each fold of the training data in turn
+Told       hears (step, score so far) and may raise to stop a trial
+=========  ==========================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fstcrf.corpus import Corpus
+from fstcrf.errors import DataError, OptionError
+from fstcrf.evaluate import evaluate_spans, evaluate_tokens
+from fstcrf.features import FeatureIndex
+from fstcrf.model.jackknife import FoldProgress, folds, ordered, with_labels
+from fstcrf.model.options import TrainingRecord
+from fstcrf.model.targets import UNKNOWN, label_set
+from fstcrf.model.training import train
+
+if TYPE_CHECKING:
+    from fstcrf.model.crf import CRF
+    from fstcrf.train import Progress
+
+__all__ = ["Folded", "Held", "Told", "Training", "has_spans"]
+
+Told = Callable[[int, float], None]
+Labels = list[list[str]]
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is trained, on what.
+
+    Parameters
+    ----------
+    data : Corpus or list of sentences
+    target : str or list of list of str
+        Column of the labels, or the labels of each sentence.
+    reads : sequence of CRF
+    class_weights : mapping of str to float
+    threads : int
+    fixed : mapping
+        What else `fstcrf.model.training.train` takes, the same in every trial.
+    """
+
+    data: Any
+    target: str | Labels
+    reads: Sequence[CRF] = ()
+    class_weights: Mapping[str, float] = field(default_factory=dict)
+    threads: int = 1
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def gold(self) -> Labels:
+        """The labels of each sentence."""
+        if isinstance(self.target, str):
+            corpus: Corpus = self.data
+            return corpus.column_lists(self.target)
+        return self.target
+
+    def part(self, chosen: Sequence[int]) -> Training:
+        """Return the same on some of the sentences."""
+        if isinstance(self.target, str):
+            return _with(self, self.data.select(chosen), self.target)
+        data = (
+            self.data.select(chosen)
+            if isinstance(self.data, Corpus)
+            else [self.data[i] for i in chosen]
+        )
+        return _with(self, data, [self.target[i] for i in chosen])
+
+    def model(self, template: Any, options: Mapping[str, Any], **more: Any) -> CRF:
+        """Train."""
+        weights = dict(self.class_weights)
+        return train(
+            self.data,
+            self.target,
+            template,
+            reads=self.reads,
+            class_weights=weights or None,
+            threads=self.threads,
+            **self.fixed,
+            **options,
+            **more,
+        )
+
+
+class Held:
+    """Scores on data of its own, after each iteration.
+
+    Parameters
+    ----------
+    training : Training
+    dev : Corpus or list of sentences
+    dev_target : list of list of str, optional
+        Labels of `dev`, where the target is no column.
+
+    Raises
+    ------
+    DataError
+        `dev` has no gold labels, or no span where there are spans in training.
+    """
+
+    step = "iteration"
+
+    def __init__(self, training: Training, dev: Any, dev_target: Labels | None) -> None:
+        self._training, self._dev = training, dev
+        self._more = {"dev": dev} if dev_target is None else {"dev": dev, "dev_target": dev_target}
+        if isinstance(training.target, str):
+            gold = dev.column_lists(training.target)
+        elif dev_target is None:
+            raise OptionError("dev needs dev_target: the labels of each of its sentences")
+        else:
+            gold = dev_target
+        where = dev.source if isinstance(dev, Corpus) else None
+        _check_gold(gold, training.gold, "the held-out data", where)
+
+    def __call__(self, template: Any, options: Mapping[str, Any], told: Told) -> tuple[float, int]:
+        """Return the best score of any iteration, and the number of iterations."""
+        best = -np.inf
+
+        def report(progress: Progress) -> None:
+            nonlocal best
+            if isinstance(progress, FoldProgress) or progress.dev is None:
+                return  # an earlier tagger, jack-knifed
+            best = max(best, progress.dev)
+            told(progress.iteration, best)
+
+        record = _record(self.trained(template, options, report=report))
+        return float(record.dev_score or 0.0), record.iterations
+
+    def trained(self, template: Any, options: Mapping[str, Any], **more: Any) -> CRF:
+        """Return the tagger that options make."""
+        return self._training.model(template, options, **self._more, **more)
+
+
+class Folded:
+    """Scores on each fold of the training data, by a tagger trained on the others.
+
+    Parameters
+    ----------
+    training : Training
+    k : int
+        Number of folds; which sentence is in which, `seed` decides.
+    seed : int
+
+    Raises
+    ------
+    OptionError
+        Fewer than two folds, or more than sentences.
+    DataError
+        A fold has no gold labels, or no span where there are spans in others.
+    """
+
+    step = "fold"
+
+    def __init__(self, training: Training, k: int, seed: int) -> None:
+        gold = training.gold
+        full = np.flatnonzero([len(labels) > 0 for labels in gold])
+        if not 2 <= k <= len(full):
+            raise OptionError(
+                f"folds is {k}, expected from 2 to the {len(full)} sentences that have tokens"
+            )
+        self._training = training
+        fold = folds(len(full), k, seed)
+        self._parts = []
+        for number in range(k):
+            rest = training.part(full[fold != number].tolist())
+            held = training.part(full[fold == number].tolist())
+            _check_gold(held.gold, gold, f"fold {number + 1} of {k}", None)
+            self._parts.append((_known(rest), held))
+
+    def __call__(self, template: Any, options: Mapping[str, Any], told: Told) -> tuple[float, int]:
+        """Return the mean score of the folds, and their number."""
+        scores: list[float] = []
+        for rest, held in self._parts:
+            scores.append(_score(rest.model(template, options), held))
+            told(len(scores), float(np.mean(scores)))
+        return float(np.mean(scores)), len(scores)
+
+    def trained(self, template: Any, options: Mapping[str, Any], **more: Any) -> CRF:
+        """Return the tagger that options make of all the data."""
+        return self._training.model(template, options, **more)
+
+
+def has_spans(gold: Labels) -> bool:
+    """Tell whether labels look like ``B-NP``: then F of spans is the score, else accuracy."""
+    return any(label[:2] in {"B-", "I-"} for labels in gold for label in labels)
+
+
+def _score(model: CRF, held: Training) -> float:
+    data, gold = held.data, held.gold
+    if held.reads and isinstance(model.index, FeatureIndex):
+        earlier = ordered(held.reads, model.index.templates.tapes)
+        data = with_labels(data, earlier, threads=held.threads)
+    found = model.tag_all(data, threads=held.threads)
+    if has_spans(gold):
+        return evaluate_spans(gold, found).f
+    return evaluate_tokens(gold, found).accuracy
+
+
+def _check_gold(gold: Labels, training: Labels, what: str, path: str | None) -> None:
+    if not any(label != UNKNOWN for labels in gold for label in labels):
+        raise DataError(f"{what} has no gold label: nothing to score on", path=path)
+    if has_spans(training) and not has_spans(gold):
+        raise DataError(
+            f"{what} has not a single gold span, so that F is undefined: it needs labels such as "
+            "B-NP",
+            path=path,
+        )
+
+
+def _known(training: Training) -> Training:
+    """Forget the weights of labels that a part of the data does not have."""
+    if not training.class_weights:
+        return training
+    values = {label for labels in training.gold for label in labels}
+    partial = bool(training.fixed.get("partial", True))
+    present = set(label_set(values, partial=partial))
+    weights = {label: w for label, w in training.class_weights.items() if label in present}
+    return _with(training, training.data, training.target, weights)
+
+
+def _with(
+    training: Training,
+    data: Any,
+    target: str | Labels,
+    weights: Mapping[str, float] | None = None,
+) -> Training:
+    return Training(
+        data,
+        target,
+        training.reads,
+        training.class_weights if weights is None else weights,
+        training.threads,
+        training.fixed,
+    )
+
+
+def _record(model: CRF) -> TrainingRecord:
+    assert model.record is not None  # noqa: S101 (training has just made it)
+    return model.record

@@ -1,0 +1,206 @@
+"""What there is to choose from.
+
+============  ==================================================================
+Range         numbers from one to another, on a log scale
+Space         the values that each option may have
+READ_BY       options of strength that only some methods of training read
+============  ==================================================================
+
+Which options there are depends on the method: a passive-aggressive learner has no penalty. A point
+of the space says nothing of the options that its method does not read.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from fstcrf.errors import OptionError
+from fstcrf.model.options import Options
+
+if TYPE_CHECKING:
+    import optuna
+
+__all__ = ["READ_BY", "Choice", "Point", "Range", "Space"]
+
+READ_BY: Mapping[str, tuple[str, ...]] = {
+    "l2": ("lbfgs", "l2sgd"),
+    "l1": ("lbfgs",),
+    "aggressiveness": ("pa",),
+    "variance": ("arow",),
+    "gamma": ("arow",),
+}
+
+_DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Options)}
+_DIGITS = 3  # of numbers that are drawn: more would look like knowledge
+
+
+class Range(NamedTuple):
+    """Numbers from `low` to `high`, as likely between 0.01 and 0.1 as between 0.1 and 1."""
+
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.low:g}..{self.high:g}"
+
+
+Choice = float | int | str | bool | None | Range
+Point = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Space:
+    """The values that each option may have.
+
+    Parameters
+    ----------
+    choices : mapping of str to tuple
+        Values of each option of training, ranges among them; ``template`` the names of templates.
+        ``method`` is there.
+
+    Raises
+    ------
+    OptionError
+        An option without a value, a range that is none, an option that no method reads, or nothing
+        to choose between.
+    """
+
+    choices: Mapping[str, tuple[Choice, ...]]
+
+    def __post_init__(self) -> None:
+        for name, choices in self.choices.items():
+            if not choices:
+                raise OptionError(f"{name} has no value to try")
+            for choice in choices:
+                if isinstance(choice, Range):
+                    _check_range(name, choice)
+            self._check_reader(name)
+        if self.size == 1:
+            raise OptionError(
+                "there is nothing to choose: every option has one value; give several, or a range"
+            )
+
+    def _check_reader(self, name: str) -> None:
+        methods = self.choices["method"]
+        if name in READ_BY and not set(READ_BY[name]) & set(methods):
+            raise OptionError(
+                f"{name} needs method {' or '.join(map(repr, READ_BY[name]))}, "
+                f"not {', '.join(map(repr, methods))}"
+            )
+
+    @property
+    def size(self) -> int | None:
+        """The number of points; None where there is a range."""
+        if any(isinstance(choice, Range) for name in self.choices for choice in self.choices[name]):
+            return None
+        return sum(1 for _ in self.points())
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The options that there is a choice of."""
+        return tuple(
+            name
+            for name, choices in self.choices.items()
+            if len(choices) > 1 or isinstance(choices[0], Range)
+        )
+
+    def names(self, method: str) -> list[str]:
+        """Return the options that a method reads."""
+        return [n for n in self.choices if n not in READ_BY or method in READ_BY[n]]
+
+    def points(self) -> Iterator[Point]:
+        """Yield every combination; a range stands for its start."""
+        for method in self.choices["method"]:
+            names = self.names(str(method))
+            lists = [[method] if n == "method" else self.choices[n] for n in names]
+            for values in itertools.product(*lists):
+                yield {n: _number(n, v) for n, v in zip(names, values, strict=True)}
+
+    def sides(self) -> Iterator[Point]:
+        """Yield points in which each value occurs at least once, for checks."""
+        for method in self.choices["method"]:
+            names = self.names(str(method))
+            first = {n: _number(n, self.choices[n][0]) for n in names} | {"method": method}
+            yield first
+            for name in names:
+                if name != "method":
+                    yield from (first | {name: _number(name, v)} for v in self.choices[name][1:])
+
+    def start(self) -> Point:
+        """Return the point nearest to the defaults of training: where a search begins."""
+        method = _usual("method", self.choices["method"])
+        point = {}
+        for name in self.names(str(method)):
+            point[name] = _number(name, _usual(name, self.choices[name]))
+        return point
+
+    def fixed(self, point: Point) -> dict[str, Any]:
+        """Return a point as parameters of optuna."""
+        found: dict[str, Any] = {}
+        for name, value in point.items():
+            choices = self.choices[name]
+            place = next(i for i, choice in enumerate(choices) if _holds(choice, value))
+            if len(choices) > 1:
+                found[name] = str(choices[place])
+            if isinstance(choices[place], Range):
+                found[f"{name} in {choices[place]}"] = value
+        return found
+
+    def suggested(self, trial: optuna.Trial) -> Point:
+        """Return the point that optuna suggests."""
+        method = self._value(trial, "method")
+        return {
+            name: method if name == "method" else self._value(trial, name)
+            for name in self.names(str(method))
+        }
+
+    def _value(self, trial: optuna.Trial, name: str) -> Any:
+        choices = self.choices[name]
+        choice = choices[0]
+        if len(choices) > 1:
+            labels = [str(c) for c in choices]
+            choice = choices[labels.index(trial.suggest_categorical(name, labels))]
+        if not isinstance(choice, Range):
+            return choice
+        drawn = trial.suggest_float(f"{name} in {choice}", choice.low, choice.high, log=True)
+        return min(max(float(f"{drawn:.{_DIGITS}g}"), choice.low), choice.high)
+
+    def __str__(self) -> str:
+        return "; ".join(f"{n} {','.join(map(str, c))}" for n, c in self.choices.items())
+
+
+def _check_range(name: str, given: Range) -> None:
+    if not 0 < given.low < given.high < math.inf:
+        raise OptionError(
+            f"{name} is the range {given}, expected two numbers above 0, the smaller one first"
+        )
+
+
+def _usual(name: str, choices: tuple[Choice, ...]) -> Choice:
+    """Return the choice that holds the default of an option, else the first."""
+    usual = _DEFAULTS.get(name)
+    return next((c for c in choices if _holds(c, usual)), choices[0])
+
+
+def _number(name: str, choice: Choice) -> Any:
+    """Return a value; of a range the default of the option, or the middle."""
+    if not isinstance(choice, Range):
+        return choice
+    usual = _DEFAULTS.get(name)
+    if _holds(choice, usual):
+        return usual
+    middle = math.sqrt(choice.low * choice.high)
+    return min(max(float(f"{middle:.{_DIGITS}g}"), choice.low), choice.high)
+
+
+def _holds(choice: Choice, value: Any) -> bool:
+    if isinstance(choice, Range):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return number and choice.low <= value <= choice.high
+    return type(choice) is type(value) and choice == value

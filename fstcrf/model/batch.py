@@ -1,0 +1,161 @@
+"""Batch optimisers of a run: L-BFGS, OWL-QN, conjugate gradients, iterative scaling.
+
+What speeds them up is used where it is valid: attributes that fire on the same tokens are one
+parameter; L-BFGS begins with stochastic epochs, and goes on in units that suit the curvature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.model.options import Options
+from fstcrf.train import (
+    GIS,
+    L2SGD,
+    LBFGS,
+    OWLQN,
+    Calibration,
+    ConjugateGradient,
+    DiagonalHessian,
+    InUnits,
+    Likelihood,
+    Objective,
+    Optimiser,
+    ParameterSpace,
+    Problem,
+    Staged,
+    Ties,
+    Untied,
+    tied,
+)
+
+__all__ = ["BATCH"]
+
+Floats = NDArray[np.float64]
+
+# L-BFGS starts with stochastic epochs where they are cheaper than what they save.
+_STAGED_SENTENCES, _STAGED_EPOCHS = 1000, 6
+_STAGED_CALIBRATION = Calibration(sentences=400)
+
+# Units are curvature^-0.35: half of Newton's -0.5 is too little, all of it too much away from the
+# point where curvature was measured.
+_UNIT_POWER = -0.35
+
+
+def _scaling(
+    settings: Options, problem: Problem, space: ParameterSpace, theta: Floats, *, threads: int
+) -> Optimiser:
+    return GIS(
+        Likelihood(problem, space, l2=settings.l2, threads=threads),
+        problem,
+        space,
+        theta,
+        epsilon=settings.threshold,
+        delta=settings.least_gain,
+        period=settings.period,
+    )
+
+
+def _conjugate(
+    settings: Options, problem: Problem, space: ParameterSpace, theta: Floats, *, threads: int
+) -> Optimiser:
+    def made(part: Problem, of: ParameterSpace, start: Floats, scale: Floats | None) -> Optimiser:
+        return ConjugateGradient(
+            Likelihood(part, of, l2=settings.l2, threads=threads, scale=scale),
+            start,
+            preconditioner=None
+            if settings.method == "cg"
+            else DiagonalHessian(part, of, l2=settings.l2, scale=scale),
+            preconditioned=settings.preconditioned if settings.method == "mixed-cg" else None,
+            epsilon=settings.threshold,
+            delta=settings.least_gain,
+            period=settings.period,
+            max_line_search=settings.max_line_search,
+        )
+
+    if theta.any():  # a warm start: tied attributes may have parted
+        return made(problem, space, theta, None)
+    ties = tied(problem, space)
+    return Untied(made(ties.problem, ties.space, ties.reduce(theta), ties.scale), ties)
+
+
+def _quasi_newton(
+    settings: Options, problem: Problem, space: ParameterSpace, theta: Floats, *, threads: int
+) -> Optimiser:
+    """Return L-BFGS, or OWL-QN where there is an L1 penalty."""
+    if settings.l1 > 0:
+        return OWLQN(
+            Likelihood(problem, space, l2=settings.l2, threads=threads),
+            theta,
+            l1=settings.l1,
+            memory=settings.memory,
+            epsilon=settings.threshold,
+            delta=settings.least_gain,
+            period=settings.period,
+            max_line_search=settings.max_line_search,
+        )
+
+    def newton(objective: Objective, start: Floats) -> LBFGS:
+        return LBFGS(
+            objective,
+            start,
+            memory=settings.memory,
+            epsilon=settings.threshold,
+            delta=settings.least_gain,
+            period=settings.period,
+            line_search=settings.line_search,
+            max_line_search=settings.max_line_search,
+        )
+
+    epochs = 0 if theta.any() else _stochastic_epochs(settings, problem, space)
+    if theta.any():  # a warm start: tied attributes may have parted
+        return newton(Likelihood(problem, space, l2=settings.l2, threads=threads), theta)
+
+    def tied_likelihood(ties: Ties) -> Likelihood:
+        return Likelihood(
+            ties.problem, ties.space, l2=settings.l2, threads=threads, scale=ties.scale
+        )
+
+    if not epochs:
+        ties = tied(problem, space)
+        return Untied(newton(tied_likelihood(ties), ties.reduce(theta)), ties)
+
+    def second(start: Floats) -> Optimiser:
+        ties = tied(problem, space)
+        u = ties.reduce(start)
+        unit = np.ones(len(u))
+        if settings.l2 > 0 and not problem.partial.any():
+            curvature = DiagonalHessian(ties.problem, ties.space, l2=settings.l2, scale=ties.scale)
+            unit = curvature(u) ** _UNIT_POWER
+        return Untied(InUnits(tied_likelihood(ties), u, unit, newton), ties)
+
+    first = L2SGD(
+        problem,
+        space,
+        theta,
+        l2=settings.l2,
+        seed=settings.seed,
+        calibration=_STAGED_CALIBRATION,
+    )
+    return Staged(first, epochs, second)
+
+
+def _stochastic_epochs(settings: Options, problem: Problem, space: ParameterSpace) -> int:
+    """Return with how many epochs of gradient descent L-BFGS begins."""
+    if settings.stochastic_epochs is not None:
+        return settings.stochastic_epochs
+    able = settings.l2 > 0 and not problem.partial.any() and not space.n_arc_rows
+    return _STAGED_EPOCHS if able and len(problem.weight) >= _STAGED_SENTENCES else 0
+
+
+BATCH: dict[str, Callable[..., Optimiser]] = {
+    "lbfgs": _quasi_newton,
+    "cg": _conjugate,
+    "preconditioned-cg": _conjugate,
+    "mixed-cg": _conjugate,
+    "gis": _scaling,
+}
+"""Name of the method → (settings, problem, space, theta, threads=) → its optimiser."""

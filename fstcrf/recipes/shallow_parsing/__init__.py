@@ -1,0 +1,1 @@
+"""Sha and Pereira (2003): noun-phrase chunking with every optimiser."""

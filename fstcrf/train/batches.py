@@ -1,0 +1,164 @@
+"""Some sentences of a problem whose labels are all known, with what their paths are made of.
+
+============  =====================================================
+Batch         sentences: attributes, gold states, weights
+batch_of      the batch of chosen sentences
+batches       a whole problem, cut into batches
+Potentials    of a batch at one theta
+============  =====================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.errors import OptionError
+from fstcrf.train.problem import Problem, Tables
+from fstcrf.train.shards import shard_bounds
+
+__all__ = ["Batch", "Potentials", "batch_of", "batches", "known_labels"]
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentences of a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        The whole.
+    sentences : int64 [B]
+        Their numbers in it.
+    offsets : int64 [B + 1]
+    node, arc : SparseRows [n, ...]
+        Attributes of the n tokens, and of the arcs into them, if there are such.
+    state : int32 [n]
+        Gold states.
+    label : int32 [n]
+        Gold labels.
+    weight : float64 [B]
+    """
+
+    problem: Problem
+    sentences: Longs
+    offsets: Longs
+    node: kernel.SparseRows
+    arc: kernel.SparseRows | None
+    state: NDArray[np.int32]
+    label: NDArray[np.int32]
+    weight: Floats
+
+    @cached_property
+    def sentence_of(self) -> Longs:
+        """int64 [n]: sentence of each token, counted in the batch."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+    @cached_property
+    def first(self) -> NDArray[np.bool_]:
+        """bool [n]: is a token the first of its sentence."""
+        out = np.zeros(len(self.state), dtype=bool)
+        out[self.offsets[:-1]] = True
+        return out
+
+    @cached_property
+    def last(self) -> NDArray[np.bool_]:
+        """bool [n]: is a token the last of its sentence."""
+        out = np.zeros(len(self.state), dtype=bool)
+        out[self.offsets[1:] - 1] = True
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Potentials:
+    """Potentials of a batch, natural-log scores.
+
+    Parameters
+    ----------
+    node : float64 [n, S]
+    graph : Graph
+        Arcs, beginnings and ends.
+    """
+
+    node: Floats
+    graph: kernel.Graph
+
+    @classmethod
+    def of(cls, batch: Batch, tables: Tables, scale: float = 1.0) -> Potentials:
+        """Return the potentials of a batch at ``scale`` times the weights of the tables."""
+        topology = batch.problem.topology
+        node = topology.node_potentials(batch.node.times(tables.node))
+        slots = tables.transition
+        if batch.arc is not None and tables.arc is not None:
+            slots = batch.arc.times(tables.arc)[:, : len(slots)] + slots
+        if scale == 1.0:
+            return cls(node, topology.graph(slots, tables.initial, tables.final))
+        ends = scale * tables.initial, scale * tables.final
+        return cls(scale * node, topology.graph(scale * slots, *ends))
+
+
+def known_labels(problem: Problem) -> None:
+    """Refuse a problem with labels that are not known.
+
+    Raises
+    ------
+    OptionError
+        There are such: classification errors cannot be counted there.
+    """
+    if problem.partial.any():
+        first = int(np.flatnonzero(problem.partial)[0])
+        raise OptionError(
+            f"sentence {first} has labels that are not known: "
+            "classification errors cannot be counted there, train by objective 'likelihood'"
+        )
+
+
+def batch_of(problem: Problem, sentences: Longs) -> Batch:
+    """Return some sentences of a problem, in the order given."""
+    starts = problem.offsets[sentences]
+    lengths = problem.offsets[sentences + 1] - starts
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    tokens = np.repeat(starts - offsets[:-1], lengths) + np.arange(int(offsets[-1]))
+    return Batch(
+        problem,
+        sentences,
+        offsets,
+        _chosen(problem.node, tokens),
+        None if problem.arc is None else _chosen(problem.arc, tokens),
+        problem.states[tokens],
+        problem.topology.state_label[problem.states[tokens]],
+        problem.weight[sentences],
+    )
+
+
+def batches(problem: Problem) -> Iterator[Batch]:
+    """Cut a problem into batches, by its length alone."""
+    for first, last in pairwise(shard_bounds(problem.offsets)):
+        a, b = problem.offsets[[first, last]].tolist()
+        yield Batch(
+            problem,
+            np.arange(first, last),
+            problem.offsets[first : last + 1] - a,
+            problem.node.slice(a, b),
+            None if problem.arc is None else problem.arc.slice(a, b),
+            problem.states[a:b],
+            problem.topology.state_label[problem.states[a:b]],
+            problem.weight[first:last],
+        )
+
+
+def _chosen(rows: kernel.SparseRows, tokens: Longs) -> kernel.SparseRows:
+    count = np.diff(rows.indptr)[tokens]
+    indptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    entry = np.repeat(rows.indptr[tokens] - indptr[:-1], count) + np.arange(int(indptr[-1]))
+    value = None if rows.value is None else rows.value[entry]
+    return kernel.SparseRows(indptr, rows.index[entry], value, rows.n_columns)

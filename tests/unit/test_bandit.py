@@ -1,0 +1,259 @@
+"""Learning from rewards as an optimiser: steps, schedules, resuming, what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fstcrf.corpus import Corpus, read_columns
+from fstcrf.demo import COLUMNS, corpus_path, template_path
+from fstcrf.errors import DataError, LabelError, NumericError, OptionError, ShapeError
+from fstcrf.feedback import Aim, Rule, Schedule, simulate, untrained
+from fstcrf.kernel import Controls, Judge, Proposals
+from fstcrf.train import Bandit, Checkpoint, Progress, fit
+from tests.feedback_cases import STILL, bandits
+from tests.problems import Case, random_case, separable_case
+
+Floats = NDArray[np.float64]
+
+RULES = [
+    Rule(rate=0.2),
+    Rule("momentum", rate=0.05, decay=0.01),
+    Rule("adadelta", rate=0.5),
+]
+FAST = Rule(rate=0.5)
+
+
+def bandit(case: Case, **options: Any) -> Bandit:
+    fields: dict[str, Any] = {"aim": Aim(), "rule": FAST, **options}
+    return Bandit(case.problem, case.space, np.zeros(case.space.size), **fields)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("control", ["none", "mean", "sentence"])
+def test_it_learns(rule: Rule, control: Any) -> None:
+    one = bandit(separable_case(), aim=Aim(control=control), rule=rule)
+    first = one.step()
+    for _ in range(150):
+        last = one.step()
+    assert first.value > 0.5
+    assert last.value < 0.3
+    assert last.measures["reward"] == pytest.approx(1 - last.value)
+    assert last.measures["updates"] == 151 * 30
+
+
+@pytest.mark.parametrize("objective", ["preference", "cross-entropy"])
+def test_other_objectives_learn(objective: Any) -> None:
+    case = separable_case()
+    aim = Aim(objective, control="mean", clip=0.1)
+    one = bandit(case, aim=aim, rule=Rule(rate=0.05), graded=True)
+    for _ in range(300):
+        step = one.step()
+    judged = bandit(case, rule=Rule(rate=1e-9))
+    judged._descent.theta = one._descent.theta
+    assert judged.step().measures["reward"] > 0.7
+    assert ("clipped" in step.measures) == (objective == "cross-entropy")
+
+
+def test_a_control_lowers_the_variance() -> None:
+    case, variance = random_case(3, lengths=(1, 9, 2, 5) * 5), {}
+    theta = 3.0 * np.random.default_rng(0).normal(size=case.space.size)
+    for control in ("none", "mean", "sentence"):
+        aim = Aim(control=control, own_rate=0.05)
+        rule = Rule(rate=1e-9)  # the same samples for all
+        one = Bandit(case.problem, case.space, theta, aim=aim, rule=rule)
+        steps = [one.step().measures["coefficient variance"] for _ in range(200)]
+        variance[control] = np.mean(steps[100:])
+    assert variance["sentence"] < 0.8 * variance["none"]
+    assert variance["mean"] == pytest.approx(variance["none"], rel=0.05)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_going_on_has_the_same_bits(rule: Rule, tmp_path: Path) -> None:
+    def fresh() -> Bandit:
+        aim = Aim(control="sentence", temperature=2.0)
+        schedule = Schedule(annealing=True, momentum=True)
+        return bandit(separable_case(), aim=aim, rule=rule, schedule=schedule, samples=45, seed=4)
+
+    straight = fit(fresh(), max_iterations=9)
+    for limit in (3, 6, 9):
+        kept = Checkpoint(tmp_path / "state", fingerprint="one", every=3, resume=True)
+        resumed = fit(fresh(), max_iterations=limit, checkpoint=kept)
+    np.testing.assert_array_equal(resumed.theta, straight.theta)
+
+
+def test_theta_in_between_changes_nothing() -> None:
+    ones = [bandit(separable_case(), rule=Rule("momentum", rate=0.05)) for _ in range(2)]
+    for _ in range(4):
+        for one in ones:
+            one.step()
+        ones[0].theta()
+    np.testing.assert_array_equal(ones[0].theta(), ones[1].theta())
+
+
+def test_rewards_in_batches() -> None:
+    """Rewards of one's own; those of the judge give the same."""
+    case = separable_case()
+    gold = case.problem.states
+
+    def rewards(made: Proposals) -> Floats:
+        found = []
+        at = 0
+        for b in made.order.tolist():
+            first, last = case.problem.offsets[b : b + 2].tolist()
+            path = made.path[at : at + last - first]
+            found.append(float((path == gold[first:last]).mean()))
+            at += last - first
+        return np.asarray(found)
+
+    judged, told = bandit(case, batch=7), bandit(case, batch=7, rewards=rewards)
+    for _ in range(5):
+        a, b = judged.step(), told.step()
+        assert a.value == pytest.approx(b.value, abs=1e-12)
+    np.testing.assert_allclose(judged.theta(), told.theta(), atol=1e-12)
+
+
+def test_schedules() -> None:
+    both = Schedule(annealing=True, momentum=True)
+    aim, rule = Aim(temperature=3.0), Rule("momentum", rate=0.01, momentum=0.9)
+    assert both.aim(aim, 0).temperature == 3.0
+    assert both.aim(aim, 7).temperature == pytest.approx(1.5)
+    assert both.rule(rule, 0).momentum == 0.5
+    assert both.rule(rule, 4).momentum == 0.75
+    assert both.rule(rule, 1000).momentum == 0.9
+    assert Schedule().aim(aim, 7) == aim
+    assert Schedule().rule(rule, 7) == rule
+
+
+def test_simulated_from_a_corpus() -> None:
+    """Nothing but rewards; the best epoch on held-out data is kept."""
+    train = read_columns(corpus_path("train"), COLUMNS)[:400]
+    dev = read_columns(corpus_path("dev"), COLUMNS)[:100]
+    labels = sorted({label for s in train.column_lists("field") for label in s})
+    start = untrained(train, labels, template_path("field"), scheme="iob2", tape="field")
+    aim, rule = Aim(control="mean"), Rule(rate=0.5)
+    seen: list[Progress] = []
+    model, outcome = simulate(
+        start, train, "field", aim=aim, rule=rule, epochs=25, dev=dev, report=seen.append
+    )
+    assert len(seen) == 25
+    assert outcome.dev == max(p.dev for p in seen if p.dev is not None)
+    assert outcome.dev is not None
+    assert outcome.dev > 0.3
+    assert model.tape == "field"
+    assert seen[-1].measures["reward"] > seen[0].measures["reward"] + 0.1
+
+
+# --- What is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "words"),
+    [
+        (Aim, {"objective": "hinge"}, "objective is 'hinge', expected one of expected-loss"),
+        (Aim, {"control": "all"}, "control is 'all'"),
+        (Aim, {"clip": 1.5}, r"clip is 1.5, expected a number in \[0, 1\]"),
+        (Aim, {"temperature": 0.0}, "temperature is 0.0"),
+        (Aim, {"own_rate": 0.0}, "own_rate"),
+        (Aim, {"common_rate": float("nan")}, "common_rate"),
+        (Rule, {"name": "adam"}, "rule is 'adam'"),
+        (Rule, {"rate": 0.0}, "rate is 0.0"),
+        (Rule, {"rate": float("inf")}, "rate is inf"),
+        (Rule, {"decay": -1.0}, "decay"),
+        (Rule, {"rate": 0.5, "decay": 2.0}, "rate · decay is 1.0"),
+        (Rule, {"name": "momentum", "momentum": 1.0}, "momentum is 1.0"),
+        (Rule, {"name": "momentum", "rate": 0.1, "decay": 0.5, "momentum": 0.9}, "momentum is"),
+        (Rule, {"rho": 1.0}, "rho"),
+        (Rule, {"epsilon": 0.0}, "epsilon"),
+    ],
+)
+def test_settings(kind: Any, fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        kind(**fields)
+
+
+def test_problems_without_gold_labels() -> None:
+    with pytest.raises(OptionError, match="labels that are not known: nothing to judge by"):
+        bandit(random_case(0, partial=True, lengths=(1, 4, 4, 4)))
+    with pytest.raises(OptionError, match="B features of the input"):
+        bandit(random_case(0, arcs=True))
+
+
+@pytest.mark.parametrize(
+    "options", [{"batch": 0}, {"samples": 0}, {"rewards": lambda made: made.log_p}]
+)
+def test_batches(options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError):
+        bandit(separable_case(), **options)
+
+
+@pytest.mark.parametrize("reward", [-0.5, 1.5, float("nan")])
+def test_rewards_outside(reward: float) -> None:
+    one = bandit(separable_case(), batch=4, rewards=lambda made: np.full(len(made.order), reward))
+    before = one.theta()
+    with pytest.raises(OptionError, match=r"reward of proposal 0 is .*, expected one in \[0, 1\]"):
+        one.step()
+    np.testing.assert_array_equal(one.theta(), before)
+
+
+def test_divergence_keeps_the_best_weights() -> None:
+    """Weights that leave the numbers stop training; what was best is returned with the reason."""
+    case = separable_case()
+    aim, rule = Aim("cross-entropy"), Rule(rate=1e308)
+    with pytest.raises(NumericError, match="lower the rate, or clip"):
+        bandit(case, aim=aim, rule=rule).step()
+    slow = bandit(case, aim=aim, rule=Rule(rate=1e-3))
+    step = slow.step
+
+    def later() -> Any:
+        if slow._epoch == 3:
+            slow.rule = rule
+        return step()
+
+    slow.step = later  # type: ignore[method-assign]
+    outcome = fit(slow, max_iterations=30)
+    assert "diverged after iteration" in outcome.reason
+    assert np.isfinite(outcome.theta).all()
+
+
+def test_simulation_refuses() -> None:
+    data = Corpus.from_sentences([{"word": ["a"], "np": ["B-X"]}])
+    start = untrained(data, ("O", "B-X"), "U:%x[0,word]", tape="np")
+    aim, rule = Aim(), Rule()
+    empty = Corpus.from_sentences([{"word": [], "np": []}])
+    with pytest.raises(DataError, match="no sentence to learn from"):
+        simulate(start, empty, "np", aim=aim, rule=rule)
+    other = Corpus.from_sentences([{"word": ["a"], "np": ["B-Y"]}])
+    with pytest.raises(LabelError, match="B-Y"):
+        simulate(start, other, "np", aim=aim, rule=rule)
+    model, outcome = simulate(start, data, "np", aim=aim, rule=rule, epochs=2)
+    assert outcome.dev is None
+    assert model.space.size == start.space.size
+
+
+def test_kernel_refuses() -> None:
+    one = bandits(0)
+    with pytest.raises(OptionError, match="none of the 3"):
+        one.propose(np.asarray([3]), Aim(), seed=0)
+    made = one.propose(np.asarray([0]), Aim(), seed=0)
+    with pytest.raises(ShapeError, match="uniform"):
+        one.feedback.propose(one.batch, made.order, Aim(), STILL, np.zeros(99))
+    with pytest.raises(ShapeError, match="mean"):
+        one.feedback.reinforce(one.batch, made, Aim(), STILL, Controls.of(9), np.asarray([0.5]))
+    wrong = replace(made, node=made.node[:, :1])
+    with pytest.raises(ShapeError, match="node"):
+        one.feedback.reinforce(one.batch, wrong, Aim(), STILL, Controls.of(3), np.asarray([0.5]))
+    problem = one.case.problem
+    with pytest.raises(ShapeError, match="sentences are not empty"):
+        one.feedback.batch(np.asarray([0, 0, 6]), problem.node)
+    with pytest.raises(ShapeError, match="design is"):
+        one.feedback.batch(np.asarray([0, 3]), problem.node)
+    with pytest.raises(ShapeError, match="gold holds numbers outside"):
+        Judge(np.asarray([7], dtype=np.int32), 3)
+    with pytest.raises(ShapeError, match="other sizes"):
+        Judge(np.asarray([1], dtype=np.int32), 3, np.zeros((2, 2), dtype=np.uint8))

@@ -1,0 +1,427 @@
+"""A learner that is told how good its proposals were, over days and deaths."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
+from fstcrf.feedback import Aim, FeedbackLearner, Rule, completed, untrained
+from fstcrf.feedback.journal import Journal
+from fstcrf.model import CRF
+from tests.command import ROOT
+
+SENTENCE = {"word": ["in", "the", "dark", "wood"]}
+SENTENCES = [SENTENCE, {"word": ["wood"]}, {"word": ["the", "wood", "the"]}]
+LABELS = ("O", "B-X", "I-X")
+TEMPLATE = "U:%x[0,word]\nU:%x[-1,word]\nB"
+RULES = [
+    Rule(rate=0.3),
+    Rule(rate=0.3, decay=0.1),
+    Rule("momentum", rate=0.1, decay=0.02),
+    Rule("adadelta", rate=0.5),
+]
+AIMS = [Aim(control="mean"), Aim("preference"), Aim("cross-entropy", clip=0.1)]
+
+
+@pytest.fixture
+def start() -> CRF:
+    return untrained(SENTENCES, LABELS, TEMPLATE, scheme="iob2", tape="np")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "learner"
+
+
+@pytest.fixture
+def learner(folder: Path, start: CRF) -> Iterator[FeedbackLearner]:
+    with FeedbackLearner.create(folder, start) as one:
+        yield one
+
+
+def weights(one: FeedbackLearner) -> NDArray[np.float64]:
+    return one.model().theta
+
+
+def told(one: FeedbackLearner, times: int) -> None:
+    for k in range(times):
+        proposal = one.propose(SENTENCES[k % 3])
+        one.feedback(proposal, 0.25 * (k % 5))
+
+
+def test_it_learns_what_is_rewarded(learner: FeedbackLearner) -> None:
+    wanted = ("O", "B-X", "I-X", "I-X")
+    for _ in range(400):
+        proposal = learner.propose(SENTENCE)
+        assert len(proposal.labels) == 4
+        assert 0.0 < proposal.probability <= 1.0
+        right = sum(a == b for a, b in zip(proposal.labels, wanted, strict=True))
+        learner.feedback(proposal, right / 4)
+    assert learner.model().tag(SENTENCE) == list(wanted)
+    assert learner.rewards == 400
+    assert learner.mean_reward > 0.5
+    assert learner.pending == ()
+
+
+def test_pairs(folder: Path, start: CRF) -> None:
+    with FeedbackLearner.create(folder, start, aim=Aim("preference")) as one:
+        proposal = one.propose(SENTENCE)
+        assert len(proposal.other) == 4
+        one.feedback(proposal, 0.0)
+        assert weights(one).any()
+
+
+# --- Opened again ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("aim", AIMS, ids=lambda aim: aim.objective)
+def test_another_process_goes_on(folder: Path, start: CRF, aim: Aim, rule: Rule) -> None:
+    one = FeedbackLearner.create(folder, start, aim=aim, rule=rule, seed=7)
+    told(one, 20)
+    late = one.propose(SENTENCE)
+    before, rewards = weights(one), one.rewards
+    one.close()
+    for again in range(3):
+        with FeedbackLearner.open(folder) as two:
+            assert two.settings == one.settings
+            np.testing.assert_allclose(weights(two), before, rtol=1e-12)
+            assert two.rewards == rewards + again
+            assert two.mean_reward == pytest.approx(one.mean_reward, abs=0.1)
+            assert late.id in two.pending
+            told(two, 1)
+            before = weights(two)
+            if again == 1:
+                two.save()
+    with FeedbackLearner.open(folder) as two:
+        two.feedback(late, 0.5)  # as an answer, or by its number
+        assert late.id not in two.pending
+
+
+def test_the_same_samples_whether_or_not_it_was_closed(tmp_path: Path, start: CRF) -> None:
+    first = FeedbackLearner.create(tmp_path / "a", start, seed=3)
+    second = FeedbackLearner.create(tmp_path / "b", start, seed=3)
+    for k in range(12):
+        if k % 4 == 3:
+            second.save()
+        if k % 3 == 2:
+            second.close()
+            second = FeedbackLearner.open(tmp_path / "b")
+        proposals = [one.propose(SENTENCE) for one in (first, second)]
+        assert proposals[0] == proposals[1]
+        for one in (first, second):
+            one.feedback(proposals[0].id, 0.1 * (k % 10))
+    np.testing.assert_array_equal(weights(first), weights(second))
+
+
+def test_a_step_follows_the_weights_that_proposed(tmp_path: Path, start: CRF) -> None:
+    """An answer that comes late leads where it would have led at once."""
+    now = FeedbackLearner.create(tmp_path / "a", start)
+    late = FeedbackLearner.create(tmp_path / "b", start)
+    old = [one.propose(SENTENCE) for one in (now, late)]
+    now.feedback(old[0], 0.0)
+    moved = weights(now)
+    late.feedback(late.propose({"word": ["wood"]}), 0.3)
+    before = weights(late)
+    late.feedback(old[1], 0.0)
+    np.testing.assert_allclose(weights(late) - before, moved, atol=1e-15)
+
+
+def test_saving_leaves_one_state(learner: FeedbackLearner, folder: Path) -> None:
+    told(learner, 5)
+    for _ in range(3):
+        learner.save()
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["journal-3", "lock", "model.fstcrf", "state-3"]
+
+
+# --- Deaths ---------------------------------------------------------------------------------------
+
+VICTIM = """
+import sys
+from fstcrf.feedback import FeedbackLearner
+one = FeedbackLearner.open(sys.argv[1], sync=sys.argv[2])
+print("ready", flush=True)
+for k in range(10**6):
+    proposal = one.propose({"word": ["in", "the", "dark", "wood"]})
+    print("made", proposal.id, flush=True)
+    if k % 3:
+        one.feedback(proposal, 0.5)
+        print("told", proposal.id, flush=True)
+    if k % 7 == 6:
+        one.save()
+"""
+
+
+@pytest.mark.parametrize("sync", ["always", "process"])
+def test_nothing_is_lost_when_it_is_killed(folder: Path, start: CRF, sync: str) -> None:
+    FeedbackLearner.create(folder, start).close()
+    rewards: list[int] = []
+    for round_ in range(4):
+        process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(VICTIM), str(folder), sync],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(40 + 17 * round_)]
+        process.send_signal(signal.SIGKILL)
+        lines += process.stdout.readlines()
+        process.wait()
+        process.stdout.close()
+        words = [line.split() for line in lines if line.endswith("\n")]
+        made = [int(w[1]) for w in words if w[0] == "made"]
+        answered = [int(w[1]) for w in words if w[0] == "told"]
+        rewards += answered
+        with FeedbackLearner.open(folder) as one:
+            # What was acknowledged is there; at most the step in flight is there as well.
+            assert len(rewards) <= one.rewards <= len(rewards) + 1
+            open_still = set(made) - set(answered)
+            assert open_still - set(one.pending) <= {max(made)}
+            assert set(one.pending).isdisjoint(answered)
+            rewards += [-1] * (one.rewards - len(rewards))
+
+
+def test_a_journal_cut_at_any_byte(folder: Path, start: CRF) -> None:
+    one = FeedbackLearner.create(folder, start)
+    told(one, 3)
+    one.close()
+    path = folder / "journal-0"
+    whole = path.read_bytes()
+    counts = []
+    for size in range(len(whole) + 1):
+        path.write_bytes(whole[:size])
+        with FeedbackLearner.open(folder, sync="process") as two:
+            counts.append(two.rewards)
+    assert counts == sorted(counts)
+    assert counts[0] == 0
+    assert counts[-1] == 3
+    assert counts[-2] == 2
+
+
+def test_zeros_behind_a_journal_are_cut_off(folder: Path, start: CRF) -> None:
+    one = FeedbackLearner.create(folder, start)
+    told(one, 3)
+    one.close()
+    with (folder / "journal-0").open("ab") as file:
+        file.write(bytes(5000))
+    with FeedbackLearner.open(folder) as two:
+        assert two.rewards == 3
+        told(two, 1)
+    with FeedbackLearner.open(folder) as two:
+        assert two.rewards == 4
+
+
+def test_damage_within_a_journal_is_refused(folder: Path, start: CRF) -> None:
+    one = FeedbackLearner.create(folder, start)
+    told(one, 3)
+    one.close()
+    path = folder / "journal-0"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ModelFileError, match=r"journal-0: damaged at byte \d+"):
+        FeedbackLearner.open(folder)
+    path.write_bytes(b"something else altogether")
+    with pytest.raises(ModelFileError, match="not a journal"):
+        FeedbackLearner.open(folder)
+
+
+def test_records_that_make_no_sense(folder: Path, start: CRF) -> None:
+    FeedbackLearner.create(folder, start).close()
+    for record in (b"\xc1", b"\x93\xa1r\x05\xcb" + bytes(8)):  # no message; a reward for nothing
+        (folder / "journal-0").unlink()
+        with Journal(folder / "journal-0") as journal:
+            journal.append([record])
+        with pytest.raises(ModelFileError, match="record 0 makes no sense"):
+            FeedbackLearner.open(folder)
+
+
+def test_a_death_between_state_and_journal(folder: Path, start: CRF) -> None:
+    one = FeedbackLearner.create(folder, start)
+    told(one, 4)
+    one.save()
+    before = weights(one)
+    one.close()
+    (folder / "journal-1").unlink()
+    with FeedbackLearner.open(folder) as two:
+        np.testing.assert_array_equal(weights(two), before)
+
+
+def test_a_full_disk_loses_nothing(
+    learner: FeedbackLearner, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proposal = learner.propose(SENTENCE)
+    before, size = weights(learner), (folder / "journal-0").stat().st_size
+    write = os.write
+
+    def full(file: int, data: Any) -> int:
+        write(file, bytes(data)[:5])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            learner.feedback(proposal, 0.5)
+        with pytest.raises(OSError, match="No space left"):
+            learner.propose(SENTENCE)
+    assert (folder / "journal-0").stat().st_size == size
+    np.testing.assert_array_equal(weights(learner), before)
+    assert learner.pending == (proposal.id,)
+    learner.feedback(proposal, 0.5)
+    assert learner.rewards == 1
+
+
+# --- What is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reward", [-0.1, 1.0001, float("nan"), float("inf")])
+def test_rewards_outside(learner: FeedbackLearner, reward: float) -> None:
+    proposal = learner.propose(SENTENCE)
+    with pytest.raises(OptionError, match=r"reward of proposal 0 is .*, expected one in \[0, 1\]"):
+        learner.feedback(proposal, reward)
+    assert learner.pending == (0,)
+    assert learner.rewards == 0
+
+
+def test_proposals_that_were_not_made_or_were_answered(learner: FeedbackLearner) -> None:
+    first, second = learner.propose_all([SENTENCE, {"word": ["wood"]}])
+    assert (first.id, second.id) == (0, 1)
+    learner.feedback(first, 1.0)
+    for number, words in ((2, "never made; there are 2"), (-1, "never made"), (0, "already")):
+        with pytest.raises(OptionError, match=words):
+            learner.feedback(number, 0.5)
+    with pytest.raises(OptionError, match="proposal 1 was answered already"):
+        learner.feedback_all([(1, 0.5), (1, 0.5)])
+    assert learner.rewards == 1
+    learner.withdraw(second)
+    with pytest.raises(OptionError, match="answered already, or withdrawn"):
+        learner.feedback(second, 0.5)
+    with pytest.raises(OptionError, match="answered already, or withdrawn"):
+        learner.withdraw(second)
+
+
+def test_withdrawn_after_opening(folder: Path, start: CRF) -> None:
+    with FeedbackLearner.create(folder, start) as one:
+        one.propose_all([SENTENCE, SENTENCE])
+        one.withdraw(0)
+    with FeedbackLearner.open(folder) as two:
+        assert two.pending == (1,)
+
+
+def test_sentences(learner: FeedbackLearner) -> None:
+    with pytest.raises(DataError, match="empty"):
+        learner.propose({"word": []})
+    with pytest.raises(DataError):
+        learner.propose({"pos": ["N"]})
+    assert learner.propose(SENTENCE).id == 0
+    assert len(learner.propose({"word": ["unheard", "of"]}).labels) == 2
+
+
+def test_a_step_that_is_not_finite(folder: Path, start: CRF) -> None:
+    """Without clipping, a sample that was all but impossible has a weight beyond all numbers."""
+    words = {"word": ["wood"] * 1200}
+    one = FeedbackLearner.create(folder, start, aim=Aim("cross-entropy"))
+    proposal = one.propose(words)
+    before = weights(one)
+    with pytest.raises(NumericError, match="proposal 0: the step left the finite numbers"):
+        one.feedback(proposal, 1.0)
+    np.testing.assert_array_equal(weights(one), before)
+    told(one, 2)
+    before = weights(one)
+    one.close()
+    with FeedbackLearner.open(folder) as two:
+        np.testing.assert_array_equal(weights(two), before)
+        assert two.pending == ()
+
+
+def test_folders(folder: Path, start: CRF, learner: FeedbackLearner, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="is not empty"):
+        FeedbackLearner.create(folder, start)
+    with pytest.raises(OptionError, match="another process learns there"):
+        FeedbackLearner.open(folder)
+    with pytest.raises(OptionError, match="sentences that come again"):
+        FeedbackLearner.create(tmp_path / "other", start, aim=Aim(control="sentence"))
+    with pytest.raises(FileNotFoundError):
+        FeedbackLearner.open(tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ModelFileError, match="no learner here"):
+        FeedbackLearner.open(tmp_path / "empty")
+
+
+def test_the_state_of_another_model(folder: Path, start: CRF) -> None:
+    FeedbackLearner.create(folder, start).close()
+    other = untrained(SENTENCES, ("A", "B"), "U:%x[0,word]", tape="np")
+    other.save(folder / "model.fstcrf")
+    with pytest.raises(ModelFileError, match="of another model"):
+        FeedbackLearner.open(folder)
+
+
+def test_threads_wait_for_each_other(learner: FeedbackLearner) -> None:
+    def work() -> None:
+        told(learner, 25)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert learner.rewards == 100
+    assert learner.pending == ()
+
+
+# --- Where learning begins ------------------------------------------------------------------------
+
+
+def test_completed_tags_as_before() -> None:
+    gold = [{**s, "np": ["B-X"] * len(s["word"])} for s in SENTENCES]
+    gold[0]["np"][1] = "O"
+    trained = CRF.train(gold, "np", TEMPLATE)
+    whole = completed(trained)
+    assert whole.tag_all(SENTENCES) == trained.tag_all(SENTENCES)
+    assert whole.space.size > trained.space.size
+    assert (
+        np.sort(whole.theta[whole.theta != 0]) == np.sort(trained.theta[trained.theta != 0])
+    ).all()
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_untrained_has_every_weight(order: int) -> None:
+    one = untrained(SENTENCES, LABELS, TEMPLATE, order=order, scheme="iob2", ends=True)
+    topology = one.topology
+    rows = one.index.n_node_rows * len(topology.node_slot_names) + topology.n_arc_slots
+    ends = int(topology.initial.sum() + topology.final.sum())
+    assert one.space.size == rows + ends
+    assert not one.theta.any()
+    assert one.tag({"word": ["unheard", "of"]}) == ["O", "O"]
+
+
+def test_untrained_of_attribute_lists_and_hashes() -> None:
+    one = untrained([[["a"], {"b": 2.0}]], ("X", "Y"))
+    assert one.tag([["a"]]) == ["X"]
+    hashed = untrained(SENTENCES, LABELS, TEMPLATE, hash_bits=6)
+    assert hashed.index.n_node_rows == 64
+
+
+def test_what_cannot_begin() -> None:
+    with pytest.raises(DataError, match="no sentence"):
+        untrained([], LABELS, TEMPLATE)
+    with pytest.raises(OptionError, match="template"):
+        untrained(SENTENCES, LABELS)
+    with pytest.raises(OptionError, match="attribute lists"):
+        untrained([[["a"]]], LABELS, TEMPLATE)
+    with pytest.raises(OptionError, match="B features of the input"):
+        untrained(SENTENCES, LABELS, "U:%x[0,word]\nB:%x[0,word]")
