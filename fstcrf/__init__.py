@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fstcrf.evaluate import evaluate_spans, evaluate_tokens
     from fstcrf.features import TemplateSet, parse_template, read_template
     from fstcrf.grammar import Grammar
+    from fstcrf.hyperparameters import tune
     from fstcrf.interop import load_crfpp, load_crfsuite, load_wapiti
     from fstcrf.joint import Composition, compose, load
     from fstcrf.kernel import Budget
@@ -63,6 +64,7 @@ _HOME = {
     "sample": "lattice",
     "stream_columns": "corpus",
     "stream_conllu": "corpus",
+    "tune": "hyperparameters",
     "write_columns": "corpus",
 }
 
@@ -96,6 +98,7 @@ __all__ = [
     "sample",
     "stream_columns",
     "stream_conllu",
+    "tune",
     "write_columns",
 ]
 

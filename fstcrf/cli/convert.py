@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import click
 
 from fstcrf.cli.failures import say
-from fstcrf.cli.models import tagger
 from fstcrf.cli.saving import save, spare_inputs
 
 if TYPE_CHECKING:
@@ -34,25 +33,38 @@ _NATIVE = "fstcrf"
     help="Format of OUT: fstcrf or crfsuite.  [default: what its name ends in]",
 )
 @click.option("--tape", metavar="NAME", help="Name of the tape that the tagger writes.")
-def convert(path: str, output: str, *, name: str | None, tape: str | None) -> None:
+@click.option(
+    "--columns",
+    metavar="A,B,...",
+    help="Names of the columns that a model of CRF++ or Wapiti reads.  [default: 0,1,...]",
+)
+@click.option("--encoding", metavar="NAME", help="Of the texts in such a model.  [default: utf-8]")
+def convert(
+    path: str,
+    output: str,
+    *,
+    name: str | None,
+    tape: str | None,
+    columns: str | None,
+    encoding: str | None,
+) -> None:
     """Convert a tagger: from another program's format, or to it.
 
-    What IN is, its first bytes tell: a model of fstcrf or of CRFsuite. What OUT becomes, the end of
-    its name: .fstcrf or .crfsuite.
+    What IN is, its first bytes tell: a model of fstcrf, of CRFsuite, of CRF++ (text or binary) or
+    of Wapiti. What OUT becomes, the end of its name: .fstcrf or .crfsuite.
 
     \b
     fstcrf convert names.crfsuite names.fstcrf
+    fstcrf convert chunks.wapiti chunks.fstcrf --columns word,pos
     fstcrf convert names.fstcrf names.crfsuite
     """
-    from dataclasses import replace
-
     from fstcrf.corpus import check_writable
+    from fstcrf.interop import read_tagger
 
     spare_inputs(output, [path])
     kind = _kind(output, name)
-    model = tagger(path)
-    if tape is not None:
-        model = replace(model, tape=tape)
+    names = None if columns is None else tuple(columns.split(","))
+    model = read_tagger(path, tape=tape, columns=names, encoding=encoding)
     check_writable(output)
     if kind == _NATIVE:
         save(model, output)

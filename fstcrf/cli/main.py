@@ -33,6 +33,7 @@ from fstcrf.cli.info import info
 from fstcrf.cli.recipe import recipe
 from fstcrf.cli.tag import tag
 from fstcrf.cli.train import train
+from fstcrf.cli.tune import tune
 
 __all__ = ["Program", "main"]
 
@@ -124,5 +125,5 @@ def main(ctx: click.Context) -> None:
         raise click.UsageError("no command; fstcrf demo shows what it can do", ctx)
 
 
-for _command in (demo, train, compose, tag, evaluate, info, explain, convert, recipe):
+for _command in (demo, train, tune, compose, tag, evaluate, info, explain, convert, recipe):
     main.add_command(_command)

@@ -6,6 +6,7 @@ grammar_option  ``--grammar``
 threads_option  ``--threads``
 CommaList       a parameter type: ``word,pos,chunk``
 Numbers         a parameter type: ``1,0.5``
+Choices         a parameter type: ``0,0.01..10``
 Assignment      a parameter type: ``LABEL=NUMBER``
 ==============  ===================================================
 """
@@ -20,6 +21,7 @@ import click
 
 __all__ = [
     "Assignment",
+    "Choices",
     "CommaList",
     "Numbers",
     "grammar_option",
@@ -63,6 +65,29 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
         except ValueError:
             self.fail(f"{value!r} is not numbers between commas, such as 1,0.5", param, ctx)
         return numbers
+
+
+class Choices(click.ParamType):  # type: ignore[type-arg]
+    """Numbers and ranges between commas, as a tuple."""
+
+    name = "NUMBER|LOW..HIGH,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Any, ...]:
+        """Split at commas; ``0.01..10`` becomes a `Range`."""
+        from fstcrf.hyperparameters import Range
+
+        if isinstance(value, tuple):
+            return value
+        found: list[Any] = []
+        for part in str(value).split(","):
+            low, dots, high = part.partition("..")
+            try:
+                found.append(Range(float(low), float(high)) if dots else float(part))
+            except ValueError:
+                self.fail(f"{value!r} is not numbers or ranges, such as 0,0.01..10", param, ctx)
+        return tuple(found)
 
 
 class Assignment(click.ParamType):  # type: ignore[type-arg]

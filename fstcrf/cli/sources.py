@@ -173,7 +173,7 @@ def model_input(
         return Input(items=True)
     read = _columns_read(parts) | set(targets)
     if columns is not None and kind != "conllu":
-        return Input(columns, separator=_SEPARATORS[separator])
+        return Input(_numbered(columns, read), separator=_SEPARATORS[separator])
     known = _common_columns(parts, read)
     trained_on_conllu = known[: len(CONLLU)] == CONLLU
     if kind == "conllu" or (kind is None and trained_on_conllu):
@@ -181,6 +181,13 @@ def model_input(
         return _conllu(columns, tuple(name for name in extra if name != "upos+feats"))
     last = max((i for i, name in enumerate(known, 1) if name in read), default=1)
     return Input(known, min_columns=last, separator=_SEPARATORS[separator])
+
+
+def _numbered(columns: tuple[str, ...], read: set[str]) -> tuple[str, ...]:
+    """Return names of columns; by their numbers those that a model knows by number alone."""
+    return tuple(
+        str(k) if str(k) in read and name not in read else name for k, name in enumerate(columns)
+    )
 
 
 def _literal(parts: Sequence[CRF]) -> bool:

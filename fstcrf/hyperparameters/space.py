@@ -3,7 +3,7 @@
 ============  ==================================================================
 Range         numbers from one to another, on a log scale
 Space         the values that each option may have
-READ_BY       options of strength that only some methods of training read
+is_read       does a method of training read an option of strength
 ============  ==================================================================
 
 Which options there are depends on the method: a passive-aggressive learner has no penalty. A point
@@ -26,15 +26,15 @@ from fstcrf.model.options import Options
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["READ_BY", "Choice", "Point", "Range", "Space"]
+__all__ = ["Choice", "Point", "Range", "Space", "is_read"]
 
-READ_BY: Mapping[str, tuple[str, ...]] = {
-    "l2": ("lbfgs", "l2sgd"),
+_ONLY_READ_BY: Mapping[str, tuple[str, ...]] = {
     "l1": ("lbfgs",),
     "aggressiveness": ("pa",),
     "variance": ("arow",),
     "gamma": ("arow",),
 }
+_NOT_READ_BY: Mapping[str, tuple[str, ...]] = {"l2": ("ap", "pa", "arow", "perceptron")}
 
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Options)}
 _DIGITS = 3  # of numbers that are drawn: more would look like knowledge
@@ -88,11 +88,9 @@ class Space:
 
     def _check_reader(self, name: str) -> None:
         methods = self.choices["method"]
-        if name in READ_BY and not set(READ_BY[name]) & set(methods):
-            raise OptionError(
-                f"{name} needs method {' or '.join(map(repr, READ_BY[name]))}, "
-                f"not {', '.join(map(repr, methods))}"
-            )
+        if not any(is_read(name, str(method)) for method in methods):
+            known = ", ".join(map(repr, methods))
+            raise OptionError(f"{name} is given, and is no option of method {known}")
 
     @property
     def size(self) -> int | None:
@@ -112,7 +110,7 @@ class Space:
 
     def names(self, method: str) -> list[str]:
         """Return the options that a method reads."""
-        return [n for n in self.choices if n not in READ_BY or method in READ_BY[n]]
+        return [name for name in self.choices if is_read(name, method)]
 
     def points(self) -> Iterator[Point]:
         """Yield every combination; a range stands for its start."""
@@ -175,6 +173,11 @@ class Space:
         return "; ".join(f"{n} {','.join(map(str, c))}" for n, c in self.choices.items())
 
 
+def is_read(name: str, method: str) -> bool:
+    """Tell whether a method reads an option of strength; of other options it is true."""
+    return method in _ONLY_READ_BY.get(name, (method,)) and method not in _NOT_READ_BY.get(name, ())
+
+
 def _check_range(name: str, given: Range) -> None:
     if not 0 < given.low < given.high < math.inf:
         raise OptionError(
@@ -203,4 +206,4 @@ def _holds(choice: Choice, value: Any) -> bool:
     if isinstance(choice, Range):
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return number and choice.low <= value <= choice.high
-    return type(choice) is type(value) and choice == value
+    return choice == value and isinstance(choice, bool) == isinstance(value, bool)

@@ -12,12 +12,14 @@ written       a tagger as bytes of another format
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.interop.crfpp import CRFPP, CRFPP_TEXT
 from fstcrf.interop.crfsuite import CRFSUITE
-from fstcrf.interop.formats import HEAD, Format
+from fstcrf.interop.formats import HEAD, TAPE, Format, Reading
 from fstcrf.interop.wapiti import WAPITI
 
 if TYPE_CHECKING:
@@ -28,13 +30,31 @@ __all__ = ["FORMATS", "is_native", "read_tagger", "told", "written"]
 FORMATS: tuple[Format, ...] = (CRFSUITE, CRFPP, CRFPP_TEXT, WAPITI)
 
 
-def read_tagger(path: str | os.PathLike[str]) -> CRF:
+def read_tagger(
+    path: str | os.PathLike[str],
+    *,
+    tape: str | None = None,
+    columns: Sequence[str] | None = None,
+    encoding: str | None = None,
+) -> CRF:
     """Read a tagger from a file of any known format, told from its first bytes.
+
+    Parameters
+    ----------
+    path : path
+    tape : str, optional
+        What the tagger writes; its own name, or ``"label"`` where the file has none.
+    columns : sequence of str, optional
+        Names of the columns that a model of CRF++ or Wapiti reads; numbers when absent.
+    encoding : str, optional
+        Of the texts in such a model; UTF-8 when absent.
 
     Raises
     ------
     ModelFileError
         Of no known format, damaged, or a composition of several taggers.
+    OptionError
+        Columns or an encoding for a format that has them itself.
     OSError
         The file cannot be read.
     """
@@ -43,10 +63,15 @@ def read_tagger(path: str | os.PathLike[str]) -> CRF:
         head = file.read(HEAD)
         if not is_native(head):
             # Told before all is read: what is no model may have no end.
-            return told(head, name).read(head + file.read(), name)
+            names = None if columns is None else tuple(columns)
+            reading = Reading(name, TAPE if tape is None else tape, names, encoding)
+            return told(head, name).read(head + file.read(), reading)
+    if columns is not None or encoding is not None:
+        raise OptionError(f"{name}: a model of fstcrf knows its columns and encoding")
     from fstcrf.model.file import load  # noqa: PLC0415 (others' models do without)
 
-    return load(name)
+    model = load(name)
+    return model if tape is None else replace(model, tape=tape)
 
 
 def told(head: bytes, where: str) -> Format:

@@ -9,10 +9,35 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fstcrf.model import CRF
 
-__all__ = ["HEAD", "Format"]
+__all__ = ["HEAD", "TAPE", "Format", "Reading"]
 
 HEAD = 64
 """Bytes from which a format is told."""
+
+TAPE = "label"
+"""Name of the tape of a tagger that was read from a file without names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a file does not say of its tagger.
+
+    Parameters
+    ----------
+    where : str
+        Name of the file, for messages.
+    tape : str
+        What the tagger writes.
+    columns : tuple of str, optional
+        Names of the columns that it reads, where it reads columns.
+    encoding : str, optional
+        Of the texts in the file, where the format leaves that open.
+    """
+
+    where: str
+    tape: str = TAPE
+    columns: tuple[str, ...] | None = None
+    encoding: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +53,7 @@ class Format:
     recognises : callable
         The first `HEAD` bytes of a file (fewer where it is shorter) → whether it is of this format.
     read : callable
-        (all bytes of a file, its name for messages) → tagger; raises `ModelFileError` on damage.
+        (all bytes of a file, `Reading`) → tagger; raises `ModelFileError` on damage.
     suffix : str, optional
         Of file names, by which ``fstcrf convert`` tells what to write.
     write : callable, optional
@@ -39,6 +64,6 @@ class Format:
     name: str
     title: str
     recognises: Callable[[bytes], bool]
-    read: Callable[[bytes, str], CRF]
+    read: Callable[[bytes, Reading], CRF]
     suffix: str | None = None
     write: Callable[[CRF], bytes] | None = None

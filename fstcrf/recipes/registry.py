@@ -21,6 +21,12 @@ def _partial_feedback(setting: Setting) -> Result:
     return run(setting)
 
 
+def _shallow_parsing(setting: Setting) -> Result:
+    from fstcrf.recipes.shallow_parsing.recipe import run  # noqa: PLC0415
+
+    return run(setting)
+
+
 _ALL = (
     Recipe(
         "usaddress",
@@ -29,6 +35,14 @@ _ALL = (
         paper="usaddress",
         run=_usaddress,
         packages=("usaddress", "python-crfsuite"),
+    ),
+    Recipe(
+        "shallow-parsing",
+        "Noun-phrase chunking: a second-order CRF by every optimiser",
+        needs=("conll2000/train.txt", "conll2000/test.txt"),
+        paper="Sha and Pereira (2003)",
+        run=_shallow_parsing,
+        packages=("matplotlib", "scipy"),
     ),
     Recipe(
         "partial-feedback",

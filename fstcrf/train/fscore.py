@@ -1,11 +1,13 @@
 """F of segments, made differentiable: what MCE-F training minimises.
 
-    f(theta) = (gamma² FN + FP) / ((gamma² + 1) TP) + l2 |theta|²
+    f(theta) = M (gamma² FN + FP) / ((gamma² + 1) TP) + l2 |theta|²,  M = (gamma² + 1) (TP + FN)
 
 TP = sum over gold segments of 1 − l(d), FN = sum of l(d), FP = sum over the segments of the best
 competitor that are not gold of l(d'), with d the misclassification measure of a segment at
-psi = infinity (`fstcrf.train.rivals`) and l a sigmoid. Minimising the first term maximises
-F_gamma = 1 / (1 + that term). A sentence without a segment on either side adds nothing to any sum.
+psi = infinity (`fstcrf.train.rivals`) and l a sigmoid. M is constant: TP + FN is the number of gold
+segments. Minimising the first term maximises F_gamma = 1 / (1 + that term / M). The paper has no M;
+with it the value is about the number of wrong segments, and l2 means what it means for the
+likelihood: M / (2 C) in the paper's terms. A sentence without a segment on either side adds nothing to any sum.
 Not convex: where it starts matters. Source: Suzuki, McDermott and Isozaki (2006), section 4.
 """
 
@@ -87,7 +89,7 @@ class SegmentF:
         All labels known; labels of spans.
     space : ParameterSpace
     l2 : float
-        Coefficient of |theta|²: 1 / (2 C) of the paper.
+        Coefficient of |theta|²: M / (2 C) of the paper.
     gamma : float
         Above 1, recall counts more than precision.
     loss : Sigmoid
@@ -100,8 +102,8 @@ class SegmentF:
         Passes over the data.
     counts : SmoothCounts or None
         Of the last pass over all data.
-    unit : float
-        About how many segments' losses change the value by 1.
+    size : int
+        Number of parameters.
 
     Raises
     ------
@@ -141,7 +143,7 @@ class SegmentF:
         wanted = sum(float(b.weight[b.sentence_of[s.start]].sum()) for b, s in self._batches)
         if not wanted:
             raise DataError("the training data has no gold segment: objective 'mce-f' needs some")
-        self.unit = 2.0 * wanted
+        self._total = (gamma**2 + 1.0) * wanted
         self._occurrences = Occurrences(space)
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
@@ -169,12 +171,23 @@ class SegmentF:
         gradient += 2.0 * self.l2 * theta
         return value, gradient
 
+    @property
+    def n_sentences(self) -> int:
+        """Number of sentences."""
+        return len(self._problem.weight)
+
+    def begin(self, tables: Tables, scale: float) -> None:
+        """Take the sums over all data for an epoch, at the weights that it begins with."""
+        self.evaluations += 1
+        self.counts = _total(self._read(*part, tables, scale).counts for part in self._batches)
+
     def stochastic(
         self, sentences: NDArray[np.int64], tables: Tables, scale: float
     ) -> tuple[float, Gradient]:
         """Return what some sentences add to the value, and its gradient, without the penalty.
 
-        The sums over all data are those of the last pass over it.
+        The sums over all data are those of the last pass over it; the value is linear in the
+        losses of segments, with the slopes that it has there.
 
         Parameters
         ----------
@@ -184,9 +197,7 @@ class SegmentF:
         scale : float
         """
         if self.counts is None:
-            self.evaluations += 1
-            everything = (self._read(*part, tables, scale).counts for part in self._batches)
-            self.counts = _total(everything)
+            self.begin(tables, scale)
         batch = batch_of(self._problem, sentences)
         part = self._read(batch, gold_segments(batch), tables, scale)
         on_gold, on_other = self._slopes()
@@ -220,12 +231,13 @@ class SegmentF:
             raise AssertionError
         below = (self.gamma**2 + 1.0) * self.counts.tp
         above = self.gamma**2 * self.counts.fn + self.counts.fp
-        return self.gamma**2 / below + (self.gamma**2 + 1.0) * above / below**2, 1.0 / below
+        on_other = self._total / below
+        return on_other * (self.gamma**2 + (self.gamma**2 + 1.0) * above / below), on_other
 
     def _ratio(self, counts: SmoothCounts) -> float:
         above = self.gamma**2 * counts.fn + counts.fp
         with np.errstate(divide="ignore"):
-            return float(np.divide(above, (self.gamma**2 + 1.0) * counts.tp))
+            return float(self._total * np.divide(above, (self.gamma**2 + 1.0) * counts.tp))
 
 
 def _total(parts: Iterable[SmoothCounts]) -> SmoothCounts:

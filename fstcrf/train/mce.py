@@ -64,16 +64,14 @@ class ClassificationError:
     errors : int
         Sentences that the last pass over all data found wrong; at a finite psi those whose wrong
         paths outweigh the gold one.
-    unit : float
-        About how many sentences' losses change the value by 1.
+    size : int
+        Number of parameters.
 
     Raises
     ------
     OptionError
         psi out of range, or labels that are not known.
     """
-
-    unit = 1.0
 
     def __init__(
         self,
@@ -115,6 +113,14 @@ class ClassificationError:
         gradient = Gradient.together(part for _, part, _ in parts).dense(self.size)
         gradient += 2.0 * self.l2 * theta
         return value, gradient
+
+    @property
+    def n_sentences(self) -> int:
+        """Number of sentences."""
+        return len(self._problem.weight)
+
+    def begin(self, tables: Tables, scale: float) -> None:
+        """Take notice of the weights that an epoch begins with: nothing depends on them."""
 
     def stochastic(
         self, sentences: NDArray[np.int64], tables: Tables, scale: float

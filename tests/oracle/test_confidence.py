@@ -120,7 +120,7 @@ def test_soft_grammars() -> None:
     known = lattice.confidence(method="exact")
     assert known.legal == Interval(1.0, 1.0)
     for method in ("n-best", "sampling"):
-        found = lattice.confidence(method=method, level=0.999)  # type: ignore[arg-type]
+        found = lattice.confidence(method=method, level=0.999)
         assert found.probability.low <= known.probability.low <= found.probability.high
         assert found.legal.high == 1.0
 
@@ -149,7 +149,7 @@ def test_no_path() -> None:
     lattice = Lattice.from_arrays(["a", "b"], np.zeros((3, 2))) & at_least(4, "a")
     for method in ("exact", "n-best", "sampling"):
         with pytest.raises(NoPathError):
-            lattice.confidence(method=method)  # type: ignore[arg-type]
+            lattice.confidence(method=method)
     with pytest.raises(GrammarError):
         (Lattice.from_arrays(["a"], np.zeros((3, 1))) & never("a")).confidence()
 

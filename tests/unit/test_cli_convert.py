@@ -10,6 +10,7 @@ import fstcrf
 from fstcrf import CRF
 from fstcrf.interop.crfsuite import export, write_model
 from tests.command import done, failure, run
+from tests.pattern_models import crfpp_text
 from tests.crfsuite_models import small
 
 ITEMS = "DET\tw=the\nN\tw=cat\tnaïve\\:ü:0.5\n\nDET\tw=the\n"
@@ -116,3 +117,53 @@ def test_bad_items() -> None:
     assert failure("tag", "m.crfsuite", given="") == "<stdin>: holds no sentences"
     line = failure("tag", "m.crfsuite", "in.items", "--columns", "a,b", status=2)
     assert line.startswith("--columns and --format are for models over columns")
+
+
+# --- Models whose columns have no names ---------------------------------------------------------
+
+PATTERNS = crfpp_text(
+    [b"N", b"V"],
+    [b"U0:%x[0,0]", b"U1:%x[0,1]", b"B"],
+    {b"U0:caf\xe9": (0, 2), b"U1:NN": (1, 0), b"B": (0, 0, 0, 0)},
+)
+
+
+@pytest.fixture
+def patterns() -> Path:
+    path = Path("model.txt")
+    path.write_bytes(PATTERNS)
+    Path("data").write_text("caf\u00e9 NN\nwall NN\n\n", encoding="utf-8")
+    return path
+
+
+def test_columns_are_named_and_texts_decoded(patterns: Path) -> None:
+    given = ("--columns", "word,pos", "--encoding", "latin-1", "--tape", "chunk")
+    done("convert", patterns, "model.fstcrf", *given)
+    model = fstcrf.load("model.fstcrf")
+    assert isinstance(model, fstcrf.CRF)
+    assert (model.tape, model.columns) == ("chunk", ("word", "pos", "chunk"))
+    assert done("tag", "model.fstcrf", "data") == "caf\u00e9 NN V\nwall NN N\n\n"
+
+
+def test_named_columns_of_the_input_are_found_by_number(patterns: Path) -> None:
+    done("convert", patterns, "model.fstcrf", "--encoding", "latin-1")
+    Path("turned").write_text("x caf\u00e9 NN\n\n", encoding="utf-8")
+    assert done("tag", "model.fstcrf", "data", "--columns", "word,pos") == (
+        "caf\u00e9 NN V\nwall NN N\n\n"
+    )
+    assert "expected" in failure("tag", "model.fstcrf", "turned", "--columns", "word,pos")
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        ((), 1, "encoding"),
+        (("--encoding", "klingon"), 2, "klingon"),
+        (("--encoding", "latin-1", "--columns", "word"), 2, "expected names for 2 columns"),
+    ],
+)
+def test_what_does_not_go_with_patterns(
+    patterns: Path, options: tuple[str, ...], status: int, message: str
+) -> None:
+    assert message in failure("convert", patterns, "model.fstcrf", *options, status=status)
+    assert not Path("model.fstcrf").exists()

@@ -177,7 +177,7 @@ DAMAGES = {
     "many labels": (with_word(by_hand(), FIELDS["labels"], 2**31), "2 strings, expected"),
     "no labels": (
         by_hand(labels=string_table()).replace(words(100, 0, 2), words(100, 0, 0)),
-        "at least one",
+        "label 1 of 0",
     ),
     "label twice": (by_hand(labels=string_table(b"A", b"A")), "distinct"),
     "many features": (with_word(by_hand(), 56, 2**32 - 1), "4294967295 entries"),
@@ -289,7 +289,7 @@ def test_more_labels_than_can_be_handled() -> None:
         (["A"], (TRANSITION, 1, 0, 1.0), "attribute or label 1, which is not there"),
         (["A"], (STATE, 0, 1, 1.0), "label 1 of 1"),
         (["A"], (STATE, 0, 0, float("inf")), "weight inf"),
-        ([], (STATE, 0, 0, 1.0), "at least one"),
+        ([], (STATE, 0, 0, 1.0), "label 0 of 0"),
         (["A", "A"], (STATE, 0, 0, 1.0), "distinct"),
     ],
 )

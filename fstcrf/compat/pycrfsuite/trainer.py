@@ -15,10 +15,10 @@ from fstcrf.compat.pycrfsuite.messages import Log
 from fstcrf.compat.pycrfsuite.parameters import ALGORITHMS, Algorithm, Parameter, Value
 from fstcrf.compat.pycrfsuite.parameters import algorithm as known_algorithm
 from fstcrf.compat.pycrfsuite.training import train
-from fstcrf.compat.pycrfsuite.writing import model_bytes
 from fstcrf.corpus import check_writable
 from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import DataError, OptionError
+from fstcrf.interop.crfsuite import write_model
 
 __all__ = ["BaseTrainer", "Trainer"]
 
@@ -221,7 +221,7 @@ class BaseTrainer:
             began = time.perf_counter()
             log.storing(found, features, len(self._data.attributes))
             with atomic_write(path) as file:
-                file.write(model_bytes(found))
+                file.write(write_model(found))
             log.stored(time.perf_counter() - began)
 
     def _before_train(self) -> None:

@@ -46,7 +46,7 @@ def train(
     *,
     holdout: int = -1,
     threads: int = 1,
-) -> tuple[CRFsuiteModel | None, int]:
+) -> tuple[CRFsuiteModel, int]:
     """Train a model.
 
     Parameters
@@ -63,8 +63,8 @@ def train(
 
     Returns
     -------
-    model : CRFsuiteModel or None
-        None where there are no labels.
+    model : CRFsuiteModel
+        Without labels where there are none in the data.
     n_features : int
         Features that could have a weight.
 
@@ -93,7 +93,7 @@ def train(
         log.total(0.0)
         labels = data.labels
         empty = np.empty(0, dtype=FEATURE)
-        return (CRFsuiteModel.of(labels, [], empty) if labels else None), 0
+        return CRFsuiteModel.of(labels, [], empty), 0
     theta = _fitted(problem, space, settings, log, held_out, threads)
     return _model(data, space, theta), size
 

@@ -21,7 +21,7 @@ from fstcrf.interop.crfpp.binary import is_binary, read_binary
 from fstcrf.interop.crfpp.contents import Contents
 from fstcrf.interop.crfpp.macros import read_pattern
 from fstcrf.interop.crfpp.text import is_text, read_text
-from fstcrf.interop.formats import Format
+from fstcrf.interop.formats import Format, Reading
 from fstcrf.interop.patterns import (
     PatternModel,
     SparseWeights,
@@ -150,8 +150,9 @@ def _check(
         )
 
 
-def _read(data: bytes, where: str) -> CRF:
-    return _tagger(data, where, None, "label", "utf-8")
+def _read(data: bytes, reading: Reading) -> CRF:
+    encoding = reading.encoding or "utf-8"
+    return _tagger(data, reading.where, reading.columns, reading.tape, encoding)
 
 
 CRFPP = Format("crfpp", "a binary CRF++ model", recognises=is_binary, read=_read)

@@ -23,16 +23,13 @@ from fstcrf.features import LiteralIndex
 from fstcrf.interop.crfsuite.model import FEATURE, STATE, TRANSITION, CRFsuiteModel
 from fstcrf.interop.crfsuite.reading import MAGIC, read_model
 from fstcrf.interop.crfsuite.writing import write_model
-from fstcrf.interop.formats import Format
+from fstcrf.interop.formats import TAPE, Format, Reading
 from fstcrf.kernel import padded
 from fstcrf.model import CRF
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace
 
-__all__ = ["CRFSUITE", "TAPE", "as_tagger", "export", "load_crfsuite"]
-
-TAPE = "label"
-"""Name of the tape of a tagger that was read from a file without names."""
+__all__ = ["CRFSUITE", "as_tagger", "export", "load_crfsuite"]
 
 _MOST_LABELS = 2000
 
@@ -76,9 +73,11 @@ def as_tagger(model: CRFsuiteModel, *, tape: str = TAPE, where: str = "model") -
     Raises
     ------
     ModelFileError
-        An attribute that is there twice, or more labels than can be handled.
+        An attribute that is there twice; no labels, or more than can be handled.
     """
     labels = len(model.labels)
+    if not labels:
+        raise ModelFileError(f"{where}: no labels: a model that was trained on no data")
     if labels > _MOST_LABELS:
         raise ModelFileError(f"{where}: {labels} labels, at most {_MOST_LABELS} can be handled")
     try:
@@ -236,11 +235,20 @@ def _texts(crf: CRF, rows: NDArray[np.int64]) -> list[str]:
     return texts
 
 
+def _read(data: bytes, reading: Reading) -> CRF:
+    if reading.columns is not None or reading.encoding not in (None, "utf-8"):
+        raise OptionError(
+            f"{reading.where}: a CRFsuite model reads lists of attributes in UTF-8: it has no "
+            "columns to name, and no other encoding"
+        )
+    return load_crfsuite(data, tape=reading.tape, where=reading.where)
+
+
 CRFSUITE = Format(
     "crfsuite",
     "a CRFsuite model",
     recognises=lambda head: head.startswith(MAGIC),
-    read=lambda data, where: load_crfsuite(data, where=where),
+    read=_read,
     suffix=".crfsuite",
     write=lambda tagger: write_model(export(tagger)),
 )

@@ -71,8 +71,8 @@ class CRFsuiteModel:
 
     def __post_init__(self) -> None:
         labels, attributes = len(self.labels), self.n_attributes
-        if not labels or len(set(self.labels)) < labels:
-            raise ShapeError("labels must be distinct, and at least one")
+        if len(set(self.labels)) < labels:
+            raise ShapeError("labels must be distinct")
         if self.features.dtype != FEATURE or self.features.ndim != 1:
             raise ShapeError(f"features are {self.features.dtype}, expected {FEATURE}")
         kind, src = self.features["type"], self.features["src"]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fstcrf.errors import ModelFileError
 from fstcrf.features import LiteralIndex
 from fstcrf.features.derive import root
-from fstcrf.interop.formats import Format
+from fstcrf.interop.formats import Format, Reading
 from fstcrf.interop.patterns import (
     PatternModel,
     check_encoding,
@@ -202,8 +202,9 @@ def _recognised(head: bytes) -> bool:
     return head.startswith(b"#mdl#")
 
 
-def _read(data: bytes, where: str) -> CRF:
-    return _tagger(data, where, None, "label", "utf-8")
+def _read(data: bytes, reading: Reading) -> CRF:
+    encoding = reading.encoding or "utf-8"
+    return _tagger(data, reading.where, reading.columns, reading.tape, encoding)
 
 
 WAPITI = Format("wapiti", "a Wapiti model", recognises=_recognised, read=_read)

@@ -8,3 +8,14 @@ speed    how many samples a second
 recipe   the run and its report
 =======  ====================================================
 """
+
+from typing import TYPE_CHECKING
+
+from fstcrf.lazy import importer
+
+if TYPE_CHECKING:
+    from fstcrf.recipes.partial_feedback.recipe import run
+
+__all__ = ["run"]
+
+__getattr__ = importer(__name__, {"run": "recipe"})

@@ -76,7 +76,7 @@ SYSTEMS = (
         Rule(rate=0.1),
         graded=True,
     ),
-    System("cross-entropy", Aim("cross-entropy", clip=0.05), Rule(rate=1e-4), CROSS_ENTROPY),
+    System("cross-entropy", Aim("cross-entropy", clip=0.01), Rule(rate=3e-6), CROSS_ENTROPY),
     System(
         "cross-entropy, control: sentence",
         Aim("cross-entropy", clip=0.05, control="sentence"),

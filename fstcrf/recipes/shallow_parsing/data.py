@@ -21,17 +21,15 @@ LABELS = ("O", "B-NP", "I-NP")
 TARGET = "np"
 DEV_SENTENCES = 1000
 
-TEMPLATE = "\n".join(
-    [
-        "U0:%x[-2..2,word]",
-        "U1:%x[-1..0,word]/%x[0..1,word]",
-        "U2:%x[-2..2,pos]",
-        "U3:%x[-2..1,pos]/%x[-1..2,pos]",
-        "U4:%x[-2..0,pos]/%x[-1..1,pos]/%x[0..2,pos]",
-        "U5",
-        "B",
-    ]
-)
+TEMPLATE = """\
+U0:%x[-2..2,word]
+U1:%x[-1..0,word]/%x[0..1,word]
+U2:%x[-2..2,pos]
+U3:%x[-2..1,pos]/%x[-1..2,pos]
+U4:%x[-2..0,pos]/%x[-1..1,pos]/%x[0..2,pos]
+U5
+B
+"""
 
 
 @dataclass(frozen=True, slots=True)

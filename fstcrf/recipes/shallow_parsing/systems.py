@@ -13,6 +13,7 @@ local       train a locally normalised model (MEMM)
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.corpus import Corpus
 from fstcrf.evaluate import evaluate_spans
+from fstcrf.features import FeatureIndex
 from fstcrf.model import CRF
 from fstcrf.recipes.shallow_parsing.data import TARGET, TEMPLATE, Data
 from fstcrf.train import LBFGS, LocalLikelihood, Problem, Progress, fit, normalised
@@ -30,7 +32,6 @@ from fstcrf.train import LBFGS, LocalLikelihood, Problem, Progress, fit, normali
 __all__ = ["L2", "OPTIMISERS", "Optimiser", "Point", "Run", "local", "optimised", "perceptron"]
 
 L2 = 0.5  # sigma = 1, as in table 3
-Extent = str
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,15 +236,21 @@ def _problem(data: Corpus, like: CRF) -> Problem:
     return Problem(like.topology, data.offsets, _rows(data, like), None, allowed, weight)
 
 
+def _index(model: CRF) -> FeatureIndex:
+    if not isinstance(model.index, FeatureIndex):
+        raise TypeError("a tagger with templates is expected")
+    return model.index
+
+
 def _rows(data: Corpus, like: CRF) -> kernel.SparseRows:
-    rows = like.index.design(data).node
+    rows = _index(like).design(data).node
     return kernel.SparseRows(rows.indptr, rows.rows, rows.values, like.space.n_node_rows)
 
 
 def _locally_tagged(model: CRF, data: Corpus) -> list[list[str]]:
-    node = model.weights.node(model.index.design(data).node)
+    node = model.weights.node(_index(model).design(data).node)
     graph, node = normalised(model.weights.still_graph, data.offsets, node)
     states, _ = kernel.viterbi(graph, data.offsets, node)
     names = np.asarray(model.labels)[model.topology.state_label[states]].tolist()
     bounds = data.offsets.tolist()
-    return [names[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [names[a:b] for a, b in itertools.pairwise(bounds)]

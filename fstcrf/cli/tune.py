@@ -1,0 +1,258 @@
+"""``fstcrf tune``: options of training, chosen on held-out data.
+
+====  =============
+tune  the command
+====  =============
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from fstcrf.cli.failures import INTERRUPTED, Failure, say, tell, undisturbed
+from fstcrf.cli.models import grammar_of, tagger
+from fstcrf.cli.options import Choices, CommaList
+from fstcrf.cli.saving import save, spare_inputs
+from fstcrf.cli.sources import training_input
+from fstcrf.cli.train import train
+from fstcrf.cli.trainline import train_line
+
+if TYPE_CHECKING:
+    from fstcrf.hyperparameters import Trial, Tuning
+
+__all__ = ["tune"]
+
+_OWN = frozenset(  # options of `fstcrf train` that mean something else here, or nothing
+    {
+        *("paths", "output", "template", "order", "method", "l1", "l2", "dev", "warm_start"),
+        *("checkpoint", "checkpoint_every", "resume", "seed", "log_json"),
+    }
+)
+_SEARCHED = ("method", "order", "l2", "l1")
+
+
+def _options_of_training(command: click.Command) -> click.Command:
+    """Add the options of ``fstcrf train`` that are the same in every trial."""
+    command.params += [p for p in train.params if p.name not in _OWN]
+    return command
+
+
+def _command(function: Callable[..., None]) -> click.Command:
+    return _options_of_training(click.command()(function))
+
+
+@_command
+@click.argument("paths", metavar="TRAIN...", nargs=-1, required=True)
+@click.option(
+    "--template",
+    "templates",
+    metavar="FILE",
+    multiple=True,
+    required=True,
+    help="Feature templates. Repeatable: one of them is chosen.",
+)
+@click.option("--dev", metavar="FILE", help="Held-out data: trials are scored on it.")
+@click.option(
+    "--folds",
+    metavar="K",
+    type=int,
+    help="Instead of --dev: score each of K folds of TRAIN by a tagger trained on the others.",
+)
+@click.option(
+    "--trials",
+    metavar="N",
+    type=int,
+    default=20,
+    show_default=True,
+    help="How many trials, those of --journal included.",
+)
+@click.option(
+    "--l2",
+    type=Choices(),
+    help="Strengths of the penalty to choose from: 0.1,1 or all in 0.01..10.  [default: 0.001..10]",
+)
+@click.option("--l1", type=Choices(), help="The same of the other penalty.  [default: 0,0.01..1]")
+@click.option(
+    "--order",
+    type=CommaList(),
+    help="Orders to choose from.  [default: 1,2; 1 where there are more than 31 labels]",
+)
+@click.option(
+    "--method",
+    type=CommaList(),
+    help="Methods to choose from, of those of fstcrf train.  [default: lbfgs]",
+)
+@click.option(
+    "--pruner",
+    type=click.Choice(["median", "halving", "none"]),
+    default="median",
+    show_default=True,
+    help="Stop a trial early that is below the median of the earlier ones, that is not in the "
+    "better half after 8, 16, 32, ... iterations (1, 2, 4, ... folds), or never.",
+)
+@click.option("-o", "--output", metavar="MODEL", help="Train a model with the best options.")
+@click.option("--journal", metavar="FILE", help="Keep every finished trial in this file.")
+@click.option("--resume", is_flag=True, help="Go on from the journal if there is one.")
+@click.option(
+    "--seed",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Of the search, of folds and of training.",
+)
+@click.option("--log-json", is_flag=True, help="Trials as JSON lines on standard error.")
+def tune(paths: tuple[str, ...], **given: Any) -> None:
+    """Choose options of training on held-out data.
+
+    Prints a table of the trials and the command that trains with the best options; -o trains, too.
+    The other options are those of fstcrf train, the same in every trial. Needs the extra
+    fstcrf[tune].
+
+    Ctrl-C ends the search and prints what is known.
+
+    \b
+    fstcrf tune train.txt --columns word,pos,chunk --target chunk \\
+        --template small.tpl --template large.tpl --dev dev.txt -o chunk.fstcrf
+    """
+    from fstcrf.corpus import check_writable, concatenated
+    from fstcrf.hyperparameters.study import installed
+
+    installed()
+    line = dict(given, paths=paths)
+    source = training_input(
+        paths,
+        columns=given.pop("columns"),
+        kind=given.pop("kind"),
+        separator=given.pop("separator"),
+        features=given.pop("feature_columns"),
+    )
+    _check_scoring(given)
+    output, journal, dev = given.pop("output"), given["journal"], given.pop("dev")
+    for written in (output, journal):
+        if written is not None:
+            others = [output if written is journal else None]
+            spare_inputs(written, [*paths, dev, *given["templates"], *given["reads"], *others])
+            check_writable(written)
+    data = concatenated([source.read(path) for path in paths])
+    say(f"read {len(data):,} sentences, {data.n_tokens:,} tokens from {', '.join(paths)}")
+    found = _searched(data, None if dev is None else source.read(dev), given)
+    click.echo(str(found))
+    click.echo(f"\n{_line(found.best, line, output)}")
+    if found.interrupted:
+        onward = "; the same command with --resume goes on" if journal else ""
+        raise Failure(f"interrupted after {len(found.trials)} trials{onward}", INTERRUPTED)
+    if output is not None:
+        _train(found, output)
+
+
+def _check_scoring(given: dict[str, Any]) -> None:
+    """Say wrong usage in the words of the command line."""
+    if (given["dev"] is None) == (given["folds"] is None):
+        raise click.UsageError("give either --dev FILE or --folds K: what trials are scored on")
+    if given["resume"] and given["journal"] is None:
+        raise click.UsageError("--resume needs the --journal to go on from")
+
+
+def _searched(data: Any, dev: Any, given: dict[str, Any]) -> Tuning:
+    from fstcrf.hyperparameters import tune as library_tune
+
+    as_json = given.pop("log_json")
+    best: list[float] = []
+
+    def report(trial: Trial) -> None:
+        better = trial.outcome == "complete" and (trial.score or 0.0) > max(best, default=-1.0)
+        if better:
+            best.append(trial.score or 0.0)
+        if as_json:
+            tell(json.dumps({"event": "trial", **asdict(trial), "best": better}))
+        else:
+            tell(_told(trial, better=better))
+
+    searched: dict[str, Any] = {name: given.pop(name) for name in _SEARCHED}
+    if searched["order"] is not None:
+        searched["order"] = _orders(searched["order"])
+    _check_methods(searched["method"] or ())
+    weights = dict(given.pop("class_weight"))
+    given["partial"] = not given.pop("whole_labels")
+    target, templates = given.pop("target"), _distinct(given.pop("templates"))
+    reads, grammar = given.pop("reads"), given.pop("grammar")
+    values = {name: list(found) for name, found in searched.items() if found is not None}
+    options: dict[str, Any] = {**values, **_worth_saying(given)}
+    return library_tune(
+        data,
+        target,
+        {path: Path(path) for path in templates},
+        dev=dev,
+        reads=[tagger(path) for path in reads],
+        grammar=grammar_of(grammar),
+        class_weights=weights or None,
+        report=report,
+        keep_on_interrupt=True,
+        **options,
+    )
+
+
+def _worth_saying(given: dict[str, Any]) -> dict[str, Any]:
+    """Leave out options of training that have their defaults: some are not for every method."""
+    from fstcrf.model.options import Options
+
+    usual = {field.name: field.default for field in msgspec.structs.fields(Options)}
+    return {n: v for n, v in given.items() if n == "seed" or n not in usual or v != usual[n]}
+
+
+def _distinct(paths: tuple[str, ...]) -> tuple[str, ...]:
+    if twice := [path for path in paths if paths.count(path) > 1]:
+        raise click.UsageError(f"--template {twice[0]} is given twice")
+    return paths
+
+
+def _orders(given: tuple[str, ...]) -> list[int]:
+    if not set(given) <= {"0", "1", "2"}:
+        raise click.UsageError(f"--order {','.join(given)}: expected some of 0,1,2")
+    return [int(order) for order in given]
+
+
+def _check_methods(given: tuple[str, ...]) -> None:
+    known = next(p.type for p in train.params if p.name == "method")
+    for method in given:
+        known.convert(method, None, None)
+
+
+def _told(trial: Trial, *, better: bool) -> str:
+    options = {**trial.options, "template": trial.template}
+    chosen = [f"{name} {options[name]}" for name in (*_SEARCHED, "template") if name in options]
+    score = "" if trial.score is None else f"{100 * trial.score:.2f}"
+    mark = "*" if better else " "
+    end = {"complete": [], "stopped": ["stopped early"], "diverged": ["diverged"]}[trial.outcome]
+    rest = "  ".join([*chosen, *end, f"{trial.seconds:.1f} s"])
+    return f"trial {trial.number:3}  {score:>6} {mark}  {rest}"
+
+
+def _line(best: Trial, given: dict[str, Any], output: str | None) -> str:
+    used = {n: v for n, v in given.items() if n not in {*_SEARCHED, "resume"}}
+    return train_line(
+        {
+            **used,
+            **{n: best.options[n] for n in _SEARCHED if n in best.options},
+            "template": best.template,
+            "output": output or "tuned.fstcrf",
+        }
+    )
+
+
+def _train(found: Tuning, output: str) -> None:
+    try:
+        model = found.train()
+    except KeyboardInterrupt:
+        raise Failure("interrupted: the model is not trained", INTERRUPTED) from None
+    with undisturbed():
+        save(model, output)
+    say(f"{output}: trained as trial {found.best.number}")

@@ -1,0 +1,249 @@
+"""Generalised probabilistic descent: stochastic gradients of a smooth count of errors.
+
+A few sentences at a time, with falling step sizes rate / (1 + t / (halving · B)), t the sentences
+seen. The penalty shrinks all weights by a factor that is kept apart from them. Source: Katagiri,
+Lee and Juang (1991).
+
+==========  ===================================================
+GPD         one epoch a step
+Stochastic  an objective that is a sum over sentences, or nearly
+==========  ===================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import NumericError, OptionError
+from fstcrf.kernel import dot, norm
+from fstcrf.train.calibration import Calibration, calibrated_rate
+from fstcrf.train.differences import Gradient
+from fstcrf.train.learner import Orders, shuffled
+from fstcrf.train.problem import ParameterSpace, Tables
+from fstcrf.train.protocols import Step, check_stopping
+
+__all__ = ["GPD", "Stochastic"]
+
+Floats = NDArray[np.float64]
+
+_SMALLEST_SCALE = 1e-6  # below it the factor is multiplied into the weights
+
+
+class Stochastic(Protocol):
+    """An objective that is a sum over sentences, or is taken for one during an epoch."""
+
+    size: int
+    l2: float
+    evaluations: int
+
+    @property
+    def n_sentences(self) -> int:
+        """Number of sentences, B."""
+
+    def begin(self, tables: Tables, scale: float) -> None:
+        """Take notice of the weights that an epoch begins with."""
+
+    def stochastic(
+        self, sentences: NDArray[np.int64], tables: Tables, scale: float
+    ) -> tuple[float, Gradient]:
+        """Return what some sentences add to the value, and its gradient, without the penalty."""
+
+
+class GPD:
+    """One epoch a step.
+
+    Parameters
+    ----------
+    objective : Stochastic
+    space : ParameterSpace
+    theta : float64 [size]
+        Where to start.
+    batch : int
+        Sentences that are looked at together.
+    first_rate : float, optional
+        First step size; chosen on a sample when absent.
+    halving : float
+        Epochs after which the step size is half of that.
+    calibration : Calibration
+        How the first step size is chosen.
+    seed : int
+        Of the order of sentences, drawn anew for each epoch.
+    delta, period : float, int
+        Stop when `period` epochs lowered the value by less than delta times its value.
+    orders : Orders, optional
+        The order of sentences in each epoch, instead of `seed`.
+
+    Raises
+    ------
+    OptionError
+        A number outside what it may be.
+    NumericError
+        No candidate for the first step size converges.
+    """
+
+    def __init__(
+        self,
+        objective: Stochastic,
+        space: ParameterSpace,
+        theta: Floats,
+        *,
+        batch: int = 8,
+        first_rate: float | None = None,
+        halving: float = 5.0,
+        calibration: Calibration = Calibration(sentences=500),  # noqa: B008 (frozen)
+        seed: int = 0,
+        delta: float = 1e-6,
+        period: int = 10,
+        orders: Orders | None = None,
+    ) -> None:
+        check_stopping(delta=delta, period=period)
+        for name, number in (("halving", halving), ("first_rate", first_rate)):
+            if number is not None and not 0.0 < number < np.inf:
+                raise OptionError(f"{name} is {number}, expected a number above 0")
+        if batch < 1:
+            raise OptionError(f"batch is {batch}, expected at least 1")
+        self.objective, self.batch, self.halving = objective, batch, halving
+        self.delta, self.period = delta, period
+        self._space, self._size = space, objective.n_sentences
+        self._weights = _Weights(space, theta)
+        self._orders = shuffled(seed, self._size) if orders is None else orders
+        self._epoch = 0
+        self._values: list[float] = []
+        self.first_rate = self._calibrate(calibration) if first_rate is None else first_rate
+
+    def theta(self) -> Floats:
+        """Return the parameters reached."""
+        return self._weights.scale * self._weights.theta
+
+    def step(self) -> Step:
+        """Run one epoch.
+
+        Raises
+        ------
+        NumericError
+            The steps are too long: the value is not finite any more.
+        """
+        self.objective.begin(self._weights.tables, self._weights.scale)
+        order = self._orders(self._epoch)
+        loss = self._pass(self._weights, order, self.first_rate, self._epoch * self._size)
+        self._epoch += 1
+        self.objective.evaluations += 1
+        theta = self.theta()
+        value = loss + self.objective.l2 * dot(theta, theta)
+        if not np.isfinite(value):
+            raise NumericError(
+                f"the objective is {value} after epoch {self._epoch}: "
+                f"steps of {self.first_rate:g} are too long"
+            )
+        self._values = [*self._values[-self.period :], value]
+        measures = {
+            "norm": norm(theta),
+            "rate": self._rate(self.first_rate, self._epoch * self._size),
+            "updates": float(self._epoch * -(-self._size // self.batch)),
+        }
+        return Step(value, None, self.objective.evaluations, self._converged(), measures)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that is needed to go on with the same bits."""
+        return {
+            "theta": self._weights.theta,
+            "scalars": np.asarray([self._weights.scale, self.first_rate]),
+            "counts": np.asarray([self._epoch, self.objective.evaluations]),
+            "values": np.asarray(self._values),
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go back to a state."""
+        scale, self.first_rate = state["scalars"].tolist()
+        self._weights = _Weights(self._space, state["theta"], scale)
+        self._epoch, self.objective.evaluations = state["counts"].tolist()
+        self._values = state["values"].tolist()
+
+    def _rate(self, first: float, seen: int) -> float:
+        return first / (1.0 + seen / (self.halving * self._size))
+
+    def _pass(
+        self, weights: _Weights, order: NDArray[np.int64], first: float, seen: int
+    ) -> float:
+        """Go through sentences once; return what each cost before its own step."""
+        loss = 0.0
+        for begin in range(0, len(order), self.batch):
+            part = order[begin : begin + self.batch]
+            rate = self._rate(first, seen + begin)
+            value, gradient = self.objective.stochastic(part, weights.tables, weights.scale)
+            loss += value
+            if not np.isfinite(loss):
+                return np.inf
+            shrink = 1.0 - 2.0 * rate * self.objective.l2 * len(part) / self._size
+            if shrink <= 0.0:
+                return np.inf
+            weights.step(gradient, rate, shrink)
+        return loss
+
+    def _calibrate(self, tried: Calibration) -> float:
+        """Choose the first step size on a sample."""
+        sample = np.sort(self._orders(0)[: tried.sentences])
+        self.objective.begin(self._weights.tables, self._weights.scale)
+        start = self.theta()
+
+        def value(weights: _Weights) -> float:
+            loss, _ = self.objective.stochastic(sample, weights.tables, weights.scale)
+            theta = weights.scale * weights.theta
+            share = len(sample) / self._size
+            return float(loss + share * self.objective.l2 * dot(theta, theta))
+
+        def trial(rate: float) -> float:
+            weights = _Weights(self._space, start)
+            with np.errstate(over="ignore", invalid="ignore"):
+                try:
+                    passed = self._pass(weights, self._orders(0)[: len(sample)], rate, 0)
+                    return value(weights) if np.isfinite(passed) else np.inf
+                except NumericError:
+                    return np.inf
+
+        return calibrated_rate(trial, value(self._weights), tried)
+
+    def _converged(self) -> str | None:
+        if len(self._values) > self.period:
+            old, new = self._values[-self.period - 1], self._values[-1]
+            if old - new < self.delta * abs(new):
+                return f"less than {self.delta:g} gained in {self.period} epochs"
+        return None
+
+
+class _Weights:
+    """Weights as a vector and as tables, both to be multiplied by `scale`."""
+
+    def __init__(self, space: ParameterSpace, theta: Floats, scale: float = 1.0) -> None:
+        self._space, self.scale = space, scale
+        self.theta = np.array(theta, dtype=np.float64)
+        self.tables = space.tables(self.theta)
+
+    def step(self, gradient: Gradient, rate: float, shrink: float) -> None:
+        """Shrink all weights, then move some."""
+        self.scale *= shrink
+        if self.scale < _SMALLEST_SCALE:
+            self.theta *= self.scale
+            self.scale, self.tables = 1.0, self._space.tables(self.theta)
+        np.subtract.at(self.theta, gradient.index, rate / self.scale * gradient.value)
+        self._show(gradient.index)
+
+    def _show(self, index: NDArray[np.int64]) -> None:
+        """Copy weights into the tables."""
+        space, tables = self._space, self.tables
+        parts: list[tuple[NDArray[np.integer], Floats | None]] = [
+            (space.node_cells, tables.node),
+            (space.transitions, tables.transition),
+            (space.arc_cells, tables.arc),
+            (space.initial, tables.initial),
+            (space.final, tables.final),
+        ]
+        for (cells, table), begin, end in zip(
+            parts, space.bounds, space.bounds[1:], strict=False
+        ):
+            mine = index[(index >= begin) & (index < end)]
+            if table is not None and len(mine):
+                table.reshape(-1)[cells[mine - begin]] = self.theta[mine]

@@ -1,0 +1,169 @@
+"""QuickProp: a Newton step for each weight alone, its curvature from the last two gradients.
+
+    step = −g · step' / (g − g')      (step', g': of the iteration before)
+
+where that goes downhill; it may be `growth` times as long as the step before. Elsewhere that bound
+is the step, and a weight that did not move goes along its gradient. Every weight so moves against
+its gradient, which makes the whole a descent direction: a step that does not lower the value is
+halved, which Fahlman's does not do, and which makes the method converge. Source: Fahlman (1988).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import NumericError, OptionError
+from fstcrf.kernel import dot, norm
+from fstcrf.train.protocols import Objective, Step, check_stopping
+
+__all__ = ["QuickProp"]
+
+Floats = NDArray[np.float64]
+
+_SUFFICIENT = 1e-4  # of the decrease that the slope promises
+_HALVINGS = 40
+
+
+class QuickProp:
+    """One step an iteration.
+
+    Parameters
+    ----------
+    objective : Objective
+        A function of weights that mean something each by itself: no ties.
+    theta : float64 [size]
+        Where to start.
+    growth : float
+        A step is at most so many times as long as the one before, above 1.
+    rate : float, optional
+        Step size along the gradient for weights that have not moved yet; halved until the first
+        step lowers the value. 1 / |gradient| when absent.
+    epsilon : float
+        Stop when |gradient| < epsilon * max(1, |theta|).
+    delta, period : float, int
+        Stop when the last `period` iterations lowered the value by less than delta * value.
+
+    Raises
+    ------
+    OptionError
+        A number outside what it may be.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        theta: Floats,
+        *,
+        growth: float = 1.75,
+        rate: float | None = None,
+        epsilon: float = 1e-5,
+        delta: float = 1e-5,
+        period: int = 10,
+    ) -> None:
+        check_stopping(epsilon=epsilon, delta=delta, period=period)
+        if not 1.0 < growth < np.inf:
+            raise OptionError(f"growth is {growth}, expected a number above 1")
+        if rate is not None and not 0.0 < rate < np.inf:
+            raise OptionError(f"the rate is {rate}, expected a number above 0")
+        self.objective, self.growth = objective, growth
+        self.epsilon, self.delta, self.period = epsilon, delta, period
+        self._rate = 0.0 if rate is None else rate
+        self._theta = np.array(theta, dtype=np.float64)
+        self._gradient: Floats | None = None
+        self._moved = np.zeros(len(self._theta))
+        self._before = np.zeros(len(self._theta))
+        self._values: list[float] = []
+
+    def theta(self) -> Floats:
+        """Return the parameters reached."""
+        return self._theta
+
+    def step(self) -> Step:
+        """Make one iteration."""
+        if self._gradient is None:
+            value, self._gradient = self.objective(self._theta)
+            self._values = [value]
+            self._rate = self._rate or 1.0 / max(norm(self._gradient), 1e-300)
+        if done := self._converged(self._gradient):
+            return self._report(done)
+        if not self._descend(self._gradient, self._direction(self._gradient)):
+            # What was learnt misled: fall back to steepest descent.
+            self._moved[:] = 0.0
+            if not self._descend(self._gradient, -self._rate * self._gradient):
+                return self._report("no descent: no step lowers the value")
+        return self._report(self._converged(self._gradient))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that is needed to go on with the same bits."""
+        return {
+            "theta": self._theta,
+            "gradient": np.empty(0) if self._gradient is None else self._gradient,
+            "moved": self._moved,
+            "before": self._before,
+            "values": np.asarray(self._values),
+            "rate": np.asarray([self._rate]),
+            "evaluations": np.asarray([self.objective.evaluations]),
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go back to a state."""
+        self._theta, self._moved, self._before = (
+            state["theta"],
+            state["moved"],
+            state["before"],
+        )
+        self._gradient = state["gradient"] if len(state["gradient"]) else None
+        self._values = state["values"].tolist()
+        self._rate = float(state["rate"][0])
+        self.objective.evaluations = int(state["evaluations"][0])
+
+    def _direction(self, gradient: Floats) -> Floats:
+        """Return the step that each weight would make for itself."""
+        moved = np.abs(self._moved)
+        change = gradient - self._before
+        curved = change * self._moved > 0.0
+        longest = self.growth * moved
+        newton = np.divide(
+            np.abs(gradient) * moved, np.abs(change), out=longest.copy(), where=curved
+        )
+        length = np.where(moved > 0.0, np.minimum(newton, longest), self._rate * np.abs(gradient))
+        return np.asarray(-np.sign(gradient) * length)
+
+    def _descend(self, gradient: Floats, direction: Floats) -> bool:
+        """Go along a direction, or half of it, or half of that; tell whether that helped."""
+        slope, value = dot(gradient, direction), self._values[-1]
+        noise = getattr(self.objective, "noise", 0.0)
+        for halving in range(_HALVINGS):
+            length = 0.5**halving
+            theta = self._theta + length * direction
+            try:
+                found, after = self.objective(theta)
+            except NumericError:
+                continue
+            if found <= value + _SUFFICIENT * length * slope + noise:
+                self._before, self._gradient = gradient, after
+                self._theta, self._moved = theta, length * direction
+                self._values = [*self._values[-self.period :], found]
+                if len(self._values) == 2:
+                    self._rate *= length
+                return True
+        return False
+
+    def _report(self, done: str | None) -> Step:
+        gradient = np.zeros(1) if self._gradient is None else self._gradient
+        measures = {"norm": norm(self._theta), "length": norm(self._moved)}
+        return Step(
+            self._values[-1], norm(gradient), self.objective.evaluations, done, measures
+        )
+
+    def _converged(self, gradient: Floats) -> str | None:
+        if norm(gradient) < self.epsilon * max(1.0, norm(self._theta)):
+            return f"gradient norm below {self.epsilon:g} of the weights' norm"
+        if len(self._values) > self.period:
+            old, new = self._values[-self.period - 1], self._values[-1]
+            if old - new < self.delta * abs(new):
+                return f"less than {self.delta:g} gained in {self.period} iterations"
+        return None
