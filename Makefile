@@ -11,7 +11,8 @@ PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 PYTEST = $(VENV)/bin/python -m pytest -n $(JOBS)
 FAST = not slow and not corpus
 KERNEL_TESTS = $(wildcard tests/unit/test_kernel*.py tests/oracle/test_kernel*.py tests/unit/test_machines*.py \
-  tests/oracle/test_machine*.py tests/unit/test_acyclic.py tests/oracle/test_acyclic.py)
+  tests/oracle/test_machine*.py tests/unit/test_acyclic.py tests/oracle/test_acyclic.py \
+  tests/oracle/test_feedback.py)
 C_SOURCES = $(wildcard csrc/*.c csrc/*.h)
 BUILD_INPUTS = pyproject.toml csrc/CMakeLists.txt $(C_SOURCES) $(wildcard grammars/*)
 

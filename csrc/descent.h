@@ -143,15 +143,19 @@ static inline void step_summed_rows(const fc_graph *graph, const fc_learner *l, 
     }
 }
 
+/* Whether a step can be made for a signal, less any control that came from finite signals. */
+static inline int step_is_finite(const fc_descent *d, double signal) {
+    const double scale = *d->scale * kept(d);
+    return scale > 1e-200 && fabs(signal) < 1e290 && isfinite(d->rate / scale * signal);
+}
+
 /* The step itself: true parameters lose rate * decay of themselves, then move along -c * direction.
  *   node [T][S], arc [M]  the direction
- *   g    [T][W]           scratch
- * 0: the step is not finite, or the scale ran out; nothing has moved. */
-static inline int descend_along(const fc_graph *graph, const fc_learner *l, fc_descent *d,
-                                int64_t first, int64_t T, double c, const double *node,
-                                const double *arc, double *g) {
+ *   g    [T][W]           scratch */
+static inline void descend_along(const fc_graph *graph, const fc_learner *l, fc_descent *d,
+                                 int64_t first, int64_t T, double c, const double *node,
+                                 const double *arc, double *g) {
     const double scale = *d->scale * kept(d), rate = d->rate / scale;
-    if (!(scale > 1e-200) || !isfinite(rate * c)) return 0;
     const int64_t S = graph->S;
     double *arcs = d->small;
     *d->scale = scale;
@@ -171,7 +175,6 @@ static inline int descend_along(const fc_graph *graph, const fc_learner *l, fc_d
         step_dense(d, S, rate, arcs + S, x->final, one->final, two->final);
     }
     *d->step += 1;
-    return 1;
 }
 
 #endif

@@ -98,10 +98,9 @@ static int sample(online *o, int64_t T, double sign, const double *uniform, int3
 }
 
 /* One proposal: path, and `other` for a pair; the direction in node [T][S] and arc [M]. */
-static int propose(online *o, const fc_bandit *bandit, fc_descent *descent, int64_t b,
-                   int64_t first, int64_t T, const double *uniform, int32_t *path, int32_t *other,
-                   double *node, double *arc, double *log_p) {
-    (void)b;
+static int propose(online *o, const fc_bandit *bandit, fc_descent *descent, int64_t first,
+                   int64_t T, const double *uniform, int32_t *path, int32_t *other, double *node,
+                   double *arc, double *log_p) {
     catch_up_rows(o->learner, descent, first, T);
     potentials(o, first, T, descent->theta, *descent->scale / bandit->temperature);
     fc_fill(T * o->graph.S, 0.0, node);
@@ -123,7 +122,7 @@ fc_status FC_NAME(fc_propose)(const fc_graph *graph, const fc_batch *batch,
     const int64_t draws = bandit->objective == FC_PREFERENCE ? 2 : 1;
     for (int64_t k = 0, n = 0; k < n_order; k++) {
         const int64_t b = order[k], T = sentence_length(batch, b);
-        if (!propose(&o, bandit, descent, b, batch->offsets[b], T, uniform + draws * n, path + n,
+        if (!propose(&o, bandit, descent, batch->offsets[b], T, uniform + draws * n, path + n,
                      other == NULL ? NULL : other + n, node + n * graph->S, arc + k * learner->M,
                      log_p + k)) {
             *where = k;
@@ -218,10 +217,15 @@ static double baseline_of(const fc_bandit *bandit, fc_baseline *base, int64_t b,
     return before;
 }
 
-/* theta moves along -c * direction; FC_ENUMERIC leaves it as it was. */
-static int reinforce(online *o, fc_descent *descent, int64_t first, int64_t T, double c,
-                     const double *node, const double *arc) {
-    return descend_along(&o->graph, o->learner, descent, first, T, c, node, arc, o->slots);
+/* Moves theta along -coefficient * direction. 0: that is not finite, and nothing has changed. */
+static int learn(online *o, const fc_bandit *bandit, fc_baseline *baseline, fc_descent *descent,
+                 int64_t b, int64_t first, int64_t T, double reward, double log_p,
+                 const double *node, const double *arc, double *coefficient) {
+    const double signal = signal_of(bandit, reward, log_p);
+    if (!step_is_finite(descent, signal)) return 0;
+    *coefficient = signal - baseline_of(bandit, baseline, b, signal);
+    descend_along(&o->graph, o->learner, descent, first, T, *coefficient, node, arc, o->slots);
+    return 1;
 }
 
 fc_status FC_NAME(fc_reinforce)(const fc_graph *graph, const fc_batch *batch,
@@ -234,13 +238,10 @@ fc_status FC_NAME(fc_reinforce)(const fc_graph *graph, const fc_batch *batch,
     prepare(&o, graph, batch, learner, work);
     for (int64_t k = 0, n = 0; k < n_order; k++) {
         const int64_t b = order[k], T = sentence_length(batch, b);
-        const double signal = signal_of(bandit, reward[k], log_p[k]);
-        coefficient[k] = signal - baseline_of(bandit, baseline, b, signal);
-        if (!reinforce(&o, descent, batch->offsets[b], T, coefficient[k], node + n * graph->S,
-                       arc + k * learner->M)) {
-            *where = k;
+        *where = k;
+        if (!learn(&o, bandit, baseline, descent, b, batch->offsets[b], T, reward[k], log_p[k],
+                   node + n * graph->S, arc + k * learner->M, coefficient + k))
             return FC_ENUMERIC;
-        }
         n += T;
     }
     return FC_OK;
@@ -266,13 +267,13 @@ fc_status FC_NAME(fc_feedback_epoch)(const fc_graph *graph, const fc_batch *batc
     for (int64_t k = 0, n = 0; k < n_order; k++) {
         const int64_t b = order[k], first = batch->offsets[b], T = sentence_length(batch, b);
         *where = k;
-        if (!propose(&o, bandit, descent, b, first, T, uniform + draws * n, path, other, node, arc,
+        if (!propose(&o, bandit, descent, first, T, uniform + draws * n, path, other, node, arc,
                      log_p + k))
             return FC_ENUMERIC;
         reward[k] = reward_of(judge, bandit, learner, first, T, path, other);
-        const double signal = signal_of(bandit, reward[k], log_p[k]);
-        coefficient[k] = signal - baseline_of(bandit, baseline, b, signal);
-        if (!reinforce(&o, descent, first, T, coefficient[k], node, arc)) return FC_ENUMERIC;
+        if (!learn(&o, bandit, baseline, descent, b, first, T, reward[k], log_p[k], node, arc,
+                   coefficient + k))
+            return FC_ENUMERIC;
         n += T;
     }
     return FC_OK;

@@ -231,6 +231,7 @@ int64_t fc_difference_work(const fc_graph *graph, const fc_batch *batch, const f
  *                   signal = 1 - reward, along f(y) - f(z) - (E_w f - E_-w f)
  *
  * The control variate is known before the sample is: it changes the variance of a step, not its mean.
+ * (The first sample of all is its own control, and moves nothing.)
  * Source: Sokolov, Kreutzer, Lo and Riezler (2016); controls: Greensmith, Bartlett and Baxter (2004). */
 typedef enum { FC_EXPECTED_LOSS = 0, FC_PREFERENCE = 1, FC_CROSS_ENTROPY = 2 } fc_aim;
 typedef enum { FC_NO_CONTROL = 0, FC_RUNNING_MEAN = 1, FC_SENTENCE_MEAN = 2 } fc_control;
@@ -816,3 +817,52 @@ fc_status fc_acyclic_nbest(const fc_acyclic *machine, const double *suffix, int6
  *   work    [S + A] */
 fc_status fc_acyclic_sample(const fc_acyclic *machine, const double *suffix, int64_t n,
                             int64_t width, const double *uniform, int32_t *path, double *work);
+
+/* --- Documents: Gibbs sampling under penalties for spans that disagree ---------------------------
+ *
+ * The score of a document is that of its sentences' paths by a dense graph, and for each two spans
+ *
+ *   the same token sequence, types y and z      length * same[y][z]
+ *   one, of type y, has the other's tokens      length of the inner one * within[y][z]
+ *   among its own, of type z, as often as it does
+ *
+ * Numbers of token sequences stand for those that occur more than once: the sequence of n tokens
+ * from t on is sequence[first[t] + n - 1] for n <= first[t + 1] - first[t], any longer one occurs
+ * once. Spans are read off neighbouring labels; row L stands for the beginning of a sentence. */
+typedef struct {
+    int64_t L;
+    const int32_t *label; /* [S] */
+    const int32_t *next;  /* [S + 1][L] state after (state, label), row S: at the beginning; or -1 */
+} fc_labelling;
+
+typedef struct {
+    int64_t Y;                /* types; 0: no penalties at all, and nothing below is read */
+    int64_t K;                /* token sequences */
+    const uint8_t *starts;    /* [L + 1][L] a span starts at the second label */
+    const uint8_t *inside;    /* [L + 1][L] it goes on there */
+    const int32_t *type;      /* [L] -1 where a label is outside of spans */
+    const int64_t *first;     /* [N + 1] */
+    const int32_t *sequence;  /* [first[N]] */
+    const double *same;       /* [Y][Y] symmetric, finite */
+    const double *within;     /* [Y][Y] finite */
+    int32_t *whole;           /* [K][Y] scratch: spans of a sequence */
+    int32_t *part;            /* [K][Y] scratch: places of a sequence within longer spans */
+    int lowers;               /* no entry of same or within is above 0 */
+} fc_agreement;
+
+/* Doubles of scratch for a document whose longest sentence has `longest` tokens. */
+int64_t fc_gibbs_work(const fc_graph *graph, const fc_labelling *lab, int64_t longest);
+
+/* Sweeps over a document. At temperature c tokens are drawn from P(label | all others)^(1/c); at 0
+ * the best is taken. In a sweep over whole sentences each is drawn from the graph by forward
+ * filtering and backward sampling, and taken with the probability min(1, ratio of penalties).
+ *   temperature [sweeps]
+ *   whole       [sweeps]           sentences rather than tokens
+ *   uniform     [sweeps][N + B]    in [0, 1): of tokens, then of sentences
+ *   path        [N]       in, out  legal states
+ *   score       [sweeps]  out      of the document after each sweep
+ *   best        [N]       in, out  replaced where a sweep ends with a score above *best_score */
+fc_status fc_gibbs(const fc_graph *graph, const fc_batch *batch, const fc_labelling *lab,
+                   const fc_agreement *agree, int64_t sweeps, const double *temperature,
+                   const uint8_t *whole, const double *uniform, int32_t *path, double *score,
+                   int32_t *best, double *best_score, double *work, int64_t *where);

@@ -18,6 +18,7 @@ const fc_table FC_NAME(fc_table) = {
     .judge_paths = FC_NAME(fc_judge_paths),
     .reinforce = FC_NAME(fc_reinforce),
     .feedback_epoch = FC_NAME(fc_feedback_epoch),
+    .gibbs = FC_NAME(fc_gibbs),
     .sweep = FC_NAME(fc_sweep),
     .sweep_work = FC_NAME(fc_sweep_work),
     .spread = FC_NAME(fc_spread),

@@ -43,6 +43,9 @@ typedef fc_status feedback_epoch_fn(const fc_graph *, const fc_batch *, const fc
                                     const int64_t *, const fc_bandit *, const fc_judge *,
                                     fc_baseline *, fc_descent *, const double *, double *, double *,
                                     double *, double *, int64_t *);
+typedef void gibbs_fn(const fc_graph *, const fc_batch *, const fc_labelling *,
+                      const fc_agreement *, int64_t, const double *, const uint8_t *,
+                      const double *, int32_t *, double *, int32_t *, double *, double *);
 typedef void sweep_fn(const fc_graph *, const fc_shard *, const float *, float *, double *,
                       double *, double *, double *, int64_t *, double *);
 typedef int64_t sweep_work_fn(const fc_graph *, const fc_shard *);
@@ -97,6 +100,7 @@ typedef struct {
     judge_paths_fn *judge_paths;
     reinforce_fn *reinforce;
     feedback_epoch_fn *feedback_epoch;
+    gibbs_fn *gibbs;
     sweep_fn *sweep;
     sweep_work_fn *sweep_work;
     spread_fn *spread;
@@ -140,6 +144,7 @@ propose_fn FC_NAME(fc_propose);
 judge_paths_fn FC_NAME(fc_judge_paths);
 reinforce_fn FC_NAME(fc_reinforce);
 feedback_epoch_fn FC_NAME(fc_feedback_epoch);
+gibbs_fn FC_NAME(fc_gibbs);
 sweep_fn FC_NAME(fc_sweep);
 sweep_work_fn FC_NAME(fc_sweep_work);
 spread_fn FC_NAME(fc_spread);

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fstcrf.kernel import Budget
     from fstcrf.lattice import Lattice, Path, best, log_partition, marginals, nbest, sample
     from fstcrf.model import CRF
+    from fstcrf.pipelines import Pipeline, Task, load_pipeline, read_pipeline
 
 _HOME = {
     "Budget": "kernel",
@@ -42,7 +43,9 @@ _HOME = {
     "Grammar": "grammar",
     "Lattice": "lattice",
     "Path": "lattice",
+    "Pipeline": "pipelines",
     "Sentence": "corpus",
+    "Task": "pipelines",
     "TemplateSet": "features",
     "best": "lattice",
     "compat": "compat",
@@ -54,12 +57,14 @@ _HOME = {
     "load_crfpp": "interop.crfpp",
     "load_crfsuite": "interop.crfsuite",
     "load_wapiti": "interop.wapiti",
+    "load_pipeline": "pipelines",
     "log_partition": "lattice",
     "marginals": "lattice",
     "nbest": "lattice",
     "parse_template": "features",
     "read_columns": "corpus",
     "read_conllu": "corpus",
+    "read_pipeline": "pipelines",
     "read_template": "features",
     "sample": "lattice",
     "stream_columns": "corpus",
@@ -76,7 +81,9 @@ __all__ = [
     "Grammar",
     "Lattice",
     "Path",
+    "Pipeline",
     "Sentence",
+    "Task",
     "TemplateSet",
     "best",
     "compat",
@@ -88,12 +95,14 @@ __all__ = [
     "load_crfpp",
     "load_crfsuite",
     "load_wapiti",
+    "load_pipeline",
     "log_partition",
     "marginals",
     "nbest",
     "parse_template",
     "read_columns",
     "read_conllu",
+    "read_pipeline",
     "read_template",
     "sample",
     "stream_columns",

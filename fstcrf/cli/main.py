@@ -30,6 +30,7 @@ from fstcrf.cli.failures import (
     say,
 )
 from fstcrf.cli.info import info
+from fstcrf.cli.pipeline import pipeline
 from fstcrf.cli.recipe import recipe
 from fstcrf.cli.tag import tag
 from fstcrf.cli.train import train
@@ -125,5 +126,5 @@ def main(ctx: click.Context) -> None:
         raise click.UsageError("no command; fstcrf demo shows what it can do", ctx)
 
 
-for _command in (demo, train, tune, compose, tag, evaluate, info, explain, convert, recipe):
+for _command in (demo, train, tune, compose, pipeline, tag, evaluate, info, explain, convert, recipe):
     main.add_command(_command)

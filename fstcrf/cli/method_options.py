@@ -55,7 +55,7 @@ _OPTIONS = (
         help="lbfgs without --l1: how the length of a step is found.",
     ),
     _number("--max-line-search", _COUNT, 20, "lbfgs, cg: most evaluations of one line search."),
-    _number("--preconditioned", _COUNT, 5, "mixed-cg: iterations with the preconditioner."),
+    _number("--preconditioned", _COUNT, 20, "mixed-cg: iterations with the preconditioner."),
     click.option(
         "--stochastic-epochs",
         metavar="N",
@@ -94,6 +94,37 @@ _OPTIONS = (
     ),
     _number("--variance", _POSITIVE, 1.0, "arow: of every weight at first."),
     _number("--gamma", _POSITIVE, 1.0, "arow: how slowly the weights move."),
+    click.option(
+        "--smoothing",
+        type=click.Choice(["sigmoid", "logistic"]),
+        default="sigmoid",
+        show_default=True,
+        help="mce: what makes the count of errors smooth.",
+    ),
+    _number("--steepness", _POSITIVE, 1.0, "mce, mce-f: how close to the count it is."),
+    _number("--offset", click.FLOAT, 0.0, "mce, mce-f: shifts it; above 0 it asks for a margin."),
+    click.option(
+        "--psi",
+        metavar="X",
+        type=_POSITIVE,
+        help="mce: how far the best wrong labelling counts alone.  [default: alone]",
+    ),
+    click.option(
+        "--competitors",
+        type=click.Choice(["mean", "sum"]),
+        default="mean",
+        show_default=True,
+        help="mce with --psi: the mean over wrong labellings, or their sum.",
+    ),
+    _number("--f-gamma", _POSITIVE, 1.0, "mce-f: above 1, recall counts more than precision."),
+    _number(
+        "--growth",
+        click.FloatRange(min=1, min_open=True),
+        1.75,
+        "quickprop: how many times as long as the one before a step may be.",
+    ),
+    _number("--batch", _COUNT, 8, "gpd: sentences a step."),
+    _number("--halving", _POSITIVE, 5.0, "gpd: epochs after which steps are half as long."),
 )
 
 

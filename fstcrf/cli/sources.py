@@ -48,6 +48,8 @@ class Input:
         Morphological features of CoNLL-U that become columns.
     items : bool
         It is CRFsuite's item text instead.
+    aliases : tuple of (str, str)
+        Second names of columns: (name, column); those of columns that are missing are ignored.
     """
 
     columns: tuple[str, ...] | None = None
@@ -56,6 +58,7 @@ class Input:
     conllu: bool = False
     features: tuple[str, ...] = ()
     items: bool = False
+    aliases: tuple[tuple[str, str], ...] = ()
 
     def read(self, path: str) -> Corpus:
         """Read a whole file."""
@@ -65,9 +68,10 @@ class Input:
             return read_items(path)
         if self.conllu:
             return read_conllu(path, feature_columns=self.features)
-        return read_columns(
+        corpus = read_columns(
             path, self.columns, min_columns=self.min_columns, separator=self.separator
         )
+        return self._with_aliases(corpus)
 
     def stream(self, path: str) -> Iterator[Corpus]:
         """Read a file of any size, some sentences at a time.
@@ -90,7 +94,7 @@ class Input:
         seen = False
         for batch in batches:
             seen = True
-            yield batch
+            yield self._with_aliases(batch)
         if not seen:
             raise DataError("holds no sentences", path="<stdin>" if path == "-" else path)
 
@@ -104,7 +108,14 @@ class Input:
             from fstcrf.corpus.conllu import CONLLU
 
             return list(CONLLU), "\t"
-        return list(corpus.columns), self.separator or " "
+        second = {name for name, _ in self.aliases}
+        return [name for name in corpus.columns if name not in second], self.separator or " "
+
+    def _with_aliases(self, corpus: Corpus) -> Corpus:
+        for name, column in self.aliases:
+            if column in corpus.columns:
+                corpus = corpus.with_interned(name, corpus.columns[column])
+        return corpus
 
 
 def training_input(
@@ -173,20 +184,58 @@ def model_input(
         return Input(items=True)
     read = _columns_read(parts) | set(targets)
     if columns is not None and kind != "conllu":
-        return Input(_numbered(columns, read), separator=_SEPARATORS[separator])
-    known = _common_columns(parts, read)
+        aliases = _by_place(columns, read)
+        return Input(columns, separator=_SEPARATORS[separator], aliases=aliases)
+    named = [tagger for tagger in parts if not _counts(tagger)]
+    if not named and kind != "conllu":
+        return Input(separator=_SEPARATORS[separator], aliases=_labels_behind(parts))
+    numbers = set() if len(named) == len(parts) else set(filter(_is_number, read))
+    known = _common_columns(named or parts, read - numbers)
     trained_on_conllu = known[: len(CONLLU)] == CONLLU
     if kind == "conllu" or (kind is None and trained_on_conllu):
         extra = known[len(CONLLU) :] if trained_on_conllu else ()
         return _conllu(columns, tuple(name for name in extra if name != "upos+feats"))
+    aliases = _by_place(known, numbers)
+    read |= {name for _, name in aliases}
     last = max((i for i, name in enumerate(known, 1) if name in read), default=1)
-    return Input(known, min_columns=last, separator=_SEPARATORS[separator])
+    return Input(known, min_columns=last, separator=_SEPARATORS[separator], aliases=aliases)
 
 
-def _numbered(columns: tuple[str, ...], read: set[str]) -> tuple[str, ...]:
-    """Return names of columns; by their numbers those that a model knows by number alone."""
+def _by_place(columns: tuple[str, ...], read: set[str]) -> tuple[tuple[str, str], ...]:
+    """Return the numbers of columns that a model knows by number, where none has a number's name.
+
+    Names that are numbers mean what the model means by them, so ``1,0`` is the other way round; a
+    model that reads column 1 then looks for no other one.
+    """
+    moved = any(_is_number(name) and name != str(k) for k, name in enumerate(columns))
+    if moved:
+        return ()
     return tuple(
-        str(k) if str(k) in read and name not in read else name for k, name in enumerate(columns)
+        (str(k), name)
+        for k, name in enumerate(columns)
+        if str(k) in read and str(k) not in columns
+    )
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdecimal()
+
+
+def _counts(tagger: CRF) -> bool:
+    """Tell whether a tagger knows the columns of its data by number, as those of CRF++ do."""
+    others = [(k, name) for k, name in enumerate(tagger.columns) if name != tagger.tape]
+    return bool(others) and all(name == str(k) for k, name in others)
+
+
+def _labels_behind(parts: Sequence[CRF]) -> tuple[tuple[str, str], ...]:
+    """Return the numbers of the columns in which labels stand in data of taggers that count.
+
+    How many columns there are besides, the input says: nobody reads them.
+    """
+    return tuple(
+        (tagger.tape, str(tagger.columns.index(tagger.tape)))
+        for tagger in parts
+        if tagger.tape in tagger.columns and not _is_number(tagger.tape)
     )
 
 

@@ -41,7 +41,10 @@ __all__ = ["tag"]
 @input_options
 @grammar_option
 @click.option(
-    "--nbest", metavar="K", type=click.IntRange(min=1), help="Print the K best, each after # i p."
+    "--nbest",
+    metavar="K",
+    type=click.IntRange(1, 2**31 - 1),
+    help="Print the K best, each after # i p.",
 )
 @click.option(
     "--probabilities",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fstcrf.cli.answers import Answer, Counts, Search, answered
 from fstcrf.cli.forcing import NOTHING
-from fstcrf.errors import NoPathError
+from fstcrf.errors import NoPathError, TooLargeError
 
 if TYPE_CHECKING:
     from fstcrf.cli.models import Model
@@ -187,9 +187,9 @@ def _blocks(
         sure = _sure(answer, wishes)
         for number, path in enumerate(answer.paths or (None,)):
             words = ["#", str(number)] if wishes.ranked else ["#"]
-            words.append(f"{_probability(answer, number, sure):f}")
+            words.append(_probability(answer, number, sure))
             if sure is not None and wishes.confidence:
-                words.append(f"({sure.probability}); legal: {sure.legal}")
+                words.append(f"legal: {sure.legal}")
             columns = cells.nothing(length) if path is None else cells.of(path)
             yield _Block(first + k, " ".join(words), columns)
 
@@ -199,21 +199,20 @@ def _sure(answer: Answer, wishes: Wishes) -> Confidence | None:
     if not answer.paths or answer.lattice is None or not wishes.commented:
         return None
     needed = math.isnan(answer.paths[0].probability)
-    return (
-        answer.lattice.confidence(budget=wishes.search.budget)
-        if needed or wishes.confidence
-        else None
-    )
+    if not (needed or wishes.confidence):
+        return None
+    return answer.lattice.confidence(budget=wishes.search.budget)
 
 
-def _probability(answer: Answer, number: int, sure: Confidence | None) -> float:
-    """Return the probability of a path, as well as it is known."""
+def _probability(answer: Answer, number: int, sure: Confidence | None) -> str:
+    """Return the probability of a path, with the width of its bounds where it is not exact."""
     if not answer.paths:
-        return 0.0
+        return f"{0.0:f}"
     path = answer.paths[number]
     if sure is None or not math.isnan(path.probability):
-        return path.probability
-    return sure.probability.middle * math.exp(path.score - answer.paths[0].score)
+        return f"{path.probability:f}"
+    share = math.exp(path.score - answer.paths[0].score)  # of the best path's probability
+    return f"{share * sure.probability.middle:f} ± {share * sure.probability.width / 2:.4f}"
 
 
 def _marginals(answers: Sequence[Answer], wishes: Wishes) -> list[list[list[list[float]]]]:
@@ -224,7 +223,13 @@ def _marginals(answers: Sequence[Answer], wishes: Wishes) -> list[list[list[list
     from fstcrf.lattice import marginals
 
     live = [(k, a.lattice) for k, a in enumerate(answers) if a.lattice is not None and a.paths]
-    parts = marginals([lattice for _, lattice in live], threads=wishes.search.threads)
+    try:
+        parts = marginals([lattice for _, lattice in live], threads=wishes.search.threads)
+    except TooLargeError:
+        raise TooLargeError(
+            "the grammar is too large to multiply out, which probabilities of single labels need; "
+            "--confidence bounds those of whole answers"
+        ) from None
     for (k, lattice), part in zip(live, parts, strict=True):
         tapes = part if len(lattice.tapes) > 1 else (part,)
         found[k] = [tape.tolist() for tape in tapes]

@@ -48,18 +48,27 @@ _CHECKPOINT_EVERY = 10
     help="How many earlier labels a label depends on.",
 )
 @click.option(
+    "--objective",
+    type=click.Choice(["likelihood", "mce", "mce-f"]),
+    default="likelihood",
+    show_default=True,
+    help="What is optimised: the likelihood; a smooth count of sentences with an error (mce); a "
+    "smooth F of spans (mce-f). The last two start best from a model (--warm-start).",
+)
+@click.option(
     "--method",
     type=click.Choice(
         [
-            *("lbfgs", "cg", "preconditioned-cg", "mixed-cg", "gis"),
-            *("l2sgd", "ap", "pa", "arow", "perceptron"),
+            *("lbfgs", "cg", "preconditioned-cg", "mixed-cg", "gis", "quickprop"),
+            *("l2sgd", "gpd", "ap", "pa", "arow", "perceptron"),
         ]
     ),
     default="lbfgs",
     show_default=True,
     help="How the weights are found: the likelihood by L-BFGS, conjugate gradients, iterative "
-    "scaling (gis) or stochastic gradients; ap, pa and arow are CRFsuite's, perceptron is ap for a "
-    "few iterations.",
+    "scaling (gis), quickprop or stochastic gradients (l2sgd); mce and mce-f by lbfgs, quickprop "
+    "or stochastic gradients (gpd); ap, pa and arow are CRFsuite's, perceptron is ap for a few "
+    "iterations.",
 )
 @click.option(
     "--l2",
@@ -138,7 +147,7 @@ _CHECKPOINT_EVERY = 10
     "--max-iterations",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Most iterations.  [default: ap, pa, arow 100, perceptron 10, else 1000]",
+    help="Most iterations.  [default: ap, pa, arow 100, gpd 30, perceptron 10, else 1000]",
 )
 @click.option(
     "--grammar",

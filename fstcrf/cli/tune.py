@@ -122,7 +122,7 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
     fstcrf tune train.txt --columns word,pos,chunk --target chunk \\
         --template small.tpl --template large.tpl --dev dev.txt -o chunk.fstcrf
     """
-    from fstcrf.corpus import check_writable, concatenated
+    from fstcrf.corpus import concatenated
     from fstcrf.hyperparameters.study import installed
 
     installed()
@@ -136,11 +136,8 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
     )
     _check_scoring(given)
     output, journal, dev = given.pop("output"), given["journal"], given.pop("dev")
-    for written in (output, journal):
-        if written is not None:
-            others = [output if written is journal else None]
-            spare_inputs(written, [*paths, dev, *given["templates"], *given["reads"], *others])
-            check_writable(written)
+    inputs = [*paths, dev, *given["templates"], *given["reads"], *given["grammar"]]
+    _check_files(inputs, output, journal)
     data = concatenated([source.read(path) for path in paths])
     say(f"read {len(data):,} sentences, {data.n_tokens:,} tokens from {', '.join(paths)}")
     found = _searched(data, None if dev is None else source.read(dev), given)
@@ -159,6 +156,22 @@ def _check_scoring(given: dict[str, Any]) -> None:
         raise click.UsageError("give either --dev FILE or --folds K: what trials are scored on")
     if given["resume"] and given["journal"] is None:
         raise click.UsageError("--resume needs the --journal to go on from")
+
+
+def _check_files(inputs: list[str | None], output: str | None, journal: str | None) -> None:
+    """Find out before the work what could not be written after it."""
+    from fstcrf.corpus import check_writable
+
+    if output is not None:
+        spare_inputs(output, inputs)
+        check_writable(output)
+    if journal is None:
+        return
+    if output is not None and Path(journal).resolve() == Path(output).resolve():
+        raise click.UsageError(f"--journal {journal} would overwrite the model")
+    if Path(journal).resolve() in {Path(path).resolve() for path in inputs if path is not None}:
+        raise click.UsageError(f"--journal {journal} would overwrite an input")
+    check_writable(journal)
 
 
 def _searched(data: Any, dev: Any, given: dict[str, Any]) -> Tuning:

@@ -10,9 +10,10 @@ fitted        the tables of a corpus, with its rows
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +110,9 @@ class Tables:
     vocabularies: Vocabularies
     packings: tuple[Packing, ...]
     keys: tuple[KeyTable, ...]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def n_rows(self) -> int:

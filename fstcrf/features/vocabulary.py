@@ -59,6 +59,9 @@ class Vocabulary:
         new._size, new._strings = len(new._table), None
         return new
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.strings,)
+
     def __len__(self) -> int:
         return self._size
 

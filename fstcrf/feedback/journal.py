@@ -12,16 +12,28 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
-from fstcrf.errors import ModelFileError
+from fstcrf.errors import ModelFileError, OptionError
 
-__all__ = ["Journal", "Sync"]
+__all__ = ["Journal", "Sync", "check_sync"]
 
 Sync = Literal["always", "process"]
 
 _HEAD = b"fstcrf-feedback-journal 1\n"
 _FRAME = struct.Struct("<II")
+
+
+def check_sync(sync: str) -> None:
+    """Refuse what is no way of writing.
+
+    Raises
+    ------
+    OptionError
+        Another name.
+    """
+    if sync not in get_args(Sync):
+        raise OptionError(f"sync is {sync!r}, expected one of {', '.join(get_args(Sync))}")
 
 
 class Journal:
@@ -37,6 +49,8 @@ class Journal:
 
     Raises
     ------
+    OptionError
+        Another `sync`.
     ModelFileError
         Another kind of file, or a damaged one.
     OSError
@@ -44,6 +58,7 @@ class Journal:
     """
 
     def __init__(self, path: Path, sync: Sync = "always") -> None:
+        check_sync(sync)
         self.path, self.sync = path, sync
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:

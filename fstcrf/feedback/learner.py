@@ -7,6 +7,7 @@ FeedbackLearner  propose, feedback, save, open again
 
 from __future__ import annotations
 
+import operator
 import os
 import threading
 from collections.abc import Iterable, Sequence
@@ -31,7 +32,7 @@ from fstcrf.feedback.proposal import (
 )
 from fstcrf.feedback.start import completed
 from fstcrf.feedback.state import Folder, Settings, State
-from fstcrf.kernel import Aim, Batch, Descent, Proposals, Rule, SparseRows
+from fstcrf.kernel import Aim, Batch, Descent, Rule, SparseRows
 from fstcrf.model import CRF
 from fstcrf.model.file import load
 from fstcrf.model.reading import SentenceLike, read_one
@@ -224,8 +225,9 @@ class FeedbackLearner:
             As for `feedback`; before anything is learnt, but for NumericError.
         """
         with self._lock:
-            told = [Rewarded(_number(p), _reward(p, reward)) for p, reward in answers]
-            self._check_open([event.id for event in told])
+            given = list(answers)
+            told = [Rewarded(_number(p), _reward(p, reward)) for p, reward in given]
+            self._check_open([p for p, _ in given])
             self._folder.journal.append([encoded(event) for event in told])
             failed = [event.id for event in told if not self._learn(event)]
             if failed:
@@ -244,7 +246,7 @@ class FeedbackLearner:
         """
         with self._lock:
             event = Withdrawn(_number(proposal))
-            self._check_open([event.id])
+            self._check_open([proposal])
             self._folder.journal.append([encoded(event)])
             del self._state.pending[event.id]
 
@@ -286,26 +288,30 @@ class FeedbackLearner:
         uniform = generator.random(len(design) * (1 + aim.pairs))
         made = self._feedback.propose(batch, np.zeros(1, dtype=np.int64), aim, rule, uniform)
         kept = remembered(number, design, made)
-        return self._shown(number, made), kept
+        return self._shown(kept), kept
 
-    def _shown(self, number: int, made: Proposals) -> Proposal:
+    def _shown(self, kept: Proposed) -> Proposal:
         labels, topology = self._model.labels, self._model.topology
+        made = kept.proposals(self._feedback.n_states)
         names = [
             tuple(labels[i] for i in topology.state_label[path].tolist())
             for path in (made.path, made.other)
         ]
-        return Proposal(number, names[0], names[1], float(np.exp(made.log_p[0])))
+        return Proposal(kept.id, names[0], names[1], float(np.exp(made.log_p[0])))
 
     def _batch(self, design: SparseRows) -> Batch:
         return self._feedback.batch(np.asarray([0, len(design)]), design)
 
-    def _check_open(self, numbers: Sequence[int]) -> None:
-        state = self._state
-        for place, number in enumerate(numbers):
+    def _check_open(self, proposals: Sequence[Proposal | int]) -> None:
+        """Refuse proposals that nobody made here, or that were answered already."""
+        state, numbers = self._state, [_number(p) for p in proposals]
+        for place, (proposal, number) in enumerate(zip(proposals, numbers, strict=True)):
             if not 0 <= number < state.made:
                 raise OptionError(f"proposal {number} was never made; there are {state.made}")
             if number not in state.pending or number in numbers[:place]:
                 raise OptionError(f"proposal {number} was answered already, or withdrawn")
+            if isinstance(proposal, Proposal) and proposal != self._shown(state.pending[number]):
+                raise OptionError(f"proposal {number} was made by another learner")
 
     def _remember(self, kept: Proposed) -> None:
         self._state.pending[kept.id] = kept
@@ -334,7 +340,7 @@ class FeedbackLearner:
             try:
                 event = decoded(record)
                 self._repeat(event)
-            except (KeyError, msgspec.DecodeError) as error:
+            except (KeyError, ValueError, msgspec.DecodeError) as error:
                 path = self._folder.journal.path
                 raise ModelFileError(f"{path}: record {place} makes no sense: {error}") from None
 
@@ -348,7 +354,7 @@ class FeedbackLearner:
 
 
 def _number(proposal: Proposal | int) -> int:
-    return proposal.id if isinstance(proposal, Proposal) else proposal
+    return proposal.id if isinstance(proposal, Proposal) else operator.index(proposal)
 
 
 def _reward(proposal: Proposal | int, reward: float) -> float:

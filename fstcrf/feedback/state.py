@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import ModelFileError, OptionError
-from fstcrf.feedback.journal import Journal, Sync
+from fstcrf.feedback.journal import Journal, Sync, check_sync
 from fstcrf.feedback.proposal import Proposed
 from fstcrf.kernel import Aim, Controls, Descent, Parameters, Rule
 from fstcrf.storage import read_arrays, write_arrays
@@ -147,12 +147,13 @@ class Folder:
     Raises
     ------
     OptionError
-        Another process has it.
+        Another `sync`; another process has the folder.
     OSError
         It cannot be written.
     """
 
     def __init__(self, path: str | os.PathLike[str], sync: Sync) -> None:
+        check_sync(sync)
         self.path, self.sync = Path(path), sync
         self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:

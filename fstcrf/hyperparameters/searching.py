@@ -5,17 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fstcrf.corpus import Corpus
-from fstcrf.errors import DataError, OptionError, TemplateError
-from fstcrf.features import TemplateSet, is_literal, parse_template, read_template
-from fstcrf.features.template import tape_column
+from fstcrf.errors import DataError, OptionError
+from fstcrf.features import TemplateSet, is_literal
 from fstcrf.hyperparameters.result import Tuning
 from fstcrf.hyperparameters.scoring import Folded, Held, Told, Training
 from fstcrf.hyperparameters.space import Choice, Point, Range, Space, is_read
 from fstcrf.hyperparameters.study import PRUNERS, Pruner, Study, installed
+from fstcrf.hyperparameters.templates import Template, check_templates, named
 from fstcrf.hyperparameters.trial import Trial
 from fstcrf.model.options import checked_options
 from fstcrf.model.targets import label_set
@@ -26,12 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["tune"]
 
-Template = TemplateSet | str | os.PathLike[str]
-
 _RANGES: Mapping[str, tuple[Choice, ...]] = {
     "l2": (Range(0.001, 10.0),),
     "l1": (0.0, Range(0.01, 1.0)),
 }
+_LIKELIHOOD: tuple[Choice, ...] = ("likelihood",)
 _MOST_STATES = 1000  # of order 2, for it to be tried without being asked for
 
 
@@ -113,9 +111,10 @@ def tune(
     """
     installed()
     _check(dev, folds, trials, pruner, resume=resume, journal=journal)
-    templates = _named(template)
+    templates = named(template)
     sentences = _corpus(data, target)
-    labels = _labels(sentences, target, options)
+    partial = bool(options.pop("partial", True))
+    labels = _labels(sentences, target, partial=partial)
     space = _space(options, templates, labels, seed)
     training = Training(
         sentences,
@@ -123,9 +122,9 @@ def tune(
         tuple(reads),
         dict(class_weights or {}),
         threads,
-        {"grammar": grammar, "tape": tape, "seed": seed},
+        {"grammar": grammar, "tape": tape, "seed": seed, "partial": partial},
     )
-    _check_templates(templates, sentences, target, [one.tape for one in reads])
+    check_templates(templates, sentences, target, [one.tape for one in reads])
     held: Held | Folded
     if folds is None:
         given = None if dev_target is None else [list(one) for one in dev_target]
@@ -197,42 +196,6 @@ def _check(
         raise OptionError("resume needs a journal to go on from")
 
 
-def _named(
-    template: Template | Sequence[Template] | Mapping[str, Template] | None,
-) -> dict[str, TemplateSet]:
-    """Return templates by name, read."""
-    if template is None:
-        return {}
-    if isinstance(template, Mapping):
-        given = [(str(name), one) for name, one in template.items()]
-    else:
-        single = isinstance(template, TemplateSet | str | os.PathLike)
-        several: Sequence[Any] = [template] if single else list(template)  # type: ignore[arg-type]
-        given = [(_name(one, i), one) for i, one in enumerate(several, 1)]
-    names = [name for name, _ in given]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise OptionError(f"template {twice[0]} is given twice")
-    return {name: _read(one) for name, one in given}
-
-
-def _name(template: Template, number: int) -> str:
-    if isinstance(template, TemplateSet) or _is_text(template):
-        return str(number)
-    return os.fspath(template)
-
-
-def _is_text(template: Template) -> bool:
-    return isinstance(template, str) and ("\n" in template or "%" in template)
-
-
-def _read(template: Template) -> TemplateSet:
-    if isinstance(template, TemplateSet):
-        return template
-    if _is_text(template):
-        return parse_template(str(template))
-    return read_template(Path(template))
-
-
 def _corpus(data: Any, target: str | Sequence[Sequence[str]]) -> Any:
     if isinstance(data, Corpus):
         return data
@@ -247,9 +210,8 @@ def _corpus(data: Any, target: str | Sequence[Sequence[str]]) -> Any:
     return Corpus.from_sentences(sentences)
 
 
-def _labels(data: Any, target: str | Sequence[Sequence[str]], options: Mapping[str, Any]) -> int:
+def _labels(data: Any, target: str | Sequence[Sequence[str]], *, partial: bool) -> int:
     """Return the number of labels."""
-    partial = bool(options.get("partial", True))
     if not isinstance(target, str):
         if len(target) != len(data):
             raise DataError(f"labels of {len(target)} sentences for {len(data)}")
@@ -269,8 +231,12 @@ def _space(
         choices["template"] = tuple(templates)
     choices["order"] = given.pop("order", order)
     for name, usual in _RANGES.items():
-        if name in given or any(is_read(name, str(method)) for method in methods):
-            choices[name] = given.pop(name, usual)
+        if name in given:
+            choices[name] = given.pop(name)
+        elif name == "l1" and given.get("objective", _LIKELIHOOD) != _LIKELIHOOD:
+            continue  # this penalty is for the likelihood alone
+        elif any(is_read(name, str(method)) for method in methods):
+            choices[name] = usual
     space = Space(choices | given)
     for point in space.sides():
         point.pop("template", None)
@@ -282,26 +248,6 @@ def _choices(value: Any) -> tuple[Choice, ...]:
     if isinstance(value, Range) or not isinstance(value, list | tuple):
         return (value,)
     return tuple(dict.fromkeys(value))
-
-
-def _check_templates(
-    templates: Mapping[str, TemplateSet],
-    data: Any,
-    target: str | Sequence[Sequence[str]],
-    tapes: Sequence[str],
-) -> None:
-    """Refuse at once what only a later trial would stumble over."""
-    if not isinstance(data, Corpus):
-        if templates:
-            raise OptionError("a template needs columns, not attribute lists")
-        return
-    if not templates:
-        raise OptionError("columns need a feature template: template='chunking.tpl'")
-    columns = [*data.columns, *map(tape_column, tapes)]
-    for name, template in templates.items():
-        resolved = template.resolved(columns, data=data.source)
-        if isinstance(target, str) and target in resolved.columns:
-            raise TemplateError(f"{name}: a template reads the target column {target!r} itself")
 
 
 def _digest(data: Any, gold: Any) -> str:

@@ -12,8 +12,6 @@ from its journal makes the trials that it would have made in one go.
 
 from __future__ import annotations
 
-import itertools
-import json
 import os
 import time
 import warnings
@@ -24,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fstcrf.errors import DataError, MissingDependencyError, NumericError, OptionError
+from fstcrf.errors import MissingDependencyError, NumericError
+from fstcrf.hyperparameters.journal import opened
 from fstcrf.hyperparameters.scoring import Told
 from fstcrf.hyperparameters.space import Point, Space
 from fstcrf.hyperparameters.trial import Outcome, Trial
@@ -38,8 +37,6 @@ Pruner = Literal["median", "halving", "none"]
 PRUNERS: tuple[Pruner, ...] = ("median", "halving", "none")
 Evaluate = Callable[[Point, Told], tuple[float, int]]
 
-_NAME = "fstcrf"
-_SEARCH = "search"  # what the journal is of
 _FREE_TRIALS = 4  # complete ones, before a median means anything
 _FREE_ITERATIONS = 20  # the first ones say little
 _LEAST_ITERATIONS = 8
@@ -112,7 +109,9 @@ class Study:
                 direction="maximize", pruner=self._pruner
             )
             self._kept = (
-                None if journal is None else _opened(self._optuna, Path(journal), resume, search)
+                None
+                if journal is None
+                else opened(self._optuna, Path(journal), resume=resume, search=search)
             )
             if self._kept is not None:
                 self._study.add_trials(self._kept.get_trials())
@@ -237,57 +236,6 @@ def _shuffled(space: Space, seed: int) -> list[Point]:
     others = [point for point in space.points() if point != start]
     order = np.random.default_rng(seed).permutation(len(others))
     return [start, *(others[i] for i in order)]
-
-
-def _opened(package: Any, path: Path, resume: bool, search: Mapping[str, str]) -> optuna.Study:  # noqa: FBT001
-    """Return the study of a journal, a new one where there is none."""
-    exists = path.exists() and path.stat().st_size > 0
-    if exists and not resume:
-        raise OptionError(f"{path} exists: resume goes on from it; else give another journal")
-    if exists:
-        _check_lines(path)
-    else:
-        path.touch()  # what cannot be written should be known before the work
-    foreign = DataError("is no journal of a search", path=str(path))
-    backend = package.storages.journal.JournalFileBackend(str(path))
-    try:
-        study: optuna.Study = package.create_study(
-            study_name=_NAME,
-            storage=package.storages.JournalStorage(backend),
-            direction="maximize",
-            load_if_exists=True,
-        )
-    except (KeyError, TypeError, ValueError):
-        raise foreign from None
-    known = study.user_attrs.get(_SEARCH)
-    if known is None and study.get_trials():
-        raise foreign
-    if known is None:
-        study.set_user_attr(_SEARCH, dict(search))
-    for name in itertools.chain(search, known or ()):
-        before, now = (known or search).get(name), search.get(name)
-        if before != now:
-            raise OptionError(
-                f"{path} is the journal of another search: {name} was {before}, is {now}"
-            )
-    return study
-
-
-def _check_lines(path: Path) -> None:
-    """Check a journal; cut off the last line where a crash has left a part of one."""
-    data = path.read_bytes()
-    end = data.rfind(b"\n") + 1
-    for number, line in enumerate(data[:end].splitlines(), 1):
-        try:
-            if not isinstance(json.loads(line), dict):
-                raise DataError("is no journal of a search", path=str(path), line=number)
-        except ValueError:
-            raise DataError("is no journal of a search", path=str(path), line=number) from None
-    if not end:
-        raise DataError("is no journal of a search", path=str(path))
-    if end < len(data):
-        with path.open("r+b") as file:
-            file.truncate(end)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ lazy_paths    the n best paths of each sentence that a machine and a conjunction
 
 from __future__ import annotations
 
+import operator
 import threading
 import time
 from collections.abc import Sequence
@@ -58,16 +59,21 @@ class Budget:
     Raises
     ------
     OptionError
-        Numbers that are not positive.
+        Numbers that are not positive; states that are no whole number.
     """
 
     states: int = 250_000
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if self.states < 1 or (self.seconds is not None and not self.seconds > 0):
+        try:
+            enough = operator.index(self.states) > 0 and (self.seconds is None or self.seconds > 0)
+        except TypeError:
+            enough = False
+        if not enough:
             raise OptionError(
-                f"budget of {self.states} states and {self.seconds} seconds: expected more than 0"
+                f"budget of {self.states!r} states and {self.seconds!r} seconds: expected a whole "
+                "number and a number, both more than 0"
             )
 
 

@@ -212,8 +212,8 @@ def nbest(
     OptionError
         n below 1.
     """
-    if n < 1:  # the kernel would say so, but it does not see empty sentences
-        raise OptionError(f"n is {n}, expected at least 1")
+    if not 1 <= n < 1 << 31:  # the kernel would say so, but it does not see empty sentences
+        raise OptionError(f"n is {n}, expected at least 1 and less than 2³¹")
     found = answered(lattices, lambda group: group.paths(n, budget), threads)
     return Ranking(len(lattices), found, lattices)
 

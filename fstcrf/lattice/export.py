@@ -6,6 +6,7 @@ A lattice of several tapes becomes an acceptor whose symbols name one label of e
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from fstcrf.openfst import Machine, att_text, sausage_machine, svg, symbols, to_
 if TYPE_CHECKING:
     import pynini
 
-__all__ = ["drawn", "lattice_att", "lattice_fst", "lattice_machine"]
+__all__ = ["JointArrays", "drawn", "joint_arrays", "lattice_att", "lattice_fst", "lattice_machine"]
 
 Floats = NDArray[np.float64]
 
@@ -55,6 +56,52 @@ def lattice_machine(lattice: Lattice) -> Machine:
     TooLargeError
         More arcs than memory should be asked for.
     """
+    joint = joint_arrays(lattice)
+    flat = joint.step.reshape(len(joint.step), -1)
+    return sausage_machine(
+        np.ascontiguousarray(joint.node),
+        np.ascontiguousarray(flat if joint.moving else flat[0]),
+        np.ascontiguousarray(joint.initial),
+        np.ascontiguousarray(joint.final),
+        state_label=joint.label.astype(np.int32),
+        symbols=symbols(["|".join(parts) for parts in joint.names]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class JointArrays:
+    """A lattice multiplied out: S joint states, each of a legal history of all tapes.
+
+    Parameters
+    ----------
+    node : float64 [T, S]
+    step : float64 [1 or T, S, S]
+        Potentials of arcs, from row to column, into each token where they move.
+    initial, final : float64 [S]
+    label : int64 [S]
+        Joint label of each state.
+    names : list of tuple of str
+        The labels of the tapes, in their order, for each joint label.
+    moving : bool
+    """
+
+    node: Floats
+    step: Floats
+    initial: Floats
+    final: Floats
+    label: NDArray[np.int64]
+    names: list[tuple[str, ...]]
+    moving: bool
+
+
+def joint_arrays(lattice: Lattice) -> JointArrays:
+    """Return a lattice multiplied out.
+
+    Raises
+    ------
+    TooLargeError
+        More arcs than memory should be asked for.
+    """
     program = lattice.program
     machine = program.machine
     states = int(np.prod(machine.shape)) * machine.n_residual
@@ -75,18 +122,10 @@ def lattice_machine(lattice: Lattice) -> Machine:
     if machine.residual is not None:
         node, step, initial, final = _with_residual(machine, node, step, initial, final)
         label = np.tile(label, machine.n_residual)
-    flat = step.reshape(len(step), -1)
-    return sausage_machine(
-        np.ascontiguousarray(node),
-        np.ascontiguousarray(flat if moving else flat[0]),
-        np.ascontiguousarray(initial),
-        np.ascontiguousarray(final),
-        state_label=label.astype(np.int32),
-        symbols=symbols(names),
-    )
+    return JointArrays(node, step, initial, final, label, names, moving)
 
 
-def _joint_labels(lattice: Lattice) -> tuple[NDArray[np.int64], list[str]]:
+def _joint_labels(lattice: Lattice) -> tuple[NDArray[np.int64], list[tuple[str, ...]]]:
     """Return the number of each joint state's labels, and their names, in the order of tapes."""
     program = lattice.program
     states = dict(
@@ -94,7 +133,7 @@ def _joint_labels(lattice: Lattice) -> tuple[NDArray[np.int64], list[str]]:
     )
     labels = [program.chain[t].topology.state_label[states[t]] for t in program.tapes]
     sizes = [len(program.labels(t)) for t in program.tapes]
-    names = ["|".join(parts) for parts in product(*(program.labels(t) for t in program.tapes))]
+    names = list(product(*(program.labels(t) for t in program.tapes)))
     return np.ravel_multi_index(labels, sizes), names
 
 

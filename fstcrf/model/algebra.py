@@ -6,6 +6,7 @@ the one place that refers upward.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,11 @@ __all__ = ["Composable"]
 
 
 class Composable:
-    """What composes: a tagger, or a composition of taggers."""
+    """What composes: a tagger, or a composition of taggers; a frozen dataclass."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what it is made of: what was computed from that stays here."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
     def __matmul__(self, later: Any) -> Any:
         """Return ``fstcrf.compose(self, later)``."""

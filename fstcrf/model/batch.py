@@ -26,11 +26,13 @@ from fstcrf.train import (
     Optimiser,
     ParameterSpace,
     Problem,
+    QuickProp,
     Staged,
     Ties,
     Untied,
     tied,
 )
+from fstcrf.train.curvature import arc_cells
 
 __all__ = ["BATCH"]
 
@@ -43,6 +45,7 @@ _STAGED_CALIBRATION = Calibration(sentences=400)
 # Units are curvature^-0.35: half of Newton's -0.5 is too little, all of it too much away from the
 # point where curvature was measured.
 _UNIT_POWER = -0.35
+_MOST_CELLS = 500_000_000  # arcs at all tokens: with more, the curvature costs what it saves
 
 
 def _scaling(
@@ -127,7 +130,8 @@ def _quasi_newton(
         ties = tied(problem, space)
         u = ties.reduce(start)
         unit = np.ones(len(u))
-        if settings.l2 > 0 and not problem.partial.any():
+        known = settings.l2 > 0 and not problem.partial.any()
+        if known and arc_cells(problem) <= _MOST_CELLS:
             curvature = DiagonalHessian(ties.problem, ties.space, l2=settings.l2, scale=ties.scale)
             unit = curvature(u) ** _UNIT_POWER
         return Untied(InUnits(tied_likelihood(ties), u, unit, newton), ties)
@@ -151,11 +155,26 @@ def _stochastic_epochs(settings: Options, problem: Problem, space: ParameterSpac
     return _STAGED_EPOCHS if able and len(problem.weight) >= _STAGED_SENTENCES else 0
 
 
+def _quickprop(
+    settings: Options, problem: Problem, space: ParameterSpace, theta: Floats, *, threads: int
+) -> Optimiser:
+    # Each weight has a step of its own: no ties.
+    return QuickProp(
+        Likelihood(problem, space, l2=settings.l2, threads=threads),
+        theta,
+        growth=settings.growth,
+        epsilon=settings.threshold,
+        delta=settings.least_gain,
+        period=settings.period,
+    )
+
+
 BATCH: dict[str, Callable[..., Optimiser]] = {
     "lbfgs": _quasi_newton,
     "cg": _conjugate,
     "preconditioned-cg": _conjugate,
     "mixed-cg": _conjugate,
     "gis": _scaling,
+    "quickprop": _quickprop,
 }
 """Name of the method → (settings, problem, space, theta, threads=) → its optimiser."""

@@ -4,6 +4,7 @@
 ordered        taggers, each after those that it reads
 with_labels    a corpus with the labels that taggers give it
 jackknifed     the same, from taggers that have not seen the sentence
+fold_taggers   those taggers, fold by fold
 folds          which sentence is in which fold
 FoldProgress   an iteration of the training of a fold
 =============  ===============================================================
@@ -15,7 +16,7 @@ again on K − 1 of them, with the settings that they were trained with, and lab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, cast
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from fstcrf.model.crf import CRF
     from fstcrf.model.options import TrainingRecord
 
-__all__ = ["FoldProgress", "folds", "jackknifed", "ordered", "with_labels"]
+__all__ = ["FoldProgress", "fold_taggers", "folds", "jackknifed", "ordered", "with_labels"]
 
 Report = Callable[[Progress], None]
 
@@ -156,25 +157,45 @@ def jackknifed(
     DataError
         The corpus has no column of a tagger's gold labels.
     """
+    labels = {tagger.tape: _Labels(corpus.n_tokens) for tagger in taggers}
+    token_sentence = np.repeat(np.arange(len(corpus)), np.diff(corpus.offsets))
+    for held, mine in fold_taggers(corpus, taggers, k, seed=seed, threads=threads, report=report):
+        labelled = with_labels(corpus.select(held), mine, threads=threads)
+        for tagger in mine:
+            column = labelled.columns[tape_column(tagger.tape)]
+            labels[tagger.tape].put(np.isin(token_sentence, held), column)
+    for tape, found in labels.items():
+        corpus = corpus.with_interned(tape_column(tape), found.column())
+    return corpus
+
+
+def fold_taggers(
+    corpus: Corpus,
+    taggers: Sequence[CRF],
+    k: int,
+    *,
+    seed: int = 0,
+    threads: int = 1,
+    report: Report | None = None,
+) -> Iterator[tuple[NDArray[np.int64], list[CRF]]]:
+    """Yield the sentences of each fold, and taggers that were trained on all others.
+
+    Parameters and errors as for `jackknifed`.
+
+    Yields
+    ------
+    int64 [M], list of CRF
+    """
     fold = folds(len(corpus), k, seed)
     for tagger in taggers:
         _check(tagger, corpus)
-    labels = {tagger.tape: _Labels(corpus.n_tokens) for tagger in taggers}
-    token_fold = np.repeat(fold, np.diff(corpus.offsets))
     for number in range(k):
         rest = corpus.select(np.flatnonzero(fold != number))
-        held = corpus.select(np.flatnonzero(fold == number))
         mine: list[CRF] = []
         for tagger in taggers:
             stage = f"{tagger.tape}, fold {number + 1} of {k}"
             mine.append(_retrained(tagger, rest, mine, threads, _staged(report, stage)))
-        held = with_labels(held, mine, threads=threads)
-        for tagger in mine:
-            column = held.columns[tape_column(tagger.tape)]
-            labels[tagger.tape].put(token_fold == number, column)
-    for tape, found in labels.items():
-        corpus = corpus.with_interned(tape_column(tape), found.column())
-    return corpus
+        yield np.flatnonzero(fold == number), mine
 
 
 class _Labels:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.model.batch import BATCH
+from fstcrf.model.errortraining import error_optimiser
 from fstcrf.model.options import Options
 from fstcrf.train import (
     AROW,
@@ -39,6 +40,8 @@ def chosen_optimiser(
         Where to start.
     threads : int
     """
+    if settings.objective != "likelihood":
+        return error_optimiser(settings, problem, space, theta, threads=threads)
     if settings.method in BATCH:
         return BATCH[settings.method](settings, problem, space, theta, threads=threads)
     return _ONLINE[settings.method](settings, problem, space, theta)

@@ -20,26 +20,29 @@ from fstcrf.errors import OptionError
 __all__ = ["Options", "TrainingRecord", "checked_options"]
 
 _CONJUGATE = ("cg", "preconditioned-cg", "mixed-cg")
-_BATCH = ("lbfgs", *_CONJUGATE, "gis")
+_BATCH = ("lbfgs", *_CONJUGATE, "gis", "quickprop")
+_ERROR_METHODS = ("lbfgs", "quickprop", "gpd")
 
 _DEFAULT_ITERATIONS = {
     **dict.fromkeys(_BATCH, 1000),
     "l2sgd": 1000,
+    "gpd": 30,
     "ap": 100,
     "pa": 100,
     "arow": 100,
     "perceptron": 10,
 }
 _DEFAULT_EPSILON = dict.fromkeys(_BATCH, 1e-5)
-_DEFAULT_DELTA = {**dict.fromkeys(_BATCH, 1e-5), "l2sgd": 1e-6}
+_DEFAULT_DELTA = {**dict.fromkeys(_BATCH, 1e-5), "l2sgd": 1e-6, "gpd": 1e-6}
 
 # Which methods read an option; those that are not here are for all of them.
 _READ_BY = {
     **dict.fromkeys(("l1", "memory", "line_search"), ("lbfgs",)),
     "max_line_search": ("lbfgs", *_CONJUGATE),
     "preconditioned": ("mixed-cg",),
-    "stochastic_epochs": ("lbfgs",),
-    **dict.fromkeys(("delta", "period"), (*_BATCH, "l2sgd")),
+    "stochastic_epochs": ("lbfgs", "quickprop"),
+    "growth": ("quickprop",),
+    **dict.fromkeys(("delta", "period"), (*_BATCH, "l2sgd", "gpd")),
     "epsilon": (*_BATCH, "ap", "pa", "arow"),
     **dict.fromkeys(
         (
@@ -49,13 +52,31 @@ _READ_BY = {
             "calibration_candidates",
             "calibration_trials",
         ),
-        ("l2sgd",),
+        ("l2sgd", *_ERROR_METHODS),
     ),
     **dict.fromkeys(("pa_variant", "aggressiveness", "error_sensitive", "averaging"), ("pa",)),
     **dict.fromkeys(("variance", "gamma"), ("arow",)),
 }
 
+# The same of objectives.
+_READ_BY_OBJECTIVE = {
+    **dict.fromkeys(("steepness", "offset", "batch", "halving"), ("mce", "mce-f")),
+    **dict.fromkeys(("smoothing", "psi", "competitors"), ("mce",)),
+    "f_gamma": ("mce-f",),
+}
+
+_ABOVE_ZERO = (
+    "aggressiveness",
+    "variance",
+    "gamma",
+    "calibration_rate",
+    "steepness",
+    "psi",
+    "f_gamma",
+    "halving",
+)
 _COUNTS = (
+    "candidates",
     "min_count",
     "patience",
     "max_iterations",
@@ -63,6 +84,7 @@ _COUNTS = (
     "memory",
     "max_line_search",
     "preconditioned",
+    "batch",
     "calibration_sentences",
     "calibration_candidates",
     "calibration_trials",
@@ -73,13 +95,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Options of training, as they are stored in the model."""
 
     order: Literal[0, 1, 2] = 1
+    objective: Literal["likelihood", "mce", "mce-f"] = "likelihood"
     method: Literal[
         "lbfgs",
         "cg",
         "preconditioned-cg",
         "mixed-cg",
         "gis",
+        "quickprop",
         "l2sgd",
+        "gpd",
         "ap",
         "pa",
         "arow",
@@ -98,6 +123,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ends: bool = False
     partial: bool = True
     jackknife: int | None = None
+    passing: Literal["best", "nbest", "marginals"] = "best"
+    candidates: int = 5
     max_iterations: int | None = None
     patience: int = 10
     seed: int = 0
@@ -107,7 +134,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     memory: int = 10
     line_search: Literal["wolfe", "backtracking", "strong-backtracking"] = "wolfe"
     max_line_search: int = 20
-    preconditioned: int = 5
+    preconditioned: int = 20
     stochastic_epochs: int | None = None
     calibration_rate: float = 0.1
     calibration_factor: float = 2.0
@@ -120,14 +147,49 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     averaging: bool = True
     variance: float = 1.0
     gamma: float = 1.0
+    smoothing: Literal["sigmoid", "logistic"] = "sigmoid"
+    steepness: float = 1.0
+    offset: float = 0.0
+    psi: float | None = None
+    competitors: Literal["mean", "sum"] = "mean"
+    f_gamma: float = 1.0
+    growth: float = 1.75
+    batch: int = 8
+    halving: float = 5.0
 
     def __post_init__(self) -> None:
+        self._check_objective()
         self._check_readers()
         self._check_numbers()
+        self._check_bounds()
         if self.jackknife is not None and self.jackknife < 2:
             raise OptionError(f"jackknife is {self.jackknife}, expected at least 2 folds")
+        if self.passing != "nbest" and self.candidates != 5:
+            raise OptionError(f"candidates needs passing 'nbest', not {self.passing!r}")
         if self.seed < 0:
             raise OptionError(f"seed is {self.seed}, expected at least 0")
+
+    def _check_objective(self) -> None:
+        """Refuse what does not go with the objective."""
+        errors = self.objective != "likelihood"
+        if errors and self.method not in _ERROR_METHODS:
+            known = ", ".join(map(repr, _ERROR_METHODS))
+            raise OptionError(
+                f"objective {self.objective!r} is trained by {known}, not {self.method!r}"
+            )
+        if self.method == "gpd" and not errors:
+            raise OptionError("method 'gpd' is for objective 'mce' or 'mce-f'; take 'l2sgd'")
+        if errors and self.l1 > 0:
+            raise OptionError(f"l1 is for objective 'likelihood', not {self.objective!r}")
+        for field in msgspec.structs.fields(self):
+            objectives = _READ_BY_OBJECTIVE.get(field.name)
+            if objectives is None or self.objective in objectives:
+                continue
+            if getattr(self, field.name) != field.default:
+                known = " or ".join(map(repr, objectives))
+                raise OptionError(f"{field.name} needs objective {known}, not {self.objective!r}")
+        if self.psi is None and self.competitors != "mean":
+            raise OptionError("competitors needs a finite psi: without one only the best counts")
 
     def _check_readers(self) -> None:
         """Refuse options that the method does not read: they would be ignored in silence."""
@@ -144,20 +206,24 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             value = getattr(self, name)
             if value is not None and not 0.0 <= value < np.inf:
                 raise OptionError(f"{name} is {value}, expected a finite number of at least 0")
-        for name in ("aggressiveness", "variance", "gamma", "calibration_rate"):
+        for name in _ABOVE_ZERO:
             value = getattr(self, name)
-            if not 0.0 < value < np.inf:
+            if value is not None and not 0.0 < value < np.inf:
                 raise OptionError(f"{name} is {value}, expected a finite number above 0")
-        if not 1.0 < self.calibration_factor < np.inf:
-            raise OptionError(
-                f"calibration_factor is {self.calibration_factor}, expected a number above 1"
-            )
         for name in _COUNTS:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise OptionError(f"{name} is {value}, expected at least 1")
         if self.stochastic_epochs is not None and self.stochastic_epochs < 0:
             raise OptionError(f"stochastic_epochs is {self.stochastic_epochs}, expected at least 0")
+
+    def _check_bounds(self) -> None:
+        for name in ("calibration_factor", "growth"):
+            value = getattr(self, name)
+            if not 1.0 < value < np.inf:
+                raise OptionError(f"{name} is {value}, expected a number above 1")
+        if not np.isfinite(self.offset):
+            raise OptionError(f"offset is {self.offset}, expected a finite number")
         if self.min_frequency is not None and not np.isfinite(self.min_frequency):
             raise OptionError(f"min_frequency is {self.min_frequency}, expected a finite number")
 

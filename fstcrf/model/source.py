@@ -29,8 +29,9 @@ from fstcrf.features import (
 )
 from fstcrf.kernel import SparseRows
 from fstcrf.model.crf import CRF
-from fstcrf.model.jackknife import jackknifed, ordered, with_labels
+from fstcrf.model.jackknife import ordered
 from fstcrf.model.options import Options
+from fstcrf.model.passing import built, pass_on
 from fstcrf.model.targets import allowed_labels
 from fstcrf.train import Progress
 
@@ -54,10 +55,15 @@ class Source:
         columns: tuple[str, ...],
         transitions: bool,
         full: NDArray[np.bool_],
+        origin: NDArray[np.int64] | None = None,
+        share: NDArray[np.float64] | None = None,
     ) -> None:
         self.index, self.design, self.columns = index, design, columns
         self.transitions = transitions
         self.full = full  # which of the sentences that were given have tokens
+        # Which of those each sentence of the design is, and what it counts.
+        self.origin = np.arange(int(full.sum())) if origin is None else origin
+        self.share = np.ones(len(self.origin)) if share is None else share
         self.offsets = labelled.offsets
         self._labelled = labelled
 
@@ -129,33 +135,18 @@ def read_source(
     corpus, labelled, full = _labelled(corpus, target)
     templates = _as_template(template)
     taggers = ordered(reads, templates.tapes)
-    if settings.jackknife is None:
-        corpus = with_labels(corpus, taggers, threads=threads)
-    else:
-        corpus = jackknifed(
-            corpus,
-            taggers,
-            settings.jackknife,
-            seed=settings.seed,
-            threads=threads,
-            report=report,
-        )
-    index, design = FeatureIndex.build(
-        corpus,
-        templates,
-        boundary=settings.boundary,
-        min_count=settings.min_count,
-        hash_bits=settings.hash_bits,
-        base=base,
-    )
+    passed = pass_on(corpus, taggers, settings, threads=threads, report=report)
+    index, design, passed = built(passed, templates, settings, base)
     _check_template(index.templates, target, reads)
     return Source(
         index,
         design,
-        labelled,
+        labelled.select(passed.origin),
         columns=tuple(name for name in corpus.columns if not name.startswith("%")),
         transitions=index.templates.has_transitions,
         full=full,
+        origin=passed.origin,
+        share=passed.share,
     )
 
 

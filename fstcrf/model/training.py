@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -108,12 +108,18 @@ def train(
         On Ctrl-C return the best model so far.
     **options
         order : {0, 1, 2}, default 1
+        objective : {"likelihood", "mce", "mce-f"}, default "likelihood"
+            What is optimised: "mce" a smooth count of sentences with an error, "mce-f" a smooth F
+            of spans, both compare the gold labels with the best others (Suzuki et al. 2006). They
+            are not convex: `warm_start` from a model of the likelihood is the usual beginning.
+            Trained by "lbfgs", "quickprop" or "gpd".
         method : str, default "lbfgs"
             The penalised likelihood by L-BFGS ("lbfgs"), conjugate gradients ("cg"; with the
             diagonal of the Hessian "preconditioned-cg", for the first iterations only "mixed-cg"),
-            generalised iterative scaling ("gis") or stochastic gradients ("l2sgd"); the averaged
-            perceptron ("ap"), passive-aggressive ("pa") and "arow" as in CRFsuite; the averaged
-            perceptron for a few epochs ("perceptron").
+            generalised iterative scaling ("gis"), QuickProp ("quickprop") or stochastic gradients
+            ("l2sgd"; "gpd" of the objectives that count errors); the averaged perceptron ("ap"),
+            passive-aggressive ("pa") and "arow" as in CRFsuite; the averaged perceptron for a few
+            epochs ("perceptron").
         l2 : float, default 0.5
             The objective is −log-likelihood + l2 · |weights|² (CRFsuite's ``c2``).
         l1 : float, default 0
@@ -140,22 +146,30 @@ def train(
         jackknife : int, optional
             Cut `data` into so many folds; the labels of `reads` in each of them are those of
             taggers that were trained again on the others. For taggers that were trained on `data`.
+        passing : {"best", "nbest", "marginals"}
+            What `reads` pass on: their best labels; their `candidates` (5) best labellings, of
+            which each makes a copy of the sentence, weighted by its probability; the probability
+            of each label, as the value of the attributes that read it.
         max_iterations : int
-            1000; 100 for "ap", "pa" and "arow", 10 for "perceptron".
+            1000; 100 for "ap", "pa" and "arow", 30 for "gpd", 10 for "perceptron".
         patience : int, default 10
         seed : int
         epsilon : float
-            "lbfgs" stops when |gradient| < epsilon · max(1, |weights|), default 1e-5. "ap" stops
-            when the share of wrong labels, "pa" and "arow" when the mean loss is below; default 0.
+            "lbfgs", "gis" and the kinds of "cg" stop when |gradient| < epsilon · max(1, |weights|),
+            default 1e-5. "ap" stops when the share of wrong labels, "pa" and "arow" when the mean
+            loss is below; default 0.
         delta, period : float, int
-            "lbfgs" and "l2sgd" stop when `period` (10) iterations gained less than delta times the
-            objective; default 1e-5 and 1e-6.
+            They and "l2sgd" stop when `period` (10) iterations gained less than delta times the
+            objective; default 1e-5, "l2sgd" 1e-6.
         memory : int, default 10
             "lbfgs": pairs of (step, gradient change) that are kept.
         line_search : {"wolfe", "backtracking", "strong-backtracking"}
-            "lbfgs" without l1; `max_line_search` (20) evaluations at most.
+            "lbfgs" without l1; `max_line_search` (20) evaluations at most, also of "cg".
+        preconditioned : int, default 20
+            "mixed-cg": iterations with the preconditioner.
         stochastic_epochs : int, optional
             "lbfgs" starts with so many epochs of "l2sgd": 6 where there is enough text for that.
+            Where errors are counted, epochs of "gpd": 10 without a warm start.
         calibration_rate, calibration_factor : float, default 0.1 and 2
             "l2sgd": the first step size tried, and the factor to the next one.
         calibration_sentences, calibration_candidates, calibration_trials : int
@@ -171,6 +185,21 @@ def train(
             "arow": of every weight at first.
         gamma : float, default 1
             "arow": how slowly means and variances move.
+        smoothing : {"sigmoid", "logistic"}
+            "mce": what makes the count of errors smooth; "mce-f" takes the sigmoid.
+        steepness, offset : float, default 1 and 0
+            The alpha and beta of it: the steeper, the closer to the count.
+        psi : float, optional
+            "mce": how far the best wrong labelling counts alone; when absent, it does.
+        competitors : {"mean", "sum"}
+            "mce" at a finite psi: the mean over wrong labellings, or their sum. With "sum",
+            psi 1 and logistic smoothing the objective is the likelihood.
+        f_gamma : float, default 1
+            "mce-f": above 1, recall counts more than precision.
+        growth : float, default 1.75
+            "quickprop": how many times as long a step may be as the one before.
+        batch, halving : int, float, default 8 and 5
+            "gpd": sentences a step; epochs after which steps are half as long.
 
     Returns
     -------
@@ -211,6 +240,9 @@ def train(
     )
     if warm_start is not None:
         labels = merged_labels(warm_start, labels)
+    gold = _held_out_labels(dev, dev_target, target)
+    if gold and _has_spans(labels) and not any(map(_has_spans, gold)):
+        raise DataError("the held-out data has no gold segment: its F cannot choose an iteration")
     allowed = source.allowed(labels, partial=settings.partial)
     topology = structure(labels, settings, allowed, source.offsets, grammar)
     problem = Problem(
@@ -240,7 +272,6 @@ def train(
     def model(weights_now: Floats, record: TrainingRecord | None = None) -> CRF:
         return CRF(topology, source.index, space, weights_now, name, source.columns, tapes, record)
 
-    gold = _held_out_labels(dev, dev_target, target)
     evaluate = (
         None if gold is None else _evaluation(model, dev, gold, ordered(reads, wanted), threads)
     )
@@ -289,6 +320,8 @@ def fingerprint(model: CRF) -> str:
 def _check_reads(reads: Sequence[CRF], tape: str, settings: Options) -> None:
     if settings.jackknife is not None and not reads:
         raise OptionError("jackknife is for the taggers of reads=, and there are none")
+    if settings.passing != "best" and not reads:
+        raise OptionError("passing is for the taggers of reads=, and there are none")
     if any(tagger.tape == tape for tagger in reads):
         raise OptionError(
             f"tape {tape!r} would be read and written: give the new one another name by tape="
@@ -313,7 +346,7 @@ def _weights(
         raise DataError(f"weights of sentences: {error}") from None
     if total.shape != (n,):
         raise DataError(f"weights are {list(total.shape)}, expected {[n]}: one for each sentence")
-    total = total[source.full]
+    total = total[source.full][source.origin] * source.share
     if class_weights is not None:
         unknown = set(class_weights) - set(labels)
         if unknown:
@@ -337,6 +370,10 @@ def _held_out_labels(
     return [list(labels) for labels in dev_target]
 
 
+def _has_spans(labels: Iterable[str]) -> bool:
+    return any(label[:2] in {"B-", "I-"} for label in labels)
+
+
 def _evaluation(
     model: Callable[[Floats], CRF],
     dev: Any,
@@ -348,7 +385,7 @@ def _evaluation(
     if reads:
         data = dev if isinstance(dev, Corpus) else Corpus.from_sentences(dev)
         data = with_labels(data, reads, threads=threads)
-    spans = any(label[:2] in {"B-", "I-"} for labels in gold for label in labels)
+    spans = _has_spans(label for labels in gold for label in labels)
 
     def score(theta: Floats) -> float:
         predicted = model(theta).tag_all(data, threads=threads)

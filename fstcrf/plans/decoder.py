@@ -25,6 +25,9 @@ __all__ = ["LAZY_FROM", "Decoder", "Search", "readers"]
 
 Search = Literal["auto", "lazy", "expanded"]
 
+_AT_FIRST = 1000
+"""Paths that are asked for at once; more if there are so many."""
+
 LAZY_FROM = 9
 """Residual states from which best paths are searched lazily: below, expanding costs less."""
 
@@ -69,7 +72,18 @@ class Decoder:
     def paths(
         self, bound: kernel.Bound, n: int = 1, budget: kernel.Budget | None = None
     ) -> kernel.Searched:
-        """Return the n best paths of each sentence; `bound` is of ``machine``."""
+        """Return the n best paths of each sentence; `bound` is of ``machine``.
+
+        Memory is for the paths there are, not for all that are asked for.
+        """
+        some = min(n, _AT_FIRST)
+        while True:
+            found = self._paths(bound, some, budget)
+            if some == n or (found.found < some).all():
+                return found
+            some = min(n, 4 * some)
+
+    def _paths(self, bound: kernel.Bound, n: int, budget: kernel.Budget | None) -> kernel.Searched:
         if self.conjunction is not None:
             return kernel.lazy_paths(bound, self.conjunction, n, budget)
         if n == 1:

@@ -27,6 +27,18 @@ def _shallow_parsing(setting: Setting) -> Result:
     return run(setting)
 
 
+def _mce(setting: Setting) -> Result:
+    from fstcrf.recipes.classification_error.recipe import run  # noqa: PLC0415
+
+    return run(setting)
+
+
+def _seminars(setting: Setting) -> Result:
+    from fstcrf.recipes.seminars.recipe import run  # noqa: PLC0415
+
+    return run(setting)
+
+
 _ALL = (
     Recipe(
         "usaddress",
@@ -50,6 +62,28 @@ _ALL = (
         needs=("conll2000/train.txt", "conll2000/test.txt"),
         paper="Sokolov et al. (2016)",
         run=_partial_feedback,
+    ),
+    Recipe(
+        "mce",
+        "Chunking and entities trained on smooth counts of errors, and on F",
+        needs=("conll2000/train.txt", "conll2000/test.txt"),  # and conll2003 for --full
+        paper="Suzuki et al. (2006)",
+        run=_mce,
+        packages=("scipy",),
+    ),
+    Recipe(
+        "seminars",
+        "Seminar announcements: a field tagger alone, after an entity tagger, and with it",
+        needs=(
+            "seminars/docs/*.txt",
+            "conll2003/eng.train",
+            "conll2003/eng.testb",
+            "ud_english_ewt/*train.conllu",
+            "ud_english_ewt/*test.conllu",
+        ),
+        paper="Sutton and McCallum (2005)",
+        run=_seminars,
+        packages=("scipy", "matplotlib"),
     ),
 )
 

@@ -5,9 +5,12 @@ Problem               what is trained
 ParameterSpace        which weights exist
 Likelihood            penalised log-likelihood, full or partial labels
 LocalLikelihood       that of a chain whose factors are each normalised
+ClassificationError,  smooth counts of wrong sentences, and of wrong segments: F
+SegmentF
+Sigmoid, Logistic     how they are made smooth
 LBFGS, OWLQN, L2SGD,  the optimisers
 ConjugateGradient,
-GIS,
+GIS, QuickProp, GPD,
 AveragedPerceptron,
 PassiveAggressive,
 AROW
@@ -17,6 +20,7 @@ InUnits               an optimiser whose parameters have other units
 Calibration           how the first step size of L2SGD is chosen
 frequent              weights whose feature occurs often enough
 Staged                stochastic epochs, then another optimiser
+voted_paths           the voted perceptron's answers
 tied, Ties, Untied    attributes of the same tokens as one parameter
 fit                   the loop: held-out score, early stopping, checkpoints
 ====================  =======================================================
@@ -33,25 +37,32 @@ if TYPE_CHECKING:
     from fstcrf.train.checkpoint import Checkpoint
     from fstcrf.train.conjugate_gradient import ConjugateGradient
     from fstcrf.train.curvature import DiagonalHessian
+    from fstcrf.train.fscore import SegmentF
     from fstcrf.train.gis import GIS
+    from fstcrf.train.gpd import GPD
     from fstcrf.train.lbfgs import LBFGS
     from fstcrf.train.likelihood import Likelihood
     from fstcrf.train.local import LocalLikelihood, normalised
     from fstcrf.train.loop import Outcome, Progress, fit
+    from fstcrf.train.mce import ClassificationError
     from fstcrf.train.observed import frequent
     from fstcrf.train.owlqn import OWLQN
     from fstcrf.train.passive_aggressive import PassiveAggressive
     from fstcrf.train.perceptron import AveragedPerceptron
     from fstcrf.train.problem import ParameterSpace, Problem, Tables, parameter_space
     from fstcrf.train.protocols import Objective, Optimiser, Step
+    from fstcrf.train.quickprop import QuickProp
     from fstcrf.train.rescaled import InUnits
     from fstcrf.train.sgd import L2SGD
+    from fstcrf.train.smoothing import Logistic, Sigmoid
     from fstcrf.train.staged import Staged
     from fstcrf.train.ties import Ties, Untied, tied
+    from fstcrf.train.voted import voted_paths
 
 __all__ = [
     "AROW",
     "GIS",
+    "GPD",
     "L2SGD",
     "LBFGS",
     "OWLQN",
@@ -59,11 +70,13 @@ __all__ = [
     "Bandit",
     "Calibration",
     "Checkpoint",
+    "ClassificationError",
     "ConjugateGradient",
     "DiagonalHessian",
     "InUnits",
     "Likelihood",
     "LocalLikelihood",
+    "Logistic",
     "Objective",
     "Optimiser",
     "Outcome",
@@ -71,7 +84,10 @@ __all__ = [
     "PassiveAggressive",
     "Problem",
     "Progress",
+    "QuickProp",
     "Schedule",
+    "SegmentF",
+    "Sigmoid",
     "Staged",
     "Step",
     "Tables",
@@ -82,6 +98,7 @@ __all__ = [
     "normalised",
     "parameter_space",
     "tied",
+    "voted_paths",
 ]
 
 __getattr__ = importer(
@@ -92,14 +109,17 @@ __getattr__ = importer(
         "Bandit": "bandit",
         "Calibration": "calibration",
         "Checkpoint": "checkpoint",
+        "ClassificationError": "mce",
         "ConjugateGradient": "conjugate_gradient",
         "DiagonalHessian": "curvature",
         "GIS": "gis",
+        "GPD": "gpd",
         "InUnits": "rescaled",
         "L2SGD": "sgd",
         "LBFGS": "lbfgs",
         "Likelihood": "likelihood",
         "LocalLikelihood": "local",
+        "Logistic": "smoothing",
         "OWLQN": "owlqn",
         "Objective": "protocols",
         "Optimiser": "protocols",
@@ -108,7 +128,10 @@ __getattr__ = importer(
         "PassiveAggressive": "passive_aggressive",
         "Problem": "problem",
         "Progress": "loop",
+        "QuickProp": "quickprop",
         "Schedule": "bandit",
+        "SegmentF": "fscore",
+        "Sigmoid": "smoothing",
         "Staged": "staged",
         "Step": "protocols",
         "Tables": "problem",
@@ -119,5 +142,6 @@ __getattr__ = importer(
         "normalised": "local",
         "parameter_space": "problem",
         "tied": "ties",
+        "voted_paths": "voted",
     },
 )

@@ -65,14 +65,14 @@ class Batch:
 
     @cached_property
     def first(self) -> NDArray[np.bool_]:
-        """bool [n]: is a token the first of its sentence."""
+        """Bool [n]: is a token the first of its sentence."""
         out = np.zeros(len(self.state), dtype=bool)
         out[self.offsets[:-1]] = True
         return out
 
     @cached_property
     def last(self) -> NDArray[np.bool_]:
-        """bool [n]: is a token the last of its sentence."""
+        """Bool [n]: is a token the last of its sentence."""
         out = np.zeros(len(self.state), dtype=bool)
         out[self.offsets[1:] - 1] = True
         return out

@@ -44,9 +44,11 @@ class ConjugateGradient(Descent):
     theta : float64 [size]
         Where to start.
     preconditioner : Preconditioner, optional
-        Its diagonal is asked for at each iteration.
+        Its diagonal is asked for at the first iteration and again every `refresh` iterations:
+        directions stay conjugate for a while, and it costs a pass over the data.
     preconditioned : int, optional
         Iterations that use it (mixed conjugate gradients); all of them when absent.
+    refresh : int
     formula : {"polak-ribiere", "fletcher-reeves"}
         How much of the last direction is kept; Polak-Ribière restarts where that would be negative.
     epsilon : float
@@ -69,6 +71,7 @@ class ConjugateGradient(Descent):
         *,
         preconditioner: Preconditioner | None = None,
         preconditioned: int | None = None,
+        refresh: int = 10,
         formula: Formula = "polak-ribiere",
         epsilon: float = 1e-5,
         delta: float = 1e-5,
@@ -81,6 +84,8 @@ class ConjugateGradient(Descent):
         if preconditioned is not None and (preconditioned < 1 or preconditioner is None):
             what = "at least 1" if preconditioner is not None else "a preconditioner to leave"
             raise OptionError(f"preconditioned is {preconditioned}, expected {what}")
+        if refresh < 1:
+            raise OptionError(f"refresh is {refresh}, expected at least 1")
         super().__init__(
             objective,
             theta,
@@ -90,7 +95,8 @@ class ConjugateGradient(Descent):
             max_line_search=max_line_search,
             curvature=_CURVATURE,
         )
-        self.formula, self.preconditioned = formula, preconditioned
+        self.formula, self.preconditioned, self.refresh = formula, preconditioned, refresh
+        self._diagonal: Floats | None = None
         self._preconditioner = preconditioner
         self._iteration = 0
         self._along: Floats | None = None  # the last direction
@@ -105,6 +111,7 @@ class ConjugateGradient(Descent):
         asked = 0 if self._preconditioner is None else self._preconditioner.evaluations
         return {
             **super().state(),
+            "diagonal": none if self._diagonal is None else self._diagonal,
             "along": none if self._along is None else self._along,
             "last": none if self._last is None else self._last,
             "of_step": np.asarray([self._square, self._descent, self._length]),
@@ -114,6 +121,7 @@ class ConjugateGradient(Descent):
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Go back to a state."""
         super().restore(state)
+        self._diagonal = state["diagonal"] if len(state["diagonal"]) else None
         self._along = state["along"] if len(state["along"]) else None
         self._last = state["last"] if len(state["last"]) else None
         self._square, self._descent, self._length = state["of_step"].tolist()
@@ -160,14 +168,18 @@ class ConjugateGradient(Descent):
             if self._iteration == self.preconditioned:
                 self._along = None  # directions of different metrics are not conjugate
             return slope
-        diagonal = self._preconditioner(self._theta)
+        if self._diagonal is None or self._iteration % self.refresh == 0:
+            self._diagonal = self._checked(self._preconditioner(self._theta))
+        return np.asarray(slope / self._diagonal)
+
+    def _checked(self, diagonal: Floats) -> Floats:
         if not (np.isfinite(diagonal).all() and (diagonal > 0.0).all()):
             first = int(np.flatnonzero(~(diagonal > 0.0) | ~np.isfinite(diagonal))[0])
             raise NumericError(
                 f"the preconditioner of weight {first} is {diagonal[first]} at iteration "
                 f"{self._iteration + 1}, expected a finite number above 0"
             )
-        return np.asarray(slope / diagonal)
+        return diagonal
 
     def _learn(self, found: Found, theta: Floats, gradient: Floats) -> None:
         del theta

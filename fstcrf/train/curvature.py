@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.errors import OptionError
 from fstcrf.train.problem import ParameterSpace, Problem, Tables
-from fstcrf.train.shards import shard_bounds
 
-__all__ = ["DiagonalHessian"]
+__all__ = ["DiagonalHessian", "arc_cells"]
 
 Floats = NDArray[np.float64]
+
+_CELLS = 2_000_000  # posteriors of arcs that are held at once
 
 
 class DiagonalHessian:
@@ -125,7 +126,7 @@ class _Part:
 
 
 def _parts(problem: Problem) -> Iterator[_Part]:
-    for first, last in pairwise(shard_bounds(problem.offsets)):
+    for first, last in pairwise(_bounds(problem)):
         a, b = problem.offsets[[first, last]].tolist()
         yield _Part(
             slice(a, b),
@@ -134,6 +135,23 @@ def _parts(problem: Problem) -> Iterator[_Part]:
             None if problem.arc is None else problem.arc.slice(a, b),
             problem.weight[first:last],
         )
+
+
+def _bounds(problem: Problem) -> list[int]:
+    """Cut sentences into runs of about so many tokens that their arcs fit into _CELLS."""
+    tokens, offsets = max(1, _CELLS // _arcs(problem)), problem.offsets
+    cuts = np.searchsorted(offsets, np.arange(tokens, int(offsets[-1]), tokens))
+    return sorted({0, *cuts.tolist(), len(offsets) - 1})
+
+
+def _arcs(problem: Problem) -> int:
+    topology = problem.topology
+    return topology.n_states**2 if topology.dense else max(1, len(topology.source))
+
+
+def arc_cells(problem: Problem) -> int:
+    """Return the number of arcs at all tokens: what one diagonal costs."""
+    return _arcs(problem) * int(problem.offsets[-1])
 
 
 def _variance(probability: Floats) -> Floats:

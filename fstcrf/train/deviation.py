@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.topology import Topology
 from fstcrf.train.batches import Batch, Potentials
 from fstcrf.train.differences import Mass
-from fstcrf.topology import Topology
 
 __all__ = ["Deviation"]
 
@@ -50,9 +50,7 @@ class Deviation:
         d; −inf where there is no wrong path.
     """
 
-    def __init__(
-        self, batch: Batch, potentials: Potentials, *, psi: float, averaged: bool
-    ) -> None:
+    def __init__(self, batch: Batch, potentials: Potentials, *, psi: float, averaged: bool) -> None:
         self._batch, self._psi = batch, psi
         topology = batch.problem.topology
         self._copies = _Copies(topology)
@@ -148,4 +146,5 @@ class _Copies:
         """Add up the copies of each arc: [..., copies] → [..., arcs]."""
         unsorted = np.empty_like(arcs)
         unsorted[..., self._order] = arcs
-        return unsorted.reshape(*arcs.shape[:-1], len(_SUCCESSION), -1).sum(axis=-2)
+        copies = unsorted.reshape(*arcs.shape[:-1], len(_SUCCESSION), -1)
+        return np.asarray(copies.sum(axis=-2))

@@ -29,6 +29,7 @@ __all__ = ["Gradient", "Mass", "Occurrences", "Starts", "traced"]
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
+Ints = NDArray[np.int32]
 
 _BLOCK = 20_000  # pairs of token and state whose attributes are looked up together
 
@@ -117,66 +118,79 @@ def traced(maxima: Maxima, left: Starts, right: Starts, mass: Mass) -> tuple[Lon
     if not passed:
         none = np.empty(0, dtype=np.int64)
         return none, none, none
-    path, token, state = (np.concatenate(part) for part in zip(*passed, strict=True))
-    return path, token, state
+    return (
+        np.concatenate([walk.number for walk in passed]),
+        np.concatenate([walk.token for walk in passed]),
+        np.concatenate([walk.state for walk in passed]),
+    )
 
 
-def _to_left(maxima: Maxima, starts: Starts, mass: Mass) -> list[tuple[Longs, Longs, Longs]]:
+def _to_left(maxima: Maxima, starts: Starts, mass: Mass) -> list[_Walk]:
     best, first = maxima.best, maxima.batch.first
-    number = np.flatnonzero(starts.state != best[starts.token])
-    token, state, weight = starts.token[number], starts.state[number], starts.mass[number]
-    passed = []
-    while len(token):
-        ends = first[token]
-        _add_ends(mass.begin, state[ends], best[token[ends]], weight[ends])
-        number, token, state, weight = (x[~ends] for x in (number, token, state, weight))
-        if not len(token):
-            break
+    walk, passed = _Walk.parted(maxima, starts), []
+    while len(walk.token):
+        ends = first[walk.token]
+        _add_ends(mass.begin, walk.kept(ends), best)
+        walk = walk.kept(~ends)
+        token, state = walk.token, walk.state
         into = maxima.arcs_into[state] if maxima.arcs.ndim == 2 else maxima.arcs[token, :, state]
         before = (maxima.forward[token - 1] + into).argmax(axis=1)
-        mass.add_arcs(token, before, state, weight)
-        mass.arcs.append(
-            (token, best[token - 1].astype(np.int64), best[token].astype(np.int64), -weight)
-        )
-        token, state = token - 1, before
-        parted = state != best[token]
-        number, token, state, weight = (x[parted] for x in (number, token, state, weight))
-        mass.add_states(token, state, weight)
-        mass.add_states(token, best[token].astype(np.int64), -weight)
-        passed.append((number, token, state))
+        mass.add_arcs(token, before, state, walk.mass)
+        mass.add_arcs(token, best[token - 1], best[token], -walk.mass)
+        walk = walk.moved(token - 1, before, best)
+        walk.add_states(best, mass)
+        passed.append(walk)
     return passed
 
 
-def _to_right(maxima: Maxima, starts: Starts, mass: Mass) -> list[tuple[Longs, Longs, Longs]]:
+def _to_right(maxima: Maxima, starts: Starts, mass: Mass) -> list[_Walk]:
     best, last = maxima.best, maxima.batch.last
-    number = np.flatnonzero(starts.state != best[starts.token])
-    token, state, weight = starts.token[number], starts.state[number], starts.mass[number]
-    passed = []
-    while len(token):
-        ends = last[token]
-        _add_ends(mass.end, state[ends], best[token[ends]], weight[ends])
-        number, token, state, weight = (x[~ends] for x in (number, token, state, weight))
-        if not len(token):
-            break
-        token = token + 1
+    walk, passed = _Walk.parted(maxima, starts), []
+    while len(walk.token):
+        ends = last[walk.token]
+        _add_ends(mass.end, walk.kept(ends), best)
+        walk = walk.kept(~ends)
+        token, state = walk.token + 1, walk.state
         out = maxima.arcs[state] if maxima.arcs.ndim == 2 else maxima.arcs[token, state]
         after = (maxima.ahead[token] + out).argmax(axis=1)
-        mass.add_arcs(token, state, after, weight)
-        mass.arcs.append(
-            (token, best[token - 1].astype(np.int64), best[token].astype(np.int64), -weight)
-        )
-        state = after
-        parted = state != best[token]
-        number, token, state, weight = (x[parted] for x in (number, token, state, weight))
-        mass.add_states(token, state, weight)
-        mass.add_states(token, best[token].astype(np.int64), -weight)
-        passed.append((number, token, state))
+        mass.add_arcs(token, state, after, walk.mass)
+        mass.add_arcs(token, best[token - 1], best[token], -walk.mass)
+        walk = walk.moved(token, after, best)
+        walk.add_states(best, mass)
+        passed.append(walk)
     return passed
 
 
-def _add_ends(out: Floats, state: Longs, best: NDArray[np.int32], weight: Floats) -> None:
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """Paths at one token each, all of them off the best path."""
+
+    number: Longs
+    token: Longs
+    state: Longs
+    mass: Floats
+
+    @classmethod
+    def parted(cls, maxima: Maxima, starts: Starts) -> _Walk:
+        off = np.flatnonzero(starts.state != maxima.best[starts.token])
+        return cls(off, starts.token[off], starts.state[off], starts.mass[off])
+
+    def kept(self, which: NDArray[np.bool_]) -> _Walk:
+        return _Walk(self.number[which], self.token[which], self.state[which], self.mass[which])
+
+    def moved(self, token: Longs, state: Longs, best: NDArray[np.int32]) -> _Walk:
+        """Go on to other tokens; paths that meet the best one end there."""
+        return _Walk(self.number, token, state, self.mass).kept(state != best[token])
+
+    def add_states(self, best: NDArray[np.int32], mass: Mass) -> None:
+        mass.add_states(self.token, self.state, self.mass)
+        mass.add_states(self.token, best[self.token].astype(np.int64), -self.mass)
+
+
+def _add_ends(out: Floats, walk: _Walk, best: NDArray[np.int32]) -> None:
     n = len(out)
-    out += np.bincount(state, weight, minlength=n) - np.bincount(best, weight, minlength=n)
+    out += np.bincount(walk.state, walk.mass, minlength=n)
+    out -= np.bincount(best[walk.token], walk.mass, minlength=n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +242,7 @@ class Occurrences:
 
     def gradient(self, batch: Batch, mass: Mass) -> Gradient:
         """Return the feature counts of a mass."""
-        parts = self._of_states(batch.node, mass.node)
+        parts: list[tuple[Longs, Floats]] = self._of_states(batch.node, mass.node)
         if mass.arcs:
             token, before, state, weight = (
                 np.concatenate(part) for part in zip(*mass.arcs, strict=True)
@@ -238,20 +252,19 @@ class Occurrences:
             parts += self._of_arcs(batch, token[kept], slot[kept], weight[kept])
         for places, ends in ((self._initial, mass.begin), (self._final, mass.end)):
             state = np.flatnonzero((places >= 0) & (ends != 0.0))
-            parts.append((places[state], ends[state]))
+            parts.append((places[state].astype(np.int64), np.asarray(ends[state])))
         index, value = (np.concatenate(part) for part in zip(*parts, strict=True))
         return Gradient(index, value)
 
     def _of_states(self, rows: SparseRows, mass: Floats) -> list[tuple[Longs, Floats]]:
-        parts = []
+        parts: list[tuple[Longs, Floats]] = []
         token, state = np.nonzero(mass)
-        slots = self._space.topology.node_slots
+        slots, width = self._space.topology.node_slots, self._space.width
         for begin in range(0, len(token), _BLOCK):
             t, s = token[begin : begin + _BLOCK], state[begin : begin + _BLOCK]
-            for k in range(slots.shape[1]):
-                parts.append(
-                    _looked_up(rows, t, slots[s, k], mass[t, s], self._node, self._space.width)
-                )
+            parts += [
+                _looked_up(rows, t, slot, mass[t, s], self._node, width) for slot in slots[s].T
+            ]
         return parts
 
     def _of_arcs(
@@ -259,7 +272,8 @@ class Occurrences:
     ) -> list[tuple[Longs, Floats]]:
         total = np.bincount(slot, weight, minlength=len(self._transition))
         used = np.flatnonzero((self._transition >= 0) & (total != 0.0))
-        parts = [(self._transition[used], total[used])]
+        parts: list[tuple[Longs, Floats]] = []
+        parts.append((self._transition[used].astype(np.int64), np.asarray(total[used])))
         if batch.arc is not None and self._space.n_arc_rows:
             width = self._space.arc_width
             parts.append(_looked_up(batch.arc, token, slot, weight, self._arc, width))
@@ -271,7 +285,7 @@ def _looked_up(
     token: Longs,
     slot: NDArray[np.integer],
     mass: Floats,
-    places: Longs,
+    places: Ints,
     width: int,
 ) -> tuple[Longs, Floats]:
     """Return the parameters of (attribute of token, slot), each with mass x value."""
@@ -283,10 +297,10 @@ def _looked_up(
     if rows.value is not None:
         value = value * rows.value[entry]
     kept = place >= 0
-    return place[kept], value[kept]
+    return place[kept].astype(np.int64), value[kept]
 
 
-def _places(cells: NDArray[np.integer], size: int, begin: int) -> Longs:
+def _places(cells: NDArray[np.integer], size: int, begin: int) -> Ints:
     places = np.full(size, -1, dtype=np.int32)
     places[cells] = np.arange(begin, begin + len(cells), dtype=np.int32)
     return places

@@ -141,8 +141,8 @@ class _Searched:
                 mass.add_states(tokens.ravel(), states.ravel(), sign * share.ravel())
                 inner = tokens[:, 1:].ravel(), states[:, :-1].ravel(), states[:, 1:].ravel()
                 mass.add_arcs(*inner, sign * share[:, 1:].ravel())
-            ends = [Starts(tokens[:, k], path[:, k], weight[which]) for k in (0, -1)]
-            traced(maxima, *ends, mass)
+            left, right = (Starts(tokens[:, k], path[:, k], weight[which]) for k in (0, -1))
+            traced(maxima, left, right, mass)
 
 
 def _shut(score: Floats, states: Longs) -> Floats:

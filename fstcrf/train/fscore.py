@@ -7,8 +7,9 @@ competitor that are not gold of l(d'), with d the misclassification measure of a
 psi = infinity (`fstcrf.train.rivals`) and l a sigmoid. M is constant: TP + FN is the number of gold
 segments. Minimising the first term maximises F_gamma = 1 / (1 + that term / M). The paper has no M;
 with it the value is about the number of wrong segments, and l2 means what it means for the
-likelihood: M / (2 C) in the paper's terms. A sentence without a segment on either side adds nothing to any sum.
-Not convex: where it starts matters. Source: Suzuki, McDermott and Isozaki (2006), section 4.
+likelihood: M / (2 C) in the paper's terms. A sentence without a segment on either side adds nothing
+to any sum. Not convex: where it starts matters. Source: Suzuki, McDermott and Isozaki (2006),
+section 4.
 """
 
 from __future__ import annotations
@@ -100,8 +101,8 @@ class SegmentF:
     ----------
     evaluations : int
         Passes over the data.
-    counts : SmoothCounts or None
-        Of the last pass over all data.
+    counts : SmoothCounts
+        Of the last pass over all data; zeros before.
     size : int
         Number of parameters.
 
@@ -137,7 +138,7 @@ class SegmentF:
             )
         self.l2, self.gamma, self.loss = l2, gamma, loss
         self.size, self.evaluations = space.size, 0
-        self.counts: SmoothCounts | None = None
+        self.counts = SmoothCounts(0.0, 0.0, 0.0)
         self._problem, self._space, self._threads = problem, space, threads
         self._batches = [(batch, gold_segments(batch)) for batch in batches(problem)]
         wanted = sum(float(b.weight[b.sentence_of[s.start]].sum()) for b, s in self._batches)
@@ -165,9 +166,9 @@ class SegmentF:
         value = self._ratio(self.counts) + self.l2 * dot(theta, theta)
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
-        gradient = Gradient.together(
-            ordered_map(self._gradient, parts, self._threads)
-        ).dense(self.size)
+        gradient = Gradient.together(ordered_map(self._gradient, parts, self._threads)).dense(
+            self.size
+        )
         gradient += 2.0 * self.l2 * theta
         return value, gradient
 
@@ -196,7 +197,7 @@ class SegmentF:
             Weights, to be multiplied by `scale`.
         scale : float
         """
-        if self.counts is None:
+        if not self.counts.tp:
             self.begin(tables, scale)
         batch = batch_of(self._problem, sentences)
         part = self._read(batch, gold_segments(batch), tables, scale)
@@ -226,9 +227,7 @@ class SegmentF:
         return self._occurrences.gradient(part.batch, mass)
 
     def _slopes(self) -> tuple[float, float]:
-        """Derivatives of the value by the loss of a gold segment, and of another one."""
-        if self.counts is None:
-            raise AssertionError
+        """Return the derivatives of the value by the loss of a gold segment, and of another one."""
         below = (self.gamma**2 + 1.0) * self.counts.tp
         above = self.gamma**2 * self.counts.fn + self.counts.fp
         on_other = self._total / below

@@ -165,9 +165,7 @@ class GPD:
     def _rate(self, first: float, seen: int) -> float:
         return first / (1.0 + seen / (self.halving * self._size))
 
-    def _pass(
-        self, weights: _Weights, order: NDArray[np.int64], first: float, seen: int
-    ) -> float:
+    def _pass(self, weights: _Weights, order: NDArray[np.int64], first: float, seen: int) -> float:
         """Go through sentences once; return what each cost before its own step."""
         loss = 0.0
         for begin in range(0, len(order), self.batch):
@@ -241,9 +239,7 @@ class _Weights:
             (space.initial, tables.initial),
             (space.final, tables.final),
         ]
-        for (cells, table), begin, end in zip(
-            parts, space.bounds, space.bounds[1:], strict=False
-        ):
+        for (cells, table), begin, end in zip(parts, space.bounds, space.bounds[1:], strict=False):
             mine = index[(index >= begin) & (index < end)]
             if table is not None and len(mine):
                 table.reshape(-1)[cells[mine - begin]] = self.theta[mine]

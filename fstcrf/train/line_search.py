@@ -119,7 +119,8 @@ def wolfe(line: Line, limit: int) -> Found | None:
         elif abs(now) <= line.steepest:
             return found
         else:
-            if now >= 0.0:
+            # The minimum lies between the new point and the old one, or the old end stays.
+            if now >= 0.0 if high is None else now * (high - low) >= 0.0:
                 high, high_value = low, low_value
             low, low_value, low_slope = length, found.value, now
         length = _next_length(low, low_value, low_slope, high, high_value)

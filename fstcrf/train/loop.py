@@ -68,7 +68,8 @@ class Outcome:
     Parameters
     ----------
     theta : float64 [size]
-        Those of the best score on held-out data, or the last ones.
+        Those of the best score on held-out data, or the last ones; where training diverged without
+        such data, those of the least value.
     iterations : int
         Made in all.
     best_iteration : int
@@ -93,17 +94,25 @@ class Outcome:
 
 
 class _Best:
-    """Keeps the weights of the best score."""
+    """Keeps the weights of the best score; without scores the last, and those of least value."""
 
     def __init__(self, theta: Floats) -> None:
         self.theta, self.score, self.iteration = theta, -np.inf, 0
+        self._least: tuple[float, Floats, int] | None = None
 
-    def offer(self, theta: Floats, score: float | None, iteration: int) -> bool:
+    def offer(self, theta: Floats, score: float | None, iteration: int, value: float) -> bool:
         if score is not None and not score > self.score:
             return False
         self.score = self.score if score is None else score
         self.theta, self.iteration = theta.copy(), iteration
+        if score is None and (self._least is None or value <= self._least[0]):
+            self._least = value, self.theta, iteration
         return True
+
+    def fall_back(self) -> None:
+        """Take the weights of least value, where there is no score to go by."""
+        if self._least is not None:
+            _, self.theta, self.iteration = self._least
 
 
 def fit(
@@ -139,7 +148,7 @@ def fit(
     ------
     NumericError
         The optimiser diverged at its first iteration; later, the best weights so far are returned
-        with the reason.
+        with the reason: those of the best score, else of the least value.
     """
     started = time.perf_counter()
     best, iteration, value = _Best(optimiser.theta()), 0, np.inf
@@ -155,7 +164,7 @@ def fit(
             iteration, value = iteration + 1, step.value
             theta = optimiser.theta()
             dev = None if evaluate is None else evaluate(theta)
-            better = best.offer(theta, dev, iteration)
+            better = best.offer(theta, dev, iteration, value)
             if report is not None:
                 report(
                     _progress(step, iteration, time.perf_counter() - started, dev, better=better)
@@ -174,6 +183,7 @@ def fit(
     except NumericError as error:
         if iteration == 0:
             raise
+        best.fall_back()
         reason = f"diverged after iteration {iteration}: {error}"
     dev = best.score if evaluate is not None and best.iteration else None
     return Outcome(best.theta, iteration, best.iteration, value, dev, reason, interrupted)

@@ -124,7 +124,7 @@ def _advance(
 
 
 def _step(arcs: Floats, now: Floats) -> Floats:
-    top = now[0] + arcs[0][:, None]
+    top: Floats = now[0] + arcs[0][:, None]
     trial = np.empty_like(top)
     for source in range(1, len(arcs)):
         np.add(now[source], arcs[source][:, None], out=trial)

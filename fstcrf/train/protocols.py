@@ -27,7 +27,11 @@ Floats = NDArray[np.float64]
 
 
 class Objective(Protocol):
-    """A differentiable function to minimise."""
+    """A differentiable function to minimise.
+
+    It may have a `noise` too, the rounding error of its last value: line searches take values that
+    differ by less for equal, and go by slopes.
+    """
 
     size: int
     evaluations: int

@@ -155,9 +155,7 @@ class QuickProp:
     def _report(self, done: str | None) -> Step:
         gradient = np.zeros(1) if self._gradient is None else self._gradient
         measures = {"norm": norm(self._theta), "length": norm(self._moved)}
-        return Step(
-            self._values[-1], norm(gradient), self.objective.evaluations, done, measures
-        )
+        return Step(self._values[-1], norm(gradient), self.objective.evaluations, done, measures)
 
     def _converged(self, gradient: Floats) -> str | None:
         if norm(gradient) < self.epsilon * max(1.0, norm(self._theta)):

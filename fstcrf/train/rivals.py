@@ -7,7 +7,7 @@ that has these labels there, what speaks against it that of the best path that h
 
 The best path that differs from the gold labels somewhere in S has the largest max-marginal of
 another label at a token of S. One of the two paths is always the best path of all: only the other
-one has to be traced. The whole sentence is a segment, too, and then the second path is the gold one.
+one has to be traced. The whole sentence is a segment, too; the second path is then the gold one.
 Source: Suzuki, McDermott and Isozaki (2006), sections 3 and 4, psi = infinity.
 """
 
@@ -93,7 +93,9 @@ class Rivalry:
         mass : Mass
         """
         weight = np.where(self.right, slope, -slope)
-        competes = np.isfinite(self.measure) & (np.abs(slope) > _NEGLIGIBLE * np.abs(slope).max(initial=0.0))
+        competes = np.isfinite(self.measure) & (
+            np.abs(slope) > _NEGLIGIBLE * np.abs(slope).max(initial=0.0)
+        )
         self._trace(weight[self.right], competes[self.right], mass)
         self._forced.add_mass(weight[~self.right], mass)
 
@@ -128,4 +130,3 @@ class Rivalry:
 
 def _state_label(maxima: Maxima) -> NDArray[np.int32]:
     return maxima.batch.problem.topology.state_label
-

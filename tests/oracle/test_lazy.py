@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tracemalloc
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -236,9 +236,12 @@ def test_no_path_is_proven_or_left_open() -> None:
         (lattice & contiguous(LABELS) & at_least(5, "x3")).best()
 
 
-@pytest.mark.parametrize(("states", "seconds"), [(0, None), (-3, None), (5, 0.0), (5, -1.0)])
-def test_a_budget_of_nothing(states: int, seconds: float | None) -> None:
-    with pytest.raises(OptionError, match="expected more than 0"):
+@pytest.mark.parametrize(
+    ("states", "seconds"),
+    [(0, None), (-3, None), (5, 0.0), (5, -1.0), (1.5, None), (None, None), (5, "x")],
+)
+def test_a_budget_of_nothing(states: Any, seconds: Any) -> None:
+    with pytest.raises(OptionError, match="more than 0"):
         Budget(states, seconds)
 
 

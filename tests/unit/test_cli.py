@@ -20,7 +20,18 @@ from fstcrf.errors import LabelError, OptionError
 from fstcrf.model import CRF
 from tests.command import ROOT, done, failure, program, run, start
 
-COMMANDS = ["demo", "train", "compose", "tag", "eval", "info", "explain", "convert", "recipe"]
+COMMANDS = [
+    "demo",
+    "train",
+    "tune",
+    "compose",
+    "tag",
+    "eval",
+    "info",
+    "explain",
+    "convert",
+    "recipe",
+]
 
 
 def test_version_and_help() -> None:

@@ -10,8 +10,8 @@ import fstcrf
 from fstcrf import CRF
 from fstcrf.interop.crfsuite import export, write_model
 from tests.command import done, failure, run
-from tests.pattern_models import crfpp_text
 from tests.crfsuite_models import small
+from tests.pattern_models import crfpp_text
 
 ITEMS = "DET\tw=the\nN\tw=cat\tnaïve\\:ü:0.5\n\nDET\tw=the\n"
 
@@ -124,7 +124,7 @@ def test_bad_items() -> None:
 PATTERNS = crfpp_text(
     [b"N", b"V"],
     [b"U0:%x[0,0]", b"U1:%x[0,1]", b"B"],
-    {b"U0:caf\xe9": (0, 2), b"U1:NN": (1, 0), b"B": (0, 0, 0, 0)},
+    {b"U0:\xe9t\xe9": (0, 2), b"U1:NN": (1, 0), b"B": (0, 0, 0, 0)},
 )
 
 
@@ -132,7 +132,7 @@ PATTERNS = crfpp_text(
 def patterns() -> Path:
     path = Path("model.txt")
     path.write_bytes(PATTERNS)
-    Path("data").write_text("caf\u00e9 NN\nwall NN\n\n", encoding="utf-8")
+    Path("data").write_text("\u00e9t\u00e9 NN\nwall NN\n\n", encoding="utf-8")
     return path
 
 
@@ -142,14 +142,14 @@ def test_columns_are_named_and_texts_decoded(patterns: Path) -> None:
     model = fstcrf.load("model.fstcrf")
     assert isinstance(model, fstcrf.CRF)
     assert (model.tape, model.columns) == ("chunk", ("word", "pos", "chunk"))
-    assert done("tag", "model.fstcrf", "data") == "caf\u00e9 NN V\nwall NN N\n\n"
+    assert done("tag", "model.fstcrf", "data") == "\u00e9t\u00e9 NN V\nwall NN N\n\n"
 
 
 def test_named_columns_of_the_input_are_found_by_number(patterns: Path) -> None:
     done("convert", patterns, "model.fstcrf", "--encoding", "latin-1")
-    Path("turned").write_text("x caf\u00e9 NN\n\n", encoding="utf-8")
+    Path("turned").write_text("x \u00e9t\u00e9 NN\n\n", encoding="utf-8")
     assert done("tag", "model.fstcrf", "data", "--columns", "word,pos") == (
-        "caf\u00e9 NN V\nwall NN N\n\n"
+        "\u00e9t\u00e9 NN V\nwall NN N\n\n"
     )
     assert "expected" in failure("tag", "model.fstcrf", "turned", "--columns", "word,pos")
 

@@ -23,6 +23,11 @@ from tests.command import done, failure, run, start
 
 ROWS = ["--columns", "word,pos,field", "--target", "pos"]
 
+METHODS = [
+    *("lbfgs", "cg", "preconditioned-cg", "mixed-cg", "gis"),
+    *("l2sgd", "ap", "pa", "arow", "perceptron"),
+]
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -41,7 +46,7 @@ def trained(*options: object, output: str = "m.fstcrf", data: str = "train.txt")
     return load(output)
 
 
-@pytest.mark.parametrize("method", ["lbfgs", "l2sgd", "ap", "pa", "arow", "perceptron"])
+@pytest.mark.parametrize("method", METHODS)
 def test_trains_what_the_library_trains(folder: Path, method: str) -> None:
     found = trained("--method", method, "--max-iterations", 3, "--order", 1, "--ends")
     data = fstcrf.read_columns("train.txt", ("word", "pos", "field"))
@@ -248,7 +253,7 @@ def test_interrupted_and_resumed_is_uninterrupted(folder: Path) -> None:
     assert not Path("m.checkpoint").exists()
 
 
-@pytest.mark.parametrize("method", ["lbfgs", "l2sgd", "ap", "pa", "arow", "perceptron"])
+@pytest.mark.parametrize("method", METHODS)
 def test_a_checkpoint_of_ones_own_stays_and_goes_on(folder: Path, method: str) -> None:
     options = ["--method", method, "--checkpoint", "state", "--max-iterations"]
     trained(*options, 3)

@@ -187,7 +187,7 @@ DAMAGES = {
     "type of a feature": (with_word(by_hand(), 60, 7), "belongs elsewhere"),
     "list of another": (by_hand(owner=1), "belongs elsewhere"),
     "NUL": (by_hand(attributes=string_table(b"x\0y")), "NUL in it"),
-    "not UTF-8": (by_hand(attributes=string_table(b"caf\xe9")), "not UTF-8"),
+    "not UTF-8": (by_hand(attributes=string_table(b"na\xe9")), "not UTF-8"),
     "cut character": (by_hand(labels=string_table(b"A\xc3", b"\xa9B")), "not UTF-8"),
 }
 

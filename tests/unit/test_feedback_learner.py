@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -306,6 +307,10 @@ def test_proposals_that_were_not_made_or_were_answered(learner: FeedbackLearner)
             learner.feedback(number, 0.5)
     with pytest.raises(OptionError, match="proposal 1 was answered already"):
         learner.feedback_all([(1, 0.5), (1, 0.5)])
+    with pytest.raises(OptionError, match="proposal 1 was made by another learner"):
+        learner.feedback(replace(second, labels=("B-X", "O")), 0.5)
+    with pytest.raises(TypeError):
+        learner.feedback(1.0, 0.5)  # type: ignore[arg-type]
     assert learner.rewards == 1
     learner.withdraw(second)
     with pytest.raises(OptionError, match="answered already, or withdrawn"):
@@ -334,17 +339,20 @@ def test_sentences(learner: FeedbackLearner) -> None:
 def test_a_step_that_is_not_finite(folder: Path, start: CRF) -> None:
     """Without clipping, a sample that was all but impossible has a weight beyond all numbers."""
     words = {"word": ["wood"] * 1200}
-    one = FeedbackLearner.create(folder, start, aim=Aim("cross-entropy"))
+    aim = Aim("cross-entropy", control="mean")
+    one = FeedbackLearner.create(folder, start, aim=aim)
     proposal = one.propose(words)
     before = weights(one)
     with pytest.raises(NumericError, match="proposal 0: the step left the finite numbers"):
         one.feedback(proposal, 1.0)
     np.testing.assert_array_equal(weights(one), before)
-    told(one, 2)
-    before = weights(one)
+    told(one, 4)
+    after = weights(one)
+    assert np.isfinite(after).all()
+    assert (after != before).any()
     one.close()
     with FeedbackLearner.open(folder) as two:
-        np.testing.assert_array_equal(weights(two), before)
+        np.testing.assert_array_equal(weights(two), after)
         assert two.pending == ()
 
 
@@ -357,6 +365,8 @@ def test_folders(folder: Path, start: CRF, learner: FeedbackLearner, tmp_path: P
         FeedbackLearner.create(tmp_path / "other", start, aim=Aim(control="sentence"))
     with pytest.raises(FileNotFoundError):
         FeedbackLearner.open(tmp_path / "nothing")
+    with pytest.raises(OptionError, match="sync is 'never', expected one of always, process"):
+        FeedbackLearner.create(tmp_path / "third", start, sync="never")  # type: ignore[arg-type]
     (tmp_path / "empty").mkdir()
     with pytest.raises(ModelFileError, match="no learner here"):
         FeedbackLearner.open(tmp_path / "empty")

@@ -172,3 +172,19 @@ def test_options() -> None:
     with pytest.raises(OptionError, match="seed is -1"):
         one.sample(1, seed=-1)
     assert one.sample(0) == []
+
+
+def test_more_is_asked_for_than_there_is() -> None:
+    """A billion of 29 paths costs what 29 do; three thousand are found in steps."""
+    one = Lattice.from_arrays([f"x{k}" for k in range(29)], np.zeros((1, 29)))
+    assert len(one.nbest(10**9)) == 29
+    three = Lattice.from_arrays(
+        [f"x{k}" for k in range(15)], np.random.default_rng(0).random((3, 15))
+    )
+    found = three.nbest(3300)
+    scores = [path.score for path in found]
+    assert len(found) == 3300
+    assert scores == sorted(scores, reverse=True)
+    assert len({path.labels for path in found}) == 3300
+    with pytest.raises(OptionError, match="less than"):
+        one.nbest(2**31)

@@ -23,6 +23,11 @@ SENTENCES = [
 ]
 TEMPLATE = "U1:%x[0,word]\nU2:%x[0,suffix(word,1)]\nB\n"
 
+METHODS = [
+    *("lbfgs", "cg", "preconditioned-cg", "mixed-cg", "gis"),
+    *("l2sgd", "ap", "pa", "arow", "perceptron"),
+]
+
 
 def train(data: Any = SENTENCES, target: Any = "y", template: Any = TEMPLATE, **more: Any) -> CRF:
     return CRF.train(data, target, template, **more)
@@ -53,7 +58,7 @@ def noisy(seed: int, n: int) -> list[dict[str, Any]]:
 NOISY = "U1:%x[0,word]\nU2:%x[0,rare]\nU3:%x[-1,rare]\nB\n"
 
 
-@pytest.mark.parametrize("method", ["lbfgs", "l2sgd", "ap", "pa", "arow", "perceptron"])
+@pytest.mark.parametrize("method", METHODS)
 def test_the_best_iteration_on_held_out_data_is_kept(method: str) -> None:
     data, dev = noisy(0, 40), noisy(1, 60)
     told: list[Progress] = []
@@ -113,7 +118,7 @@ def stop_at(iteration: int) -> Any:
     return report
 
 
-@pytest.mark.parametrize("method", ["lbfgs", "l2sgd", "ap", "pa", "arow", "perceptron"])
+@pytest.mark.parametrize("method", METHODS)
 def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> None:
     data = noisy(0, 30)
     model = train(data, "y", NOISY, method=method, report=stop_at(3), keep_on_interrupt=True)
@@ -129,7 +134,7 @@ def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("options", [{}, {"order": 2}, {"ends": True, "transitions": "all"}])
-@pytest.mark.parametrize("method", ["lbfgs", "l2sgd", "ap", "pa", "arow", "perceptron"])
+@pytest.mark.parametrize("method", METHODS)
 def test_resume(method: str, options: dict[str, Any], tmp_path: Path) -> None:
     common: dict[str, Any] = {
         "data": noisy(0, 30),
@@ -153,6 +158,23 @@ def test_resume(method: str, options: dict[str, Any], tmp_path: Path) -> None:
     again = train(**common, checkpoint=path, resume=True)
     assert np.array_equal(again.theta, whole.theta)
     assert again.record == whole.record
+
+
+@pytest.mark.parametrize("stop", [1, 3, 6])
+def test_resume_of_stochastic_epochs_and_what_follows(stop: int, tmp_path: Path) -> None:
+    """Units of the weights are those of the point where the epochs ended, not of a new one."""
+    common: dict[str, Any] = {
+        "data": noisy(0, 30),
+        "template": NOISY,
+        "stochastic_epochs": 2,
+        "max_iterations": 9,
+    }
+    whole, path = train(**common), tmp_path / "state"
+    with pytest.raises(KeyboardInterrupt):
+        train(**common, checkpoint=path, checkpoint_every=1, report=stop_at(stop + 1))
+    resumed = train(**common, checkpoint=path, resume=True)
+    assert np.array_equal(resumed.theta, whole.theta)
+    assert resumed.record == whole.record
 
 
 def test_resuming_a_run_that_converged(tmp_path: Path) -> None:

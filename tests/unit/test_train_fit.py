@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,24 @@ def test_divergence() -> None:
     assert outcome.reason == "diverged after iteration 2: too far"
     with pytest.raises(NumericError, match="too far"):
         fit(Counter(fails={1: NumericError("too far")}), max_iterations=9)
+
+
+def test_divergence_keeps_the_weights_of_least_value() -> None:
+    class Bounces(Counter):
+        """Values 9, 4, 1, 4, 9, then no number."""
+
+        def step(self) -> Step:
+            return replace(super().step(), value=float((self.steps - 3) ** 2))
+
+    def bounces() -> Counter:
+        return Bounces(fails={6: NumericError("too far")})
+
+    outcome = fit(bounces(), max_iterations=9)
+    assert (outcome.theta.tolist(), outcome.best_iteration, outcome.iterations) == ([3.0], 3, 5)
+    assert outcome.reason == "diverged after iteration 5: too far"
+    scored = fit(bounces(), max_iterations=9, evaluate=scores(1, 2, 3, 5, 4))
+    assert scored.theta.tolist() == [4.0]
+    assert fit(Bounces(), max_iterations=5).theta.tolist() == [5.0]
 
 
 def test_the_weights_kept_are_a_copy() -> None:

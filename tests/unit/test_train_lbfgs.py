@@ -247,6 +247,39 @@ def test_the_conditions_of_line_searches(scale: float) -> None:
             assert abs(slope) <= 0.9
 
 
+def test_a_bracket_holds_the_minimum() -> None:
+    """Behind the first step and the start, the second trial falls short of the minimum."""
+
+    def value(x: float) -> float:
+        return (x - 0.8) ** 2 + 4.0 * x**8 - 2.0 * x
+
+    def slope(x: float) -> float:
+        return 2.0 * (x - 0.8) + 32.0 * x**7 - 2.0
+
+    line = along(slope, value)
+    line.steepest = 1e-6
+    point = LINE_SEARCHES["wolfe"](line, 40)
+    assert point is not None
+    assert abs(slope(point.length)) <= 1e-6
+    assert line.trials < 30
+
+
+def test_within_the_noise_slopes_decide() -> None:
+    """Values are rounded so much that each step seems to rise; the minimum is at 1/2."""
+
+    def value(x: float) -> float:
+        return 5.0 if x == 0.0 else 5.0 + 1e-3
+
+    line = along(lambda x: 2e-4 * (x - 0.5), value)
+    assert LINE_SEARCHES["wolfe"](line, 20) is None
+    line = along(lambda x: 2e-4 * (x - 0.5), value)
+    line.noise, line.steepest = 1e-2, 1e-5
+    point = LINE_SEARCHES["wolfe"](line, 20)
+    assert point is not None
+    assert point.length == pytest.approx(0.5, abs=0.06)
+    assert line.trials <= 8
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -1,28 +1,35 @@
 """How many samples a second, on one core: drawn, judged, learnt from.
 
-======  =====================================================
-speeds  updates a second of processor time, by way of working
-======  =====================================================
+=========  =====================================================
+speeds     updates a second of processor time, by way of working
+latencies  microseconds of a `FeedbackLearner`'s calls
+=========  =====================================================
 """
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.corpus import Corpus
+from fstcrf.feedback.journal import Sync
+from fstcrf.feedback.learner import FeedbackLearner
 from fstcrf.feedback.simulation import problem_of
 from fstcrf.kernel import Aim, Proposals, Rule
 from fstcrf.model import CRF
 from fstcrf.recipes.partial_feedback.data import TARGET
 from fstcrf.train import Bandit
 
-__all__ = ["speeds"]
+__all__ = ["latencies", "speeds"]
 
 BATCH = 512
+CALLS = 300
 
 
 def speeds(start: CRF, train: Corpus, passes: int) -> dict[str, float]:
@@ -63,6 +70,27 @@ def speeds(start: CRF, train: Corpus, passes: int) -> dict[str, float]:
         "ADADELTA, one by one": lambda: Bandit(problem, space, theta, aim=aim, rule=adadelta),
     }
     return {name: _speed(make(), passes) for name, make in ways.items()}
+
+
+def latencies(start: CRF, sentences: Corpus) -> dict[str, float]:
+    """Return what a call takes, median, in microseconds of wall clock."""
+    found: dict[str, float] = {}
+    for sync in get_args(Sync):
+        asked, told = [], []
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            FeedbackLearner.create(Path(folder) / "learner", start, sync=sync) as learner,
+        ):
+            for sentence in sentences[:CALLS]:
+                began = time.perf_counter()
+                proposal = learner.propose(sentence)
+                between = time.perf_counter()
+                learner.feedback(proposal, 0.5)
+                asked.append(between - began)
+                told.append(time.perf_counter() - between)
+        found[f"propose, sync={sync}"] = 1e6 * float(np.median(asked))
+        found[f"feedback, sync={sync}"] = 1e6 * float(np.median(told))
+    return found
 
 
 def _speed(bandit: Bandit, passes: int) -> float:

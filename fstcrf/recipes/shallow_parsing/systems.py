@@ -7,6 +7,7 @@ Point       what is known after an iteration
 Run         a training run: its course, its labels for the test part
 optimised   train by an optimiser
 perceptron  train the averaged perceptron
+voted       train the voted perceptron
 local       train a locally normalised model (MEMM)
 ==========  =======================================================
 """
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.corpus import Corpus
@@ -27,9 +29,27 @@ from fstcrf.evaluate import evaluate_spans
 from fstcrf.features import FeatureIndex
 from fstcrf.model import CRF
 from fstcrf.recipes.shallow_parsing.data import TARGET, TEMPLATE, Data
-from fstcrf.train import LBFGS, LocalLikelihood, Problem, Progress, fit, normalised
+from fstcrf.train import (
+    LBFGS,
+    LocalLikelihood,
+    Problem,
+    Progress,
+    fit,
+    normalised,
+    voted_paths,
+)
 
-__all__ = ["L2", "OPTIMISERS", "Optimiser", "Point", "Run", "local", "optimised", "perceptron"]
+__all__ = [
+    "L2",
+    "OPTIMISERS",
+    "Optimiser",
+    "Point",
+    "Run",
+    "local",
+    "optimised",
+    "perceptron",
+    "voted",
+]
 
 L2 = 0.5  # sigma = 1, as in table 3
 
@@ -206,6 +226,22 @@ def perceptron(
     return Run(name, model, f_of(data.test, labels), labels, seconds)
 
 
+def voted(data: Data, like: CRF, *, epochs: int = 2, seed: int = 0) -> Run:
+    """Train the voted perceptron, with the features and structure of a CRF."""
+    began = time.perf_counter()
+    states = voted_paths(
+        _problem(data.whole, like),
+        like.space,
+        _rows(data.test, like),
+        data.test.offsets,
+        epochs=epochs,
+        seed=seed,
+    )
+    seconds = time.perf_counter() - began
+    labels = _labelled(like, states, data.test)
+    return Run(f"voted perceptron, {epochs} epochs", like, f_of(data.test, labels), labels, seconds)
+
+
 def local(data: Data, like: CRF, *, limit: int = 300) -> Run:
     """Train a locally normalised model with the features, structure and weights' places of a CRF.
 
@@ -251,6 +287,10 @@ def _locally_tagged(model: CRF, data: Corpus) -> list[list[str]]:
     node = model.weights.node(_index(model).design(data).node)
     graph, node = normalised(model.weights.still_graph, data.offsets, node)
     states, _ = kernel.viterbi(graph, data.offsets, node)
+    return _labelled(model, states, data)
+
+
+def _labelled(model: CRF, states: NDArray[np.int32], data: Corpus) -> list[list[str]]:
     names = np.asarray(model.labels)[model.topology.state_label[states]].tolist()
     bounds = data.offsets.tolist()
     return [names[a:b] for a, b in itertools.pairwise(bounds)]

@@ -1,0 +1,132 @@
+"""The tagger's side of a document: potentials of joint states, multiplied out.
+
+===========  =====================================================================
+LocalModel   a tagger or a composition, made ready for documents
+LocalScores  what it says of one document
+===========  =====================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.documents.document import Document
+from fstcrf.errors import OptionError
+from fstcrf.joint import Composition, compose
+from fstcrf.kernel.gibbs import Labelling
+from fstcrf.lattice import Lattice
+from fstcrf.lattice.export import JointArrays, joint_arrays
+from fstcrf.model import CRF
+
+__all__ = ["LocalModel", "LocalScores", "Tagger"]
+
+Tagger: TypeAlias = CRF | Composition
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LocalScores:
+    """What a tagger says of the N tokens of a document.
+
+    Parameters
+    ----------
+    graph : kernel.Graph
+        Dense, over S joint states.
+    node : float64 [N, S]
+    labelling : Labelling
+        Of joint labels.
+    names : list of tuple of str
+        The labels of the tapes, for each joint label.
+    """
+
+    graph: kernel.Graph
+    node: Floats
+    labelling: Labelling
+    names: list[tuple[str, ...]]
+
+
+class LocalModel:
+    """A tagger or a composition as the local model of documents.
+
+    Parameters
+    ----------
+    tagger : CRF or Composition
+        A composition's tapes and grammar are multiplied out.
+
+    Raises
+    ------
+    OptionError
+        A composition with ``normalize="chain"``.
+    """
+
+    def __init__(self, tagger: Tagger) -> None:
+        self.tagger = tagger
+        self.composition = tagger if isinstance(tagger, Composition) else compose(tagger)
+        if self.composition.conditional:
+            raise OptionError(
+                "normalize='chain' is no product of transducers: documents need "
+                "compose(..., normalize='product')"
+            )
+        self._still: tuple[object, JointArrays, Labelling] | None = None
+
+    @property
+    def tapes(self) -> tuple[str, ...]:
+        """Names of the tapes."""
+        return self.composition.tapes
+
+    def scores(self, document: Document) -> LocalScores:
+        """Return what the tagger says of a document that has tokens.
+
+        Raises
+        ------
+        TooLargeError
+            The joint states cannot be written out.
+        """
+        lattices = [x for x in self.composition.lattices(document.corpus) if len(x)]
+        still, labelling = self._shared(lattices[0])
+        if still.moving:
+            parts = [joint_arrays(lattice) for lattice in lattices]
+            node = np.concatenate([part.node for part in parts])
+            step = np.concatenate([part.step for part in parts])
+        else:
+            node = np.concatenate([_nodes(lattice, still) for lattice in lattices])
+            step = still.step[0]
+        size = len(still.label)
+        graph = kernel.Graph(
+            still.initial,
+            still.final,
+            np.ascontiguousarray(step.reshape((*step.shape[:-2], size * size))),
+        )
+        return LocalScores(graph, np.ascontiguousarray(node), labelling, still.names)
+
+    def _shared(self, lattice: Lattice) -> tuple[JointArrays, Labelling]:
+        """Return what all sentences share; the nodes are those of one of them."""
+        if self._still is None or self._still[0] is not lattice.program:
+            joint = joint_arrays(lattice)
+            self._still = (lattice.program, joint, _labelling(joint))
+        return self._still[1], self._still[2]
+
+
+def _nodes(lattice: Lattice, still: JointArrays) -> Floats:
+    """Return the potentials of joint states; of a tagger alone they are there."""
+    if len(lattice.values) == 1 and lattice.values[0].shape[1] == len(still.label):
+        machine = lattice.program.machine
+        if machine.residual is None and len(machine.factors) == 1:
+            return lattice.values[0]
+    return joint_arrays(lattice).node
+
+
+def _labelling(joint: JointArrays) -> Labelling:
+    size, labels = len(joint.label), len(joint.names)
+    label = joint.label.astype(np.int32)
+    following = np.full((size + 1, labels), -1, dtype=np.int32)
+    source, target = np.nonzero((joint.step > -np.inf).any(axis=0))
+    following[source, label[target]] = target
+    start = np.flatnonzero(joint.initial > -np.inf)
+    following[size, label[start]] = start
+    return Labelling(label, following)

@@ -1,0 +1,174 @@
+"""Sampling a document: chains of sweeps, in the kernel or, for models written in Python, here.
+
+=============  ==========================================================
+DocumentChain  the state of one chain: sweeps, labels, scores
+=============  ==========================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.documents.consistency import Consistency
+from fstcrf.documents.document import Document
+from fstcrf.documents.local import LocalScores
+from fstcrf.documents.scored import Scored
+from fstcrf.documents.violations import ViolationModel
+from fstcrf.errors import OptionError
+from fstcrf.kernel.gibbs import Chain, Gibbs
+
+__all__ = ["DocumentChain", "Start", "Sweeps"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Start: TypeAlias = Literal["viterbi", "random"]
+Sweeps: TypeAlias = Literal["token", "sentence", "mixed"]
+
+_DRAWS = 200_000  # uniform numbers that are there at a time
+
+
+class DocumentChain:
+    """One chain of samples of a document's labels.
+
+    Parameters
+    ----------
+    document : Document
+        With at least one token.
+    local : LocalScores
+        What the tagger says of it.
+    models : sequence of ViolationModel
+        What is said across sentences; without any the tagger decides alone.
+    tapes : tuple of str
+        Names of the tapes.
+    start : {"viterbi", "random"}
+        The first labels: the tagger's best ones, or drawn uniformly among those that it allows.
+    seed : int or sequence of int
+        Of numpy's default generator.
+
+    Attributes
+    ----------
+    path, best : int32 [N]
+        Joint states now, and those of the best sweep.
+    best_score : float
+    """
+
+    def __init__(
+        self,
+        document: Document,
+        local: LocalScores,
+        models: Sequence[ViolationModel] = (),
+        *,
+        tapes: tuple[str, ...],
+        start: Start = "viterbi",
+        seed: int | Sequence[int] = 0,
+    ) -> None:
+        if start not in {"viterbi", "random"}:
+            raise OptionError(f"start is {start!r}, expected 'viterbi' or 'random'")
+        self.document, self.local = document, local
+        self._random = np.random.default_rng(seed)
+        engine: Gibbs | Scored
+        kernel_only = len(models) == 0 or (
+            len(models) == 1 and isinstance(models[0], Consistency)
+        )
+        agreement = None
+        if kernel_only and models:
+            only = models[0]
+            assert isinstance(only, Consistency)  # noqa: S101 (asked above)
+            agreement = only.agreement(document, [n[_tape(only, tapes)] for n in local.names])
+        engine = Gibbs(local.graph, document.offsets, local.node, local.labelling, agreement)
+        best = engine.viterbi()
+        if not kernel_only:
+            engine = Scored(document, local, models, [_tape(m, tapes) for m in models])
+        self._engine = engine
+        path = best if start == "viterbi" else _random_path(local, document, self._random)
+        self.chain = Chain(path.copy(), path.copy())
+
+    @property
+    def best_score(self) -> float:
+        """Score of the best sweep so far: the tagger's and the models', not normalised."""
+        return self.chain.best_score
+
+    def sweep(self, temperatures: Floats, kind: Sweeps = "token") -> Floats:
+        """Sweep over the document.
+
+        Parameters
+        ----------
+        temperatures : float64 [n]
+            Of each sweep.
+        kind : {"token", "sentence", "mixed"}
+            What is drawn at once; mixed: sentences in every second sweep, the first among them.
+
+        Returns
+        -------
+        float64 [n]
+            The score after each sweep.
+        """
+        if kind not in {"token", "sentence", "mixed"}:
+            raise OptionError(f"sweeps of {kind!r}, expected 'token', 'sentence' or 'mixed'")
+        n = len(temperatures)
+        number = np.arange(n)
+        whole = number % 2 == 0 if kind == "mixed" else np.full(n, kind == "sentence")
+        if n and kind == "mixed":
+            whole[-1] = False  # at the end each token is looked at
+        draws = len(self.document) + len(self.document.offsets) - 1
+        run = max(1, _DRAWS // draws)  # memory does not grow with the number of sweeps
+        scores = [
+            self._engine.sweep(
+                self.chain,
+                np.ascontiguousarray(temperatures[k : k + run], dtype=np.float64),
+                whole[k : k + run],
+                self._random.random((len(temperatures[k : k + run]), draws)),
+            )
+            for k in range(0, n, run)
+        ]
+        return np.concatenate(scores) if scores else np.zeros(0)
+
+    def labels(self, *, best: bool = False) -> list[tuple[str, ...]]:
+        """Return the labels of all tapes, for each token."""
+        path = self.chain.best if best else self.chain.path
+        names, label = self.local.names, self.local.labelling.label
+        return [names[k] for k in label[path].tolist()]
+
+
+def _tape(model: ViolationModel, tapes: tuple[str, ...]) -> int:
+    """Return the number of the tape that a model reads.
+
+    Raises
+    ------
+    OptionError
+        It names none of several, or one that there is not.
+    """
+    wanted = getattr(model, "tape", None)
+    if wanted is None and len(tapes) == 1:
+        return 0
+    if wanted not in tapes:
+        asked = f"{type(model).__name__} reads no tape" if wanted is None else f"no tape {wanted!r}"
+        raise OptionError(f"{asked}: give it tape= one of {', '.join(tapes)}")
+    return tapes.index(str(wanted))
+
+
+def _random_path(local: LocalScores, document: Document, random: np.random.Generator) -> Ints:
+    """Draw states so that each label has an equal chance among those with which one can go on."""
+    following, size = local.labelling.following, local.graph.n_states
+    final = local.graph.final > -np.inf
+    path = np.zeros(len(document), dtype=np.int32)
+    bounds = document.offsets.tolist()
+    allowed = local.node > -np.inf
+    for first, end in zip(bounds[:-1], bounds[1:], strict=True):
+        able = [final & allowed[end - 1]]  # states from which the sentence can be ended
+        for t in range(end - 2, first - 1, -1):
+            after = following[:size]
+            on = ((after >= 0) & able[-1][np.maximum(after, 0)]).any(axis=1)
+            able.append(on & allowed[t])
+        able.reverse()
+        now = size
+        for t in range(first, end):
+            after = following[now]
+            after = after[(after >= 0) & able[t - first][np.maximum(after, 0)]]
+            now = int(random.choice(after))
+            path[t] = now
+    return path

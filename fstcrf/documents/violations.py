@@ -1,0 +1,92 @@
+"""What a model of violations offers: the log of its score of a document, and how that changes.
+
+==============  ==================================================================
+ViolationModel  a model, told of a document
+Violations      its scores of that document
+Recounted       a model from one function, which counts anew each time
+==============  ==================================================================
+
+The score of a document is that of the tagger plus those of the models, in natural logs; a violation
+of penalty theta that occurs n times brings n log theta (Finkel et al. 2005, equation 5). A model
+that says by how much a change of few labels changes its score can be sampled; it need not be
+normalised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fstcrf.documents.document import Document
+
+__all__ = ["Recounted", "ViolationModel", "Violations"]
+
+
+class Violations(Protocol):
+    """A model's scores of one document, as its labels change."""
+
+    def start(self, labels: Sequence[str]) -> float:
+        """Return the score of labels, one for each token of the document, and remember them."""
+
+    def change(self, first: int, labels: Sequence[str]) -> float:
+        """Return by how much the score changes if tokens from `first` on had these labels."""
+
+    def keep(self) -> None:
+        """Remember the labels of the last `change`: they are the document's now."""
+
+
+class ViolationModel(Protocol):
+    """A model of violations."""
+
+    def bind(self, document: Document) -> Violations:
+        """Return the scores of a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recounted:
+    """A model of violations from one function, which is asked anew for every change.
+
+    Parameters
+    ----------
+    score : callable
+        ``score(document, labels)`` returns the log score of the labels of all tokens.
+
+    Examples
+    --------
+    At most two persons in a document, softly:
+
+    >>> Recounted(lambda document, labels: -4.0 * max(0, labels.count("B-PER") - 2))
+    ... # doctest: +ELLIPSIS
+    Recounted(score=...)
+    """
+
+    score: Callable[[Document, Sequence[str]], float]
+
+    def bind(self, document: Document) -> Violations:
+        """Return the scores of a document."""
+        return _Recount(self.score, document)
+
+
+class _Recount:
+    def __init__(
+        self, score: Callable[[Document, Sequence[str]], float], document: Document
+    ) -> None:
+        self._score, self._document = score, document
+        self._labels: list[str] = []
+        self._changed: list[str] = []
+        self._value = self._new = 0.0
+
+    def start(self, labels: Sequence[str]) -> float:
+        self._labels = list(labels)
+        self._value = self._score(self._document, self._labels)
+        return self._value
+
+    def change(self, first: int, labels: Sequence[str]) -> float:
+        self._changed = self._labels.copy()
+        self._changed[first : first + len(labels)] = labels
+        self._new = self._score(self._document, self._changed)
+        return self._new - self._value
+
+    def keep(self) -> None:
+        self._labels, self._value = self._changed, self._new

@@ -1,0 +1,240 @@
+"""Tasks in the order of reading, and their training one after the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fstcrf.errors import OptionError
+from fstcrf.joint.composition import Composition, Normalize
+from fstcrf.model import CRF
+from fstcrf.model.jackknife import FoldProgress
+from fstcrf.model.training import fingerprint
+from fstcrf.pipelines.folder import Folder
+from fstcrf.pipelines.task import Task
+from fstcrf.pipelines.trained import Decode, TrainedPipeline, check_decode
+
+if TYPE_CHECKING:
+    from fstcrf.grammar import Grammar
+    from fstcrf.train import Progress
+
+__all__ = ["Pipeline", "arranged"]
+
+
+@dataclass(frozen=True, eq=False)
+class Pipeline:
+    """Tasks that read each other's labels.
+
+    Parameters
+    ----------
+    tasks : sequence of Task or CRF
+        In any order; a tagger that is trained already is taken as it is.
+    decode : {"cascade", "joint", "marginals"}
+        How the pipeline tags unless it is asked otherwise.
+    normalize : {"product", "chain"}
+        What a joint decision is, see `fstcrf.compose`.
+    grammar : Grammar, optional
+        What the labels of a joint decision must obey.
+
+    Raises
+    ------
+    OptionError
+        No task; two of one name; tasks that read each other in a circle, read one that is not
+        there, or were trained to read labels that it does not have.
+    """
+
+    tasks: Sequence[Task | CRF]
+    decode: Decode = "cascade"
+    normalize: Normalize = "product"
+    grammar: Grammar | None = None
+
+    def __post_init__(self) -> None:
+        check_decode(self.decode)
+        object.__setattr__(self, "tasks", tuple(arranged(self.tasks)))
+        check_labels([task for task in self.tasks if isinstance(task, CRF)])
+
+    def train(
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        *,
+        threads: int = 1,
+        report: Callable[[Progress], None] | None = None,
+        told: Callable[[str], None] | None = None,
+    ) -> TrainedPipeline:
+        """Train what is not trained yet, each task with the labels that the earlier ones predict.
+
+        Parameters
+        ----------
+        folder : path, optional
+            Finished taggers go here, and are taken from here when nothing that decides them has
+            changed; within a task, training goes on where it was interrupted.
+        threads : int
+            The result does not depend on it.
+        report : callable, optional
+            Is told of every iteration, with the name of the task.
+        told : callable, optional
+            Is told in a line what becomes of each task.
+
+        Raises
+        ------
+        DataError, TemplateError, OptionError, LabelError, NumericError
+            As for `fstcrf.CRF.train`.
+        OSError
+            The folder cannot be written.
+        """
+        place = None if folder is None else Folder(Path(folder))
+        tell = told or (lambda _: None)
+        done: dict[str, CRF] = {}
+        for task in self.tasks:
+            if isinstance(task, CRF):
+                done[task.tape] = task
+                tell(f"{task.tape}: trained already")
+            else:
+                done[task.name] = _trained(task, done, place, threads, report, tell)
+        weights = tuple(t.weight if isinstance(t, Task) else 1.0 for t in self.tasks)
+        composition = Composition(tuple(done.values()), weights, normalize=self.normalize)
+        if self.grammar is not None:
+            composition = composition.constrained(self.grammar)
+        trained = TrainedPipeline(composition, self.decode)
+        if place is not None:
+            place.finish(composition, self.decode)
+        return trained
+
+
+def _trained(
+    task: Task,
+    done: dict[str, CRF],
+    place: Folder | None,
+    threads: int,
+    report: Callable[[Progress], None] | None,
+    tell: Callable[[str], None],
+) -> CRF:
+    """Return the tagger of a task: the finished one where there is one, else train it."""
+    reads = list(_ancestors(task.reads, done))
+    mark = task.fingerprint([fingerprint(tagger) for tagger in reads])
+    if place is not None:
+        finished = place.finished(task.name, mark)
+        if finished is not None:
+            tell(f"{task.name}: finished before")
+            return finished
+    tell(f"{task.name}: training on {len(task.corpus):,} sentences")
+    checkpoint: dict[str, Any] = {}
+    if place is not None:
+        checkpoint = {"checkpoint": place.checkpoint(task.name, mark), "resume": True}
+        if task.options.get("objective", "likelihood") != "likelihood":
+            checkpoint = {}  # such training starts in stages, which are not saved
+    tagger = CRF.train(
+        task.corpus,
+        task.labels,
+        task.templates,
+        tape=task.name,
+        reads=reads,
+        dev=task.dev,
+        threads=threads,
+        report=None if report is None else _named(task.name, report),
+        **checkpoint,
+        **task.options,
+    )
+    if place is not None:
+        place.keep(task.name, mark, tagger)
+    return tagger
+
+
+def _ancestors(names: Iterable[str], done: dict[str, CRF]) -> Iterable[CRF]:
+    """Return the taggers of some tapes and all that those read."""
+    wanted, waiting = set(), list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in wanted:
+            wanted.add(name)
+            waiting += [tape.name for tape in done[name].reads]
+    return [tagger for tape, tagger in done.items() if tape in wanted]
+
+
+def arranged(tasks: Sequence[Task | CRF]) -> list[Task | CRF]:
+    """Return tasks, each after those that it reads; otherwise in the order given.
+
+    Raises
+    ------
+    OptionError
+        As for `Pipeline`.
+    """
+    tasks = list(tasks)
+    wrong = [task for task in tasks if not isinstance(task, Task | CRF)]
+    if wrong or not tasks:
+        raise OptionError(f"a pipeline of {wrong or 'nothing'}: expected tasks, or taggers")
+    reads = {_name(task): _reads(task) for task in tasks}
+    names = [_name(task) for task in tasks]
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionError(f"two tasks are called {name!r}")
+        missing = [other for other in reads[name] if other not in reads]
+        if missing:
+            raise OptionError(
+                f"task {name!r} reads {missing[0]!r}, which is not in the pipeline; "
+                f"its tasks are {', '.join(names)}"
+            )
+    found: list[str] = []
+    while len(found) < len(names):
+        ready = [n for n in names if n not in found and set(reads[n]) <= set(found)]
+        if not ready:
+            raise OptionError(f"tasks read each other in a circle: {_circle(reads, found)}")
+        found.append(ready[0])
+    by_name = dict(zip(names, tasks, strict=True))
+    return [by_name[name] for name in found]
+
+
+def _circle(reads: dict[str, tuple[str, ...]], done: Sequence[str]) -> str:
+    """Return a circle among tasks that are not done: ``a ← b ← a``."""
+    name = next(n for n in reads if n not in done)
+    way: list[str] = []
+    while name not in way:
+        way.append(name)
+        name = next(n for n in reads[name] if n not in done)
+    return " ← ".join([*way[way.index(name) :], name])
+
+
+def check_labels(taggers: Sequence[CRF]) -> None:
+    """Check that taggers read labels that those before them have.
+
+    Raises
+    ------
+    OptionError
+        One was trained to read labels that its predecessor does not have, or has others.
+    """
+    by_tape = {tagger.tape: set(tagger.labels) for tagger in taggers}
+    for tagger in taggers:
+        for tape in tagger.reads:
+            there = by_tape.get(tape.name, set(tape.labels))
+            odd = sorted(set(tape.labels) ^ there)
+            if odd:
+                where = "reads the label" if odd[0] in tape.labels else "was not trained to read"
+                raise OptionError(
+                    f"task {tagger.tape!r} {where} {odd[0]!r} of {tape.name!r}, whose tagger has "
+                    f"{', '.join(sorted(there)[:8])}: they were not trained for each other"
+                )
+
+
+def _name(task: Task | CRF) -> str:
+    return task.tape if isinstance(task, CRF) else task.name
+
+
+def _reads(task: Task | CRF) -> tuple[str, ...]:
+    if isinstance(task, CRF):
+        return tuple(tape.name for tape in task.reads)
+    return tuple(task.reads)
+
+
+def _named(name: str, report: Callable[[Progress], None]) -> Callable[[Progress], None]:
+    """Tell of iterations under the name of the task."""
+
+    def told(progress: Progress) -> None:
+        known = {f.name: getattr(progress, f.name) for f in fields(progress)}
+        inner = known.pop("stage", None)
+        stage = name if inner is None else f"{name}: {inner}"
+        report(FoldProgress(**known, stage=stage))
+
+    return told

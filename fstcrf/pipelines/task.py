@@ -1,0 +1,135 @@
+"""One tagger of a pipeline, declared."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fstcrf.corpus import Corpus
+from fstcrf.errors import OptionError, TemplateError
+from fstcrf.features import TemplateSet, parse_template, read_template
+from fstcrf.model.options import checked_options
+
+__all__ = ["Task", "content"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A tagger that is to be trained.
+
+    Parameters
+    ----------
+    name : str
+        Of the task, and of the tape that its tagger writes.
+    data : Corpus or sequence of sentences
+        What it is trained on; it needs no labels of other tasks.
+    template : TemplateSet, text or path
+        ``%y[0,NAME]`` reads the labels of an earlier task.
+    target : str, optional
+        Column of the labels; called like the task when absent.
+    reads : sequence of str
+        The earlier tasks that the template reads.
+    dev : Corpus or sequence of sentences, optional
+        Held-out data that ends training.
+    weight : float
+        Factor of its potentials when tasks are decided together.
+    options : mapping of str to object
+        Of training, as for `fstcrf.CRF.train`. Three of them say how the labels of `reads` come
+        into the training text: ``passing`` ("best", "nbest", "marginals"), ``candidates``,
+        ``jackknife``.
+
+    Raises
+    ------
+    OptionError
+        A name that is none, unknown options, or a weight below 0.
+    TemplateError
+        A template that cannot be read, or reads other tasks than `reads` names.
+    """
+
+    name: str
+    data: Any
+    template: TemplateSet | str | os.PathLike[str]
+    target: str = ""
+    reads: Sequence[str] = ()
+    dev: Any = None
+    weight: float = 1.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.name or Path(self.name).name != self.name or self.name.startswith("."):
+            raise OptionError(f"a task is called {self.name!r}: its name becomes that of a file")
+        if isinstance(self.reads, str):
+            raise OptionError(f"task {self.name!r}: reads is {self.reads!r}, expected a list")
+        if not 0 <= self.weight < np.inf:
+            raise OptionError(f"task {self.name!r}: weight is {self.weight}, expected at least 0")
+        try:
+            checked_options(self.options)
+        except OptionError as error:
+            raise OptionError(f"task {self.name!r}: {error}") from None
+        self._check_reads()
+
+    def _check_reads(self) -> None:
+        unread = sorted(set(self.reads) - set(self.templates.tapes))
+        undeclared = sorted(set(self.templates.tapes) - set(self.reads))
+        if undeclared:
+            raise TemplateError(
+                f"task {self.name!r}: its template reads the labels of {undeclared[0]!r}, which "
+                f"is not among the tasks that it reads ({', '.join(self.reads) or 'none'})"
+            )
+        if unread:
+            raise TemplateError(
+                f"task {self.name!r} reads {unread[0]!r}, but its template has no %y[0,{unread[0]}]"
+            )
+
+    @property
+    def labels(self) -> str:
+        """The column of its labels."""
+        return self.target or self.name
+
+    @cached_property
+    def templates(self) -> TemplateSet:
+        """The template, read."""
+        if isinstance(self.template, TemplateSet):
+            return self.template
+        if isinstance(self.template, str) and ("\n" in self.template or "%" in self.template):
+            return parse_template(self.template)
+        return read_template(Path(self.template))
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """What it is trained on."""
+        return self.data if isinstance(self.data, Corpus) else Corpus.from_sentences(self.data)
+
+    def fingerprint(self, earlier: Sequence[str]) -> str:
+        """Return a hash of all that decides what is trained.
+
+        Parameters
+        ----------
+        earlier : sequence of str
+            Fingerprints of the models that it reads.
+        """
+        lists = {name: sorted(words) for name, words in self.templates.lists.items()}
+        parts = (self.name, self.labels, str(self.templates), lists, list(self.reads))
+        digest = hashlib.sha256(msgspec.json.encode((parts, dict(self.options), list(earlier))))
+        digest.update(content(self.corpus).encode())
+        if self.dev is not None:
+            dev = self.dev if isinstance(self.dev, Corpus) else Corpus.from_sentences(self.dev)
+            digest.update(content(dev).encode())
+        return digest.hexdigest()
+
+
+def content(corpus: Corpus) -> str:
+    """Return a hash of the strings of a corpus."""
+    digest = hashlib.sha256(np.ascontiguousarray(corpus.offsets).data)
+    for name, column in corpus.columns.items():
+        digest.update("\0".join((name, *column.values)).encode())
+        digest.update(np.ascontiguousarray(column.ids).data)
+    return digest.hexdigest()

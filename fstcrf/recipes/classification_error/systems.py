@@ -1,0 +1,231 @@
+"""The systems of tables 1 and 2: likelihood, errors of sentences, F of segments.
+
+========  =========================================
+System    an objective with what was chosen for it
+SYSTEMS   those of the paper
+Trained   a system with its answers on the test part
+trained   train one
+chosen    choose penalty and number of iterations on the dev part
+========  =========================================
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fstcrf.evaluate import evaluate_spans
+from fstcrf.model import CRF
+from fstcrf.recipes.classification_error.tasks import Task
+
+__all__ = ["SYSTEMS", "Choice", "System", "Trained", "chosen", "trained"]
+
+_PATIENCE = 25
+_LIKELIHOOD: dict[str, Any] = {"objective": "likelihood"}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen on the dev part.
+
+    Parameters
+    ----------
+    l2 : float
+    iterations : int or None
+        None for as many as convergence takes.
+    """
+
+    l2: float
+    iterations: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """An objective.
+
+    Parameters
+    ----------
+    name : str
+    options : dict
+        Of `CRF.train`.
+    warm : bool
+        It starts from the weights of MAP.
+    quick : bool
+        It is part of the short run.
+    paper : mapping of str to (float, float)
+        F and share of right sentences in the paper, in percent, of each task.
+    choice : mapping of str to Choice
+        What was chosen for each task, by `chosen`, in a full run.
+    grid : tuple of float
+        Values of l2 to choose from.
+    """
+
+    name: str
+    options: dict[str, Any]
+    warm: bool
+    quick: bool
+    paper: dict[str, tuple[float, float]]
+    choice: dict[str, Choice]
+    grid: tuple[float, ...]
+
+
+def _errors(objective: str, **options: Any) -> dict[str, Any]:
+    return {"objective": objective, "method": "quickprop", "delta": 1e-4, "epsilon": 0.0} | options
+
+
+SYSTEMS = (
+    System(
+        "ML",
+        _LIKELIHOOD,
+        warm=False,
+        quick=False,
+        paper={"chunking": (93.19, 56.26), "entities": (82.39, 75.71)},
+        choice={"chunking": Choice(0.0, 150), "entities": Choice(0.0, 150)},
+        grid=(),
+    ),
+    System(
+        "MAP",
+        _LIKELIHOOD,
+        warm=False,
+        quick=True,
+        paper={"chunking": (93.71, 59.15), "entities": (83.79, 77.39)},
+        choice={"chunking": Choice(0.05), "entities": Choice(0.05)},
+        grid=(0.5, 0.15, 0.05, 0.015),
+    ),
+    System(
+        "MCE (log)",
+        _errors("mce", smoothing="logistic"),
+        warm=False,
+        quick=False,
+        paper={"chunking": (93.92, 60.19), "entities": (84.30, 78.02)},
+        choice={"chunking": Choice(0.05, 80), "entities": Choice(0.05, 80)},
+        grid=(0.15, 0.05, 0.015),
+    ),
+    System(
+        "MCE (sig)",
+        _errors("mce"),
+        warm=False,
+        quick=False,
+        paper={"chunking": (93.85, 60.14), "entities": (83.82, 77.52)},
+        choice={"chunking": Choice(0.05, 80), "entities": Choice(0.05, 80)},
+        grid=(0.15, 0.05, 0.015),
+    ),
+    System(
+        "MCE-F (sig)",
+        _errors("mce-f"),
+        warm=False,
+        quick=True,
+        paper={"chunking": (93.96, 60.44), "entities": (84.72, 78.72)},
+        choice={"chunking": Choice(0.1, 80), "entities": Choice(0.1, 80)},
+        grid=(0.15, 0.05, 0.015),
+    ),
+    System(
+        "MCE (sig) from MAP",
+        _errors("mce"),
+        warm=True,
+        quick=False,
+        paper={"chunking": (93.97, 60.59), "entities": (84.57, 77.71)},
+        choice={"chunking": Choice(0.05, 40), "entities": Choice(0.05, 40)},
+        grid=(0.15, 0.05, 0.015),
+    ),
+    System(
+        "MCE-F (sig) from MAP",
+        _errors("mce-f"),
+        warm=True,
+        quick=True,
+        paper={"chunking": (94.03, 60.74), "entities": (85.29, 79.26)},
+        choice={"chunking": Choice(0.05, 40), "entities": Choice(0.05, 40)},
+        grid=(0.15, 0.05, 0.015),
+    ),
+)
+"""The systems of the paper's tables; MAP comes before those that start from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A system with its answers on the test part.
+
+    Parameters
+    ----------
+    system : System
+    choice : Choice
+    model : CRF
+    labels : list of list of str
+    f, sentences : float
+        F of spans, and share of sentences without an error, in percent.
+    seconds : float
+        Of training.
+    """
+
+    system: System
+    choice: Choice
+    model: CRF
+    labels: list[list[str]]
+    f: float
+    sentences: float
+    seconds: float
+
+
+def trained(system: System, task: Task, choice: Choice, start: CRF | None, seed: int) -> Trained:
+    """Train a system on all training sentences and tag the test part.
+
+    Parameters
+    ----------
+    system : System
+    task : Task
+    choice : Choice
+    start : CRF, optional
+        The model of MAP.
+    seed : int
+    """
+    began = time.perf_counter()
+    model = CRF.train(
+        task.train, task.target, task.template, **_options(system, choice, start, seed)
+    )
+    seconds = time.perf_counter() - began
+    gold, labels = task.test.column_lists(task.target), model.tag_all(task.test)
+    right = sum(a == b for a, b in zip(gold, labels, strict=True))
+    f = 100.0 * evaluate_spans(gold, labels).f
+    return Trained(system, choice, model, labels, f, 100.0 * right / len(gold), seconds)
+
+
+def chosen(
+    system: System, task: Task, start: CRF | None, seed: int, say: Callable[[str], None]
+) -> Choice:
+    """Choose penalty and number of iterations: the best F on the dev part.
+
+    Parameters
+    ----------
+    system : System
+    task : Task
+    start : CRF, optional
+        A model of MAP that has not seen the dev part.
+    seed : int
+    say : callable
+    """
+    best, score = system.choice[task.name], -1.0
+    limit = 2 * (best.iterations or 1)
+    for l2 in system.grid:
+        options = _options(system, Choice(l2), start, seed)
+        if system.options["objective"] != "likelihood":
+            options |= {"max_iterations": limit, "patience": _PATIENCE, "dev": task.dev}
+        model = CRF.train(task.part, task.target, task.template, **options)
+        gold = task.dev.column_lists(task.target)
+        found = 100.0 * evaluate_spans(gold, model.tag_all(task.dev)).f
+        record = model.record
+        iterations = None if "dev" not in options or record is None else record.best_iteration
+        say(f"mce: {task.name}, {system.name}, l2 {l2:g}: dev F {found:.2f} ({iterations})")
+        if found > score:
+            best, score = Choice(l2, iterations), found
+    return best
+
+
+def _options(system: System, choice: Choice, start: CRF | None, seed: int) -> dict[str, Any]:
+    options = {"scheme": "iob2", "l2": choice.l2, "seed": seed, **system.options}
+    if choice.iterations is not None:
+        options["max_iterations"] = choice.iterations
+    if system.warm and start is not None:
+        options["warm_start"] = start
+    return options

@@ -1,0 +1,84 @@
+"""The two tasks: chunking of CoNLL-2000, named entities of CoNLL-2003, with the paper's features.
+
+========  ==================================================
+Task      sentences to train on, to choose by, to test on
+chunking  all phrases; the last 2,000 training sentences choose
+entities  in IOB2; testa chooses
+========  ==================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fstcrf.corpus import Corpus, convert_column, read_columns
+from fstcrf.recipes.recipe import Setting
+
+__all__ = ["Task", "chunking", "entities"]
+
+_HELD_OUT = 2000
+
+# Kudo and Matsumoto (2001), and pairs of neighbours of one kind in a window of five.
+_CHUNKING = ("word", "pos")
+_AFFIXES = tuple(f"{kind}(word,{n})" for n in range(1, 5) for kind in ("prefix", "suffix"))
+_ENTITIES = ("word", "pos", "chunk", *_AFFIXES, "charclass(word)", "short_shape(word)")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task.
+
+    Parameters
+    ----------
+    name : str
+    target : str
+        Column of the labels.
+    template : str
+    train : Corpus
+        All sentences to train on.
+    part, dev : Corpus
+        Those to train on while choosing, and those to choose by.
+    test : Corpus
+    """
+
+    name: str
+    target: str
+    template: str
+    train: Corpus
+    part: Corpus
+    dev: Corpus
+    test: Corpus
+
+
+def chunking(setting: Setting) -> Task:
+    """Read CoNLL-2000."""
+    columns = ("word", "pos", "chunk")
+    train, test = (
+        read_columns(setting.files(f"conll2000/{part}.txt")[0], columns)
+        for part in ("train", "test")
+    )
+    cut = max(len(train) - _HELD_OUT, len(train) // 2)
+    return Task("chunking", "chunk", _template(_CHUNKING), train, train[:cut], train[cut:], test)
+
+
+def entities(setting: Setting) -> Task:
+    """Read CoNLL-2003."""
+    columns = ("word", "pos", "chunk", "entity")
+    train, dev, test = (
+        convert_column(
+            read_columns(setting.files(f"conll2003/eng.{part}")[0], columns),
+            "entity",
+            "iob1",
+            "iob2",
+        )
+        for part in ("train", "testa", "testb")
+    )
+    return Task("entities", "entity", _template(_ENTITIES), train, train, dev, test)
+
+
+def _template(sources: tuple[str, ...]) -> str:
+    lines = [
+        f"U{k}a:%x[-2..2,{source}]\nU{k}b:%x[-2..1,{source}]/%x[-1..2,{source}]"
+        for k, source in enumerate(sources)
+    ]
+    return "\n".join([*lines, "B"])

@@ -1,0 +1,1 @@
+"""Seminar announcements: a field tagger that reads, or is composed with, an entity tagger."""

@@ -1,0 +1,98 @@
+"""Figure 2: F of the speaker by the number of training messages.
+
+=======  ====================================================
+Learned  a section of the report, and its picture
+curve    train on more and more of the training halves
+=======  ====================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from fstcrf.corpus.files import atomic_write
+from fstcrf.pipelines import Pipeline, Task
+from fstcrf.recipes.recipe import Setting
+from fstcrf.recipes.report import table
+from fstcrf.recipes.seminars.scoring import scored
+from fstcrf.recipes.seminars.splits import OPTIONS, split
+from fstcrf.recipes.seminars.taggers import Shared
+from fstcrf.recipes.seminars.templates import TRANSFER
+
+__all__ = ["Learned", "curve"]
+
+SIZES = (50, 100, 150, 200, 242)
+SPLITS = 3
+FIELD = "speaker"
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A section of the report, and its picture."""
+
+    section: str
+    plots: list[str]
+
+
+def curve(setting: Setting, common: Shared, folder: Path | None) -> Learned:
+    """Train on more and more messages of the first splits; score cascade and joint decision."""
+    found = []
+    for size in SIZES:
+        points = [_point(setting, common, folder, size, k) for k in range(SPLITS)]
+        found.append([100 * float(np.mean([p[how] for p in points])) for how in (0, 1)])
+    rows = [[str(n), f"{a:.2f}", f"{b:.2f}"] for n, (a, b) in zip(SIZES, found, strict=True)]
+    text = (
+        f"## Figure 2: learning curve\n\nF of the {FIELD}, mean of {SPLITS} splits. In the paper "
+        "the cascade needs 242 messages for what the joint decision reaches with 181.\n\n"
+    )
+    path = setting.plot("learning.svg")
+    if path is None:
+        return Learned(text + table(["messages", "cascaded", "joint"], rows), [])
+    _draw(found, path)
+    return Learned(text + table(["messages", "cascaded", "joint"], rows), [f"plots/{path.name}"])
+
+
+def _point(
+    setting: Setting, common: Shared, folder: Path | None, size: int, k: int
+) -> tuple[float, float]:
+    """Return F of cascade and joint decision, in [0, 1]."""
+    file = None if folder is None else folder / f"curve-{size}-{k}.json"
+    if file is not None and file.exists():
+        return msgspec.json.decode(file.read_bytes(), type=tuple[float, float])
+    setting.say(f"seminars: learning curve, {size} messages, split {k + 1}")
+    one = split(len(common.messages), setting.seed, k)
+    chosen = np.sort(np.random.default_rng([setting.seed, k, size]).permutation(one.train)[:size])
+    test = common.messages.select(one.test)
+    words, gold = test.column_lists("word"), test.column_lists("field")
+    train = common.messages.select(chosen)
+    task = Task("field", train, TRANSFER, reads=["ner"], options=OPTIONS)
+    pipeline = Pipeline([common.ner, task]).train()
+
+    def f(labels: Sequence[Sequence[str]]) -> float:
+        return scored(words, gold, labels)[FIELD].f
+
+    cascaded, joint = (
+        f([fields for _, fields in pipeline.tag_all(test, decode=how)])
+        for how in ("cascade", "joint")
+    )
+    if file is not None:
+        with atomic_write(file) as out:
+            out.write(msgspec.json.encode((cascaded, joint)))
+    return cascaded, joint
+
+
+def _draw(found: Sequence[Sequence[float]], path: Path) -> None:
+    from matplotlib.figure import Figure  # noqa: PLC0415 (an optional package)
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    for how, name in enumerate(("cascaded", "joint")):
+        axes.plot(SIZES, [point[how] for point in found], marker="o", label=name)
+    axes.set(xlabel="training messages", ylabel=f"F of the {FIELD}, %")
+    axes.legend()
+    figure.savefig(path)

@@ -1,0 +1,141 @@
+"""Training on counts of errors: through `CRF.train` and the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fstcrf
+import tests.command as program
+from fstcrf.corpus import Corpus
+from fstcrf.demo import COLUMNS, corpus_path, template_path
+from fstcrf.errors import DataError, OptionError
+
+
+@pytest.fixture(scope="module")
+def data() -> Corpus:
+    return fstcrf.read_columns(corpus_path("train"), COLUMNS)[:60]
+
+
+@pytest.fixture(scope="module")
+def likely(data: Corpus) -> fstcrf.CRF:
+    return train(data, max_iterations=4)
+
+
+def train(data: Corpus, **options: Any) -> fstcrf.CRF:
+    return fstcrf.CRF.train(data, "field", template_path("field"), scheme="iob2", **options)
+
+
+def score(model: fstcrf.CRF, data: Corpus) -> float:
+    return fstcrf.evaluate_spans(data.column_lists("field"), model.tag_all(data)).f
+
+
+@pytest.mark.parametrize("method", ["lbfgs", "quickprop", "gpd"])
+@pytest.mark.parametrize("objective", ["mce", "mce-f"])
+def test_the_data_is_learnt(data: Corpus, objective: str, method: str) -> None:
+    options: dict[str, Any] = {"objective": objective, "method": method, "l2": 0.01}
+    model = train(data, max_iterations=25, calibration_sentences=30, **options)
+    assert score(model, data) > 0.85
+    assert model.record is not None
+    assert model.record.options.objective == objective
+
+
+def test_a_warm_start_goes_on_from_the_likelihood(data: Corpus, likely: fstcrf.CRF) -> None:
+    model = train(
+        data, objective="mce-f", method="quickprop", warm_start=likely, max_iterations=10, l2=0.1
+    )
+    assert score(likely, data) < score(model, data)
+    assert model.theta.shape == likely.theta.shape
+
+
+def test_the_likelihood_in_three_ways(data: Corpus) -> None:
+    ends = [
+        train(data, max_iterations=400, delta=1e-9, stochastic_epochs=0, **options).record
+        for options in (
+            {},
+            {"method": "quickprop"},
+            {"objective": "mce", "psi": 1.0, "competitors": "sum", "smoothing": "logistic"},
+        )
+    ]
+    assert all(record is not None for record in ends)
+    first, *others = [record.objective for record in ends if record is not None]
+    assert others == pytest.approx([first] * 2, rel=1e-4)
+
+
+def test_a_saved_model_keeps_its_options(likely: fstcrf.CRF, data: Corpus, tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        "objective": "mce",
+        "psi": 2.5,
+        "steepness": 0.5,
+        "max_iterations": 2,
+    }
+    model = train(data, warm_start=likely, **options)
+    model.save(tmp_path / "m.fstcrf")
+    record = fstcrf.load(tmp_path / "m.fstcrf").record
+    assert record is not None
+    assert (record.options.psi, record.options.steepness) == (2.5, 0.5)
+
+
+def test_training_resumes_to_the_same_bits(
+    data: Corpus, likely: fstcrf.CRF, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"objective": "mce-f", "method": "quickprop", "warm_start": likely}
+    state = tmp_path / "state"
+    train(data, max_iterations=2, checkpoint=state, **options)
+    resumed = train(data, max_iterations=4, checkpoint=state, resume=True, **options)
+    straight = train(data, max_iterations=4, **options)
+    assert (resumed.theta == straight.theta).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"objective": "mce", "method": "gis"}, "objective 'mce' is trained by 'lbfgs'"),
+        ({"objective": "mce-f", "l1": 0.1}, "l1 is for objective 'likelihood'"),
+        ({"method": "gpd"}, "take 'l2sgd'"),
+        ({"psi": 2.0}, "psi needs objective 'mce', not 'likelihood'"),
+        ({"objective": "mce-f", "psi": 2.0}, "psi needs objective 'mce'"),
+        ({"objective": "mce", "f_gamma": 2.0}, "f_gamma needs objective 'mce-f'"),
+        ({"objective": "mce", "psi": 0.0}, "psi is 0"),
+        ({"objective": "mce", "competitors": "sum"}, "competitors needs a finite psi"),
+        ({"objective": "mce", "steepness": 0.0}, "steepness is 0"),
+        ({"objective": "mce", "offset": float("nan")}, "offset is nan"),
+        ({"objective": "mce", "growth": 2.0}, "growth needs method 'quickprop'"),
+        ({"objective": "mce", "method": "quickprop", "growth": 1.0}, "growth is 1"),
+        ({"objective": "mce", "batch": 0}, "batch is 0"),
+        ({"objective": "f1"}, "objective"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    data: Corpus, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        train(data, **options)
+
+
+def test_labels_that_are_no_spans(data: Corpus) -> None:
+    with pytest.raises(OptionError, match="no label is part of one"):
+        fstcrf.CRF.train(data, "pos", template_path("pos"), objective="mce-f")
+
+
+@pytest.mark.parametrize("objective", ["likelihood", "mce-f"])
+def test_held_out_data_without_a_gold_segment(data: Corpus, objective: str) -> None:
+    nothing = data.with_column("field", [["O"] * len(x) for x in data.column_lists("field")])
+    with pytest.raises(DataError, match="held-out data has no gold segment"):
+        train(data, dev=nothing, objective=objective)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    first, second = tmp_path / "map.fstcrf", tmp_path / "f.fstcrf"
+    common = ["train", str(corpus_path("train")), "--columns", ",".join(COLUMNS)]
+    common += ["--target", "field", "--template", str(template_path("field"))]
+    program.done(*common, "--max-iterations", "5", "-o", str(first))
+    options = ["--objective", "mce-f", "--method", "quickprop", "--f-gamma", "2"]
+    program.run(
+        *common, *options, "--warm-start", str(first), "--max-iterations", "2", "-o", str(second)
+    )
+    record = fstcrf.load(second).record
+    assert record is not None
+    assert (record.options.objective, record.options.f_gamma) == ("mce-f", 2.0)

@@ -1,0 +1,121 @@
+"""The recipe ``shallow-parsing`` on a text of a few sentences."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fstcrf.errors import DataError
+from fstcrf.recipes import RECIPES, Setting, run_recipe
+from fstcrf.recipes.shallow_parsing import data as data_module
+from fstcrf.recipes.shallow_parsing import recipe as recipe_module
+from fstcrf.recipes.shallow_parsing.curves import courses, reached
+from fstcrf.recipes.shallow_parsing.data import TARGET, read
+from fstcrf.recipes.shallow_parsing.systems import OPTIMISERS, Point, local, optimised, perceptron
+
+WORDS = {"DT": ["the", "a"], "NN": ["dog", "cat", "park"], "VB": ["saw", "ran"], "IN": ["in"]}
+PATTERNS = [["DT", "NN", "VB", "DT", "NN"], ["NN", "VB"], ["NN", "VB", "IN", "DT", "NN"]]
+
+
+def text(seed: int, sentences: int) -> str:
+    """Noun phrases of a determiner and a noun; some labels are wrong."""
+    rng = np.random.default_rng(seed)
+    lines: list[str] = []
+    for _ in range(sentences):
+        before = ""
+        for tag in PATTERNS[int(rng.integers(len(PATTERNS)))]:
+            inside = tag == "NN" and before == "DT"
+            chunk = {"VB": "B-VP", "IN": "B-PP"}.get(tag, "I-NP" if inside else "B-NP")
+            if chunk == "B-NP" and rng.random() < 0.1:
+                chunk = "B-ADVP"
+            word = WORDS[tag][int(rng.integers(len(WORDS[tag])))]
+            lines.append(f"{word} {tag} {chunk if before != 'wrong' else 'O'}")
+            before = tag if chunk != "B-ADVP" else "wrong"
+        lines.append("")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(data_module, "DEV_SENTENCES", 15)
+    monkeypatch.setattr(recipe_module, "DEV_ITERATIONS", 4)
+    monkeypatch.setattr(recipe_module, "DEV_FULL", 4)
+    monkeypatch.setattr(recipe_module, "GIS", 5)
+    monkeypatch.setattr(recipe_module, "GIS_FULL", 6)
+    (tmp_path / "conll2000").mkdir()
+    for seed, (name, size) in enumerate((("train", 60), ("test", 20))):
+        (tmp_path / "conll2000" / f"{name}.txt").write_text(text(seed, size), "utf-8")
+    return tmp_path
+
+
+def test_only_noun_phrases_are_left(folder: Path) -> None:
+    data = read(Setting(folder))
+    assert (len(data.whole), len(data.part), len(data.dev), len(data.test)) == (60, 45, 15, 20)
+    labels = {label for sentence in data.whole.column_lists(TARGET) for label in sentence}
+    assert labels == {"O", "B-NP", "I-NP"}
+    chunks = data.test.column_lists("chunk")
+    assert any("B-VP" in sentence for sentence in chunks)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_the_report(folder: Path, tmp_path: Path, full: bool) -> None:
+    report = tmp_path / "report"
+    run_recipe(RECIPES["shallow-parsing"], Setting(folder, report, full=full))
+    rows = json.loads((report / "results.json").read_text("utf-8"))
+    assert set(rows[0]) == {"row", "metric", "value", "paper", "seconds"}
+    found = {(row["row"], row["metric"]): row for row in rows}
+    for optimiser in OPTIMISERS:
+        assert found[optimiser.name, "F, test, %"]["paper"] == optimiser.f
+        assert found[optimiser.name, "passes over the data"]["value"] >= 1
+    assert found["GIS", "iterations"]["value"] <= (6 if full else 5)
+    assert found["CRF against MEMM", "McNemar's p"]["paper"] == 0.00109
+    assert ("averaged perceptron, complete", "F, test, %") in found or not full
+    assert ("voted perceptron, 2 epochs", "F, test, %") in found or not full
+    page = (report / "report.md").read_text("utf-8")
+    for words in ("approximate randomisation", "Norm of the gradient", "F on the dev part"):
+        assert words in page
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: no plot")
+    assert (report / "plots" / "shallow-parsing.svg").stat().st_size > 1000
+
+
+def test_optimisers_reach_the_same_objective(folder: Path) -> None:
+    data = read(Setting(folder))
+    ends = [optimised(one, data).course[-1] for one in OPTIMISERS if one.name != "GIS"]
+    best = max(end.objective for end in ends)
+    assert [end.objective for end in ends] == pytest.approx([best] * len(ends), rel=1e-3)
+    assert all(end.likelihood > end.objective for end in ends)
+
+
+def test_systems_learn(folder: Path) -> None:
+    data = read(Setting(folder))
+    crf = optimised(OPTIMISERS[3], data)
+    memm = local(data, crf.model)
+    average = perceptron(data)
+    for run in (crf, memm, average):
+        assert run.f > 80
+        assert [len(s) for s in run.labels] == [len(s) for s in data.test]
+    assert memm.model.theta.shape == crf.model.theta.shape
+
+
+def point(passes: int, objective: float, dev: float | None = None) -> Point:
+    return Point(passes, 0.1 * passes, objective, objective + 1, 1.0 / passes, dev)
+
+
+def test_courses_by_hand() -> None:
+    course = [point(3, -90.0), point(6, -50.0), point(11, -40.0)]
+    assert reached(course, -50.0) == course[1]
+    assert reached(course, -1.0) is None
+
+    class Named:
+        name, course = "some", [point(3, -90.0), point(6, -50.0), point(11, -40.0)]
+
+    lines = courses([Named()]).splitlines()  # type: ignore[list-item]
+    assert lines[2].startswith("| some | -90 | -50 |  |")  # at 5 and 10 passes; it did 11
+
+
+def test_missing_data(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no conll2000/train\.txt"):
+        run_recipe(RECIPES["shallow-parsing"], Setting(tmp_path))

@@ -1,0 +1,183 @@
+"""QuickProp and GPD: convex problems, counts of errors, steps that are too long."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from fstcrf.errors import DataError, NumericError, OptionError
+from fstcrf.train import (
+    GPD,
+    ClassificationError,
+    Likelihood,
+    Logistic,
+    QuickProp,
+    SegmentF,
+    Sigmoid,
+    fit,
+)
+from fstcrf.train.fscore import SmoothCounts
+from tests.error_cases import span_case
+from tests.problems import BIO_CASES, Case, random_case, separable_case
+
+Floats = NDArray[np.float64]
+
+
+def likelihood_of_errors(case: Case, l2: float) -> ClassificationError:
+    """The likelihood, as a count of errors."""
+    return ClassificationError(
+        case.problem, case.space, l2=l2, psi=1.0, averaged=False, loss=Logistic()
+    )
+
+
+def lowest(case: Case, l2: float) -> Floats:
+    start = np.zeros(case.space.size)
+    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000}
+    found = minimize(
+        lambda theta: case.objective(theta, l2=l2),
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        options=options,
+    )
+    return np.asarray(found.x)
+
+
+@pytest.mark.parametrize("options", BIO_CASES.values(), ids=BIO_CASES)
+def test_the_minimum_that_scipy_finds(options: dict[str, Any]) -> None:
+    case = random_case(3, lengths=(1, 3, 4, 2, 1, 4), **options)
+    likelihood = Likelihood(case.problem, case.space, l2=0.5, precision="float64")
+    optimiser = QuickProp(likelihood, np.zeros(case.space.size), epsilon=1e-8, delta=0.0)
+    outcome = fit(optimiser, max_iterations=1000)
+    assert outcome.theta == pytest.approx(lowest(case, 0.5), abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["order 0", "complete"])
+def test_all_sentences_in_one_step_of_gpd(kind: str) -> None:
+    case = random_case(3, lengths=(1, 3, 4, 2, 1, 4), **BIO_CASES[kind])
+    optimiser = GPD(
+        likelihood_of_errors(case, 0.5),
+        case.space,
+        np.zeros(case.space.size),
+        batch=6,
+        halving=1e6,
+        first_rate=0.1,
+        delta=0.0,
+    )
+    outcome = fit(optimiser, max_iterations=400)
+    assert outcome.theta == pytest.approx(lowest(case, 0.5), abs=1e-6)
+
+
+def test_a_task_that_can_be_learnt() -> None:
+    case = separable_case()
+    start = np.zeros(case.space.size)
+    objective = ClassificationError(case.problem, case.space, l2=0.001)
+    gpd = GPD(objective, case.space, start, batch=1, seed=3)
+    learnt = fit(gpd, max_iterations=10).theta
+    objective(learnt)
+    assert objective.errors == 0
+    outcome = fit(QuickProp(objective, learnt), max_iterations=50)
+    assert objective(outcome.theta)[0] < objective(learnt)[0]
+
+
+def test_states_resume_with_the_same_bits() -> None:
+    case = span_case(2, "order 1", lengths=(3, 2, 4, 1, 3, 4))
+    start = np.zeros(case.space.size)
+
+    def gpd() -> GPD:
+        return GPD(
+            SegmentF(case.problem, case.space, l2=0.1), case.space, start, batch=2, first_rate=0.1
+        )
+
+    def quickprop() -> QuickProp:
+        return QuickProp(SegmentF(case.problem, case.space, l2=0.1), start)
+
+    for make in (gpd, quickprop):
+        one, other = make(), make()
+        for _ in range(3):
+            one.step()
+        other.restore({name: array.copy() for name, array in one.state().items()})
+        for _ in range(3):
+            assert one.step().value == other.step().value
+        assert np.array_equal(one.theta(), other.theta())
+
+
+def test_the_scale_is_multiplied_in_before_it_vanishes() -> None:
+    case = separable_case(sentences=10)
+    start = np.ones(case.space.size)
+    objective = ClassificationError(case.problem, case.space, l2=4.9)
+    optimiser = GPD(objective, case.space, start, batch=1, first_rate=1.0, halving=1e9)
+    for _ in range(3):  # every step leaves 2 % of the weights
+        optimiser.step()
+    theta = optimiser.theta()
+    assert np.isfinite(theta).all()
+    assert np.linalg.norm(theta) < 10.0
+
+
+def test_steps_that_are_too_long_are_named() -> None:
+    case = separable_case()
+    objective = likelihood_of_errors(case, 10.0)
+    optimiser = GPD(objective, case.space, np.zeros(case.space.size), first_rate=1e6)
+    with pytest.raises(NumericError, match=r"epoch 1: steps of 1e\+06 are too long"):
+        fit(optimiser, max_iterations=3)
+
+
+def test_options_out_of_range() -> None:
+    case = span_case(1, "order 1")
+    start, problem, space = np.zeros(case.space.size), case.problem, case.space
+    objective = ClassificationError(problem, space, l2=0.1)
+    with pytest.raises(OptionError, match="psi is 0"):
+        ClassificationError(problem, space, l2=0.1, psi=0.0)
+    with pytest.raises(OptionError, match="alpha is 0"):
+        Sigmoid(0.0)
+    with pytest.raises(OptionError, match="beta is nan"):
+        Logistic(1.0, np.nan)
+    with pytest.raises(OptionError, match="gamma is -1"):
+        SegmentF(problem, space, l2=0.1, gamma=-1.0)
+    with pytest.raises(OptionError, match="growth is 1"):
+        QuickProp(objective, start, growth=1.0)
+    with pytest.raises(OptionError, match="rate is 0"):
+        QuickProp(objective, start, rate=0.0)
+    with pytest.raises(OptionError, match="batch is 0"):
+        GPD(objective, space, start, batch=0)
+    with pytest.raises(OptionError, match="halving is 0"):
+        GPD(objective, space, start, halving=0.0)
+
+
+def test_labels_that_are_no_spans_or_not_known() -> None:
+    case = random_case(1)
+    with pytest.raises(OptionError, match="no label is part of one"):
+        SegmentF(case.problem, case.space, l2=0.1)
+    unknown = random_case(1, partial=True)
+    with pytest.raises(OptionError, match="not known"):
+        ClassificationError(unknown.problem, unknown.space, l2=0.1)
+
+
+def test_data_without_a_gold_segment() -> None:
+    case = random_case(2, labels=("B-X", "O"), lengths=(1, 1))
+    problem = replace(case.problem, allowed=np.tile([False, True], (2, 1)))
+    with pytest.raises(DataError, match="no gold segment"):
+        SegmentF(problem, case.space, l2=0.1)
+
+
+def test_sentences_without_spans_count_for_nothing() -> None:
+    """Gold and competitor of one token, O against Z: neither has a span."""
+    case = random_case(5, labels=("B-X", "O", "Z"), lengths=(2, 1), features="complete", ends=True)
+    allowed = np.zeros((3, 3), dtype=bool)
+    allowed[[0, 1, 2], [0, 1, 1]] = True
+    theta = np.random.default_rng(0).normal(size=case.space.size)
+    theta[-3:] = [-9.0, 0.0, 0.5]  # what it ends in: never B-X
+    both, first = (
+        SegmentF(replace(case.problem, allowed=allowed, weight=weight), case.space, l2=0.0)
+        for weight in (np.ones(2), np.asarray([1.0, 0.0]))
+    )
+    both(theta)
+    first(theta)
+    assert both.counts == first.counts
+    assert both.counts.fp + both.counts.fn > 0.0
+    assert SmoothCounts(0.0, 0.0, 0.0).f() == 1.0
