@@ -59,7 +59,7 @@ fuzz: $(VENV)/.kernel
 	$(VENV)/bin/python -m tests.fuzz $(FUZZ)
 
 # Test suites of other packages, unchanged, against the drop-ins: make foreign-tests SUITES=folder.
-foreign-tests: $(VENV)/.kernel
+foreign-tests: $(VENV)/.foreign
 	@test -n "$(SUITES)" || { echo "say where the suites are: make foreign-tests SUITES=folder" >&2; exit 1; }
 	$(VENV)/bin/python -m tests.foreign "$(abspath $(SUITES))"
 
@@ -102,6 +102,10 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.kernel: $(VENV)/.dev $(BUILD_INPUTS)
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.foreign: pyproject.toml | $(VENV)/.kernel
+	$(PIP) install --no-build-isolation --editable ".[foreign]"
+	@touch $@
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/.kernel
 	$(PIP) install --no-build-isolation --editable ".[bench]"

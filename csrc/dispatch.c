@@ -284,7 +284,7 @@ fc_status fc_feedback_epoch(const fc_graph *graph, const fc_batch *batch, const 
 
 int64_t fc_gibbs_work(const fc_graph *graph, const fc_labelling *lab, int64_t longest) {
     const int64_t P = fc_padded(graph->S);
-    return graph->S * P + longest * P + 2 * P + 2 * lab->L + longest;
+    return graph->S * (P + graph->S) + longest * P + 2 * P + 2 * lab->L + longest;
 }
 
 static fc_status check_agreement(const fc_batch *batch, const fc_labelling *lab,

@@ -19,8 +19,10 @@ typedef struct {
     double *sum;   /* [P] */
     double *local; /* [L] */
     double *score; /* [L] */
-    int32_t *old;  /* [longest] */
+    double *turned; /* [S][S] arc potentials from column to row */
+    int32_t *old;   /* [longest] */
     int64_t P;
+    int direct; /* states are labels, arcs do not move */
 } sampler;
 
 static const double *arcs_into(const fc_graph *g, int64_t token) {
@@ -202,7 +204,7 @@ static void relabel(const sampler *g, int64_t first, int64_t end, int64_t t, int
 
 /* --- One token at a time --------------------------------------------------------------------- */
 
-#define NEGLIGIBLE 50.0 /* e^-50 of what is there is not drawn in a lifetime */
+#define NEGLIGIBLE 37.0 /* e^-37 is less than what doubles near 1 tell apart */
 
 /* One of L labels by its score; at temperature 0 the best, what is there before others. */
 static int32_t draw(int64_t L, double *score, int32_t now, double temperature, double u) {
@@ -213,13 +215,14 @@ static int32_t draw(int64_t L, double *score, int32_t now, double temperature, d
     const double top = score[best], by = 1.0 / temperature;
     double total = 0.0;
     for (int64_t c = 0; c < L; c++) {
-        score[c] = score[c] > FC_NEVER ? fc_exp((score[c] - top) * by) : 0.0;
+        score[c] = fc_exp((score[c] - top) * by);
         total += score[c];
     }
-    double wanted = u * total;
+    double wanted = u * total - score[now]; /* what is there comes first: see `stays` */
+    if (wanted < 0.0) return now;
     int32_t last = best;
     for (int64_t c = 0; c < L; c++) {
-        if (!(score[c] > 0.0)) continue;
+        if (c == now || !(score[c] > 0.0)) continue;
         last = (int32_t)c;
         wanted -= score[c];
         if (wanted < 0.0) break;
@@ -227,8 +230,49 @@ static int32_t draw(int64_t L, double *score, int32_t now, double temperature, d
     return last;
 }
 
+/* Whether a draw is what is there already, as can be told from the graph's scores alone: penalties
+ * only lower those of the others. */
+static int stays(const sampler *g, int64_t L, double penalty, int32_t now, double temperature,
+                 double u) {
+    const double *restrict local = g->local;
+    double *restrict score = g->score;
+    if (temperature == 0.0) {
+        for (int64_t c = 0; c < L; c++)
+            if (c != now && local[c] > penalty) return 0;
+        return 1;
+    }
+    const double by = 1.0 / temperature;
+    for (int64_t c = 0; c < L; c++) {
+        const double x = local[c] * by;
+        score[c] = fc_exp(x < 700.0 ? x : 700.0);
+    }
+    const double is = fc_exp(penalty * by);
+    double others = -score[now];
+    for (int64_t c = 0; c < L; c++) others += score[c];
+    return u * (is + others) < is;
+}
+
 static int agreed_upon(const fc_agreement *a, int64_t first, int64_t end) {
     return a->Y == 0 || a->first[first] == a->first[end];
+}
+
+/* local[c]: the graph's score with label c at token t, less that of what it has. */
+static void differences(const sampler *g, int64_t first, int64_t end, int64_t t, int32_t now) {
+    const int64_t S = g->graph->S, L = g->lab->L;
+    double *restrict local = g->local;
+    if (!g->direct) {
+        for (int64_t c = 0; c < L; c++)
+            local[c] = c == now ? 0.0 : difference(g, first, end, t, (int32_t)c);
+        return;
+    }
+    const int32_t *p = g->path;
+    const double *restrict node = g->batch->node + t * S;
+    const double *restrict in = t > first ? g->graph->score + p[t - 1] * S : g->graph->initial;
+    const double *restrict out = t + 1 < end ? g->turned + p[t + 1] * S : g->graph->final;
+    for (int64_t c = 0; c < L; c++) local[c] = node[c] + in[c] + out[c];
+    const double is = local[now];
+    for (int64_t c = 0; c < L; c++) local[c] -= is;
+    local[now] = 0.0;
 }
 
 /* Resamples a token; returns by how much the score of the document has changed. */
@@ -237,25 +281,25 @@ static double token(sampler *g, int64_t first, int64_t end, int64_t t, double te
     const int64_t L = g->lab->L;
     const int32_t now = g->lab->label[g->path[t]];
     double *local = g->local, *score = g->score;
-    for (int64_t c = 0; c < L; c++)
-        local[c] = c == now ? 0.0 : difference(g, first, end, t, (int32_t)c);
-    int alone = 1;
-    for (int64_t c = 0; c < L; c++) alone &= c == now || !(local[c] > FC_NEVER);
-    if (alone) return 0.0;
-    stretch s = {t, t + 1, first, t, 0};
+    differences(g, first, end, t, now);
+    stretch s = {t, t + 1, first, t, now};
     if (g->agree->Y) s = around(g, first, end, t);
+    s.label = now;
     const int free = agreed_upon(g->agree, s.first, s.end);
-    double best = FC_NEVER, is = 0.0;
+    const int none = free || (s.end == s.first + 1 && g->agree->type[now] < 0);
+    double is = 0.0;
+    if (!none) {
+        leave(g, &s);
+        is = enter(g, &s);
+    }
+    if ((free || g->agree->lowers) && stays(g, L, is, now, temperature, u)) return 0.0;
+    double best = is;
     memcpy(score, local, (size_t)L * sizeof *score);
+    score[now] = is;
     if (!free) {
-        s.label = now;
         leave(g, &s);
-        is = best = enter(g, &s);
-        leave(g, &s);
-        score[now] = is;
         for (int32_t c = 0; c < L; c++) {
             if (c == now || !(local[c] > FC_NEVER)) continue;
-            /* Penalties only ever lower a score. */
             if (g->agree->lowers && local[c] - best < -NEGLIGIBLE * temperature) {
                 score[c] = FC_NEVER;
                 continue;
@@ -414,7 +458,13 @@ void FC_NAME(fc_gibbs)(const fc_graph *graph, const fc_batch *batch, const fc_la
     g.sum = g.top + P;
     g.local = g.sum + P;
     g.score = g.local + lab->L;
-    g.old = (int32_t *)(g.score + lab->L);
+    g.turned = g.score + lab->L;
+    g.old = (int32_t *)(g.turned + graph->S * graph->S);
+    g.direct = !graph->moving && graph->S == lab->L;
+    for (int64_t i = 0; i < graph->S; i++) g.direct &= lab->label[i] == i;
+    for (int64_t i = 0; g.direct && i < graph->S; i++)
+        for (int64_t j = 0; j < graph->S; j++)
+            g.turned[j * graph->S + i] = graph->score[i * graph->S + j];
     double total = score_all(&g);
     for (int64_t k = 0; k < sweeps; k++, uniform += N + B) {
         if (whole[k] && !graph->moving)

@@ -74,8 +74,8 @@ _HOME = {
 }
 
 __all__ = [
-    "Budget",
     "CRF",
+    "Budget",
     "Composition",
     "Corpus",
     "Grammar",
@@ -94,8 +94,8 @@ __all__ = [
     "load",
     "load_crfpp",
     "load_crfsuite",
-    "load_wapiti",
     "load_pipeline",
+    "load_wapiti",
     "log_partition",
     "marginals",
     "nbest",

@@ -221,18 +221,24 @@ def _biased(lattices: list[Lattice], bias: Mapping[str, float]) -> list[Lattice]
 
 
 def _no_path(attempt: _Attempt, batch: Corpus, number: int, search: Search) -> NoPathError:
-    """Return the error that names file and line of the first token where nothing is legal."""
+    """Return the error that says why, with file and line of the first token that is to blame."""
+    from fstcrf.grammar import listed_names
+
     model = replace(attempt.model, normalize="product")
     known = None if attempt.known is None else [attempt.known[number]]
-    position = 0
+    names: tuple[str, ...] = ()
+    position, why = 0, "no label sequence is legal from here on"
     try:
-        _lattices(model, batch.select([number]), known, search)[0].best()
+        lattice = _lattices(model, batch.select([number]), known, search)[0]
+        lattice.best(search.budget)
     except NoPathError as error:
-        position = error.position or 0
+        position, names = error.position or 0, error.constraints
+        if names:
+            why += f" under {listed_names(names)}" + " together" * (len(names) > 1)
+        elif error.position is None:
+            why = str(error)
     except TooLargeError:
         position = 0  # a chain is not expanded, so nobody knows
     place = batch.where(int(batch.offsets[number]) + position)
-    where = DataError(
-        "no label sequence is legal from here on; --on-no-path skip or relax goes on", **place
-    )
-    return NoPathError(str(where))
+    where = DataError(f"{why}; --on-no-path skip or relax goes on", **place)
+    return NoPathError(str(where), constraints=names)

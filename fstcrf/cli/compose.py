@@ -117,7 +117,7 @@ def _check_tapes(paths: Sequence[str], parts: Sequence[Model]) -> None:
             if tagger.tape in writers:
                 raise OptionError(
                     f"{writers[tagger.tape]} and {path} both write the tape {tagger.tape!r}; "
-                    "train one with another --tape"
+                    "give one another name: `fstcrf train --tape`, or `fstcrf convert --tape`"
                 )
             writers[tagger.tape] = path
 

@@ -61,7 +61,7 @@ def convert(
     from fstcrf.corpus import check_writable
     from fstcrf.interop import read_tagger
 
-    spare_inputs(output, [path])
+    spare_inputs(output, [path], option="OUT")
     kind = _kind(output, name)
     names = None if columns is None else tuple(columns.split(","))
     model = read_tagger(path, tape=tape, columns=names, encoding=encoding)

@@ -17,6 +17,7 @@ import click
 
 from fstcrf import __version__
 from fstcrf.cli.compose import compose
+from fstcrf.cli.consistency import consistency
 from fstcrf.cli.convert import convert
 from fstcrf.cli.demo import demo
 from fstcrf.cli.evaluate import evaluate
@@ -126,5 +127,20 @@ def main(ctx: click.Context) -> None:
         raise click.UsageError("no command; fstcrf demo shows what it can do", ctx)
 
 
-for _command in (demo, train, tune, compose, pipeline, tag, evaluate, info, explain, convert, recipe):
+_COMMANDS = (
+    demo,
+    train,
+    tune,
+    compose,
+    pipeline,
+    consistency,
+    tag,
+    evaluate,
+    info,
+    explain,
+    convert,
+    recipe,
+)
+
+for _command in _COMMANDS:
     main.add_command(_command)

@@ -115,7 +115,8 @@ _INPUT = (
     click.option(
         "--columns",
         type=CommaList(),
-        help="Names of the columns of the input, one for each: word,pos,chunk.",
+        help="Names of the columns of the input, one for each: word,pos,chunk. A model that knows "
+        "columns by number takes 1,0 for them; where no name is a number, it goes by place.",
     ),
     click.option(
         "--format",

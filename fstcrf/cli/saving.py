@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["save", "spare_inputs"]
 
 
-def spare_inputs(output: str, inputs: Iterable[str | None]) -> None:
-    """Check that the output is none of the inputs.
+def spare_inputs(output: str, inputs: Iterable[str | None], *, option: str = "--output") -> None:
+    """Check that the output, which an option names, is none of the inputs.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def spare_inputs(output: str, inputs: Iterable[str | None]) -> None:
     target = Path(output).resolve()
     for path in inputs:
         if path is not None and Path(path).resolve() == target:
-            raise click.UsageError(f"--output {output} would overwrite an input")
+            raise click.UsageError(f"{option} {output} would overwrite an input")
 
 
 def save(model: Model, output: str) -> None:

@@ -211,9 +211,7 @@ def _by_place(columns: tuple[str, ...], read: set[str]) -> tuple[tuple[str, str]
     if moved:
         return ()
     return tuple(
-        (str(k), name)
-        for k, name in enumerate(columns)
-        if str(k) in read and str(k) not in columns
+        (str(k), name) for k, name in enumerate(columns) if str(k) in read and str(k) not in columns
     )
 
 

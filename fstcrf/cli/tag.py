@@ -105,6 +105,21 @@ __all__ = ["tag"]
     type=click.FloatRange(min=0, min_open=True),
     help="The same, for each run of some thousand tokens.",
 )
+@click.option(
+    "--document-consistency",
+    metavar="CONSISTENCY",
+    help="Decide documents as a whole, by Gibbs sampling: a model of fstcrf consistency says what "
+    "it costs to give a token sequence several types. Lines -DOCSTART- begin documents.",
+)
+@click.option(
+    "--sweeps",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="How often each document is sampled, cooling down.  [default: 200]",
+)
+@click.option(
+    "--seed", metavar="N", type=click.IntRange(min=0), help="Of the sampling.  [default: 0]"
+)
 @threads_option
 def tag(
     model_path: str,
@@ -126,6 +141,9 @@ def tag(
     on_no_path: OnNoPath,
     max_states: int | None,
     max_seconds: float | None,
+    document_consistency: str | None,
+    sweeps: int | None,
+    seed: int | None,
     threads: int,
 ) -> None:
     """Tag a file.
@@ -169,6 +187,23 @@ def tag(
         spans=_span_tapes(model) if span_probabilities else (),
     )
     counts = Counts()
+    if document_consistency is not None:
+        from fstcrf.cli.documents import document_source, document_tagger
+
+        given = [name for name, is_given in asked.items() if is_given and name != "--grammar"]
+        given += [] if joint else ["--cascade"]
+        if given:
+            raise click.UsageError(f"{given[0]} cannot go with --document-consistency")
+        documents = document_tagger(model, document_consistency, sweeps or 200, seed or 0)
+        _write(
+            lambda batch: Addition(documents.tag_columns(batch)),
+            document_source(source),
+            path,
+            output,
+        )
+        return
+    if sweeps is not None or seed is not None:
+        raise click.UsageError("--sweeps and --seed belong to --document-consistency")
 
     def answer(batch: Corpus) -> Addition:
         if joint:

@@ -168,6 +168,22 @@ _CHECKPOINT_EVERY = 10
     type=click.IntRange(min=2),
     help="Cut TRAIN into K folds; the taggers of --reads, trained again on the others, label each.",
 )
+@click.option(
+    "--passing",
+    type=click.Choice(["best", "nbest", "marginals"]),
+    default="best",
+    show_default=True,
+    help="What the taggers of --reads pass on: their best labels; several labellings, each by its "
+    "probability; the probability of each label, as the value of the attributes that read it.",
+)
+@click.option(
+    "--candidates",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="How many labellings --passing nbest takes.",
+)
 @click.option("--tape", metavar="NAME", help="Name of the labels it writes.  [default: target]")
 @click.option("--warm-start", metavar="MODEL", help="Start from the weights of a model.")
 @click.option(

@@ -8,6 +8,7 @@ LocalScores  what it says of one document
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -49,6 +50,18 @@ class LocalScores:
     labelling: Labelling
     names: list[tuple[str, ...]]
 
+    @classmethod
+    def of(cls, lattices: Sequence[Lattice]) -> LocalScores:
+        """Return the scores of lattices of one program, none of them empty.
+
+        Raises
+        ------
+        TooLargeError
+            The joint states cannot be written out.
+        """
+        joint = joint_arrays(lattices[0])
+        return _scores(lattices, joint, _labelling(joint))
+
 
 class LocalModel:
     """A tagger or a composition as the local model of documents.
@@ -88,21 +101,7 @@ class LocalModel:
             The joint states cannot be written out.
         """
         lattices = [x for x in self.composition.lattices(document.corpus) if len(x)]
-        still, labelling = self._shared(lattices[0])
-        if still.moving:
-            parts = [joint_arrays(lattice) for lattice in lattices]
-            node = np.concatenate([part.node for part in parts])
-            step = np.concatenate([part.step for part in parts])
-        else:
-            node = np.concatenate([_nodes(lattice, still) for lattice in lattices])
-            step = still.step[0]
-        size = len(still.label)
-        graph = kernel.Graph(
-            still.initial,
-            still.final,
-            np.ascontiguousarray(step.reshape((*step.shape[:-2], size * size))),
-        )
-        return LocalScores(graph, np.ascontiguousarray(node), labelling, still.names)
+        return _scores(lattices, *self._shared(lattices[0]))
 
     def _shared(self, lattice: Lattice) -> tuple[JointArrays, Labelling]:
         """Return what all sentences share; the nodes are those of one of them."""
@@ -110,6 +109,20 @@ class LocalModel:
             joint = joint_arrays(lattice)
             self._still = (lattice.program, joint, _labelling(joint))
         return self._still[1], self._still[2]
+
+
+def _scores(lattices: Sequence[Lattice], still: JointArrays, labelling: Labelling) -> LocalScores:
+    if still.moving:
+        parts = [joint_arrays(lattice) for lattice in lattices]
+        node = np.concatenate([part.node for part in parts])
+        step = np.concatenate([part.step for part in parts])
+    else:
+        node = np.concatenate([_nodes(lattice, still) for lattice in lattices])
+        step = still.step[0]
+    size = len(still.label)
+    arcs = np.ascontiguousarray(step.reshape((*step.shape[:-2], size * size)))
+    graph = kernel.Graph(still.initial, still.final, arcs)
+    return LocalScores(graph, np.ascontiguousarray(node), labelling, still.names)
 
 
 def _nodes(lattice: Lattice, still: JointArrays) -> Floats:

@@ -25,6 +25,7 @@ from fstcrf.grammar.contradiction import (
     listed_names,
     shortest,
 )
+from fstcrf.grammar.counting import overfull, wanted
 from fstcrf.grammar.grammar import Grammar
 from fstcrf.grammar.local import TwoLocal, two_local
 from fstcrf.grammar.minimise import minimise
@@ -49,8 +50,10 @@ __all__ = [
     "listed_names",
     "minimise",
     "on_tapes",
+    "overfull",
     "shortest",
     "simplified",
     "trim",
     "two_local",
+    "wanted",
 ]

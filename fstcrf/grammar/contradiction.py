@@ -46,7 +46,9 @@ _MAX_ENTRIES = 20_000_000
 
 
 def irreducible(
-    constraints: Sequence[Acceptor], witness: Callable[[Sequence[Acceptor]], Word | None]
+    constraints: Sequence[Acceptor],
+    witness: Callable[[Sequence[Acceptor]], Word | None],
+    first: Sequence[Acceptor] = (),
 ) -> tuple[Acceptor, ...] | None:
     """Return constraints that nothing satisfies together, any one fewer of which something does.
 
@@ -56,13 +58,15 @@ def irreducible(
     witness : callable
         Returns a labelling that satisfies the constraints that it is given, None where there is
         none. It says all tapes that constraints read.
+    first : sequence of Acceptor
+        Some of the constraints, to begin with.
 
     Returns
     -------
     tuple of Acceptor or None
         None where something satisfies all of them; () where nothing satisfies no constraint.
     """
-    chosen: list[Acceptor] = []
+    chosen = list(first)
     times: Counter[Acceptor] = Counter()
     while (word := witness(chosen)) is not None:
         broken = [acceptor for acceptor in constraints if _breaks(word, acceptor)]

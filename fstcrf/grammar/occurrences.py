@@ -45,7 +45,7 @@ __all__ = [
     "start_with",
 ]
 
-MAX_COUNT = 1_000
+MAX_COUNT = 100_000
 
 
 def at_most(

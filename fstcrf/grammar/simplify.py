@@ -51,9 +51,9 @@ def simplified(acceptor: Acceptor, legal: Flags) -> Acceptor:
     if small.n_states > MAX_STATES:
         return small
     merging = _Merging.of(small, legal)
-    for first in range(small.n_states):
-        for second in range(first + 1, small.n_states):
-            merging = merging.merged(first, second) or merging
+    # Most pairs are told apart at once; the others may still be, by what they are merged with.
+    for first, second in np.argwhere(np.triu(~merging.apart(), 1)).tolist():
+        merging = merging.merged(first, second) or merging
     return minimise(trim(merging.acceptor(small)))
 
 
@@ -91,6 +91,23 @@ class _Merging:
             target=np.where(kept, acceptor.target, _DEAD).astype(np.int32),
             score=np.column_stack([np.where(kept, step, -np.inf), acceptor.final]),
         )
+
+    def apart(self) -> Flags:
+        """Return which pairs of states disagree, or lead to such pairs: bool [Q, Q]."""
+        label = range(self.asked.shape[1])
+        both = [self.asked[:, a, None] & self.asked[None, :, a] for a in label]
+        score = self.score.T
+        apart: Flags = np.logical_or.reduce(
+            [m & (s[:, None] != s[None, :]) for m, s in zip(both, score, strict=True)]
+        )
+        while True:
+            wider = apart.copy()
+            for m, target in zip(both, self.target.T, strict=False):
+                onward = m & (target >= 0)[:, None] & (target >= 0)[None, :]
+                wider |= onward & apart[target[:, None], target[None, :]]
+            if np.array_equal(wider, apart):
+                return apart
+            apart = wider
 
     def merged(self, first: int, second: int) -> _Merging | None:
         """Return the partition with two states in one block, None where they disagree."""

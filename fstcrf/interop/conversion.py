@@ -19,13 +19,16 @@ from typing import TYPE_CHECKING
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.interop.crfpp import CRFPP, CRFPP_TEXT
 from fstcrf.interop.crfsuite import CRFSUITE
-from fstcrf.interop.formats import HEAD, TAPE, Format, Reading
+from fstcrf.interop.formats import HEAD, TAPE, Format, Reading, check_tape
+from fstcrf.interop.sources import unpacked
 from fstcrf.interop.wapiti import WAPITI
 
 if TYPE_CHECKING:
     from fstcrf.model import CRF
 
 __all__ = ["FORMATS", "is_native", "read_tagger", "told", "written"]
+
+_COMPOSITION = "fstcrf-composition"  # as `fstcrf.joint.file` writes it, which is above
 
 FORMATS: tuple[Format, ...] = (CRFSUITE, CRFPP, CRFPP_TEXT, WAPITI)
 
@@ -54,7 +57,7 @@ def read_tagger(
     ModelFileError
         Of no known format, damaged, or a composition of several taggers.
     OptionError
-        Columns or an encoding for a format that has them itself.
+        Columns or an encoding for a format that has them itself; an empty name for the tape.
     OSError
         The file cannot be read.
     """
@@ -69,9 +72,18 @@ def read_tagger(
     if columns is not None or encoding is not None:
         raise OptionError(f"{name}: a model of fstcrf knows its columns and encoding")
     from fstcrf.model.file import load  # noqa: PLC0415 (others' models do without)
+    from fstcrf.storage import file_kind  # noqa: PLC0415
 
+    if file_kind(name) == _COMPOSITION:
+        raise ModelFileError(
+            f"{name}: a composition of taggers, or a tagger under a grammar, which other formats "
+            "have no place for: convert the tagger that it was made of"
+        )
     model = load(name)
-    return model if tape is None else replace(model, tape=tape)
+    if tape is None:
+        return model
+    check_tape(tape)
+    return replace(model, tape=tape)
 
 
 def told(head: bytes, where: str) -> Format:
@@ -87,12 +99,12 @@ def told(head: bytes, where: str) -> Format:
     Raises
     ------
     ModelFileError
-        No format knows it.
+        No format knows it, or it is compressed.
     """
     if not head:
         raise ModelFileError(f"{where}: an empty file, expected a model")
     for known in FORMATS:
-        if known.recognises(head):
+        if known.recognises(unpacked(head, where)):
             return known
     titles = ", ".join(["an fstcrf model", *(known.title for known in FORMATS)])
     raise ModelFileError(f"{where}: no model of a known format, expected one of: {titles}")

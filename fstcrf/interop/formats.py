@@ -6,16 +6,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fstcrf.errors import OptionError
+
 if TYPE_CHECKING:
     from fstcrf.model import CRF
 
-__all__ = ["HEAD", "TAPE", "Format", "Reading"]
+__all__ = ["HEAD", "TAPE", "Format", "Reading", "check_tape"]
 
 HEAD = 64
 """Bytes from which a format is told."""
 
 TAPE = "label"
 """Name of the tape of a tagger that was read from a file without names."""
+
+
+def check_tape(tape: str) -> None:
+    """Check the name of a tape.
+
+    Raises
+    ------
+    OptionError
+        It is empty.
+    """
+    if not tape:
+        raise OptionError("the name of the tape is empty, expected one such as 'label'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +68,8 @@ class Format:
         The first `HEAD` bytes of a file (fewer where it is shorter) → whether it is of this format.
     read : callable
         (all bytes of a file, `Reading`) → tagger; raises `ModelFileError` on damage.
+    loader : str
+        The function that reads it, by name.
     suffix : str, optional
         Of file names, by which ``fstcrf convert`` tells what to write.
     write : callable, optional
@@ -65,5 +81,6 @@ class Format:
     title: str
     recognises: Callable[[bytes], bool]
     read: Callable[[bytes, Reading], CRF]
+    loader: str
     suffix: str | None = None
     write: Callable[[CRF], bytes] | None = None

@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.corpus import Column
-from fstcrf.errors import NoPathError, OptionError
+from fstcrf.errors import OptionError
 from fstcrf.joint.sentences import as_corpus
 from fstcrf.lattice import Lattice, Path
-from fstcrf.lattice.batch import UNSETTLED
 from fstcrf.lattice.results import share
 from fstcrf.model.reading import Data, Run, runs_of
 from fstcrf.plans import Program, no_path_error
@@ -214,8 +213,13 @@ def check_paths(
     unsettled = np.flatnonzero((searched.found < 1) & (searched.bound > -np.inf))
     if len(unsettled):
         k = int(unsettled[0])
-        message = UNSETTLED.format(states=int(searched.popped[k]))
-        raise NoPathError(message, sentence=int(run.numbers[k]))
+        first, end = run.offsets[k : k + 2].tolist()
+        raise no_path_error(
+            program,
+            tuple(v[first:end] for v in values),
+            sentence=int(run.numbers[k]),
+            given_up=int(searched.popped[k]),
+        )
     check_scores(searched.score[:, 0], run, bound, program, values)
 
 

@@ -107,7 +107,11 @@ def load(path: str | os.PathLike[str]) -> CRF | Composition:
     OSError
         The file cannot be opened.
     """
-    if file_kind(path) != KIND:
+    try:
+        kind = file_kind(path)
+    except ModelFileError as error:
+        raise _foreign(path) or error from None
+    if kind != KIND:
         return model_file.load(path)
     arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
     name = os.fspath(path)
@@ -118,6 +122,24 @@ def load(path: str | os.PathLike[str]) -> CRF | Composition:
         raise ModelFileError(f"{name}: not a sound composition: no {error}") from None
     except (msgspec.DecodeError, FstcrfError) as error:
         raise ModelFileError(f"{name}: not a sound composition: {error}") from None
+
+
+def _foreign(path: str | os.PathLike[str]) -> ModelFileError | None:
+    """Return what to say of a model of another program; None where the file is none."""
+    from fstcrf.interop.conversion import told  # noqa: PLC0415 (only where loading failed)
+    from fstcrf.interop.formats import HEAD  # noqa: PLC0415
+
+    with open(path, "rb") as file:  # noqa: PTH123 (the path may be any str)
+        head = file.read(HEAD)
+    name = os.fspath(path)
+    try:
+        known = told(head, name)
+    except ModelFileError:
+        return None
+    return ModelFileError(
+        f"{name}: {known.title}, not fstcrf's own: read it with fstcrf.{known.loader}, or "
+        "`fstcrf convert` it"
+    )
 
 
 def _composition(header: _Header, arrays: Mapping[str, NDArray[Any]], name: str) -> Composition:

@@ -36,11 +36,6 @@ __all__ = ["Group", "best", "log_partition", "marginals", "nbest", "sample"]
 Floats = NDArray[np.float64]
 Answer = TypeVar("Answer")
 
-UNSETTLED = (
-    "no legal label sequence was found among {states:,} states, nor proven not to exist: "
-    "give a larger budget"
-)
-
 _RUN_TOKENS = 20_000
 _RUN_BYTES = 64_000_000
 

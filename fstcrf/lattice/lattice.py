@@ -23,7 +23,7 @@ from fstcrf.corpus import Scheme
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.lattice.arrays import array_lattice
-from fstcrf.lattice.batch import UNSETTLED, Group, best, marginals, nbest, sample
+from fstcrf.lattice.batch import Group, best, marginals, nbest, sample
 from fstcrf.lattice.path import Labels, Path
 from fstcrf.lattice.results import share
 from fstcrf.plans import Plan, Program, no_path_error, plan_of, scaled
@@ -157,7 +157,8 @@ class Lattice:
         path = found[0]
         if path is None:
             if not found.exact[0]:
-                raise NoPathError(UNSETTLED.format(states=int(found.popped[0])))
+                popped = int(found.popped[0])
+                raise no_path_error(self.program, self.values, given_up=popped)
             self._check(-np.inf)
         assert path is not None  # noqa: S101 (the line above has raised)
         return path

@@ -238,7 +238,7 @@ def _kept(origin: Ints, score: Floats, n: int) -> Ints:
     """Return the n best of each sentence, by sentence, best first."""
     order = np.lexsort((-score, origin))
     first = np.searchsorted(origin[order], origin[order])
-    return order[np.arange(len(order)) - first < n]
+    return np.asarray(order[np.arange(len(order)) - first < n], dtype=np.int64)
 
 
 def _marginals(corpus: Corpus, taggers: Sequence[CRF], settings: Options, threads: int) -> Passed:
@@ -333,7 +333,7 @@ def _token_origin(passed: Passed) -> Ints:
     start = np.zeros(int(sentences[-1]) + 1, dtype=np.int64)
     start[sentences] = _starts(lengths[first])
     places = np.arange(lengths.sum()) - np.repeat(_starts(lengths), lengths)
-    return np.repeat(start[passed.origin], lengths) + places
+    return np.asarray(np.repeat(start[passed.origin], lengths) + places, dtype=np.int64)
 
 
 def _averaged(rows: Rows, share: Floats, origin: Ints) -> Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
@@ -191,7 +191,9 @@ def read_corpus(
     else:
         parsed = as_sentences(sentences, columns)
         lengths = [len(s) for s in parsed]
-        corpus = Corpus.from_sentences([s for s in parsed if len(s)], _needed(index, parsed))
+        names = _needed(index, parsed)
+        _check_strings(parsed, set(names).intersection(index.columns))
+        corpus = Corpus.from_sentences([s for s in parsed if len(s)], names)
     for tape in index.templates.tapes:
         if tape not in open_tapes:
             corpus = _with_tape(corpus, tape)
@@ -255,13 +257,18 @@ def _as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:
         return sentence
     if isinstance(sentence, Mapping):
         return Sentence(sentence)
-    if not sentence:
-        return Sentence({})
+    return _of_rows(sentence, columns) if sentence else Sentence({})
+
+
+def _of_rows(sentence: Sequence[Any], columns: Sequence[str]) -> Sentence:
+    """Return a sentence of rows."""
     for position, row in enumerate(sentence):
         if isinstance(row, str | Mapping) or not isinstance(row, Sequence):
             wanted = f"expected rows of strings for the columns {tuple(columns)}"
             raise DataError(f"{wanted}, got {row!r}", token=position)
     width = len(sentence[0])
+    if not width:
+        raise DataError(f"a row without columns; the columns are {tuple(columns)}", token=0)
     names = list(columns)[:width]
     if len(names) < width:
         raise DataError(f"rows of {width} strings, the columns are {tuple(columns)}")
@@ -272,6 +279,28 @@ def _as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:
         for name, cell in zip(names, cells, strict=True):
             table[name].append(cell)
     return Sentence(table)
+
+
+def _check_strings(sentences: Sequence[Sentence], names: Collection[str]) -> None:
+    """Check that columns hold strings.
+
+    Raises
+    ------
+    DataError
+        One does not; names sentence, token and column.
+    """
+    for number, sentence in enumerate(sentences):
+        for name in names if len(sentence) else ():
+            try:
+                "".join(sentence[name])  # quicker than to ask each for its type
+            except TypeError:
+                values: list[Any] = list(sentence[name])
+                token = next(i for i, x in enumerate(values) if not isinstance(x, str))
+                raise DataError(
+                    f"column {name!r} is {values[token]!r}, expected a string",
+                    sentence=number if len(sentences) > 1 else None,
+                    token=token,
+                ) from None
 
 
 def _needed(index: FeatureIndex, sentences: Sequence[Sentence]) -> list[str]:

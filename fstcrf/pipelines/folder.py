@@ -18,11 +18,11 @@ import msgspec
 
 from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import ModelFileError
-from fstcrf.model import CRF
 from fstcrf.model import load as load_tagger
 
 if TYPE_CHECKING:
     from fstcrf.joint import Composition
+    from fstcrf.model import CRF
 
 __all__ = ["COMPOSITION", "Folder", "Manifest"]
 
@@ -67,8 +67,7 @@ class Folder:
         file = self._file(name)
         if self.manifest().tasks.get(name) != mark or not file.exists():
             return None
-        tagger = load_tagger(file)
-        return tagger if isinstance(tagger, CRF) else None
+        return load_tagger(file)
 
     def checkpoint(self, name: str, mark: str) -> Path:
         """Return the file for the state of a task's training, made ready to be resumed."""

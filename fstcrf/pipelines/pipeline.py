@@ -163,9 +163,8 @@ def arranged(tasks: Sequence[Task | CRF]) -> list[Task | CRF]:
         As for `Pipeline`.
     """
     tasks = list(tasks)
-    wrong = [task for task in tasks if not isinstance(task, Task | CRF)]
-    if wrong or not tasks:
-        raise OptionError(f"a pipeline of {wrong or 'nothing'}: expected tasks, or taggers")
+    if not tasks:
+        raise OptionError("a pipeline of nothing: expected tasks, or taggers")
     reads = {_name(task): _reads(task) for task in tasks}
     names = [_name(task) for task in tasks]
     for name in names:

@@ -192,10 +192,11 @@ class TrainedPipeline:
             return self._joint.marginals_all(sentences, threads=threads)
         lengths, found = self._steps(sentences, how, threads)
         bounds = np.concatenate([[0], np.cumsum(lengths)]).tolist()
-        return [
-            self.composition.per_tape(lambda tape, a=a, b=b: found.tables[tape][a:b])
+        parts = [
+            {tape: rows[a:b] for tape, rows in found.tables.items()}
             for a, b in itertools.pairwise(bounds)
         ]
+        return [self.composition.per_tape(part.__getitem__) for part in parts]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the pipeline to a folder.

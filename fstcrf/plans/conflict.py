@@ -12,35 +12,25 @@ The constraints are looked at as they were given, a few at a time: see `fstcrf.g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf import kernel
-from fstcrf.errors import ContradictionError, GrammarError, NoPathError, TooLargeError
-from fstcrf.grammar import (
-    Acceptor,
-    Word,
-    contradictory,
-    hardened,
-    irreducible,
-    listed_names,
-    minimise,
-    trim,
-)
+from fstcrf.errors import ContradictionError, NoPathError, TooLargeError
+from fstcrf.grammar import Acceptor, contradictory, irreducible, listed_names, minimise, trim
 from fstcrf.plans.chain import Chain, Coupling
 from fstcrf.plans.folding import arc_ends
 from fstcrf.plans.program import Program, scaled
+from fstcrf.plans.witness import Sentence
 
 __all__ = ["check_consistent", "conflict", "no_path_error"]
 
-MAX_STATES = 1024
-"""States of a product of constraints that is looked at to explain an error."""
-
 Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+
+UNSETTLED = (
+    "no legal label sequence was found among {states:,} states, nor proven not to exist: "
+    "give a larger budget"
+)
 
 
 def conflict(program: Program, values: Sequence[Floats]) -> tuple[str, ...] | None:
@@ -61,9 +51,12 @@ def conflict(program: Program, values: Sequence[Floats]) -> tuple[str, ...] | No
     """
     # Without scores, ties are broken towards few different labels: that breaks few constraints.
     free = Program(program.chains, program.couplings, search="expanded").scaled(0.0, grammar=False)
-    sentence = _Sentence(free, tuple(scaled(v, 0.0) for v in values))
     try:
-        found = irreducible(program.conjuncts, sentence.witness)
+        sentence = Sentence(free, [scaled(v, 0.0) for v in values])
+        if any(not mask.any() for mask in sentence.allowed.values()):
+            return ()
+        first = sentence.too_many(program.conjuncts) or ()
+        found = irreducible(program.conjuncts, sentence.witness, first)
     except TooLargeError:
         return None
     return None if found is None else tuple(acceptor.name for acceptor in found)
@@ -75,8 +68,9 @@ def no_path_error(
     *,
     position: int | None = None,
     sentence: int | None = None,
+    given_up: int | None = None,
 ) -> NoPathError:
-    """Return the error that says why a sentence has no path.
+    """Return the error that says why a sentence has no path, or why none was found.
 
     Parameters
     ----------
@@ -86,10 +80,14 @@ def no_path_error(
         First token at which every labelling has died.
     sentence : int, optional
         Its index in a batch.
+    given_up : int, optional
+        States after which a search has given up: it is not known then that there is no path.
     """
     names = conflict(program, values)
-    if names is None:
-        message = "every label sequence is forbidden from here on"
+    if names is None and given_up is not None:
+        message, position = UNSETTLED.format(states=given_up), None
+    elif names is None:
+        message = "every label sequence is forbidden" + " from here on" * (position is not None)
     elif names:
         end = " together; without any one of them one is" if len(names) > 1 else ""
         message = f"no labelling is legal under {listed_names(names)}{end}"
@@ -99,89 +97,6 @@ def no_path_error(
             "alone"
         )
     return NoPathError(message, position=position, sentence=sentence, constraints=names or ())
-
-
-class _Sentence:
-    """What a sentence allows before any constraint."""
-
-    def __init__(self, program: Program, values: tuple[Floats, ...]) -> None:
-        self.program, self.values = program, values
-        best = kernel.axis_max_marginals(self._bound(program))
-        self.allowed: dict[str, Flags] = {
-            tape: program.chain[tape].topology.label_max(score) > -np.inf
-            for tape, score in zip(program.order, best, strict=True)
-        }
-        self._within: dict[Acceptor, Acceptor | None] = {}
-
-    def witness(self, constraints: Sequence[Acceptor]) -> Word | None:
-        """Return a labelling that satisfies constraints, None where there is none."""
-        small = [self.within(acceptor) for acceptor in constraints]
-        kept = [acceptor for acceptor in small if acceptor is not None]
-        if len(kept) < len(small):
-            return None
-        program = self.program.constrained(kept)
-        try:
-            residual = program.n_residual
-        except GrammarError:  # they have nothing in common
-            return None
-        if residual > MAX_STATES:
-            raise TooLargeError(f"{residual} states are too many to explain an error")
-        path, score = kernel.best_paths(self._bound(program))
-        if score[0] == -np.inf:
-            return None
-        states = program.machine.axis_states(path)
-        found = {}
-        for tape, of_tape in zip(program.order, states, strict=True):
-            topology = program.chain[tape].topology
-            found[tape] = [topology.labels[i] for i in topology.state_label[of_tape].tolist()]
-        return found
-
-    def within(self, acceptor: Acceptor) -> Acceptor | None:
-        """Return what an acceptor can say of this sentence, None where it rejects all of it.
-
-        A large one may be small here: only states count that a labelling of so many tokens meets.
-        """
-        if acceptor not in self._within:
-            allowed = [self.allowed[tape] for tape in acceptor.tapes]
-            self._within[acceptor] = _within(acceptor, allowed)
-        return self._within[acceptor]
-
-    def _bound(self, program: Program) -> kernel.Bound:
-        offsets = np.asarray([0, len(self.values[0])])
-        return kernel.Bound(program.machine, offsets, program.moving(self.values))
-
-
-def _within(acceptor: Acceptor, allowed: Sequence[Flags]) -> Acceptor | None:
-    """Return an acceptor of its states on labellings whose tokens have allowed labels.
-
-    Parameters
-    ----------
-    acceptor : Acceptor
-    allowed : sequence of bool [T, L], one a tape
-        The labels that each token may have.
-    """
-    flat = acceptor.target.reshape(acceptor.n_states, -1)
-    tokens = len(allowed[0])
-    ahead = np.zeros((tokens + 1, acceptor.n_states), dtype=bool)
-    ahead[0, 0] = True
-    tuples = [_tuples([mask[t] for mask in allowed]) for t in range(tokens)]
-    for t, symbols in enumerate(tuples):
-        reached = np.unique(flat[np.ix_(np.flatnonzero(ahead[t]), symbols)])
-        ahead[t + 1, reached[reached >= 0]] = True
-    ahead[tokens] &= acceptor.final > -np.inf
-    for t in range(tokens - 1, -1, -1):
-        states = np.flatnonzero(ahead[t])
-        reached = flat[np.ix_(states, tuples[t])]
-        ahead[t, states] = ((reached >= 0) & ahead[t + 1][reached]).any(axis=1)
-    if not ahead[0, 0]:
-        return None
-    used = np.logical_or.reduce(ahead)
-    target = np.where((flat >= 0) & used[flat] & used[:, None], flat, -1)
-    return hardened(replace(acceptor, target=target.reshape(acceptor.target.shape)))
-
-
-def _tuples(allowed: Sequence[Flags]) -> NDArray[np.intp]:
-    return np.flatnonzero(reduce(np.logical_and.outer, allowed))
 
 
 # --- Sentences of any length ----------------------------------------------------------------------

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from fstcrf.constraints import contiguous
 from fstcrf.grammar import Grammar
 from fstcrf.lattice import Lattice
-from fstcrf.recipes.addresses.parser import AddressParser, components_of, type_of
+from fstcrf.recipes.addresses.components import components_of, type_of
+from fstcrf.recipes.addresses.parser import AddressParser
 from fstcrf.recipes.addresses.scoring import raises
 from fstcrf.recipes.addresses.tokens import TokenAttributes, tokens_of
 
@@ -87,6 +88,22 @@ def test_potentials_are_those_of_its_features(parser: AddressParser, address: st
     features = [list(flat(token)) for token in usaddress.tokens2features(tokens)]
     wanted = crf.weights.node(crf.index.design([features]).node)  # type: ignore[arg-type]
     np.testing.assert_allclose(parser.potentials.node([tokens])[1], wanted, atol=1e-9)
+
+
+def test_components_by_other_names_are_those_of_tag() -> None:
+    names = {
+        "AddressNumber": "line1",
+        "StreetNamePreDirectional": "line1",
+        "StreetName": "line1",
+        "StreetNamePostType": "line1",
+        "OccupancyType": "line2",
+        "OccupancyIdentifier": "line2",
+        "ZipCode": "",
+    }
+    parser = AddressParser.installed()
+    for address in ("123 N Main St Apt 4, Chicago, IL 60601", "Elm St & Oak Ave, Rome"):
+        assert parser.tag(address, names) == usaddress.tag(address, names)
+        assert parser.tag(address, tag_mapping=None) == usaddress.tag(address)
 
 
 # --- The rule ------------------------------------------------------------------------------------

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fstcrf.constraints import contiguous
-from fstcrf.errors import DataError, MissingDependencyError, NoPathError
+from fstcrf.constraints import at_least, contiguous
+from fstcrf.errors import DataError, GrammarError, MissingDependencyError, NoPathError, OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.model import CRF
-from fstcrf.recipes.addresses.parser import AddressParser, Parses, components_of, type_of
+from fstcrf.recipes.addresses.components import components_of, type_of
+from fstcrf.recipes.addresses.parser import AddressParser, Parses
 from fstcrf.recipes.addresses.peer import installed
 from fstcrf.recipes.addresses.reading import LabelledAddress, read_addresses
 from fstcrf.recipes.addresses.scoring import Change, accuracy, changes, raises
@@ -75,6 +76,17 @@ def test_components() -> None:
         components_of([("a", "PlaceName"), ("b", "ZipCode"), ("c", "PlaceName")])
 
 
+def test_components_by_other_names() -> None:
+    labelled = [("12", "No"), ("Elm", "StreetName"), ("St", "StreetNameType"), ("Rome", "City")]
+    names = {"No": "line", "StreetName": "line", "StreetNameType": "line", "City": ""}
+    assert components_of(labelled, names) == {"line": "12 Elm St", "City": "Rome"}
+    with pytest.raises(ValueError, match="line comes back after City"):
+        components_of([*labelled, ("3", "No")], names)
+    crossing = [("a", "StreetName"), ("&", "IntersectionSeparator"), ("b", "StreetName")]
+    names = {"StreetName": "first", "SecondStreetName": "second"}
+    assert list(components_of(crossing, names)) == ["first", "IntersectionSeparator", "second"]
+
+
 @pytest.mark.parametrize(
     ("labels", "kind"),
     [
@@ -131,7 +143,7 @@ STRANGE = [
 
 def test_it_parses_as_its_tagger_does(parser: AddressParser) -> None:
     addresses = [*(address for address, _ in LABELLED), *STRANGE]
-    found = parser.parse_all(addresses)
+    found = [labelled or [] for labelled in parser.parse_all(addresses)]
     tagged = parser.tagger.tag_all([written_out(a) if a else [] for a in addresses])
     assert [[label for _, label in address] for address in found] == tagged
     assert [[token for token, _ in address] for address in found] == list(map(tokens_of, addresses))
@@ -158,6 +170,44 @@ def test_a_grammar_without_a_path_says_which_address(parser: AddressParser) -> N
     longer = Grammar.from_text("export L = any any any*;")
     with pytest.raises(NoPathError, match="sentence 1"):
         parser.under(longer).search(["Elm St", "Elm", "Oak St"])
+
+
+def test_an_address_without_a_path_names_constraints(parser: AddressParser) -> None:
+    label = parser.tagger.labels[0]
+    crowded = parser.under(contiguous(parser.tagger.labels) & at_least(3, label))
+    with pytest.raises(NoPathError, match="no labelling is legal under") as caught:
+        crowded.parse("Elm St")
+    assert caught.value.constraints == (f'at_least(3, "{label}")',)
+    with pytest.raises(NoPathError, match="sentence 1") as caught:
+        crowded.search(["12 Elm St Ithaca", "Elm St"])
+    assert caught.value.constraints == (f'at_least(3, "{label}")',)
+
+
+def test_many_addresses_survive_one_without_a_path(parser: AddressParser) -> None:
+    label = parser.tagger.labels[0]
+    crowded = parser.under(contiguous(parser.tagger.labels) & at_least(3, label))
+    first, short, empty, last = crowded.parse_all(["12 Elm St", "Elm St", "", "5 Oak Ave Ithaca"])
+    assert short is None
+    assert empty == []
+    assert first == crowded.parse("12 Elm St")
+    assert last == crowded.parse("5 Oak Ave Ithaca")
+    assert crowded.tag_all(["Elm St", "12 Elm St"]) == [None, crowded.tag("12 Elm St")]
+
+
+def test_names_of_labels_and_of_grammars(parser: AddressParser) -> None:
+    names = {"AddressNumber": "line", "Dir": "line", "StreetName": "line", "Type": "line"}
+    address = LABELLED[0][0]
+    legal = parser.under("usaddress")
+    assert legal.tag(address, names)[0]["line"] == "12 N Elm St"
+    assert legal.tag_all([address], names) == [legal.tag(address, tag_mapping=names)]
+    with pytest.raises(GrammarError, match="no grammar 'us' comes with fstcrf; there are"):
+        parser.under("us")
+
+
+def test_one_string_is_no_list_of_addresses(parser: AddressParser) -> None:
+    for call in (parser.parse_all, parser.tag_all, parser.search):
+        with pytest.raises(OptionError, match="the addresses are '12 Elm', expected a list"):
+            call("12 Elm")
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def test_settings_are_chosen_on_the_dev_part(folder: Path) -> None:
     system = System(
         "MCE-F",
         {"objective": "mce-f", "method": "quickprop"},
-        warm=False,
+        start={},
         quick=True,
         paper={},
         choice={"chunking": Choice(0.1, 5)},

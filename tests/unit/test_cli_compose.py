@@ -98,7 +98,7 @@ def test_weights_tuned_on_held_out_data() -> None:
         (
             ["pos.fstcrf", "other.fstcrf"],
             2,
-            "pos.fstcrf and other.fstcrf both write the tape 'pos'; train one with another --tape",
+            "pos.fstcrf and other.fstcrf both write the tape 'pos'; give one another name",
         ),
         (["pos.fstcrf", "field.fstcrf", "--weights", "1"], 2, "1 weights for 2"),
         (["pos.fstcrf", "field.fstcrf", "--weights=-1,1"], 2, "weights are [-1.0, 1.0], expected"),
@@ -272,7 +272,7 @@ def test_eval_where_nothing_is_legal(joint: str) -> None:
     done("compose", joint, "-o", "long", "--grammar", "long.grm")
     text = "a DET O\nb NOUN O\nc NOUN O\n\na DET O\nb NOUN O\n\n"
     line = failure("eval", "long", "-", given=text)
-    assert line.startswith("<stdin>:6: no label sequence is legal from here on")
+    assert line.startswith("<stdin>:6: no label sequence is legal from here on under long.grm:2: A")
     assert failure("eval", "pos.fstcrf", "-", "--cascade", given=text, status=2).startswith(
         "--cascade is for compositions"
     )

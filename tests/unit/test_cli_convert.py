@@ -36,13 +36,26 @@ def test_there_and_back() -> None:
     assert copy.tape == "pos"
 
 
+def test_what_it_does_not_convert() -> None:
+    done("convert", "m.crfsuite", "m.fstcrf")
+    Path("one.grm").write_text('export ONE = "[N]" (any - "[N]")*;\n')
+    done("compose", "m.fstcrf", "--grammar", "one.grm", "-o", "legal.fstcrf")
+    line = failure("convert", "legal.fstcrf", "legal.crfsuite")
+    assert line.startswith("legal.fstcrf: a composition of taggers, or a tagger under a grammar")
+    for name in ("m.crfsuite", "m.fstcrf"):
+        line = failure("convert", name, "x.fstcrf", "--tape", "", status=2)
+        assert line.startswith("the name of the tape is empty")
+    assert not Path("x.fstcrf").exists()
+
+
 def test_where_it_cannot_go() -> None:
     line = failure("convert", "m.crfsuite", "m.foo", status=2)
     assert line.startswith("m.foo does not end in .fstcrf or .crfsuite: say --to FORMAT")
     assert "--to frob: expected one of fstcrf, crfsuite" in failure(
         "convert", "m.crfsuite", "x", "--to", "frob", status=2
     )
-    assert "would overwrite an input" in failure("convert", "m.crfsuite", "m.crfsuite", status=2)
+    line = failure("convert", "m.crfsuite", "m.crfsuite", status=2)
+    assert line.startswith("OUT m.crfsuite would overwrite an input")
     assert failure("convert", "m.crfsuite", "no/m.fstcrf") == (
         "no/m.fstcrf: No such file or directory"
     )
@@ -152,6 +165,55 @@ def test_named_columns_of_the_input_are_found_by_number(patterns: Path) -> None:
         "\u00e9t\u00e9 NN V\nwall NN N\n\n"
     )
     assert "expected" in failure("tag", "model.fstcrf", "turned", "--columns", "word,pos")
+
+
+@pytest.mark.parametrize(
+    ("columns", "given"),
+    [
+        ("0,1", "wall NN"),
+        ("1,0", "NN wall"),
+        ("word,1", "wall NN"),
+        ("x,0,1", "x wall NN"),
+        ("1,x,0", "NN x wall"),
+        ("word,pos,more", "wall NN more"),
+        (None, "wall NN"),
+        (None, "wall NN more of it"),
+    ],
+)
+def test_what_columns_mean_to_models_that_count_them(
+    patterns: Path, columns: str | None, given: str
+) -> None:
+    done("convert", patterns, "model.fstcrf", "--encoding", "latin-1")
+    options = [] if columns is None else ["--columns", columns]
+    assert done("tag", "model.fstcrf", *options, given=f"{given}\n") == f"{given} N\n\n"
+
+
+@pytest.mark.parametrize("columns", ["word,0", "1,x", "x,y,0"])
+def test_columns_that_count_otherwise_are_not_guessed(patterns: Path, columns: str) -> None:
+    done("convert", patterns, "model.fstcrf", "--encoding", "latin-1")
+    given = " ".join("abc"[: columns.count(",") + 1])
+    line = failure("tag", "model.fstcrf", "--columns", columns, given=f"{given}\n")
+    assert "reads column" in line
+    assert "0,0 " not in line
+
+
+def test_labels_stand_behind_counted_columns(patterns: Path) -> None:
+    done("convert", patterns, "model.fstcrf", "--encoding", "latin-1")
+    Path("gold").write_text("wall NN N\nwall NN V\n\n")
+    assert "accuracy:  50.00%" in done("eval", "model.fstcrf", "gold")
+
+
+def test_columns_by_name_and_by_number_go_together(patterns: Path) -> None:
+    named = ("--encoding", "latin-1", "--columns", "word,pos", "--tape", "first")
+    done("convert", patterns, "named.fstcrf", *named)
+    done("convert", patterns, "counted.fstcrf", "--encoding", "latin-1")
+    done("compose", "named.fstcrf", "counted.fstcrf", "-o", "both.fstcrf")
+    wanted = "wall NN N N\n\n"
+    assert done("tag", "both.fstcrf", given="wall NN\n") == wanted
+    assert done("tag", "both.fstcrf", "--columns", "word,pos", given="wall NN\n") == wanted
+    options = ("--columns", "pos,word,0,1")
+    found = done("tag", "both.fstcrf", *options, given="NN wall wall NN\n")
+    assert found == "NN wall wall NN N N\n\n"
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,11 @@ def test_as_the_documentation_says() -> None:
         "from pycrfsuite import Tagger, _dumpparser\n"
         "from pycrfsuite._logparser import TrainLogParser\n"
         "from fstcrf.compat.pycrfsuite._logparser import TrainLogParser as Ours\n"
+        "import pycrfsuite._pycrfsuite as compiled\n"
         "print(Tagger.__module__, TrainLogParser is Ours, pycrfsuite.CRFSUITE_VERSION)\n"
+        "print(compiled.Tagger is Tagger, compiled.CRFSUITE_VERSION)\n"
     )
-    assert said == "fstcrf.compat.pycrfsuite.tagger True 0.12.2\n"
+    assert said == "fstcrf.compat.pycrfsuite.tagger True 0.12.2\nTrue 0.12.2\n"
 
 
 def test_parts_of_the_real_package_do_not_stay() -> None:

@@ -76,6 +76,19 @@ def test_fit_and_predict() -> None:
     assert crf.training_log_.last_iteration is not None
 
 
+def test_fit_takes_what_can_be_gone_through_once() -> None:
+    every, target = sequences(5)
+    wanted = CRF(max_iterations=3).fit(every, target)
+    found = CRF(max_iterations=3).fit(
+        (iter(sequence) for sequence in every), iter(target), X_dev=iter(every), y_dev=iter(target)
+    )
+    assert found.state_features_ == wanted.state_features_
+    with pytest.raises(OptionError, match="only 1 label sequences, and more of the others"):
+        CRF().fit(iter(every), target[:1])
+    with pytest.raises(OptionError, match="only 1 sequences, and more of the others"):
+        CRF().fit(every[:1], iter(target))
+
+
 def test_one_length_makes_a_table() -> None:
     items, labels = WEATHER
     found = CRF().fit([items], [labels]).predict([items, items])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fstcrf import constraints as c
 from fstcrf.errors import ContradictionError, GrammarError, NoPathError
 from fstcrf.grammar import Grammar, contradiction_error, contradictory
+from fstcrf.kernel import Budget
 from fstcrf.lattice import Lattice, product
 from fstcrf.plans import Program
 from fstcrf.plans.conflict import check_consistent, conflict, no_path_error
@@ -184,3 +185,77 @@ def test_errors_survive_pickling() -> None:
     assert (again.constraints, again.sentence) == (error.constraints, 3)
     both = pickle.loads(pickle.dumps(ContradictionError("no", constraints=("a", "b"))))
     assert (str(both), both.constraints) == ("no", ("a", "b"))
+
+
+# --- What a lazy search does not find out -------------------------------------------------------
+
+
+def crowd(n: int) -> Grammar:
+    """Each of so many labels, at least once."""
+    grammar = c.at_least(1, MANY[0])
+    for label in MANY[1:n]:
+        grammar &= c.at_least(1, label)
+    return grammar
+
+
+FEW = Budget(states=500)
+
+
+@pytest.mark.parametrize("tokens", [8, 28])
+@pytest.mark.parametrize(
+    ("grammar", "names"),
+    [
+        (
+            c.exactly(2, "L1") & c.exactly(3, "L1"),
+            ('exactly(2, "L1")', 'exactly(3, "L1")'),
+        ),
+        (
+            c.never("L2") & c.requires("L1", "L2") & c.at_least(1, "L1"),
+            ('never("L2")', 'requires("L1", "L2")', 'at_least(1, "L1")'),
+        ),
+        (
+            c.before("L1", "L2") & c.before("L2", "L1") & crowd(3),
+            ('before("L1", "L2")', 'before("L2", "L1")', 'at_least(1, "L1")', 'at_least(1, "L2")'),
+        ),
+    ],
+)
+def test_what_contradicts_itself_beside_large_grammars(
+    tokens: int, grammar: Grammar, names: tuple[str, ...]
+) -> None:
+    with pytest.raises(NoPathError, match="without any one of them one is") as caught:
+        (sentence(tokens, MANY) & (c.contiguous() & grammar)).best(FEW)
+    assert caught.value.constraints == names
+
+
+@pytest.mark.parametrize("n", [12, 20, 29])
+@pytest.mark.parametrize("more", [c.contiguous(), c.at_most(1, "L0")])
+def test_more_labels_than_tokens(n: int, more: Grammar) -> None:
+    lattice, names = sentence(n - 1, MANY), tuple(f'at_least(1, "{x}")' for x in MANY[:n])
+    with pytest.raises(NoPathError) as caught:
+        (lattice & (more & crowd(n))).best(FEW)
+    assert caught.value.constraints == names
+    assert conflict(*under(lattice, more & crowd(n - 1))) is None  # there is a path
+
+
+def test_more_tokens_than_labels() -> None:
+    once = c.at_most(1, MANY[0])
+    for label in MANY[1:]:
+        once &= c.at_most(1, label)
+    with pytest.raises(NoPathError) as caught:
+        (sentence(30, MANY) & once).best(FEW)
+    assert len(caught.value.constraints) == len(MANY)
+
+
+def test_large_counts_in_a_short_sentence() -> None:
+    grammar = c.contiguous() & c.at_least(60, "L1") & c.at_least(60, "L2")
+    lattice = sentence(119, MANY) & grammar
+    with pytest.raises(NoPathError) as caught:
+        lattice.best(FEW)
+    assert caught.value.constraints == ('at_least(60, "L1")', 'at_least(60, "L2")')
+
+
+def test_a_search_that_gives_up_says_so() -> None:
+    changing = c.transitions(lambda a, b: a is None or a != b)
+    with pytest.raises(NoPathError, match="500 states, nor proven not to exist") as caught:
+        (sentence(30, MANY) & (c.contiguous() & changing)).best(FEW)
+    assert caught.value.constraints == ()

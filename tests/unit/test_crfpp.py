@@ -190,6 +190,8 @@ def changed(old: bytes, new: bytes) -> bytes:
         (changed(b"4 U0:a", b"4 X"), "attribute 'X' begins with neither"),
         (changed(b"0.6931", b"0x6931"), ":21: '0x6931"),
         (changed(b"0.6931", b"9e999"), "a weight is not finite|expected a weight"),
+        (model(crfpp_text)[:-1], ":24: cut short: the last line has no end"),
+        (model(crfpp_text)[:-3], "cut short"),
         (model(crfpp_text)[:40], "the file ends in its header"),
         (model(crfpp_text)[:75], "the file ends in its templates"),
     ],
@@ -197,6 +199,38 @@ def changed(old: bytes, new: bytes) -> bytes:
 def test_damaged_text(data: bytes, message: str) -> None:
     with pytest.raises(ModelFileError, match=message):
         fstcrf.load_crfpp(data)
+
+
+def test_texts_from_other_editors() -> None:
+    data = model(crfpp_text)
+    wanted = fstcrf.load_crfpp(data)
+    for text in (b"\xef\xbb\xbf" + data, data.replace(b"\n", b"\r\n")):
+        tagger = fstcrf.load_crfpp(text)
+        assert tagger.labels == wanted.labels
+        assert tagger.theta.tolist() == wanted.theta.tolist()
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (("the", 3), "token 1: column '1' is 3, expected a string"),
+        (("the", None), "token 1: column '1' is None, expected a string"),
+        ((), "token 1: 0 columns, expected 2"),
+    ],
+)
+def test_rows_of_something_else(row: Any, message: str) -> None:
+    tagger = fstcrf.load_crfpp(model(crfpp_text, columns=2).replace(b"[-1,0]", b"[-1,1]"))
+    with pytest.raises(DataError, match=message):
+        tagger.tag([("a", "x"), row])
+    with pytest.raises(DataError, match=f"sentence 1, {message}" if row else message):
+        tagger.tag_all([[("a", "x")], [("a", "x"), row]])
+
+
+@pytest.mark.parametrize("sentence", [[()], [[]], [(), ()]])
+def test_rows_without_columns(sentence: Any) -> None:
+    """A label for each of them could not be said."""
+    with pytest.raises(DataError, match="token 0: a row without columns"):
+        fstcrf.load_crfpp(model(crfpp_text)).tag(sentence)
 
 
 def word(place: int, value: int) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF, Corpus
+from fstcrf.constraints import at_most
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.interop import read_tagger
 from fstcrf.interop.conversion import written
@@ -98,6 +101,9 @@ def test_paths_and_bytes(tmp_path: Path) -> None:
         fstcrf.load_crfsuite(path),
         fstcrf.load_crfsuite(str(path)),
         fstcrf.load_crfsuite(data),
+        fstcrf.load_crfsuite(bytearray(data)),
+        fstcrf.load_crfsuite(memoryview(data)),
+        fstcrf.load_crfsuite(io.BytesIO(data)),
         read_tagger(path),
     ]
     for tagger in taggers:
@@ -108,6 +114,41 @@ def test_paths_and_bytes(tmp_path: Path) -> None:
         fstcrf.load_crfsuite(tmp_path / "none")
     with pytest.raises(ModelFileError, match=r"^x: not a model of CRFsuite"):
         fstcrf.load_crfsuite(b"something else", where="x")
+
+
+@pytest.mark.parametrize("load", [fstcrf.load_crfsuite, fstcrf.load_crfpp, fstcrf.load_wapiti])
+def test_sources_that_are_none(load: Any, tmp_path: Path) -> None:
+    for source in (3, None, io.StringIO("text")):
+        with pytest.raises(OptionError, match=f"the model is {type(source).__name__}, expected a"):
+            load(source)
+    path = tmp_path / "m.gz"
+    path.write_bytes(gzip.compress(write_model(small())))
+    for loader in (load, read_tagger):
+        with pytest.raises(ModelFileError, match=r"m\.gz: compressed by gzip: decompress"):
+            loader(path)
+
+
+def test_a_grammar_has_no_place_in_it(tmp_path: Path) -> None:
+    constrained = load_crfsuite(write_model(small())) & at_most(1, "N")
+    with pytest.raises(OptionError, match="no place for grammars and compositions; export the"):
+        export(constrained)  # type: ignore[arg-type]
+    assert export(constrained.taggers[0]).labels == ("DET", "N", "V")
+    constrained.save(tmp_path / "legal.fstcrf")
+    with pytest.raises(ModelFileError, match="convert the tagger that it was made of"):
+        read_tagger(tmp_path / "legal.fstcrf")
+
+
+def test_tapes_need_names(tmp_path: Path) -> None:
+    data = write_model(small())
+    (tmp_path / "m").write_bytes(data)
+    load_crfsuite(data).save(tmp_path / "own")
+    for load in (
+        lambda: load_crfsuite(data, tape=""),
+        lambda: read_tagger(tmp_path / "m", tape=""),
+        lambda: read_tagger(tmp_path / "own", tape=""),
+    ):
+        with pytest.raises(OptionError, match="the name of the tape is empty"):
+            load()
 
 
 def test_what_a_file_is_its_first_bytes_tell(tmp_path: Path) -> None:

@@ -15,9 +15,12 @@ import fstcrf
 from fstcrf import CRF, Composition, Grammar, compose
 from fstcrf.constraints import at_most, bio, label, pairs
 from fstcrf.errors import ModelFileError
+from fstcrf.interop.crfsuite import write_model
 from fstcrf.joint.file import KIND, VERSION
 from fstcrf.storage import read_arrays, write_arrays
+from tests.crfsuite_models import small
 from tests.joint_cases import CASES, TEST, TRAIN, tagger, taggers
+from tests.pattern_models import crfpp_text, wapiti
 
 GRAMMAR = at_most(1, label("B"), tape="chunk") & pairs(
     [("P0", "B"), ("P1", "I"), ("P2", "O"), ("P2", "B"), ("P0", "I")], ["pos", "chunk"]
@@ -96,6 +99,22 @@ def test_cut_short(whole: bytes, part: float, tmp_path: Path) -> None:
     path = tmp_path / "cut"
     path.write_bytes(whole[: int(len(whole) * part)])
     with pytest.raises(ModelFileError, match="cut"):
+        fstcrf.load(path)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (write_model(small()), "a CRFsuite model, not fstcrf's own: read it with fstcrf.load_crfs"),
+        (crfpp_text([b"A"], [b"B"], {b"B": [1.0]}), "text model of CRF.*fstcrf.load_crfpp"),
+        (wapiti([b"A"], [b"b"], {b"b": [1.0]}), "Wapiti model.*fstcrf.load_wapiti"),
+        (b"something else altogether", "not an fstcrf file"),
+    ],
+)
+def test_models_of_other_programs(data: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "theirs"
+    path.write_bytes(data)
+    with pytest.raises(ModelFileError, match=message):
         fstcrf.load(path)
 
 

@@ -12,6 +12,7 @@ import tests.command as program
 from fstcrf.corpus import Corpus
 from fstcrf.demo import COLUMNS, corpus_path, template_path
 from fstcrf.errors import DataError, OptionError
+from fstcrf.model.options import TrainingRecord
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +27,12 @@ def likely(data: Corpus) -> fstcrf.CRF:
 
 def train(data: Corpus, **options: Any) -> fstcrf.CRF:
     return fstcrf.CRF.train(data, "field", template_path("field"), scheme="iob2", **options)
+
+
+def saved_record(path: Path) -> TrainingRecord | None:
+    model = fstcrf.load(path)
+    assert isinstance(model, fstcrf.CRF)
+    return model.record
 
 
 def score(model: fstcrf.CRF, data: Corpus) -> float:
@@ -73,7 +80,7 @@ def test_a_saved_model_keeps_its_options(likely: fstcrf.CRF, data: Corpus, tmp_p
     }
     model = train(data, warm_start=likely, **options)
     model.save(tmp_path / "m.fstcrf")
-    record = fstcrf.load(tmp_path / "m.fstcrf").record
+    record = saved_record(tmp_path / "m.fstcrf")
     assert record is not None
     assert (record.options.psi, record.options.steepness) == (2.5, 0.5)
 
@@ -136,6 +143,6 @@ def test_the_command(tmp_path: Path) -> None:
     program.run(
         *common, *options, "--warm-start", str(first), "--max-iterations", "2", "-o", str(second)
     )
-    record = fstcrf.load(second).record
+    record = saved_record(second)
     assert record is not None
     assert (record.options.objective, record.options.f_gamma) == ("mce-f", 2.0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf.errors import ModelFileError
+from fstcrf.errors import DataError, ModelFileError
 from tests.pattern_models import wapiti
 
 LABELS = [b"A", b"B"]
@@ -156,6 +156,8 @@ def changed(old: bytes, new: bytes, **options: Any) -> bytes:
         (changed(b"0=0x", b"0=infinity\n1=0x"), "8 weights|9 weights"),
         (changed(b"3=0x1.9", b"99=0x1.9"), "do not rise"),
         (wapiti(LABELS, PATTERNS, WEIGHTS) + b"99=0x1p0\n", "9 weights, #mdl# says"),
+        (wapiti(LABELS, PATTERNS, WEIGHTS)[:-1], "cut short: its last line has no end"),
+        (wapiti(LABELS, PATTERNS, WEIGHTS)[:-3], "cut short: its last line has no end"),
         (changed(b"10:u0:%x[0,0]", b"10:v0:%x[0,0]"), "pattern 'v0:.*begins with none of u"),
         (changed(b"10:u0:%x[0,0]", b"10:u0:%y[0,0]"), "no command: '%y.0,0.'"),
         (changed(b"10:u0:%x[0,0]", b"11:u0:%x[01,0]"), "no command"),
@@ -169,6 +171,23 @@ def changed(old: bytes, new: bytes, **options: Any) -> bytes:
 def test_damaged(data: bytes, message: str) -> None:
     with pytest.raises(ModelFileError, match=message):
         fstcrf.load_wapiti(data)
+
+
+def test_texts_from_other_editors() -> None:
+    data = wapiti(LABELS, PATTERNS, WEIGHTS)
+    wanted = fstcrf.load_wapiti(data)
+    for text in (b"\xef\xbb\xbf" + data, data.replace(b"\n", b"\r\n")):
+        tagger = fstcrf.load_wapiti(text)
+        assert tagger.labels == wanted.labels
+        assert tagger.theta.tolist() == wanted.theta.tolist()
+
+
+@pytest.mark.parametrize("cell", [3, None, b"a"])
+@pytest.mark.parametrize("give", [lambda x: [(x,)], lambda x: {"0": [x]}])
+def test_columns_of_something_else(cell: Any, give: Any) -> None:
+    tagger = fstcrf.load_wapiti(wapiti(LABELS, PATTERNS, WEIGHTS))
+    with pytest.raises(DataError, match=f"token 0: column '0' is {cell!r}, expected a string"):
+        tagger.tag(give(cell))
 
 
 def test_expressions_look_at_bytes_of_utf8() -> None:

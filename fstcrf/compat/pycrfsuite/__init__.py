@@ -12,11 +12,12 @@ CRFSuiteError   training failed
 imports pycrfsuite.
 """
 
-from fstcrf.compat.pycrfsuite import _dumpparser, _logparser
+from fstcrf.compat.pycrfsuite import _dumpparser, _logparser, _pycrfsuite
 from fstcrf.compat.pycrfsuite.errors import CRFSuiteError
 from fstcrf.compat.pycrfsuite.items import ItemSequence
 from fstcrf.compat.pycrfsuite.tagger import Tagger
 from fstcrf.compat.pycrfsuite.trainer import BaseTrainer, Trainer
+from fstcrf.compat.pycrfsuite.version import CRFSUITE_VERSION
 
 __all__ = [
     "CRFSUITE_VERSION",
@@ -27,7 +28,5 @@ __all__ = [
     "Trainer",
     "_dumpparser",
     "_logparser",
+    "_pycrfsuite",
 ]
-
-CRFSUITE_VERSION = "0.12.2"
-"""The version of CRFsuite whose behaviour and files these classes have."""

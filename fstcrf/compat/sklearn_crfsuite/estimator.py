@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,6 +64,7 @@ _SAME_NAMES = (
     "gamma",
 )
 _HELD_OUT = 1
+_MISSING = object()
 
 
 class CRF(_BaseEstimator):
@@ -168,17 +170,17 @@ calibration_max_trials
 
     def fit(
         self,
-        X: Sequence[Iterable[Any]],  # noqa: N803 (scikit-learn's names)
-        y: Sequence[Sequence[str]],
-        X_dev: Sequence[Iterable[Any]] | None = None,  # noqa: N803
-        y_dev: Sequence[Sequence[str]] | None = None,
+        X: Iterable[Iterable[Any]],  # noqa: N803 (scikit-learn's names)
+        y: Iterable[Sequence[str]],
+        X_dev: Iterable[Iterable[Any]] | None = None,  # noqa: N803
+        y_dev: Iterable[Sequence[str]] | None = None,
     ) -> CRF:
         """Train on sequences.
 
         Parameters
         ----------
-        X : sequence of sequences of feature dicts
-        y : sequence of sequences of str
+        X : iterable of sequences of feature dicts
+        y : iterable of sequences of str
             Their labels.
         X_dev, y_dev : optional
             Held-out sequences: each iteration is evaluated on them, for the log.
@@ -333,9 +335,13 @@ calibration_max_trials
 
 
 def _append(
-    trainer: BaseTrainer, sequences: Sequence[Iterable[Any]], labels: Sequence[Any], group: int
+    trainer: BaseTrainer, sequences: Iterable[Any], labels: Iterable[Any], group: int
 ) -> None:
-    if len(sequences) != len(labels):
+    if isinstance(sequences, Sized) and isinstance(labels, Sized) and len(sequences) != len(labels):
         raise OptionError(f"{len(sequences)} sequences, {len(labels)} label sequences")
-    for xseq, yseq in zip(sequences, labels, strict=True):
+    pairs: Iterable[tuple[Any, Any]] = zip_longest(sequences, labels, fillvalue=_MISSING)
+    for number, (xseq, yseq) in enumerate(pairs):
+        if xseq is _MISSING or yseq is _MISSING:
+            fewer = "sequences" if xseq is _MISSING else "label sequences"
+            raise OptionError(f"only {number} {fewer}, and more of the others")
         trainer.append(xseq, yseq, group)

@@ -9,7 +9,6 @@ CRFPP       the format of binary models
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -28,10 +27,10 @@ from fstcrf.interop.patterns import (
     check_encoding,
     check_labels,
     decoded,
-    read_source,
     shown,
     tagger,
 )
+from fstcrf.interop.sources import ModelSource, read_source
 from fstcrf.model import CRF
 
 __all__ = ["CRFPP", "CRFPP_TEXT", "load_crfpp"]
@@ -40,7 +39,7 @@ _UNIGRAM, _BIGRAM = b"U", b"B"
 
 
 def load_crfpp(
-    source: str | os.PathLike[str] | bytes,
+    source: ModelSource,
     *,
     columns: Sequence[str] | None = None,
     tape: str = "label",
@@ -50,8 +49,8 @@ def load_crfpp(
 
     Parameters
     ----------
-    source : str, Path or bytes
-        The file, or all its bytes.
+    source : path, bytes-like object or binary file
+        The model, not compressed.
     columns : sequence of str, optional
         Names of the columns of the data; ``"0"``, ``"1"``, ... when absent.
     tape : str
@@ -64,7 +63,8 @@ def load_crfpp(
     ModelFileError
         No model of CRF++, a damaged one, or one of another encoding.
     OptionError
-        Names of columns that are too few or not distinct; an encoding that there is not.
+        Names of columns that are too few or not distinct; an encoding that there is not; a
+        source of another type.
     OSError
         The file cannot be read.
     """
@@ -155,5 +155,9 @@ def _read(data: bytes, reading: Reading) -> CRF:
     return _tagger(data, reading.where, reading.columns, reading.tape, encoding)
 
 
-CRFPP = Format("crfpp", "a binary CRF++ model", recognises=is_binary, read=_read)
-CRFPP_TEXT = Format("crfpp-text", "a text model of CRF++", recognises=is_text, read=_read)
+CRFPP = Format(
+    "crfpp", "a binary CRF++ model", recognises=is_binary, read=_read, loader="load_crfpp"
+)
+CRFPP_TEXT = Format(
+    "crfpp-text", "a text model of CRF++", recognises=is_text, read=_read, loader="load_crfpp"
+)

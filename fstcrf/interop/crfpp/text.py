@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fstcrf.errors import ModelFileError
 from fstcrf.interop.crfpp.contents import Contents
 from fstcrf.interop.patterns import shown
+from fstcrf.interop.sources import BOM
 
 __all__ = ["is_text", "read_text"]
 
@@ -31,7 +32,7 @@ _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})
 
 def is_text(head: bytes) -> bool:
     """Tell whether a file that begins like this is a text model."""
-    return head.startswith(b"version: ")
+    return head.removeprefix(BOM).startswith(b"version: ")
 
 
 def read_text(data: bytes, where: str) -> Contents:
@@ -49,7 +50,7 @@ def read_text(data: bytes, where: str) -> Contents:
     ModelFileError
         Something is missing, or not what it must be; names the line.
     """
-    lines = data.split(b"\n")
+    lines = data.removeprefix(BOM).split(b"\n")
     if lines[0].endswith(b"\r"):
         lines = [line.removesuffix(b"\r") for line in lines]
     header, labels, templates, attributes, weights = _parts(lines, where)
@@ -91,7 +92,9 @@ def _parts(lines: Sequence[bytes], where: str) -> list[slice]:
             raise ModelFileError(f"{where}:{end}: the file ends in its {name}")
         parts.append(slice(begin, end))
         begin = end + 1
-    return [*parts, slice(begin, len(lines) - (lines[-1] == b""))]
+    if lines[-1]:  # half a number may be one, too
+        raise ModelFileError(f"{where}:{len(lines)}: cut short: the last line has no end")
+    return [*parts, slice(begin, len(lines) - 1)]
 
 
 def _fields(lines: Sequence[bytes], where: str) -> dict[str, bytes]:

@@ -10,9 +10,7 @@ CRFSUITE       the format, for `fstcrf.interop.conversion`
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,8 @@ from fstcrf.features import LiteralIndex
 from fstcrf.interop.crfsuite.model import FEATURE, STATE, TRANSITION, CRFsuiteModel
 from fstcrf.interop.crfsuite.reading import MAGIC, read_model
 from fstcrf.interop.crfsuite.writing import write_model
-from fstcrf.interop.formats import TAPE, Format, Reading
+from fstcrf.interop.formats import TAPE, Format, Reading, check_tape
+from fstcrf.interop.sources import ModelSource, read_source
 from fstcrf.kernel import padded
 from fstcrf.model import CRF
 from fstcrf.topology import Topology
@@ -34,9 +33,7 @@ __all__ = ["CRFSUITE", "as_tagger", "export", "load_crfsuite"]
 _MOST_LABELS = 2000
 
 
-def load_crfsuite(
-    source: str | os.PathLike[str] | bytes, *, tape: str = TAPE, where: str | None = None
-) -> CRF:
+def load_crfsuite(source: ModelSource, *, tape: str = TAPE, where: str | None = None) -> CRF:
     """Read a model of CRFsuite (python-crfsuite, sklearn-crfsuite) as a tagger.
 
     It tags lists of attribute lists or feature dicts, as python-crfsuite does, with the same
@@ -46,8 +43,8 @@ def load_crfsuite(
 
     Parameters
     ----------
-    source : path or bytes
-        The model file, or what is in it.
+    source : path, bytes-like object or binary file
+        The model, not compressed.
     tape : str
         Name of the tape that the tagger writes, for compositions.
     where : str, optional
@@ -57,14 +54,13 @@ def load_crfsuite(
     ------
     ModelFileError
         Not a model of CRFsuite, or damaged; says which part.
+    OptionError
+        A source of another type; an empty name for the tape.
     OSError
         The file cannot be read.
     """
-    if isinstance(source, bytes):
-        where = where or "<bytes>"
-        return as_tagger(read_model(source, where), tape=tape, where=where)
-    name = where or os.fspath(source)
-    return as_tagger(read_model(Path(source).read_bytes(), name), tape=tape, where=name)
+    data, name = read_source(source, where)
+    return as_tagger(read_model(data, name), tape=tape, where=name)
 
 
 def as_tagger(model: CRFsuiteModel, *, tape: str = TAPE, where: str = "model") -> CRF:
@@ -74,7 +70,10 @@ def as_tagger(model: CRFsuiteModel, *, tape: str = TAPE, where: str = "model") -
     ------
     ModelFileError
         An attribute that is there twice; no labels, or more than can be handled.
+    OptionError
+        An empty name for the tape.
     """
+    check_tape(tape)
     labels = len(model.labels)
     if not labels:
         raise ModelFileError(f"{where}: no labels: a model that was trained on no data")
@@ -189,6 +188,12 @@ def _check_sayable(crf: CRF) -> None:
     OptionError
         It cannot.
     """
+    if not isinstance(crf, CRF):
+        raise OptionError(
+            f"CRFsuite's format holds one tagger, got {type(crf).__name__}: it has no place for "
+            "grammars and compositions; export the tagger itself, such as model.taggers[0], and "
+            "constrain it where it tags"
+        )
     topology, space = crf.topology, crf.space
     _, _, arc, initial, final = space.parts(crf.theta)
     complete = (
@@ -249,6 +254,7 @@ CRFSUITE = Format(
     "a CRFsuite model",
     recognises=lambda head: head.startswith(MAGIC),
     read=_read,
+    loader="load_crfsuite",
     suffix=".crfsuite",
     write=lambda tagger: write_model(export(tagger)),
 )

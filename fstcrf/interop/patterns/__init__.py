@@ -19,7 +19,6 @@ from fstcrf.interop.patterns.checks import (
     check_encoding,
     check_labels,
     decoded,
-    read_source,
     shown,
 )
 from fstcrf.interop.patterns.model import Hole, Pattern, PatternModel
@@ -34,7 +33,6 @@ __all__ = [
     "check_encoding",
     "check_labels",
     "decoded",
-    "read_source",
     "shown",
     "tagger",
 ]

@@ -1,7 +1,6 @@
 """What every reader of a model with patterns checks.
 
 ==============  ==============================================================
-read_source     the bytes of a file
 check_encoding  an encoding that there is
 check_labels    labels before tables of their pairs are made
 decoded         bytes of a file as text
@@ -11,29 +10,14 @@ shown           bytes of a file in a message
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from fstcrf.errors import ModelFileError, OptionError
 
-__all__ = ["check_encoding", "check_labels", "decoded", "read_source", "shown"]
+__all__ = ["check_encoding", "check_labels", "decoded", "shown"]
 
 _FEW_PAIRS = 10_000
 _SHOWN = 40
-
-
-def read_source(source: str | os.PathLike[str] | bytes) -> tuple[bytes, str]:
-    """Return the bytes of a file and its name for messages.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
-    """
-    if isinstance(source, bytes):
-        return source, "<bytes>"
-    return Path(source).read_bytes(), os.fspath(source)
 
 
 def check_encoding(encoding: str) -> None:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import ModelFileError
 from fstcrf.interop.patterns import SparseWeights, shown
+from fstcrf.interop.sources import BOM
 
 __all__ = ["Contents", "read_contents"]
 
@@ -81,6 +82,9 @@ def read_contents(data: bytes, where: str) -> Contents:
     ModelFileError
         A part that is missing, too short or not what it must be; names the part.
     """
+    data = data.removeprefix(BOM)
+    if data[: data.find(b"\n") + 1].endswith(b"\r\n"):  # its texts are single lines, too
+        data = data.replace(b"\r\n", b"\n")
     reader = _Reader(data, where)
     kind, n_weights = reader.line(_MODEL, "#mdl#")
     n_patterns, _, single = reader.line(_READER, "#rdr#")
@@ -129,6 +133,8 @@ class _Reader:
 
     def weights(self, count: int) -> SparseWeights:
         """Return the weights, which end the file."""
+        if not self._data.endswith(b"\n"):  # half a number may be one, too
+            raise ModelFileError(f"{self._where}: cut short: its last line has no end")
         numbers = [np.empty(0, dtype=np.int64)]
         values = [np.empty(0)]
         while self._place < len(self._data):

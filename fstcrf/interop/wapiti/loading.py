@@ -8,7 +8,6 @@ WAPITI       the format
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,16 +16,16 @@ from numpy.typing import NDArray
 from fstcrf.errors import ModelFileError
 from fstcrf.features import LiteralIndex
 from fstcrf.features.derive import root
-from fstcrf.interop.formats import Format, Reading
+from fstcrf.interop.formats import Format, Reading, check_tape
 from fstcrf.interop.patterns import (
     PatternModel,
     check_encoding,
     check_labels,
     decoded,
-    read_source,
     shown,
     tagger,
 )
+from fstcrf.interop.sources import BOM, ModelSource, read_source
 from fstcrf.interop.wapiti.commands import read_pattern
 from fstcrf.interop.wapiti.contents import Contents, read_contents
 from fstcrf.kernel import padded
@@ -42,7 +41,7 @@ _HAS_NODE, _HAS_ARC = b"u*", b"b*"
 
 
 def load_wapiti(
-    source: str | os.PathLike[str] | bytes,
+    source: ModelSource,
     *,
     columns: Sequence[str] | None = None,
     tape: str = "label",
@@ -52,8 +51,8 @@ def load_wapiti(
 
     Parameters
     ----------
-    source : str, Path or bytes
-        The file, or all its bytes.
+    source : path, bytes-like object or binary file
+        The model, not compressed.
     columns : sequence of str, optional
         Names of the columns of the data; ``"0"``, ``"1"``, ... when absent.
     tape : str
@@ -72,7 +71,8 @@ def load_wapiti(
         No model of Wapiti, a damaged one, one of another encoding, or one that no CRF equals: a
         MEMM with label pairs, or attributes of label pairs without patterns.
     OptionError
-        Names of columns that are too few or not distinct; an encoding that there is not.
+        Names of columns that are too few or not distinct; an encoding that there is not; a
+        source of another type.
     OSError
         The file cannot be read.
     """
@@ -175,6 +175,7 @@ def _literal(
     ModelFileError
         Texts of another encoding, or weights that are not finite.
     """
+    check_tape(tape)
     size, weights = len(labels), contents.weights
     if not np.isfinite(weights.values).all():
         raise ModelFileError(f"{where}: a weight is not finite")
@@ -199,7 +200,7 @@ def _literal(
 
 
 def _recognised(head: bytes) -> bool:
-    return head.startswith(b"#mdl#")
+    return head.removeprefix(BOM).startswith(b"#mdl#")
 
 
 def _read(data: bytes, reading: Reading) -> CRF:
@@ -207,4 +208,6 @@ def _read(data: bytes, reading: Reading) -> CRF:
     return _tagger(data, reading.where, reading.columns, reading.tape, encoding)
 
 
-WAPITI = Format("wapiti", "a Wapiti model", recognises=_recognised, read=_read)
+WAPITI = Format(
+    "wapiti", "a Wapiti model", recognises=_recognised, read=_read, loader="load_wapiti"
+)

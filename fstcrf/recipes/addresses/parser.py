@@ -3,15 +3,13 @@
 =============  ===================================================
 AddressParser  parses addresses, many at once or one
 Parses         addresses with their best labels
-components_of  labelled tokens put together, as usaddress does
-type_of        what kind of address the labels describe
 =============  ===================================================
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -19,20 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.errors import NoPathError
+from fstcrf.errors import NoPathError, OptionError
+from fstcrf.grammar import Grammar
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Lattice
+from fstcrf.lattice import Lattice, best
 from fstcrf.model.tokenwise import TokenPotentials
+from fstcrf.plans import no_path_error
+from fstcrf.recipes.addresses.components import tagged
 from fstcrf.recipes.addresses.peer import installed
 from fstcrf.recipes.addresses.tokens import FIRST, LAST, TokenAttributes, tokens_of
 
 if TYPE_CHECKING:
-    from fstcrf.grammar import Grammar
     from fstcrf.model import CRF
 
-__all__ = ["AddressParser", "Parses", "components_of", "type_of"]
+__all__ = ["AddressParser", "Parses"]
 
-CROSSING = "IntersectionSeparator"
 _RUN = 2_000  # addresses that are answered at once: their potentials stay in the cache
 
 
@@ -44,25 +43,31 @@ class AddressParser:
     tagger : CRF
         A model of usaddress.
     attributes : TokenAttributes
-    grammar : Grammar, optional
-        What labels must obey.
+    grammar : Grammar or str, optional
+        What labels must obey; a grammar that comes with fstcrf by its name, ``"us_address"``.
+
+    Raises
+    ------
+    GrammarError
+        No grammar of that name comes with fstcrf, or it does not go with the labels.
 
     Examples
     --------
-    >>> from fstcrf import Grammar
-    >>> parser = AddressParser.installed(Grammar.shipped("usaddress"))  # doctest: +SKIP
+    >>> parser = AddressParser.installed("usaddress")  # doctest: +SKIP
     >>> parser.tag("123 Main St, Chicago")  # doctest: +SKIP
     """
 
     def __init__(
-        self, tagger: CRF, attributes: TokenAttributes, grammar: Grammar | None = None
+        self, tagger: CRF, attributes: TokenAttributes, grammar: Grammar | str | None = None
     ) -> None:
+        if isinstance(grammar, str):
+            grammar = Grammar.shipped(grammar)
         self.tagger, self.attributes = tagger, attributes
         self.model = tagger if grammar is None else tagger & grammar
         self.potentials = TokenPotentials(tagger, attributes, first=FIRST, last=LAST)
 
     @classmethod
-    def installed(cls, grammar: Grammar | None = None) -> Self:
+    def installed(cls, grammar: Grammar | str | None = None) -> Self:
         """Return a parser with the model inside the installed package usaddress.
 
         Raises
@@ -76,7 +81,7 @@ class AddressParser:
         attributes = TokenAttributes(usaddress.DIRECTIONS, usaddress.STREET_NAMES)
         return cls(load_crfsuite(usaddress.MODEL_PATH), attributes, grammar)
 
-    def under(self, grammar: Grammar) -> Self:
+    def under(self, grammar: Grammar | str) -> Self:
         """Return a parser with the same model under a grammar."""
         return type(self)(self.tagger, self.attributes, grammar)
 
@@ -84,19 +89,32 @@ class AddressParser:
 
     def parse_all(
         self, addresses: Iterable[str], *, budget: Budget | None = None
-    ) -> list[list[tuple[str, str]]]:
-        """Return tokens and labels of each address; parameters as for `search`."""
+    ) -> list[list[tuple[str, str]] | None]:
+        """Return tokens and labels of each address; parameters as for `search`.
+
+        None for an address that has no legal labels, or none that were found within the budget.
+
+        Raises
+        ------
+        OptionError
+            One string: an address is for `parse`.
+        """
+        _check_several(addresses)
         rest = iter(addresses)
-        found: list[list[tuple[str, str]]] = []
+        found: list[list[tuple[str, str]] | None] = []
         while some := list(itertools.islice(rest, _RUN)):
-            parses = self.search(some, budget=budget)
+            parses, without = self._searched(list(map(tokens_of, some)), budget)
             found += map(list, map(zip, parses.tokens, parses.labels))
+            for number in without:
+                found[number - len(some)] = None
         return found
 
-    def tag_all(self, addresses: Iterable[str]) -> list[tuple[dict[str, str], str]]:
-        """Return components and type of each address; as for `tag`."""
+    def tag_all(
+        self, addresses: Iterable[str], tag_mapping: Mapping[str, str] | None = None
+    ) -> list[tuple[dict[str, str], str] | None]:
+        """Return components and type of each address; as for `tag`, None as for `parse_all`."""
         return [
-            (components_of(labelled), type_of([label for _, label in labelled]))
+            None if labelled is None else tagged(labelled, tag_mapping)
             for labelled in self.parse_all(addresses)
         ]
 
@@ -112,24 +130,32 @@ class AddressParser:
         Raises
         ------
         NoPathError
-            No labels of an address obey the grammar, or none were found within the budget.
+            No labels of an address obey the grammar, or none were found within the budget; names
+            the constraints that contradict each other there.
         """
+        _check_several(addresses)
         tokens = list(map(tokens_of, addresses))
         return self.search_tokens(tokens, budget=budget)
 
     def search_tokens(self, tokens: list[list[str]], *, budget: Budget | None = None) -> Parses:
         """Return what `search` does, for addresses that are split into tokens."""
+        parses, without = self._searched(tokens, budget)
+        if without:
+            number = without[0]
+            raise self._no_labels(tokens[number], number, budget)
+        return parses
+
+    def _searched(self, tokens: list[list[str]], budget: Budget | None) -> tuple[Parses, list[int]]:
+        """Return what is found, and the numbers of the addresses for which nothing is."""
         full = np.flatnonzero(np.fromiter(map(len, tokens), np.int64, len(tokens)))
         parses = Parses.blank(tokens)
         if not len(full):
-            return parses
+            return parses, []
         program, decoder = self.model.program, self.model.program.decoder
         offsets, node = self.potentials.node([tokens[i] for i in full.tolist()])
         bound = kernel.Bound(decoder.machine, offsets, program.moving((node,)))
         found = decoder.paths(bound, 1, budget)
-        without = np.flatnonzero(found.found == 0)
-        if len(without):
-            raise NoPathError("no legal labels were found", sentence=int(full[without[0]]))
+        without = full[found.found == 0].tolist()
         states = decoder.machine.axis_states(found.path[0])[0]
         names = self._state_names[states].tolist()
         bounds = offsets.tolist()
@@ -138,7 +164,18 @@ class AddressParser:
         parses.score[full] = found.score[:, 0]
         parses.exact[full] = found.proven > 0
         parses.popped[full] = found.popped
-        return parses
+        for number in without:
+            parses.labels[number] = []
+        return parses, without
+
+    def _no_labels(
+        self, tokens: list[str], number: int | None = None, budget: Budget | None = None
+    ) -> NoPathError:
+        """Return the error that says why an address has no legal labels."""
+        lattice = self.lattices([tokens])[0]
+        found = best([lattice], budget=budget)
+        given_up = None if found.exact[0] else int(found.popped[0])
+        return no_path_error(lattice.program, lattice.values, sentence=number, given_up=given_up)
 
     def lattices(self, tokens: Sequence[Sequence[str]]) -> list[Lattice]:
         """Return the weighted transducer of each address, given its tokens."""
@@ -165,7 +202,8 @@ class AddressParser:
         Raises
         ------
         NoPathError
-            No labels obey the grammar, or none were found within the usual budget.
+            No labels obey the grammar, or none were found within the usual budget; names the
+            constraints that contradict each other.
         """
         tokens = tokens_of(address)
         if not tokens:
@@ -173,21 +211,28 @@ class AddressParser:
         _, node = self.potentials.node([tokens])
         found = self.model.program.decoder.alone().best(node[:, None])
         if not found.path:
-            raise NoPathError("no legal labels were found")
+            raise self._no_labels(tokens)
         names = self._names
         return list(zip(tokens, [names[state] for state in found.path], strict=True))
 
-    def tag(self, address: str) -> tuple[dict[str, str], str]:
+    def tag(
+        self, address: str, tag_mapping: Mapping[str, str] | None = None
+    ) -> tuple[dict[str, str], str]:
         """Return the components of an address by label, and its type, as ``usaddress.tag`` does.
+
+        Parameters
+        ----------
+        address : str
+        tag_mapping : mapping of str to str, optional
+            Other names for labels; several may have the same, and go together then.
 
         Raises
         ------
         ValueError
-            A label comes back after another one; never under the grammars ``usaddress`` and
-            ``us_address``.
+            A name comes back after another one; never under the grammars ``usaddress`` and
+            ``us_address``, unless `tag_mapping` gives one name to labels that stand apart.
         """
-        labelled = self.parse(address)
-        return components_of(labelled), type_of([label for _, label in labelled])
+        return tagged(self.parse(address), tag_mapping)
 
 
 class Parses(NamedTuple):
@@ -223,29 +268,13 @@ class Parses(NamedTuple):
         )
 
 
-def components_of(labelled: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Put tokens with the same label together; street names behind a crossing are second ones.
+def _check_several(addresses: object) -> None:
+    """Check that addresses are not one string, whose characters they would be.
 
     Raises
     ------
-    ValueError
-        A label comes back after another one: usaddress's RepeatedLabelError.
+    OptionError
+        They are.
     """
-    found: dict[str, list[str]] = {}
-    crossed, last = False, None
-    for token, label in labelled:
-        crossed = crossed or label == CROSSING
-        name = f"Second{label}" if crossed and "StreetName" in label else label
-        if name != last and name in found:
-            raise ValueError(f"{name} comes back after {last}")
-        found.setdefault(name, []).append(token)
-        last = name
-    return {name: " ".join(tokens).strip(" ,;") for name, tokens in found.items()}
-
-
-def type_of(labels: Sequence[str]) -> str:
-    """Return usaddress's name for what labels describe."""
-    crossing, number = CROSSING in labels, "AddressNumber" in labels
-    if crossing != number:
-        return "Intersection" if crossing else "Street Address"
-    return "PO Box" if "USPSBoxID" in labels else "Ambiguous"
+    if isinstance(addresses, str):
+        raise OptionError(f"the addresses are {addresses!r}, expected a list; or call parse or tag")

@@ -117,11 +117,9 @@ def _rows(
         for what, share in (("median", 0.5), ("99 %", 0.99), ("most", 1.0)):
             yield Row(name, f"states popped a token, {what}", float(np.quantile(pops, share)))
     for what, seconds in times.of(place).items():
-        each = 1e6 / len(gold)
-        yield Row(
-            name, f"µs an address, string to labels, {what}", each * seconds, each * times.tag,
-            seconds,
-        )  # fmt: skip
+        each = 1e3 / len(gold)
+        metric = f"ms an address, string to labels, {what}"
+        yield Row(name, metric, each * seconds, each * times.tag, seconds)
 
 
 def _sure_rows(peer: Peer, system: System, seed: int) -> Iterator[Row]:

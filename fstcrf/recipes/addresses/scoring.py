@@ -15,7 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from fstcrf.recipes.addresses.parser import Parses, components_of
+from fstcrf.recipes.addresses.components import components_of
+from fstcrf.recipes.addresses.parser import Parses
 from fstcrf.recipes.addresses.reading import LabelledAddress
 
 __all__ = ["Accuracy", "Change", "accuracy", "changes", "raises"]

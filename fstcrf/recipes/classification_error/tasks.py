@@ -10,6 +10,7 @@ entities  in IOB2; testa chooses
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from fstcrf.corpus import Corpus, convert_column, read_columns
 from fstcrf.recipes.recipe import Setting
@@ -34,6 +35,8 @@ class Task:
     target : str
         Column of the labels.
     template : str
+    features : {"supported", "complete"}
+        Weights of pairs of attribute and label: those that occur, or all.
     train : Corpus
         All sentences to train on.
     part, dev : Corpus
@@ -44,6 +47,7 @@ class Task:
     name: str
     target: str
     template: str
+    features: Literal["supported", "complete"]
     train: Corpus
     part: Corpus
     dev: Corpus
@@ -58,7 +62,8 @@ def chunking(setting: Setting) -> Task:
         for part in ("train", "test")
     )
     cut = max(len(train) - _HELD_OUT, len(train) // 2)
-    return Task("chunking", "chunk", _template(_CHUNKING), train, train[:cut], train[cut:], test)
+    parts = train, train[:cut], train[cut:], test
+    return Task("chunking", "chunk", _template(_CHUNKING), "complete", *parts)
 
 
 def entities(setting: Setting) -> Task:
@@ -73,7 +78,7 @@ def entities(setting: Setting) -> Task:
         )
         for part in ("train", "testa", "testb")
     )
-    return Task("entities", "entity", _template(_ENTITIES), train, train, dev, test)
+    return Task("entities", "entity", _template(_ENTITIES), "supported", train, train, dev, test)
 
 
 def _template(sources: tuple[str, ...]) -> str:

@@ -44,8 +44,8 @@ _MONTH = (
 )
 _DAY = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?"
 _DATE = re.compile(
-    rf"\b{_MONTH}\b\.?\s*\d{{1,2}}(?:st|nd|rd|th)?\b(?:\s*,\s*(?:19|20)?\d\d\b)?"
-    rf"|\b\d{{1,2}}(?:st|nd|rd|th)?[\s-]+(?:of\s+)?{_MONTH}\b(?:[\s-]+(?:19|20)?\d\d\b)?"
+    rf"\b{_MONTH}\b\.?\s*\d{{1,2}}(?:st|n[d]|rd|th)?\b(?:\s*,\s*(?:19|20)?\d\d\b)?"
+    rf"|\b\d{{1,2}}(?:st|n[d]|rd|th)?[\s-]+(?:of\s+)?{_MONTH}\b(?:[\s-]+(?:19|20)?\d\d\b)?"
     rf"|\b\d{{1,2}}/\d{{1,2}}(?:/\d\d(?:\d\d)?)?\b|\b{_DAY}\b",
     _FLAGS,
 )

@@ -1,0 +1,183 @@
+"""Gibbs sampling of documents against all labellings written out."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import chisquare
+
+import fstcrf
+from fstcrf.constraints import at_most
+from fstcrf.corpus import Corpus
+from fstcrf.documents import Consistency, Document, DocumentChain, Recounted, Violation
+from fstcrf.documents.local import LocalScores
+from fstcrf.documents.sampler import Sweeps
+
+LABELS = ("O", "I-X", "I-Y")
+IOB2 = ("O", "B-X", "I-X", "B-Y")
+MODEL = Consistency(
+    [
+        Violation("same", ("X", "Y"), -1.5),
+        Violation("within", ("X", "Y"), -0.7),
+        Violation("within", ("Y", "X"), -1.1),
+        Violation("within", ("X", "X"), -0.4),
+    ]
+)
+
+
+def document_of(*sentences: str) -> Document:
+    return Document(Corpus.from_sentences([{"word": s.split()} for s in sentences]))
+
+
+class Exact:
+    """A document whose labellings can all be written out."""
+
+    def __init__(
+        self,
+        document: Document,
+        lattices: Sequence[fstcrf.Lattice],
+        model: Consistency | None,
+    ) -> None:
+        self.document, self.local, self.model = document, LocalScores.of(lattices), model
+        per_sentence = [
+            [(p.labels, p.score) for p in lattice.nbest(10_000)] for lattice in lattices
+        ]
+        self.score = {}
+        for parts in itertools.product(*per_sentence):
+            labels = tuple(label for part, _ in parts for label in part)
+            beyond = 0.0 if model is None else model.score(document, labels)
+            self.score[labels] = sum(score for _, score in parts) + beyond
+
+    def probabilities(self, temperature: float = 1.0) -> dict[tuple[str, ...], float]:
+        scores = np.array(list(self.score.values())) / temperature
+        p = np.exp(scores - logsumexp(scores))
+        return dict(zip(self.score, p.tolist(), strict=True))
+
+    def chain(self, seed: int = 0) -> DocumentChain:
+        models = () if self.model is None else (self.model,)
+        return DocumentChain(self.document, self.local, models, tapes=("label",), seed=seed)
+
+
+def drawn(chain: DocumentChain, n: int, kind: Sweeps, temperature: float) -> Counter[tuple[str, ...]]:
+    found: Counter[tuple[str, ...]] = Counter()
+    for _ in range(n):
+        chain.sweep(np.full(6, temperature), kind)  # so far apart, samples are nearly independent
+        found[tuple(names[0] for names in chain.labels())] += 1
+    return found
+
+
+def p_value(found: Counter[tuple[str, ...]], wanted: dict[tuple[str, ...], float]) -> float:
+    n = found.total()
+    assert set(found) <= set(wanted)
+    often = [labels for labels, p in wanted.items() if p * n >= 5]
+    f = [found[labels] for labels in often]
+    w = [wanted[labels] * n for labels in often]
+    f.append(n - sum(f))
+    w.append(n - sum(w))
+    if w[-1] < 5:
+        f, w = f[:-1], [x * sum(f[:-1]) / sum(w[:-1]) for x in w[:-1]]
+    return float(chisquare(f, w, sum_check=False).pvalue)
+
+
+def problem(
+    *sentences: str, labels: Sequence[str] = LABELS, seed: int = 0, model: Consistency | None = MODEL
+) -> Exact:
+    random = np.random.default_rng(seed)
+    document = document_of(*sentences)
+    size = len(labels)
+    transitions = 0.5 * random.normal(size=(size, size))
+    if labels is IOB2:
+        transitions[[0, 3], 2] = -np.inf
+    initial = np.where([x.startswith("I-") and labels is IOB2 for x in labels], -np.inf, 0.0)
+    lattices = [
+        fstcrf.Lattice.from_arrays(
+            labels, random.normal(size=(len(s.split()), size)), transitions, initial
+        )
+        for s in sentences
+    ]
+    return Exact(document, lattices, model)
+
+
+@pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
+@pytest.mark.parametrize(
+    ("sentences", "labels"),
+    [(("a b", "b a b"), LABELS), (("a a", "a", "b a"), LABELS), (("a b", "c a b"), IOB2)],
+)
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_long_run_frequencies(
+    kind: Sweeps, sentences: tuple[str, ...], labels: tuple[str, ...], temperature: float
+) -> None:
+    exact = problem(*sentences, labels=labels, seed=3)
+    found = drawn(exact.chain(seed=1), 4000, kind, temperature)
+    assert p_value(found, exact.probabilities(temperature)) > 1e-4
+
+
+def test_the_test_notices_a_wrong_model() -> None:
+    exact, without = problem("a b", "b a b", seed=3), problem("a b", "b a b", seed=3, model=None)
+    found = drawn(without.chain(), 4000, "token", 1.0)
+    assert p_value(found, exact.probabilities()) < 1e-6
+
+
+@pytest.mark.parametrize("kind", ["token", "sentence"])
+def test_models_in_python_are_sampled_alike(kind: Sweeps) -> None:
+    exact = problem("a b", "b a", seed=5)
+    model = exact.model
+    assert model is not None
+    recounted = Recounted(model.score)
+    chain = DocumentChain(exact.document, exact.local, [recounted], tapes=("label",), seed=2)
+    found = drawn(chain, 700, kind, 1.0)
+    assert p_value(found, exact.probabilities()) > 1e-4
+
+
+@pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
+@pytest.mark.parametrize("seed", range(5))
+def test_scores_are_kept_as_labels_change(kind: Sweeps, seed: int) -> None:
+    exact = problem("a b c a", "b a b a b", "c a b", seed=seed)
+    chain = exact.chain(seed)
+    for temperature in (2.0, 1.0, 0.3, 0.0):
+        score = chain.sweep(np.array([temperature]), kind)[-1]
+        labels = tuple(names[0] for names in chain.labels())
+        assert score == pytest.approx(exact.score[labels] if labels in exact.score else score)
+    best = tuple(names[0] for names in chain.labels(best=True))
+    assert chain.best_score >= score
+    assert len(best) == 12
+
+
+@pytest.mark.parametrize("kind", ["token", "mixed"])
+def test_annealing_finds_the_best(kind: Sweeps) -> None:
+    exact = problem("a b", "b a b", "a", seed=11)
+    best = max(exact.score, key=exact.score.__getitem__)
+    chain = exact.chain()
+    chain.sweep(fstcrf.documents.Annealing(400).temperatures(), kind)
+    assert tuple(names[0] for names in chain.labels(best=True)) == best
+    assert chain.best_score == pytest.approx(exact.score[best])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_without_models_annealing_is_viterbi(seed: int) -> None:
+    exact = problem("a b c", "d e", seed=seed, model=None)
+    chain = DocumentChain(
+        exact.document, exact.local, tapes=("label",), start="random", seed=seed
+    )
+    chain.sweep(fstcrf.documents.Annealing(500).temperatures())
+    labels = tuple(names[0] for names in chain.labels(best=True))
+    assert labels == max(exact.score, key=exact.score.__getitem__)
+
+
+def test_a_composition_with_a_grammar() -> None:
+    random = np.random.default_rng(0)
+    document = document_of("a b", "b a")
+    lattices = [
+        fstcrf.Lattice.from_arrays(LABELS, random.normal(size=(2, 3))) & at_most(1, "label=I-X")
+        if False
+        else fstcrf.Lattice.from_arrays(LABELS, random.normal(size=(2, 3)))
+        for _ in range(2)
+    ]
+    exact = Exact(document, lattices, MODEL)
+    found = drawn(exact.chain(), 3000, "token", 1.0)
+    assert p_value(found, exact.probabilities()) > 1e-4

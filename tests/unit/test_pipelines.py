@@ -1,0 +1,329 @@
+"""Pipelines: declared, trained task by task, resumed, decoded in three ways."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf import CRF, Corpus
+from fstcrf.constraints import at_most
+from fstcrf.errors import (
+    DataError,
+    FstcrfError,
+    ModelFileError,
+    OptionError,
+    TemplateError,
+)
+from fstcrf.pipelines import Pipeline, Task, TrainedPipeline, load_pipeline, read_pipeline
+from fstcrf.pipelines.trained import Decode
+from fstcrf.train import Progress
+
+WORDS = ["a", "b", "c", "d", "e", "f"]
+A = "U:%x[0,word]\nB\n"
+B = "U1:%y[0,a]\nU2:%x[-1,word]\nB\n"
+C = "U1:%y[0,b]/%x[0,word]\nU2:%y[0,a]\nB\n"
+DECODES: tuple[Decode, ...] = ("cascade", "joint", "marginals")
+
+
+def sentences(seed: int, n: int = 15) -> Corpus:
+    rng = np.random.default_rng(seed)
+    names = {"a": 3, "b": 2, "c": 2}
+    rows: list[dict[str, list[str]]] = []
+    for _ in range(n):
+        words = rng.integers(6, size=4)
+        found = {"word": [WORDS[i] for i in words]}
+        for name, size in names.items():
+            noise = rng.random(4) < 0.2
+            labels = np.where(noise, rng.integers(size, size=4), words % size)
+            found[name] = [f"{name.upper()}{i}" for i in labels]
+        rows.append(found)
+    return Corpus.from_sentences(rows)
+
+
+def only(corpus: Corpus, *names: str) -> Corpus:
+    return Corpus({name: corpus.columns[name] for name in names}, corpus.offsets)
+
+
+def tasks(**options: Any) -> list[Task]:
+    """Three tasks, each with a text of its own that lacks the labels of the others."""
+    return [
+        Task("c", only(sentences(3), "word", "c"), C, reads=["a", "b"], options=options),
+        Task("a", only(sentences(1), "word", "a"), A),
+        Task("b", only(sentences(2), "word", "b"), B, reads=["a"], options=options),
+    ]
+
+
+@pytest.fixture(scope="module")
+def trained() -> TrainedPipeline:
+    return Pipeline(tasks()).train()
+
+
+TEST = only(sentences(9, 6), "word")
+
+
+def test_tasks_are_trained_in_the_order_of_reading(trained: TrainedPipeline) -> None:
+    assert trained.tapes == ("a", "b", "c")
+    assert repr(trained) == "<TrainedPipeline: a → b → c; cascade>"
+    by_hand = CRF.train(only(sentences(1), "word", "a"), "a", A)
+    after = CRF.train(only(sentences(2), "word", "b"), "b", B, reads=[by_hand])
+    assert np.array_equal(trained["b"].theta, after.theta)
+    with pytest.raises(OptionError, match="no task 'x'; the tasks are a, b, c"):
+        trained["x"]
+
+
+@pytest.mark.parametrize("decode", DECODES)
+def test_answers_of_all_kinds_agree(trained: TrainedPipeline, decode: Decode) -> None:
+    answers = trained.tag_all(TEST, decode=decode)
+    paths = trained.paths_all(TEST, decode=decode)
+    ranked = trained.nbest_all(TEST, 3, decode=decode)
+    rows = trained.marginals_all(TEST, decode=decode)
+    assert trained.tag(TEST[0], decode=decode) == answers[0]
+    for answer, path, several, tables in zip(answers, paths, ranked, rows, strict=True):
+        assert path is not None
+        assert tuple(map(list, path.labels)) == answer
+        assert several[0].labels == path.labels
+        assert several[0].probability == pytest.approx(path.probability)
+        chances = [one.probability for one in several]
+        assert chances == sorted(chances, reverse=True)
+        assert 0 < sum(chances) <= 1 + 1e-9
+        assert [table.shape for table in tables] == [(4, 3), (4, 2), (4, 2)]
+        assert all(np.allclose(table.sum(axis=1), 1) for table in tables)
+
+
+def test_a_cascade_is_what_taggers_say_one_after_the_other(trained: TrainedPipeline) -> None:
+    corpus, log = TEST, np.zeros(len(TEST))
+    for name in "abc":
+        paths = trained[name].paths_all(corpus)
+        log += [np.log(p.probability) for p in paths if p is not None]
+        corpus = corpus.with_interned(name, trained[name].tag_column(corpus))
+    found = trained.paths_all(TEST)
+    assert np.allclose([np.log(p.probability) for p in found if p is not None], log)
+    assert [list(x) for _, _, x in trained.tag_all(TEST)] == corpus.column_lists("c")
+
+
+def test_a_joint_decision_is_that_of_the_composition(trained: TrainedPipeline) -> None:
+    joint = fstcrf.compose(*trained.taggers)
+    assert trained.tag_all(TEST, decode="joint") == joint.tag_all(TEST)
+    chain = dataclasses.replace(
+        trained, composition=fstcrf.compose(*trained.taggers, normalize="chain"), decode="joint"
+    )
+    best, second = chain.nbest_all(TEST[:1], 2)[0]
+    assert best.probability >= second.probability
+    with pytest.raises(OptionError, match="marginals of its first tape alone"):
+        chain.marginals_all(TEST)
+
+
+def test_grammars_and_weights_count_in_joint_decisions(trained: TrainedPipeline) -> None:
+    bound = trained.constrained(at_most(1, "C1", tape="c")).with_weights(1, 0.5, 0.5)
+    for _, _, labels in bound.tag_all(TEST, decode="joint"):
+        assert labels.count("C1") <= 1
+    assert bound.tag_all(TEST) == trained.tag_all(TEST)
+    tuned = trained.tuned(sentences(10, 8), grid=[0.5, 1.0])
+    assert tuned.composition.weights[0] == 1.0
+
+
+@pytest.mark.parametrize("decode", DECODES)
+def test_empty_sentences_have_empty_answers(trained: TrainedPipeline, decode: Decode) -> None:
+    data: list[dict[str, list[str]]] = [{"word": []}, {"word": ["a", "b"]}, {"word": []}]
+    answers = trained.tag_all(data, decode=decode)
+    assert answers[0] == answers[2] == ([], [], [])
+    assert answers[1] == trained.tag({"word": ["a", "b"]}, decode=decode)
+    assert trained.nbest_all(data, 2, decode=decode)[0][0].labels == ((), (), ())
+    assert trained.marginals_all(data, decode=decode)[2][1].shape == (0, 2)
+
+
+def test_a_pipeline_may_be_a_single_task() -> None:
+    one = Pipeline([Task("a", sentences(1), A)]).train()
+    for decode in DECODES:
+        assert one.tag_all(TEST, decode=decode) == one["a"].tag_all(TEST)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"passing": "nbest", "candidates": 2},
+        {"passing": "marginals"},
+        {"passing": "marginals", "jackknife": 3},
+    ],
+)
+def test_labels_are_passed_on_in_several_ways(options: dict[str, Any]) -> None:
+    data = sentences(4)
+    first = Task("a", data, A)
+    found = Pipeline([first, Task("b", data, B, reads=["a"], options=options)]).train()
+    for decode in DECODES:
+        assert len(found.tag_all(TEST, decode=decode)) == len(TEST)
+
+
+# --- Folders ----------------------------------------------------------------------------------
+
+
+def test_finished_tasks_are_not_trained_again(tmp_path: Path) -> None:
+    told: list[str] = []
+    first = Pipeline(tasks(), decode="marginals").train(tmp_path, told=told.append)
+    assert [line.split(":")[1].split()[0] for line in told] == ["training"] * 3
+    told.clear()
+    again = Pipeline(tasks(), decode="marginals").train(tmp_path, told=told.append)
+    assert told == ["a: finished before", "b: finished before", "c: finished before"]
+    loaded = load_pipeline(tmp_path)
+    assert loaded.decode == "marginals"
+    assert first.tag_all(TEST) == again.tag_all(TEST) == loaded.tag_all(TEST)
+
+
+def test_what_a_change_decides_is_trained_again(tmp_path: Path) -> None:
+    Pipeline(tasks()).train(tmp_path)
+    told: list[str] = []
+    changed = tasks()
+    changed[2] = dataclasses.replace(changed[2], options={"l2": 2.0})
+    found = Pipeline(changed).train(tmp_path, told=told.append)
+    assert [line.split(":")[0] for line in told if "training" in line] == ["b", "c"]
+    assert np.array_equal(found["c"].theta, Pipeline(changed).train()["c"].theta)
+
+
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    def interrupt(progress: Progress) -> None:
+        if getattr(progress, "stage", "") == "b" and progress.iteration == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Pipeline(tasks()).train(tmp_path, report=interrupt)
+    with pytest.raises(ModelFileError, match="no finished pipeline; a trained so far"):
+        load_pipeline(tmp_path)
+    told: list[str] = []
+    found = Pipeline(tasks()).train(tmp_path, told=told.append)
+    assert told[0] == "a: finished before"
+    assert np.array_equal(found["c"].theta, Pipeline(tasks()).train()["c"].theta)
+    assert not list(tmp_path.glob("*.checkpoint*"))
+
+
+def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.json").write_text('{"format": "other"}')
+    with pytest.raises(ModelFileError, match="not what a pipeline writes"):
+        Pipeline(tasks()).train(tmp_path)
+
+
+# --- What is wrong ----------------------------------------------------------------------------
+
+
+def test_a_circle_is_named() -> None:
+    wrong = [
+        Task("a", TEST, "U:%y[0,b]\nB\n", reads=["b"]),
+        Task("b", TEST, "U:%y[0,a]\nB\n", reads=["a"]),
+        Task("c", TEST, "U:%y[0,a]\nB\n", reads=["a"]),
+    ]
+    with pytest.raises(OptionError, match="read each other in a circle: a ← b ← a"):
+        Pipeline(wrong)
+
+
+def test_tasks_that_do_not_go_together() -> None:
+    with pytest.raises(OptionError, match="'b' reads 'a', which is not in the pipeline"):
+        Pipeline([Task("b", TEST, B, reads=["a"])])
+    with pytest.raises(TemplateError, match="reads the labels of 'a', which is not among"):
+        Task("b", TEST, B)
+    with pytest.raises(TemplateError, match=r"'a' reads 'z', but its template has no %y\[0,z\]"):
+        Task("a", TEST, A, reads=["z"])
+    with pytest.raises(OptionError, match="two tasks are called 'a'"):
+        Pipeline([Task("a", TEST, A), Task("a", TEST, A)])
+    with pytest.raises(OptionError, match="task 'a': unknown training option 'l3'"):
+        Task("a", TEST, A, options={"l3": 1})
+    with pytest.raises(OptionError, match="its name becomes that of a file"):
+        Task("../a", TEST, A)
+    with pytest.raises(OptionError, match="decode is 'both'"):
+        Pipeline([Task("a", TEST, A)], decode="both")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="a pipeline of nothing"):
+        Pipeline([])
+
+
+def test_labels_that_the_predecessor_does_not_have(trained: TrainedPipeline) -> None:
+    data = sentences(1)
+    fewer = data.with_column("a", [["A0", "A1", "A0", "A1"]] * len(data))
+    other = CRF.train(fewer, "a", A)
+    with pytest.raises(OptionError, match="'b' reads the label 'A2' of 'a', whose tagger has"):
+        Pipeline([other, trained["b"]])
+
+
+def test_an_option_without_anything_to_read_is_refused() -> None:
+    with pytest.raises(OptionError, match="passing is for the taggers of reads="):
+        CRF.train(sentences(1), "a", A, passing="marginals")
+    with pytest.raises(OptionError, match="candidates needs passing 'nbest'"):
+        CRF.train(sentences(1), "a", A, candidates=3)
+
+
+# --- TOML -------------------------------------------------------------------------------------
+
+
+def declared(folder: Path, text: str) -> Path:
+    for seed, name in enumerate("abc", 1):
+        corpus = only(sentences(seed), "word", name)
+        fstcrf.write_columns(corpus, folder / f"{name}.txt")
+    for name, template in zip("abc", (A, B, C), strict=True):
+        (folder / f"{name}.tpl").write_text(template)
+    path = folder / "pipeline.toml"
+    path.write_text(text)
+    return path
+
+
+GOOD = """
+decode = "joint"
+
+[task.c]
+data = ["c.txt"]
+columns = ["word", "c"]
+template = "c.tpl"
+reads = ["a", "b"]
+weight = 0.5
+
+[task.a]
+data = "a.txt"
+columns = ["word", "a"]
+template = "a.tpl"
+
+[task.b]
+data = ["b.txt"]
+columns = ["word", "b"]
+template = "b.tpl"
+reads = ["a"]
+l2 = 0.25
+"""
+
+
+def test_a_pipeline_from_toml(tmp_path: Path) -> None:
+    found = read_pipeline(declared(tmp_path, GOOD)).train(tmp_path / "out")
+    assert found.decode == "joint"
+    assert found.composition.weights == (1.0, 1.0, 0.5)
+    record = found["b"].record
+    assert record is not None
+    assert record.options.l2 == 0.25
+    assert json.loads((tmp_path / "out" / "pipeline.json").read_text())["finished"] is True
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('decode = "joint"', "decode = ", "no TOML"),
+        ('decode = "joint"', 'decoding = "joint"', "the file has 'decoding'"),
+        ('decode = "joint"', 'normalize = "sum"', "normalize is 'sum'"),
+        ('template = "a.tpl"\n', "", r"\[task.a\] has no template"),
+        ('columns = ["word", "a"]\n', "", r"\[task.a\] has no columns"),
+        ("weight = 0.5", 'weight = "half"', r"\[task.c\] weight is 'half'"),
+        ("l2 = 0.25", "l3 = 0.25", "task 'b': unknown training option 'l3'"),
+        ('reads = ["a"]', 'reads = ["z"]', "'b' reads 'z', which is not in the pipeline"),
+        ('reads = ["a"]', "reads = 3", r"\[task.b\] reads is 3"),
+    ],
+)
+def test_bad_toml_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = declared(tmp_path, GOOD.replace(old, new, 1))
+    with pytest.raises(FstcrfError, match=message):
+        read_pipeline(path)
+
+
+def test_a_file_without_tasks(tmp_path: Path) -> None:
+    path = tmp_path / "empty.toml"
+    path.write_text("task = 3")
+    with pytest.raises(DataError, match=r"there is no \[task.NAME\]"):
+        read_pipeline(path)

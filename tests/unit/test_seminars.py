@@ -1,0 +1,197 @@
+"""The recipe ``seminars``: messages, features, scores, splits; all of it on a toy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fstcrf.corpus import Corpus
+from fstcrf.errors import DataError
+from fstcrf.recipes import RECIPES, Setting, run_recipe
+from fstcrf.recipes.seminars.messages import corpus_of, read_message, retokenised
+from fstcrf.recipes.seminars.scoring import mean_f, scored, token_f, values
+from fstcrf.recipes.seminars.splits import grammars, split
+from fstcrf.recipes.seminars.surroundings import marks
+
+TEXT = (
+    "Time: <stime>3:30</stime> - <etime>5:00 pm</etime>\n"
+    "<paragraph><sentence>Dr. <speaker>Ann Lee</speaker> speaks in "
+    "<location>Wean Hall</sentence> 5409</location>.</paragraph>\n"
+)
+
+
+def message(folder: Path, text: str) -> Path:
+    path = folder / "000.txt"
+    path.write_text(text)
+    return path
+
+
+def test_tags_are_left_out_and_offsets_are_exact(tmp_path: Path) -> None:
+    found = read_message(message(tmp_path, TEXT))
+    assert "<" not in found.text
+    assert [(f.name, found.text[f.start : f.end]) for f in found.fields] == [
+        ("stime", "3:30"),
+        ("etime", "5:00 pm"),
+        ("speaker", "Ann Lee"),
+        ("location", "Wean Hall 5409"),
+    ]
+    corpus = corpus_of([found])
+    assert corpus.char_offsets is not None
+    assert [found.text[a:b] for a, b in corpus.char_offsets.tolist()] == corpus[0]["word"]
+    pairs = list(zip(corpus[0]["word"], corpus[0]["field"], strict=True))
+    assert pairs[2:9] == [
+        ("3", "B-stime"),
+        (":", "I-stime"),
+        ("30", "I-stime"),
+        ("-", "O"),
+        ("5", "B-etime"),
+        (":", "I-etime"),
+        ("00", "I-etime"),
+    ]
+    assert corpus[0]["field"].count("I-location") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("a\n<stime>3", "<stime> has no end"),
+        ("a\n</stime>", "2: </stime> without <stime>"),
+        ("<stime>\n<stime>3</stime>", "2: <stime> within <stime>"),
+    ],
+)
+def test_broken_tags_are_named(tmp_path: Path, text: str, wrong: str) -> None:
+    with pytest.raises(DataError, match=wrong):
+        read_message(message(tmp_path, text))
+
+
+def test_a_field_may_end_within_a_word_and_be_empty(tmp_path: Path) -> None:
+    found = read_message(message(tmp_path, "<speaker>Long</speaker>fellow <stime></stime>x"))
+    assert corpus_of([found])[0]["field"] == ["B-speaker", "O"]
+
+
+def test_words_are_cut_with_their_labels() -> None:
+    given = Corpus.from_sentences([{"word": ["U.S.", "team"], "ner": ["B-LOC", "O"]}])
+    found = retokenised(given, "ner", spans=True)[0]
+    assert found["word"] == ["U", ".", "S", ".", "team"]
+    assert found["ner"] == ["B-LOC", "I-LOC", "I-LOC", "I-LOC", "O"]
+    plain = retokenised(given, "ner", spans=False)[0]
+    assert plain["ner"] == ["B-LOC"] * 4 + ["O"]
+
+
+def marked(text: str) -> dict[str, dict[str, str]]:
+    spans = [(k, k + len(w)) for k, w in _words(text)]
+    found = marks(text, spans)
+    return {
+        name: {w: m for (_, w), m in zip(_words(text), column, strict=True)}
+        for name, column in found.items()
+    }
+
+
+def _words(text: str) -> list[tuple[int, str]]:
+    import re
+
+    return [(m.start(), m.group()) for m in re.finditer(r"\w+|[^\w\s]", text)]
+
+
+def test_features_of_table_1() -> None:
+    found = marked("Dr Smith at WQED X on May 12 , 3 - 4pm McDonald lobby")
+    assert found["list"]["Dr"] == "h"
+    assert found["list"]["Smith"] == "l"
+    assert found["list"]["lobby"] == "p"
+    assert found["pattern"]["Smith"] == "1"
+    assert found["pattern"]["WQED"] == "24"
+    assert found["pattern"]["X"] == "34"
+    assert found["pattern"]["at"] == "-"
+    assert "d" in found["time"]["May"]
+    assert "d" in found["time"]["12"]
+    assert "b" in found["time"]["3"]
+    assert found["time"]["4pm"] == "at"
+    assert found["time"]["lobby"] == "-"
+
+
+WORDS = [["at", "3", "or", "4", "or", "4", "Lee"]]
+GOLD = [["O", "B-stime", "O", "O", "O", "O", "B-speaker"]]
+FOUND = [["O", "B-stime", "O", "B-stime", "O", "B-stime", "O"]]
+
+
+def test_one_value_is_taken_by_a_policy() -> None:
+    assert values(WORDS, FOUND, "first") == [{"stime": ("3",)}]
+    assert values(WORDS, FOUND, "frequent") == [{"stime": ("4",)}]
+    assert scored(WORDS, GOLD, FOUND, "first")["stime"].f == 1
+    assert scored(WORDS, GOLD, FOUND, "frequent")["stime"].f == 0
+    assert scored(WORDS, GOLD, FOUND)["speaker"].f == 0
+    assert mean_f(scored(WORDS, GOLD, FOUND)) == 0.25
+    assert token_f(GOLD, FOUND) == pytest.approx(2 / 5)
+    assert token_f([["O"]], [["O"]]) == 0
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_twins_are_on_one_side_of_a_split(number: int) -> None:
+    one = split(485, 0, number)
+    assert sorted([*one.train.tolist(), *one.test.tolist()]) == list(range(485))
+    assert (0 in one.train) == (25 in one.train)
+    assert abs(len(one.train) - len(one.test)) <= 3
+    again = split(485, 0, number)
+    assert np.array_equal(one.train, again.train)
+    assert not np.array_equal(one.train, split(485, 1, number).train)
+
+
+def test_every_grammar_accepts_what_messages_say() -> None:
+    labels = ["O", *(f"{x}-{f}" for x in "BI" for f in ("stime", "etime", "location", "speaker"))]
+    good = ["B-stime", "O", "B-etime", "B-speaker", "I-speaker", "B-location"]
+    for grammar in grammars().values():
+        bound = grammar.bind({"ner": ("O",), "field": tuple(labels)})
+        assert bound
+        assert len(good) == 6
+
+
+# --- All of it, on a toy ----------------------------------------------------------------------
+
+
+def toy(folder: Path) -> Path:
+    docs = folder / "seminars" / "docs"
+    docs.mkdir(parents=True)
+    names = ["Ann Lee", "Bob Ray", "Eva Kim", "Tom Hill"]
+    for k in range(12):
+        host = "Host: Carl Fox\n" if k % 2 else ""
+        (docs / f"{k:03}.txt").write_text(
+            f"Time: <stime>{1 + k % 5}:30</stime> - <etime>{2 + k % 5}:00</etime>\n{host}"
+            f"<speaker>{names[k % 4]}</speaker> in <location>Hall {k % 3}</location>\n"
+        )
+    conll = folder / "conll2003"
+    conll.mkdir()
+    rows = [f"{a} X X I-PER\n{b} X X I-PER\nspoke X X O\n" for a, b in map(str.split, names)]
+    for name in ("eng.train", "eng.testb"):
+        (conll / name).write_text("\n".join(rows * 3))
+    ewt = folder / "ud_english_ewt"
+    ewt.mkdir()
+    row = "{}\t{}\t_\tX\t{}\t_\t0\troot\t_\t_\n"
+    tokens = [("Ann", "NNP"), ("spoke", "VBD"), ("in", "IN"), ("Hall", "NNP"), ("3", "CD")]
+    text = "".join(row.format(i, w, t) for i, (w, t) in enumerate(tokens, 1)) + "\n"
+    for part in ("train", "test"):
+        (ewt / f"en_ewt-ud-{part}.conllu").write_text(text * 4)
+    return folder
+
+
+def test_the_recipe_runs_and_goes_on_at_the_last_split(tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    data, report = toy(tmp_path / "data"), tmp_path / "out"
+    told: list[str] = []
+    setting = Setting(data, report, say=told.append)
+    first = run_recipe(RECIPES["seminars"], setting)
+    assert any("split 2" in line for line in told)
+    told.clear()
+    second = run_recipe(RECIPES["seminars"], setting)
+    assert not any("split" in line for line in told)
+    assert [row.value for row in first.result.rows] == [row.value for row in second.result.rows]
+    systems = {row.row for row in first.result.rows}
+    assert {"no transfer", "cascaded", "joint, λ = 1", "joint, chain"} <= systems
+    page = (report / "report.md").read_text("utf-8")
+    assert "| (paper: joint) | 99.10 | 96 | 85.30 | 76.30 | 89.20 |" in page
+    assert "`Host:`" in page
+    damaged = report / "work-seed-0" / "split0" / "outcome.json"
+    damaged.write_text("{")
+    with pytest.raises(DataError, match="not a finished split"):
+        run_recipe(RECIPES["seminars"], setting)
