@@ -58,9 +58,7 @@ def consistency(
     """
     from fstcrf.documents import Consistency
 
-    source = training_input(
-        [path], columns=columns, kind=kind, separator=separator, features=None
-    )
+    source = training_input([path], columns=columns, kind=kind, separator=separator, features=None)
     corpus = source.read(path)
     model = Consistency.estimate(corpus, target, column=compare, scheme=scheme, tape=tape)
     model.save(output)

@@ -122,7 +122,7 @@ class Agreeing:
                         self._whole[own, y] * self._same[kind][y]
                         + self._part[own, y] * self._within[y][kind]
                     )
-            for number, length in self._inner(start, end):
+            for number, length in self._repeated.inside(start, end):
                 for y in range(len(self._types)):
                     total += length * self._whole[number, y] * self._within[kind][y]
             self._count(start, end, kind, 1)
@@ -136,15 +136,5 @@ class Agreeing:
         own = self._repeated.of(start, end)
         if own >= 0:
             self._whole[own, kind] += by
-        for number, _ in self._inner(start, end):
+        for number, _ in self._repeated.inside(start, end):
             self._part[number, kind] += by
-
-    def _inner(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield number and length of the repeated sequences within a span, without its own."""
-        for first in range(start, end):
-            for stop in range(first + 1, end + 1):
-                number = self._repeated.of(first, stop)
-                if number < 0:
-                    break
-                if stop - first < end - start:
-                    yield number, stop - first

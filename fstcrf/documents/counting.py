@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fstcrf.corpus import Corpus, Scheme, span_arrays
 from fstcrf.documents.document import documents
-from fstcrf.documents.sequences import repeated_sequences
+from fstcrf.documents.sequences import RepeatedSequences, repeated_sequences
 from fstcrf.errors import DataError
 
 __all__ = ["PairCounts", "count_pairs"]
@@ -68,33 +68,38 @@ def count_pairs(
     same = np.zeros((len(types), len(types)), dtype=np.int64)
     within = np.zeros_like(same)
     for document in documents(corpus):
-        tokens = document.corpus.column(column).ids.astype(np.int64)
+        part = document.corpus
+        tokens = part.column(column).ids.astype(np.int64)
         repeated = repeated_sequences(tokens, document.offsets)
-        part = document.corpus.column(target)
-        found = span_arrays(part, document.corpus.offsets, scheme)
-        spans = [
-            (int(start), int(end), number[found.types[kind]])
-            for start, end, kind in zip(found.start, found.end, found.type, strict=True)
-        ]
+        found = span_arrays(part.column(target), part.offsets, scheme)
+        kinds = [number[found.types[kind]] for kind in found.type.tolist()]
+        spans = list(zip(found.start.tolist(), found.end.tolist(), kinds, strict=True))
         whole: dict[int, Counter[int]] = defaultdict(Counter)
         for start, end, kind in spans:
-            sequence = repeated.of(start, end)
-            if sequence >= 0:
-                whole[sequence][kind] += 1
-        for counts in whole.values():
-            for a, n in counts.items():
-                for b, m in counts.items():
-                    same[a, b] += n * (n - 1) // 2 if a == b else n * m
-        for start, end, kind in spans:
-            for first in range(start, end):
-                for stop in range(first + 1, end + 1):
-                    sequence = repeated.of(first, stop)
-                    if sequence < 0:
-                        break
-                    if stop - first < end - start and sequence in whole:
-                        for inner, n in whole[sequence].items():
-                            within[kind, inner] += n
+            whole[repeated.of(start, end)][kind] += 1
+        whole.pop(-1, None)  # what occurs once
+        _add_same(whole, same)
+        _add_within(spans, repeated, whole, within)
     return PairCounts(types, same, within)
+
+
+def _add_same(whole: dict[int, Counter[int]], same: Counts) -> None:
+    for counts in whole.values():
+        for a, n in counts.items():
+            for b, m in counts.items():
+                same[a, b] += n * (n - 1) // 2 if a == b else n * m
+
+
+def _add_within(
+    spans: list[tuple[int, int, int]],
+    repeated: RepeatedSequences,
+    whole: dict[int, Counter[int]],
+    within: Counts,
+) -> None:
+    for start, end, kind in spans:
+        for sequence, _ in repeated.inside(start, end):
+            for inner, n in whole.get(sequence, Counter()).items():
+                within[kind, inner] += n
 
 
 def _types(corpus: Corpus, target: str, scheme: str | Scheme) -> tuple[str, ...]:

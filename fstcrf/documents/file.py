@@ -68,18 +68,15 @@ def load(path: str | os.PathLike[str]) -> Consistency:
     """
     try:
         found = msgspec.json.decode(Path(path).read_bytes(), type=_File)
-        if (found.format, found.version) != (_FORMAT, _VERSION):
-            raise ModelFileError(
-                f"{os.fspath(path)}: {found.format!r}, version {found.version}, expected "
-                f"{_FORMAT!r}, version {_VERSION}"
-            )
-        violations = [
-            Violation(v.relation, v.types, v.penalty, v.count) for v in found.violations
-        ]
-        return Consistency(violations, found.column, found.tape)
     except msgspec.DecodeError as error:
         raise ModelFileError(f"{os.fspath(path)}: no consistency model: {error}") from None
-    except ModelFileError:
-        raise
+    if (found.format, found.version) != (_FORMAT, _VERSION):
+        raise ModelFileError(
+            f"{os.fspath(path)}: {found.format!r}, version {found.version}, expected "
+            f"{_FORMAT!r}, version {_VERSION}"
+        )
+    try:
+        violations = [Violation(v.relation, v.types, v.penalty, v.count) for v in found.violations]
+        return Consistency(violations, found.column, found.tape)
     except FstcrfError as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None

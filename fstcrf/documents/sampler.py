@@ -7,6 +7,7 @@ DocumentChain  the state of one chain: sweeps, labels, scores
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
@@ -71,9 +72,7 @@ class DocumentChain:
         self.document, self.local = document, local
         self._random = np.random.default_rng(seed)
         engine: Gibbs | Scored
-        kernel_only = len(models) == 0 or (
-            len(models) == 1 and isinstance(models[0], Consistency)
-        )
+        kernel_only = len(models) == 0 or (len(models) == 1 and isinstance(models[0], Consistency))
         agreement = None
         if kernel_only and models:
             only = models[0]
@@ -158,7 +157,7 @@ def _random_path(local: LocalScores, document: Document, random: np.random.Gener
     path = np.zeros(len(document), dtype=np.int32)
     bounds = document.offsets.tolist()
     allowed = local.node > -np.inf
-    for first, end in zip(bounds[:-1], bounds[1:], strict=True):
+    for first, end in itertools.pairwise(bounds):
         able = [final & allowed[end - 1]]  # states from which the sentence can be ended
         for t in range(end - 2, first - 1, -1):
             after = following[:size]

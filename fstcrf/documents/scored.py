@@ -203,7 +203,9 @@ def _drawn(score: Floats, now: int, temperature: float, u: float) -> int:
     if temperature == 0.0:
         return best if score[best] > score[now] else now
     weight = np.exp((score - score[best]) / temperature)
-    return int(min(np.searchsorted(np.cumsum(weight), u * weight.sum(), side="right"), len(score) - 1))
+    return int(
+        min(np.searchsorted(np.cumsum(weight), u * weight.sum(), side="right"), len(score) - 1)
+    )
 
 
 def _sample(graph: kernel.Graph, node: Floats, draws: Floats) -> NDArray[np.int32]:
@@ -214,7 +216,8 @@ def _sample(graph: kernel.Graph, node: Floats, draws: Floats) -> NDArray[np.int3
     arcs = graph.score.reshape((-1, size, size))
 
     def into(t: int) -> Floats:
-        return arcs[t if graph.moving else 0]
+        rows: Floats = arcs[t if graph.moving else 0]
+        return rows
 
     for t in range(1, length):
         alpha[t] = np.logaddexp.reduce(alpha[t - 1][:, None] + into(t), axis=0) + node[t]

@@ -11,6 +11,7 @@ repeated_sequences  find them
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -41,9 +42,19 @@ class RepeatedSequences(NamedTuple):
         length = end - start
         return int(self.number[self.first[start] + length - 1]) if length <= room else -1
 
+    def inside(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield number and length of the sequences among some tokens, but for all of them."""
+        for first in range(start, end):
+            for stop in range(first + 1, end + 1):
+                number = self.of(first, stop)
+                if number < 0:
+                    break
+                if stop - first < end - start:
+                    yield number, stop - first
+
 
 def repeated_sequences(tokens: Ints, offsets: Ints) -> RepeatedSequences:
-    """Number all repeated sequences of a document.
+    """Find and number all repeated sequences of a document.
 
     Parameters
     ----------
@@ -85,7 +96,7 @@ def repeated_sequences(tokens: Ints, offsets: Ints) -> RepeatedSequences:
 
 
 def _numbered(keys: Ints) -> Ints:
-    """Number the keys that are there twice or more, −1 for others."""
+    """Return numbers for the keys that are there twice or more, −1 for others."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     new = np.ones(len(keys), dtype=bool)

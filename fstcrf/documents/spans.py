@@ -51,9 +51,7 @@ class SpanTables(NamedTuple):
             yield start, len(labels), kind
 
 
-def span_tables(
-    labels: Sequence[str], types: Sequence[str], *, strict: bool = True
-) -> SpanTables:
+def span_tables(labels: Sequence[str], types: Sequence[str], *, strict: bool = True) -> SpanTables:
     """Return the tables of a set of labels, for spans of some types.
 
     Parameters

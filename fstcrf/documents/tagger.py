@@ -7,6 +7,7 @@ DocumentTagger  a tagger, models of violations, annealing
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -106,7 +107,7 @@ class DocumentTagger:
         columns = [column.strings() for column in self.tag_columns(corpus)]
         bounds = corpus.offsets.tolist()
         found = []
-        for a, b in zip(bounds[:-1], bounds[1:], strict=True):
+        for a, b in itertools.pairwise(bounds):
             parts = tuple(strings[a:b] for strings in columns)
             found.append(parts[0] if len(parts) == 1 else parts)
         return found
@@ -115,8 +116,8 @@ class DocumentTagger:
         """Return a column of labels for each tape; arguments and errors as for `tag_all`."""
         rows: list[list[str]] = [[] for _ in self.tapes]
         for labels in self._tagged(corpus):
-            for row, strings in zip(rows, zip(*labels, strict=True), strict=True):
-                row += strings
+            for k, strings in enumerate(zip(*labels, strict=True)):
+                rows[k] += strings
         return tuple(Column.from_strings(row) for row in rows)
 
     def _tagged(self, corpus: Corpus) -> Iterator[list[tuple[str, ...]]]:

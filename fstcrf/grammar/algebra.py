@@ -35,7 +35,8 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 def trim(acceptor: Acceptor) -> Acceptor:
     """Leave out states that no accepted labelling visits; number the others breadth first.
 
-    The start stays even when nothing is accepted; then it is the only state.
+    The start stays even when nothing is accepted; then it is the only state. What is trim already
+    comes back as it is.
     """
     flat = _flat(acceptor.target)
     useful = _useful(flat, acceptor.final)
@@ -49,9 +50,10 @@ def trim(acceptor: Acceptor) -> Acceptor:
     if acceptor.score is not None:
         score = np.where(target >= 0, _flat(acceptor.score)[order], 0.0)
         score = score.reshape(shape) if score.any() else None
-    return replace(
-        acceptor, target=target.reshape(shape), score=score, final=acceptor.final[order].copy()
-    )
+    target = target.reshape(shape)
+    if _same(target, acceptor.target) and _same(score, acceptor.score):
+        return acceptor
+    return replace(acceptor, target=target, score=score, final=acceptor.final[order].copy())
 
 
 def is_empty(acceptor: Acceptor) -> bool:
@@ -230,6 +232,12 @@ def _useful(target: Ints, final: Floats) -> NDArray[np.bool_]:
     there = target >= 0
     row = np.append(0, np.cumsum(there.sum(axis=1), dtype=np.int64))
     return connected(row, target[there], 0, final > -np.inf)
+
+
+def _same(a: NDArray[np.generic] | None, b: NDArray[np.generic] | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a.dtype == b.dtype and np.array_equal(a, b)
 
 
 def _breadth_first(target: Ints) -> NDArray[np.int64]:

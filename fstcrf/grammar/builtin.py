@@ -13,7 +13,7 @@ from fstcrf.grammar.grammar import Grammar
 
 __all__ = ["CLASSES", "CONSTRAINTS", "Given", "constrained"]
 
-CLASSES = ("any", "label", "spans")
+CLASSES = ("any", "label", "optional", "spans")
 
 _Kind = Literal["number", "names", "grammar", "file"]
 _Form = tuple[Callable[..., Grammar], tuple[_Kind, ...]]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import GrammarError
+from fstcrf.errors import GrammarError, TooLargeError
 from fstcrf.grammar.acceptor import Acceptor
 from fstcrf.grammar.algebra import intersect, on_tapes, trim
 from fstcrf.grammar.conversion import automaton_of, fst_of
@@ -41,6 +41,12 @@ if TYPE_CHECKING:
     import pynini
 
 __all__ = ["compiled"]
+
+MAX_STATES = 100_000
+"""States of a machine with alternatives, before it is made deterministic."""
+
+MAX_PAIRS = 50_000_000
+"""Pairs of states of the two sides of a minus."""
 
 
 def compiled(
@@ -173,9 +179,13 @@ class _Building:
             case Part():
                 found = self._machine(self.machines[id(expression)])
             case Sequence(parts):
-                found = reduce(library.concat, map(self.fst, parts), fst_of(1, [], [0]))
+                machines = list(map(self.fst, parts))
+                _check_size(sum(machine.num_states() for machine in machines))
+                found = reduce(library.concat, machines, fst_of(1, [], [0]))
             case Choice(parts):
-                found = library.union(*map(self.fst, parts))
+                machines = list(map(self.fst, parts))
+                _check_size(sum(machine.num_states() for machine in machines))
+                found = library.union(*machines)
             case Without(left, right):
                 found = self._difference(self.fst(left), self.fst(right))
             case Times(part, low, high):
@@ -219,12 +229,20 @@ class _Building:
         passing = range(self.kinds + 1, self.kinds + 1 + len(self.scores))
         arcs += [(state, symbol, state) for state in range(len(final)) for symbol in passing]
         accepted = np.flatnonzero(final > -np.inf).tolist()
+        if left.num_states() * len(final) > MAX_PAIRS:
+            raise TooLargeError("the two sides of a minus have too many states together")
         right = fst_of(len(final), arcs, accepted)
         found: pynini.Fst = pynini_module().difference(left, right)
         return found
 
 
 def _repeated(fst: pynini.Fst, low: int, high: int | None) -> pynini.Fst:
+    _check_size(fst.num_states() * max(low, high or 0))
     bounds = (low,) if high is None else (low, high)
     found: pynini.Fst = pynini_module().closure(fst, *bounds)
     return found
+
+
+def _check_size(states: int) -> None:
+    if states > MAX_STATES:
+        raise TooLargeError(f"a part of it has {states:,} states, expected up to {MAX_STATES:,}")

@@ -19,6 +19,9 @@ from fstcrf.grammar.acceptor import Floats, Ints
 __all__ = ["MAX_STATES", "Automaton", "determinise"]
 
 MAX_STATES = 10_000
+MAX_MEMBERS = 500_000
+"""Members of all sets of states together: what takes more takes too long."""
+
 _DIGITS = 10
 _EPSILON = 1e-12
 
@@ -72,7 +75,7 @@ def determinise(automaton: Automaton, limit: int = MAX_STATES) -> tuple[Ints, Fl
     GrammarError
         A loop that reads no token has a positive score.
     TooLargeError
-        More states than `limit`.
+        More states than `limit`, or sets of states that are too large.
     """
     begin = _closed(automaton, {automaton.start: 0.0} if automaton.start >= 0 else {})
     # Only the first set keeps the scores as they are: there is nothing before it to take them.
@@ -81,13 +84,21 @@ def determinise(automaton: Automaton, limit: int = MAX_STATES) -> tuple[Ints, Fl
     target: list[list[int]] = []
     score: list[list[float]] = []
     final: list[float] = []
+    members = 0
     for subset in queue:
+        members += len(subset)
+        if members > MAX_MEMBERS:
+            raise TooLargeError(
+                f"more than {MAX_MEMBERS:,} alternatives on the way to at most {limit} states"
+            )
         ends = (rest + automaton.final[state] for state, rest in subset.items())
         final.append(max(ends, default=-np.inf))
         target.append([-1] * automaton.n_symbols)
         score.append([0.0] * automaton.n_symbols)
         for symbol, reached in sorted(_read(automaton, subset).items()):
             closed = _closed(automaton, reached)
+            if not closed:  # from here nothing is accepted
+                continue
             best = max(closed.values())
             rest = {state: value - best for state, value in closed.items()}
             key = _key(rest)
@@ -132,7 +143,10 @@ def _closed(automaton: Automaton, states: dict[int, float]) -> dict[int, float]:
         rounds += 1
         if rounds > len(automaton.steps) + 1:
             raise GrammarError("a loop that reads no label has a negative weight, a reward")
-    return best
+    # States that only lead on without reading have told all that they say.
+    return {
+        s: value for s, value in best.items() if automaton.steps[s] or automaton.final[s] > -np.inf
+    }
 
 
 def _key(subset: dict[int, float]) -> _Subset:

@@ -165,7 +165,7 @@ class _Expansion:
     def called(self, call: syntax.Call, scope: _Scope) -> Regular:
         if call.name in CONSTRAINTS:
             return self.constraint(call, scope)
-        if call.name == "label":
+        if call.name in ("label", "optional"):
             return self.matching(call)
         if call.name in CLASSES:
             raise self.error(f"{call.name!r} names no labels here, only in a constraint", call.line)
@@ -194,7 +194,8 @@ class _Expansion:
                 pass
             case _:
                 raise self.error(
-                    'label takes a regular expression in quotes: label["B-.*"]', call.line
+                    f'{call.name} takes a regular expression in quotes: {call.name}["B-.*"]',
+                    call.line,
                 )
         try:
             found = fields(raw.replace('\\"', '"'), self.file.tapes, unescape=False)
@@ -263,17 +264,17 @@ class _Expansion:
                 found = ANY
             case syntax.Name(name) if isinstance(value := scope.get(name), _Value):
                 found = self.names(value.expression, value.scope)
-            case syntax.Call("label", (syntax.Text(raw),), line):
-                found = self.checked_class(raw, line)
+            case syntax.Call("label" | "optional" as kind, (syntax.Text(raw),), line):
+                found = self.checked_class(raw, line, optional=kind == "optional")
             case syntax.Call("spans", (syntax.Text(raw),)):
                 found = Spans(plain(raw))
             case syntax.Union(parts):
                 found = _together([self.names(part, scope) for part in parts])
         return found
 
-    def checked_class(self, raw: str, line: int) -> Matching:
+    def checked_class(self, raw: str, line: int, *, optional: bool) -> Matching:
         try:
-            return Matching(raw.replace('\\"', '"'))
+            return Matching(raw.replace('\\"', '"'), optional)
         except GrammarError as error:
             raise self.error(str(error), line) from None
 

@@ -10,6 +10,7 @@ rewarded there is no best one.) Then partitions are refined (`partition`).
 from __future__ import annotations
 
 from dataclasses import replace
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,9 @@ _DIGITS = 10
 
 _SMALL = 1000
 
+_minimal: WeakSet[Acceptor] = WeakSet()
+"""Large acceptors that are known to be the smallest."""
+
 
 def minimise(acceptor: Acceptor) -> Acceptor:
     """Return the smallest acceptor with the same scores.
@@ -39,6 +43,15 @@ def minimise(acceptor: Acceptor) -> Acceptor:
     Acceptor
         Its states are numbered in the order in which their first members were.
     """
+    if acceptor in _minimal:
+        return acceptor
+    found = _minimised(acceptor)
+    if found.n_states > _SMALL:
+        _minimal.add(found)
+    return found
+
+
+def _minimised(acceptor: Acceptor) -> Acceptor:
     classes = _classes(acceptor)
     _, first, classes = np.unique(classes, return_index=True, return_inverse=True)
     if len(first) == acceptor.n_states:

@@ -45,7 +45,8 @@ __all__ = [
     "start_with",
 ]
 
-MAX_COUNT = 100_000
+MAX_COUNT = 10_000
+"""A count is a state, and machines of so many states that are a chain take seconds to bind."""
 
 
 def at_most(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib.resources import files
+from math import isfinite
 from typing import Any, NoReturn
 
 from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, v_args
@@ -154,7 +155,7 @@ class _Builder(Transformer[Token, Any]):
 
     def weighted(self, meta: Meta, children: list[Any]) -> Weighted:
         part, weight = children
-        return Weighted(part, _cost(weight), meta.line)
+        return Weighted(part, self._cost(weight, meta.line), meta.line)
 
     def union(self, meta: Meta, parts: list[Expression]) -> Union:
         return Union(tuple(parts), meta.line)
@@ -204,12 +205,14 @@ class _Builder(Transformer[Token, Any]):
         return Number(int(children[0]), meta.line)
 
     def cost(self, meta: Meta, children: list[Token]) -> Weight:
-        return Weight(_cost(children[0]), meta.line)
+        return Weight(self._cost(children[0], meta.line), meta.line)
+
+    def _cost(self, token: Token, line: int) -> float:
+        cost = float(str(token)[1:-1])
+        if not isfinite(cost):
+            raise GrammarError(f"{token}: expected a finite number", path=self.path, line=line)
+        return cost
 
     def option(self, meta: Meta, children: list[Token]) -> Option:
         name, value = children
         return Option(str(name), str(value).strip('"'), meta.line)
-
-
-def _cost(token: Token) -> float:
-    return float(str(token)[1:-1])

@@ -40,9 +40,13 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """The labels that a regular expression matches as a whole; those of the set when bound."""
+    """The labels that a regular expression matches as a whole; those of the set when bound.
+
+    In a constraint there must be one, unless the class is optional.
+    """
 
     pattern: str
+    optional: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -51,7 +55,7 @@ class Matching:
             raise GrammarError(f"{self.pattern!r} is no regular expression: {error}") from None
 
     def __str__(self) -> str:
-        return f'label("{self.pattern}")'
+        return f'{"optional" if self.optional else "label"}("{self.pattern}")'
 
     def matches(self, label: str) -> bool:
         """Tell whether a label is in the class."""
@@ -78,15 +82,21 @@ Names: TypeAlias = str | Matching | Spans | Iterable["str | Matching | Spans"]
 SchemeName: TypeAlias = str | Scheme | None
 
 
-def label(pattern: str) -> Matching:
+def label(pattern: str, *, optional: bool = False) -> Matching:
     """Return the class of the labels that a regular expression matches as a whole.
+
+    Parameters
+    ----------
+    pattern : str
+    optional : bool
+        Label sets without such a label are fine.
 
     Raises
     ------
     GrammarError
         No regular expression.
     """
-    return Matching(pattern)
+    return Matching(pattern, optional)
 
 
 def spans(kind: str) -> Spans:
@@ -210,12 +220,12 @@ class Reading:
         Raises
         ------
         GrammarError
-            Neither a label nor a type.
+            Neither a label nor a type; a class without labels.
         """
         found = np.zeros(len(self.labels), dtype=bool)
         for name in _each(names):
             if isinstance(name, Matching):
-                found |= [name.matches(label) for label in self.labels]
+                found |= self._of_class(name)
             elif isinstance(name, str) and name in self.labels:
                 found[self.labels.index(name)] = True
             else:
@@ -233,7 +243,7 @@ class Reading:
         Raises
         ------
         GrammarError
-            Neither a label nor a type.
+            Neither a label nor a type; a class without labels.
         """
         found = np.zeros_like(self.starts)
         for name in _each(names):
@@ -242,6 +252,13 @@ class Reading:
             else:
                 kind = name if isinstance(name, str) else name.type
                 found |= self.starts & self._of_type(kind)
+        return found
+
+    def _of_class(self, matching: Matching) -> Flags:
+        found = np.asarray([matching.matches(label) for label in self.labels])
+        if not found.any() and not matching.optional:
+            close = nearest(matching.pattern, self.labels)
+            raise GrammarError(f"no label matches {matching}{close}")
         return found
 
     def _of_type(self, kind: str) -> Flags:

@@ -93,7 +93,7 @@ class Composition(Composable):
         if twice is not None:
             raise OptionError(
                 f"two taggers write one tape: {', '.join(names)}; {twice!r} is there twice, train "
-                "one of its taggers with another tape="
+                "or load one of its taggers with another tape="
             )
         if len(self.weights) != len(self.taggers):
             raise OptionError(f"{len(self.weights)} weights for {len(self.taggers)} taggers")

@@ -11,6 +11,7 @@ Gibbs       a document: potentials, labelling, agreement; it sweeps
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,7 +211,7 @@ class Gibbs:
         a, tokens, types = agreement, int(self.offsets[-1]), len(agreement.same)
         number = int(a.sequence.max(initial=-1)) + 1
         counts = [np.zeros((max(number, 1), types), dtype=np.int32) for _ in range(2)]
-        shapes = {
+        shapes: dict[str, tuple[NDArray[Any], type[np.generic], tuple[int, ...]]] = {
             "starts": (a.starts, np.uint8, (labels + 1, labels)),
             "inside": (a.inside, np.uint8, (labels + 1, labels)),
             "type": (a.type, np.int32, (labels,)),

@@ -201,7 +201,8 @@ def from_bytes(data: bytes) -> Machine:
 
 
 def _scores(costs: NDArray[np.floating], what: str) -> NDArray[np.float64]:
-    scores: NDArray[np.float64] = 0.0 - costs.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # signalling NaNs are reported below
+        scores: NDArray[np.float64] = 0.0 - costs.astype(np.float64)
     if not (scores < np.inf).all():
         place = int(np.flatnonzero(~(scores < np.inf))[0])
         raise DataError(f"OpenFst bytes: {what} {place} weighs {costs[place]}, expected a cost")

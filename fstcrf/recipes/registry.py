@@ -39,6 +39,12 @@ def _seminars(setting: Setting) -> Result:
     return run(setting)
 
 
+def _consistency(setting: Setting) -> Result:
+    from fstcrf.recipes.consistency.recipe import run  # noqa: PLC0415
+
+    return run(setting)
+
+
 _ALL = (
     Recipe(
         "usaddress",
@@ -84,6 +90,13 @@ _ALL = (
         paper="Sutton and McCallum (2005)",
         run=_seminars,
         packages=("scipy", "matplotlib"),
+    ),
+    Recipe(
+        "consistency",
+        "Named entities that agree across a document, by Gibbs sampling",
+        needs=("conll2003/eng.train", "conll2003/eng.testa", "conll2003/eng.testb"),
+        paper="Finkel et al. (2005)",
+        run=_consistency,
     ),
 )
 

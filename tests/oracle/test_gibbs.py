@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from scipy.stats import chisquare
 
 import fstcrf
-from fstcrf.constraints import at_most
+from fstcrf.constraints import at_most, label
 from fstcrf.corpus import Corpus
 from fstcrf.documents import Consistency, Document, DocumentChain, Recounted, Violation
 from fstcrf.documents.local import LocalScores
@@ -63,10 +63,13 @@ class Exact:
         return DocumentChain(self.document, self.local, models, tapes=("label",), seed=seed)
 
 
-def drawn(chain: DocumentChain, n: int, kind: Sweeps, temperature: float) -> Counter[tuple[str, ...]]:
+def drawn(
+    chain: DocumentChain, n: int, kind: Sweeps, temperature: float, apart: int = 40
+) -> Counter[tuple[str, ...]]:
+    # So far apart, samples are nearly independent.
     found: Counter[tuple[str, ...]] = Counter()
     for _ in range(n):
-        chain.sweep(np.full(6, temperature), kind)  # so far apart, samples are nearly independent
+        chain.sweep(np.full(apart, temperature), kind)
         found[tuple(names[0] for names in chain.labels())] += 1
     return found
 
@@ -85,7 +88,10 @@ def p_value(found: Counter[tuple[str, ...]], wanted: dict[tuple[str, ...], float
 
 
 def problem(
-    *sentences: str, labels: Sequence[str] = LABELS, seed: int = 0, model: Consistency | None = MODEL
+    *sentences: str,
+    labels: Sequence[str] = LABELS,
+    seed: int = 0,
+    model: Consistency | None = MODEL,
 ) -> Exact:
     random = np.random.default_rng(seed)
     document = document_of(*sentences)
@@ -106,20 +112,20 @@ def problem(
 @pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
 @pytest.mark.parametrize(
     ("sentences", "labels"),
-    [(("a b", "b a b"), LABELS), (("a a", "a", "b a"), LABELS), (("a b", "c a b"), IOB2)],
+    [(("a b", "b a b"), LABELS), (("a a", "a", "b a"), LABELS), (("a b", "c a"), IOB2)],
 )
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_long_run_frequencies(
     kind: Sweeps, sentences: tuple[str, ...], labels: tuple[str, ...], temperature: float
 ) -> None:
     exact = problem(*sentences, labels=labels, seed=3)
-    found = drawn(exact.chain(seed=1), 4000, kind, temperature)
+    found = drawn(exact.chain(seed=1), 2500, kind, temperature)
     assert p_value(found, exact.probabilities(temperature)) > 1e-4
 
 
 def test_the_test_notices_a_wrong_model() -> None:
     exact, without = problem("a b", "b a b", seed=3), problem("a b", "b a b", seed=3, model=None)
-    found = drawn(without.chain(), 4000, "token", 1.0)
+    found = drawn(without.chain(), 2500, "token", 1.0)
     assert p_value(found, exact.probabilities()) < 1e-6
 
 
@@ -130,22 +136,21 @@ def test_models_in_python_are_sampled_alike(kind: Sweeps) -> None:
     assert model is not None
     recounted = Recounted(model.score)
     chain = DocumentChain(exact.document, exact.local, [recounted], tapes=("label",), seed=2)
-    found = drawn(chain, 700, kind, 1.0)
+    found = drawn(chain, 500, kind, 1.0, apart=6)
     assert p_value(found, exact.probabilities()) > 1e-4
 
 
 @pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
 @pytest.mark.parametrize("seed", range(5))
 def test_scores_are_kept_as_labels_change(kind: Sweeps, seed: int) -> None:
-    exact = problem("a b c a", "b a b a b", "c a b", seed=seed)
+    exact = problem("a b c", "a b", "a", seed=seed)
     chain = exact.chain(seed)
     for temperature in (2.0, 1.0, 0.3, 0.0):
         score = chain.sweep(np.array([temperature]), kind)[-1]
         labels = tuple(names[0] for names in chain.labels())
-        assert score == pytest.approx(exact.score[labels] if labels in exact.score else score)
+        assert score == pytest.approx(exact.score[labels])
     best = tuple(names[0] for names in chain.labels(best=True))
-    assert chain.best_score >= score
-    assert len(best) == 12
+    assert chain.best_score == pytest.approx(exact.score[best])
 
 
 @pytest.mark.parametrize("kind", ["token", "mixed"])
@@ -161,23 +166,20 @@ def test_annealing_finds_the_best(kind: Sweeps) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_without_models_annealing_is_viterbi(seed: int) -> None:
     exact = problem("a b c", "d e", seed=seed, model=None)
-    chain = DocumentChain(
-        exact.document, exact.local, tapes=("label",), start="random", seed=seed
-    )
+    chain = DocumentChain(exact.document, exact.local, tapes=("label",), start="random", seed=seed)
     chain.sweep(fstcrf.documents.Annealing(500).temperatures())
     labels = tuple(names[0] for names in chain.labels(best=True))
     assert labels == max(exact.score, key=exact.score.__getitem__)
 
 
-def test_a_composition_with_a_grammar() -> None:
+def test_under_a_grammar_joint_states_are_sampled() -> None:
     random = np.random.default_rng(0)
     document = document_of("a b", "b a")
+    grammar = at_most(1, label("I-X"))
     lattices = [
-        fstcrf.Lattice.from_arrays(LABELS, random.normal(size=(2, 3))) & at_most(1, "label=I-X")
-        if False
-        else fstcrf.Lattice.from_arrays(LABELS, random.normal(size=(2, 3)))
-        for _ in range(2)
+        fstcrf.Lattice.from_arrays(LABELS, random.normal(size=(2, 3))) & grammar for _ in range(2)
     ]
+    lattices = [lattices[0], lattices[0].with_values({0: random.normal(size=(2, 3))})]
     exact = Exact(document, lattices, MODEL)
-    found = drawn(exact.chain(), 3000, "token", 1.0)
-    assert p_value(found, exact.probabilities()) > 1e-4
+    assert len(exact.score) == 8 * 8
+    assert p_value(drawn(exact.chain(), 3000, "token", 1.0), exact.probabilities()) > 1e-4

@@ -94,15 +94,24 @@ def test_unknown_names(grammar: Grammar, message: str) -> None:
 def test_nothing_left() -> None:
     with pytest.raises(GrammarError, match=r"never\(any\) accepts nothing over these 5 labels"):
         c.never(c.ANY).bind(BIO)
-    with pytest.raises(GrammarError, match=r'start_with\(label\("X"\)\) accepts nothing'):
-        c.start_with(c.label("X")).bind(BIO)
+
+
+def test_classes_without_labels() -> None:
+    message = r'before\(.*\): no label matches label\("b-NP"\); the nearest are \'B-NP\''
+    with pytest.raises(GrammarError, match=message):
+        c.before(c.label("b-NP"), "B-VP").bind(BIO)
+    for make in (c.never, c.start_with, c.contiguous):
+        with pytest.raises(GrammarError, match="no label matches"):
+            make(c.label("X.*")).bind(BIO)
+    with pytest.raises(GrammarError, match="no label matches"):
+        c.requires("B-NP", [c.label("X"), "B-VP"]).bind(BIO)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: c.at_most(-1, "X"), "at_most(-1, …): expected a whole number from 0 to 1000"),
-        (lambda: c.at_least(1001, "X"), "from 0 to 1000"),
+        (lambda: c.at_most(-1, "X"), "at_most(-1, …): expected a whole number from 0 to 10000"),
+        (lambda: c.at_least(10_001, "X"), "from 0 to 10000"),
         (lambda: c.exactly(1.5, "X"), "exactly(1.5, …)"),  # type: ignore[arg-type]
         (lambda: c.at_most(1, "X", weight=np.nan), "weight is nan, expected a finite score"),
         (lambda: c.bio(weight=-np.inf), "weight is -inf"),
@@ -254,3 +263,18 @@ def test_repr() -> None:
 def test_labels_are_checked_when_scored() -> None:
     with pytest.raises(LabelError, match="unknown label 'X'; the labels are 'O', 'B-NP'"):
         accepts(c.bio(), "O X")
+
+
+def test_optional_classes_may_be_without_labels() -> None:
+    rule = c.requires(c.label("X", optional=True), "B-NP").bound(BIO)
+    assert rule.accepts(["O"])
+    text = (
+        'export A = requires[optional["X"], "B-NP"];\nexport B = any* - (any* optional["Y"] any*);'
+    )
+    assert Grammar.from_text(text, BIO).accepts(["O"])
+
+
+def test_counts_beyond_a_thousand() -> None:
+    many = c.at_most(1_001, "NP").bound(BIO)
+    assert many.accepts(["B-NP"] * 1_001)
+    assert not many.accepts(["B-NP"] * 1_002)

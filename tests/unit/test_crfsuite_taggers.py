@@ -131,7 +131,7 @@ def test_sources_that_are_none(load: Any, tmp_path: Path) -> None:
 def test_a_grammar_has_no_place_in_it(tmp_path: Path) -> None:
     constrained = load_crfsuite(write_model(small())) & at_most(1, "N")
     with pytest.raises(OptionError, match="no place for grammars and compositions; export the"):
-        export(constrained)  # type: ignore[arg-type]
+        export(constrained)
     assert export(constrained.taggers[0]).labels == ("DET", "N", "V")
     constrained.save(tmp_path / "legal.fstcrf")
     with pytest.raises(ModelFileError, match="convert the tagger that it was made of"):
@@ -142,13 +142,14 @@ def test_tapes_need_names(tmp_path: Path) -> None:
     data = write_model(small())
     (tmp_path / "m").write_bytes(data)
     load_crfsuite(data).save(tmp_path / "own")
-    for load in (
-        lambda: load_crfsuite(data, tape=""),
-        lambda: read_tagger(tmp_path / "m", tape=""),
-        lambda: read_tagger(tmp_path / "own", tape=""),
-    ):
+    sources: list[tuple[Callable[..., CRF], bytes | Path]] = [
+        (load_crfsuite, data),
+        (read_tagger, tmp_path / "m"),
+        (read_tagger, tmp_path / "own"),
+    ]
+    for load, source in sources:
         with pytest.raises(OptionError, match="the name of the tape is empty"):
-            load()
+            load(source, tape="")
 
 
 def test_what_a_file_is_its_first_bytes_tell(tmp_path: Path) -> None:

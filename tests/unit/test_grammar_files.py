@@ -269,7 +269,7 @@ def test_syntax_is_checked_before_labels_are_known() -> None:
         ('export Y = at_most[1, "[a][b]"];', '"[a][b]": expected one label here'),
         ('export Y = at_most[1, "[a"];', "labels stand in brackets"),
         ('export Y = at_most[1, bio "[b]"];', "expected labels, types"),
-        ('export Y = at_most[2000, "NP"];', "expected a whole number from 0 to 1000"),
+        ('export Y = at_most[20000, "NP"];', "expected a whole number from 0 to 10000"),
         (
             'export Y = at_most[1, "NP", color=red];',
             "at_most has no option 'color', only scheme, tape",
@@ -337,3 +337,37 @@ def test_one_label_many_ways() -> None:
     for a, b in itertools.combinations(found, 2):
         assert equivalent(a, b)
         assert np.array_equal(a.target, b.target)
+
+
+def test_classes_without_labels() -> None:
+    """An error in a constraint, where it would say nothing; in expressions they match nothing."""
+    labels = ["O", "ZipCode"]
+    with pytest.raises(GrammarError) as caught:
+        Grammar.from_text('\nexport A = never[label["Zipcode"]];', labels)
+    assert str(caught.value) == (
+        '<input>:2: never(label("Zipcode")): no label matches label("Zipcode"); the nearest are '
+        "'ZipCode'"
+    )
+    free = Grammar.from_text('export A = any* - (any* label["Zipcode"] any*);', labels)
+    assert free.accepts(["ZipCode", "O"])
+
+
+@pytest.mark.parametrize("text", ["any <1e400>", "any <-1e400>", 'at_most[1, "O", <1e999>]'])
+def test_costs_are_finite(text: str) -> None:
+    with pytest.raises(GrammarError, match="expected a finite number") as caught:
+        Grammar.from_text(f"\nexport A = {text};")
+    assert caught.value.line == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "export A = (any{1,100}){1,100};",
+        "export A = ((any{1,100}){1,100}){1,100};",
+        "func d[x] { return x{100}; }\nexport A = d[d[d[d[any]]]];",
+        "A = any{1,1000};\nexport B = A{1,100} - any{500};",
+    ],
+)
+def test_machines_on_the_way_are_bounded(text: str) -> None:
+    with pytest.raises(GrammarError, match="is too large"):
+        Grammar.from_text(text, ["a", "b"])

@@ -62,7 +62,8 @@ def test_the_report(corpora: Path, tmp_path: Path) -> None:
     assert len(speeds) == 5
     assert all(r["value"] > 0 for r in speeds)
     page = report.markdown()
-    for words in ("500 samples (10 passes)", "## How noisy steps are", "attributes in"):
+    extent = "500 samples (10 passes), those of the paper 5 times as many"
+    for words in (extent, "## How noisy steps are", "attributes in"):
         assert words in page
     assert len(said) >= len(systems.SYSTEMS)
     assert all((folder / plot).exists() for plot in report.result.plots)

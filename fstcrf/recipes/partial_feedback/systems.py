@@ -32,6 +32,10 @@ PREFERENCE = (91.4, 4_700_000)
 CROSS_ENTROPY = (89.1, 5_900_000)
 NOTHING = (None, None)
 
+# Without a control, steps that are too long early end, for some seeds, where nearly every token is
+# B-NP. Of 0.03, 0.02, 0.01 and this rate, this is the largest with which three seeds did not.
+CALM = Rule(rate=0.005)
+
 
 @dataclass(frozen=True, slots=True)
 class System:
@@ -52,6 +56,8 @@ class System:
         Hash attributes into 2^k rows.
     passes : int
         Passes over the training part between two looks at the dev part.
+    longer : int
+        So many times the samples of the others.
     clipped : float, optional
         The share of clipped samples that was published, in percent.
     """
@@ -65,22 +71,38 @@ class System:
     warm: int = 0
     hash_bits: int | None = None
     passes: int = 5
+    longer: int = 1
     clipped: float | None = None
 
 
 SYSTEMS = (
-    System("expected loss", Aim(), Rule(rate=0.03), EXPECTED_LOSS),
+    System("expected loss", Aim(), CALM, EXPECTED_LOSS, passes=10, longer=5),
     System("expected loss, control: mean", Aim(control="mean"), Rule(rate=0.1)),
     System("expected loss, control: sentence", Aim(control="sentence"), Rule(rate=0.1)),
-    System("preference, binary", Aim("preference"), Rule(rate=0.02)),
-    System("preference, graded", Aim("preference"), Rule(rate=0.02), PREFERENCE, graded=True),
+    System("preference, binary", Aim("preference"), CALM),
+    System(
+        "preference, graded",
+        Aim("preference"),
+        CALM,
+        PREFERENCE,
+        graded=True,
+        passes=10,
+        longer=5,
+    ),
     System(
         "preference, graded, control: mean",
         Aim("preference", control="mean"),
-        Rule(rate=0.1),
+        Rule(rate=0.02),
         graded=True,
     ),
-    System("cross-entropy", Aim("cross-entropy", clip=0.01), Rule(rate=3e-6), CROSS_ENTROPY),
+    System(
+        "cross-entropy",
+        Aim("cross-entropy", clip=0.01),
+        Rule(rate=3e-6),
+        CROSS_ENTROPY,
+        passes=10,
+        longer=5,
+    ),
     System(
         "cross-entropy, control: mean",
         Aim("cross-entropy", clip=0.01, control="mean"),
@@ -91,7 +113,7 @@ SYSTEMS = (
         Aim("cross-entropy", clip=0.05, control="sentence"),
         Rule(rate=2e-4),
     ),
-    System("expected loss, momentum", Aim(), Rule("momentum", rate=0.003, momentum=0.9)),
+    System("expected loss, momentum", Aim(), Rule("momentum", rate=0.0005, momentum=0.9)),
     System("expected loss, ADADELTA", Aim(), Rule("adadelta", rate=0.1)),
     System(
         "expected loss, ADADELTA, control: mean",
@@ -101,12 +123,12 @@ SYSTEMS = (
     System(
         "expected loss, annealed",
         Aim(temperature=1.0),
-        Rule(rate=0.02),
+        CALM,
         schedule=Schedule(annealing=True),
         passes=1,
     ),
-    System("expected loss, L2", Aim(), Rule(rate=0.03, decay=1e-6)),
-    System("expected loss, hashed", Aim(), Rule(rate=0.03), hash_bits=19),
+    System("expected loss, L2", Aim(), Rule(rate=CALM.rate, decay=1e-6)),
+    System("expected loss, hashed", Aim(), CALM, hash_bits=19),
     System("expected loss, warm start", Aim(), Rule(rate=0.03), warm=200),
 )
 
@@ -198,7 +220,7 @@ def informed(
 
 
 def trained(system: System, start: CRF, data: Data, passes: int, seed: int) -> Trained:
-    """Learn from rewards, in so many passes over the training part."""
+    """Learn from rewards, in so many passes over the training part, times `longer`."""
     course: list[Progress] = []
     began = time.perf_counter()
     step = len(data.train) * system.passes
@@ -210,7 +232,7 @@ def trained(system: System, start: CRF, data: Data, passes: int, seed: int) -> T
         rule=system.rule,
         schedule=system.schedule,
         graded=system.graded,
-        epochs=max(passes // system.passes, 1),
+        epochs=max(system.longer * passes // system.passes, 1),
         samples=step,
         dev=data.dev,
         seed=seed,

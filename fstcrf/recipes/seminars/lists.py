@@ -49,7 +49,7 @@ LAST_NAMES = _words(
     dunn edwards elliott ellis erickson evans ferguson fernandez fischer fisher fleming fletcher
     ford foster fox francis frank franklin fraser freeman friedman fuller garcia gardner gibson
     gilbert goldberg goldman goldstein gomez gonzalez goodman gordon graham grant gray green
-    greene griffin gupta hall hamilton hansen hanson harper harris harrison harvey hayes
+    greene griffin gupta hall hamilton hansen hanson harper harris harrison hart harvey hayes
     henderson henry hernandez hill hoffman holland holmes horowitz howard hu huang hudson hughes
     hunt hunter ito jackson jacobs james jenkins jensen johnson johnston jones jordan joseph
     kahn kaplan katz kaufman keller kelley kelly kennedy kim king klein knight kramer krishnan

@@ -32,6 +32,7 @@ PAIRS = (
     ("joint, λ tuned", "cascaded"),
     ("joint, chain", "cascaded"),
     ("joint, chosen with a grammar", "cascaded"),
+    ("joint, chosen with a grammar", "no transfer, with that grammar"),
     ("cascaded", "no transfer"),
     ("marginals in training and decoding", "cascaded"),
     ("marginals in training, joint, that grammar", "cascaded"),

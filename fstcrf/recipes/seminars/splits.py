@@ -41,6 +41,7 @@ SYSTEMS = {
     "joint, λ = 1": "joint",
     "joint, λ tuned": "joint",
     "joint, chain": "joint",
+    "no transfer, with that grammar": None,
     "joint, chosen with a grammar": "joint",
     "marginals in decoding": None,
     "marginals in training, cascaded": None,
@@ -129,7 +130,7 @@ def measured(
     found = Outcome()
     study = _Study(test, found, ner, folder)
     say("no transfer")
-    study.alone(train)
+    alone = study.alone(train)
     say("with the entity tagger")
     plain = study.trained("transfer", train)
     study.score("cascaded", lambda: plain.tag_all(test, decode="cascade"))
@@ -140,6 +141,11 @@ def measured(
     weights, best = study.choice(train)
     tuned = plain.with_weights(1.0, weights)
     study.score("joint, λ tuned", lambda: tuned.tag_all(test, decode="joint"))
+    bound = alone.constrained(grammars()[found.chosen["grammar"]])  # what the grammar does alone
+    study.score(
+        "no transfer, with that grammar",
+        lambda: [(None, y) for y in bound.tag_all(test, decode="joint")],
+    )
     study.score("joint, chosen with a grammar", lambda: best(plain).tag_all(test, decode="joint"))
     say("marginals in training")
     soft = study.trained("marginals", train, passing="marginals")
@@ -183,11 +189,12 @@ class _Study:
         self._words = test.column_lists("word")
         self._gold = test.column_lists("field")
 
-    def alone(self, train: Corpus) -> None:
+    def alone(self, train: Corpus) -> TrainedPipeline:
         """Train and score the field tagger that reads no other."""
         task = Task("field", train, ALONE, options=OPTIONS)
         model = self._timed("alone", Pipeline([task]))
         self.score("no transfer", lambda: [(None, y) for y in model.tag_all(self._test)])
+        return model
 
     def trained(self, name: str, train: Corpus, **options: Any) -> TrainedPipeline:
         """Return the entity tagger with a field tagger that reads it."""

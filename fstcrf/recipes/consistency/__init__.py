@@ -1,0 +1,1 @@
+"""Label consistency in CoNLL-2003, by Gibbs sampling: Finkel, Grenager and Manning (2005)."""

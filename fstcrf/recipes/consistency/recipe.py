@@ -1,0 +1,221 @@
+"""The recipe ``consistency``: tables 1, 3, 4 and 5 of Finkel, Grenager and Manning (2005)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fstcrf.corpus import Corpus
+from fstcrf.documents import Annealing, Consistency, DocumentTagger
+from fstcrf.documents.counting import PairCounts, count_pairs
+from fstcrf.evaluate import SpanReport, evaluate_spans
+from fstcrf.model import CRF
+from fstcrf.model.file import load as load_tagger
+from fstcrf.recipes.consistency.data import MORE, SCHEME, TARGET, TEMPLATE, Data, read
+from fstcrf.recipes.recipe import Result, Row, Setting
+from fstcrf.recipes.report import number, table
+
+__all__ = ["run"]
+
+TYPES = ("LOC", "ORG", "MISC", "PER")
+VITERBI = (88.16, 80.83, 78.51, 90.36, 85.51)
+NON_LOCAL = (88.51, 81.72, 80.43, 92.29, 86.86)
+SECONDS = (55.0, 1738.0)
+L2, RUNS, RUNS_FULL, SWEEPS, SWEEPS_FULL = 0.3, 3, 10, 200, 1000
+
+PAPER_SAME = {
+    ("PER", "PER"): 3141, ("PER", "LOC"): 4, ("PER", "ORG"): 5, ("PER", "MISC"): 0,
+    ("LOC", "LOC"): 6436, ("LOC", "ORG"): 188, ("LOC", "MISC"): 3,
+    ("ORG", "ORG"): 2975, ("ORG", "MISC"): 0, ("MISC", "MISC"): 2030,
+}  # fmt: skip
+PAPER_WITHIN = {
+    "PER": (1941, 5, 2, 3), "LOC": (0, 167, 6, 63), "ORG": (22, 328, 819, 191),
+    "MISC": (14, 224, 7, 365),
+}  # fmt: skip
+_ORDER = ("PER", "LOC", "ORG", "MISC")
+
+
+@dataclass(frozen=True, slots=True)
+class _Features:
+    name: str
+    template: str
+
+
+_PAPER = _Features("features of the paper", TEMPLATE)
+_MORE = _Features("more features", MORE + TEMPLATE)
+
+
+def run(setting: Setting) -> Result:
+    """Train the local model, estimate penalties, decode the test file in both ways.
+
+    A finished tagger stays in the folder of the report, and is not trained again.
+
+    Raises
+    ------
+    DataError
+        A file is missing, or is not what it should be.
+    """
+    data = read(setting)
+    counts = count_pairs(data.train, TARGET, scheme=SCHEME)
+    model = Consistency.estimate(data.train, TARGET, scheme=SCHEME)
+    rows: list[Row] = []
+    chosen: list[str] = []
+    for features in (_PAPER, _MORE) if setting.full else (_PAPER,):
+        tagger = _tagger(features, data.train, setting)
+        factor = _factor(tagger, model, data.dev, setting)
+        chosen.append(f"{features.name}: {factor:g}")
+        rows += _systems(features, tagger, model, factor, data, setting)
+    return Result(rows, [_reading(setting, chosen), _counts(counts)])
+
+
+def _tagger(features: _Features, train: Corpus, setting: Setting) -> CRF:
+    """Train a tagger; every label may follow every other, so that single labels can change."""
+    path = _kept(features, setting)
+    if path is not None and path.exists():
+        setting.say(f"consistency: {features.name}, trained before")
+        return load_tagger(path)
+    setting.say(f"consistency: {features.name}, training")
+    tagger = CRF.train(train, TARGET, features.template, l2=L2, seed=setting.seed)
+    if path is not None:
+        path.parent.mkdir(exist_ok=True)
+        tagger.save(path)
+    return tagger
+
+
+def _kept(features: _Features, setting: Setting) -> Path | None:
+    if setting.report is None:
+        return None
+    name = features.name.replace(" ", "-")
+    return setting.report / f"work-seed-{setting.seed}" / f"{name}.fstcrf"
+
+
+def _factor(tagger: CRF, model: Consistency, dev: Corpus, setting: Setting) -> float:
+    """Choose the weight of the penalties on the dev file."""
+    setting.say("consistency: weight of the penalties, on the dev file")
+    scores = {
+        factor: _scored(DocumentTagger(tagger, [model.scaled(factor)]), dev).overall.f
+        for factor in (0.25, 0.5, 0.75, 1.0, 1.5)
+    }
+    return max(scores, key=scores.__getitem__)
+
+
+def _scored(tagger: CRF | DocumentTagger, corpus: Corpus) -> SpanReport:
+    return evaluate_spans(corpus.column_lists(TARGET), tagger.tag_all(corpus))
+
+
+def _systems(
+    features: _Features,
+    tagger: CRF,
+    model: Consistency,
+    factor: float,
+    data: Data,
+    setting: Setting,
+) -> Iterator[Row]:
+    """Yield the rows of table 1 and table 5."""
+    setting.say(f"consistency: {features.name}, test")
+    dev = 100 * _scored(tagger, data.dev).overall.f
+    yield Row(f"{features.name}, Viterbi", "F, dev, %", dev)
+    started = time.perf_counter()
+    viterbi = _scored(tagger, data.test)
+    seconds = time.perf_counter() - started
+    yield from _table5(f"{features.name}, Viterbi", [viterbi], VITERBI, seconds, SECONDS[0])
+    runs = RUNS_FULL if setting.full else RUNS
+    sweeps = SWEEPS_FULL if setting.full else SWEEPS
+    name = f"{features.name}, Gibbs without penalties, random start, {sweeps} sweeps"
+    found, seconds = _sampled(tagger, None, data.test, runs, setting, sweeps=sweeps)
+    scores = [100 * x.overall.f for x in found]
+    yield Row(name, "F, test, %: mean", float(np.mean(scores)), 85.51, seconds)
+    yield Row(name, "F, test, %: standard deviation", float(np.std(scores)), 0.01)
+    yield Row(name, "F: mean less Viterbi's", float(np.mean(scores)) - 100 * viterbi.overall.f, 0.0)
+    for label, penalties in (
+        ("as estimated", model),
+        (f"times {factor:g}, chosen on dev", model.scaled(factor)),
+    ):
+        name = f"{features.name}, Gibbs, penalties {label}"
+        found, seconds = _sampled(tagger, penalties, data.test, runs, setting)
+        yield from _table5(name, found, NON_LOCAL, seconds, SECONDS[1])
+
+
+def _sampled(
+    tagger: CRF,
+    model: Consistency | None,
+    test: Corpus,
+    runs: int,
+    setting: Setting,
+    sweeps: int = SWEEPS,
+) -> tuple[list[SpanReport], float]:
+    """Return the scores of some runs, and the seconds of one."""
+    started = time.perf_counter()
+    found = [
+        _scored(
+            DocumentTagger(
+                tagger,
+                [] if model is None else [model],
+                Annealing(sweeps),
+                start="viterbi" if model is not None else "random",
+                take="best" if model is not None else "last",
+                seed=setting.seed + number,
+            ),
+            test,
+        )
+        for number in range(runs)
+    ]
+    return found, (time.perf_counter() - started) / runs
+
+
+def _table5(
+    name: str,
+    found: Sequence[SpanReport],
+    paper: Sequence[float],
+    seconds: float,
+    paper_seconds: float,
+) -> Iterator[Row]:
+    for kind, published in zip(TYPES, paper, strict=False):
+        mean = float(np.mean([100 * report.types[kind].f for report in found]))
+        yield Row(name, f"F, test, %: {kind}", mean, published)
+    scores = [100 * report.overall.f for report in found]
+    yield Row(name, "F, test, %", float(np.mean(scores)), paper[-1], seconds)
+    if len(found) > 1:
+        yield Row(name, "F, test, %: standard deviation", float(np.std(scores)), 0.083)
+    yield Row(name, "seconds for the test file", seconds, paper_seconds)
+
+
+def _reading(setting: Setting, chosen: Sequence[str]) -> str:
+    runs = RUNS_FULL if setting.full else RUNS
+    return (
+        "## How to read this\n\n"
+        f"Labels in BIOES; every label may follow every other, L2 {L2}. Each Gibbs figure is the "
+        f"mean of {runs} runs of {SWEEPS} sweeps (those without penalties as said), one token at a "
+        "time, the temperature falling from 1 to 0 in a line. Best sweep of the run; without "
+        "penalties the last one. Weight of the penalties chosen on the dev file among 0.25, 0.5, "
+        f"0.75, 1 and 1.5: {'; '.join(chosen)}. Seconds are wall-clock, features included."
+    )
+
+
+def _counts(counts: PairCounts) -> str:
+    """Write tables 3 and 4 beside the paper's."""
+    place = {name: k for k, name in enumerate(counts.types)}
+    head = ["", *_ORDER]
+
+    def cell(value: int, published: int | None) -> str:
+        return number(value) + ("" if published is None else f" ({number(published)})")
+
+    same, within = [], []
+    for a in _ORDER:
+        same.append([a, *(
+            cell(int(counts.same[place[a], place[b]]), PAPER_SAME[a, b])
+            if (a, b) in PAPER_SAME else "" for b in _ORDER
+        )])  # fmt: skip
+        within.append([a, *(
+            cell(int(counts.within[place[a], place[b]]), PAPER_WITHIN[a][j])
+            for j, b in enumerate(_ORDER)
+        )])  # fmt: skip
+    return (
+        "## Counts in the training file\n\nPairs of spans with the same tokens (paper's table 3 "
+        f"in brackets):\n\n{table(head, same)}\n\nSpans (rows) that hold another's tokens "
+        f"(columns; table 4):\n\n{table(head, within)}"
+    )

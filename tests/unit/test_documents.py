@@ -1,0 +1,206 @@
+"""Documents: schedules, repeated sequences, penalties, models of one's own, the command."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fstcrf
+import tests.command as program
+from fstcrf.cli.documents import whole_documents
+from fstcrf.corpus import Corpus, read_columns
+from fstcrf.documents import (
+    Annealing,
+    Consistency,
+    Document,
+    DocumentTagger,
+    Recounted,
+    Violation,
+)
+from fstcrf.documents.counting import count_pairs
+from fstcrf.documents.sequences import repeated_sequences
+from fstcrf.errors import DataError, LabelError, ModelFileError, NumericError, OptionError
+
+TEXT = """\
+-DOCSTART- O
+
+Rotor B-ORG
+won O
+
+Rotor B-PER
+Volgograd I-PER
+
+-DOCSTART- O
+
+Rotor B-ORG
+Volgograd I-ORG
+met O
+Rotor B-ORG
+Volgograd I-ORG
+
+Rotor B-ORG
+lost O
+
+"""
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT)
+    return read_columns(str(path), ("word", "ner"))
+
+
+@pytest.fixture
+def tagger(corpus: Corpus) -> fstcrf.CRF:
+    return fstcrf.CRF.train(corpus, "ner", "U0:%x[0,word]\nU1:%x[1,word]\nB", scheme="iob2")
+
+
+@pytest.mark.parametrize("schedule", ["linear", "exponential", "geometric"])
+def test_temperatures_fall_to_zero(schedule: str) -> None:
+    found = Annealing(10, schedule).temperatures()  # type: ignore[arg-type]
+    assert found[0] == 1.0
+    assert found[-1] == 0.0
+    assert (np.diff(found) < 0).all()
+
+
+def test_constant_temperatures_are_no_search() -> None:
+    assert Annealing(3, "constant", start=2.0).temperatures().tolist() == [2.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "options", [{"sweeps": 0}, {"schedule": "quick"}, {"start": 0.0}, {"rate": math.nan}]
+)
+def test_wrong_schedules(options: dict[str, object]) -> None:
+    with pytest.raises(OptionError):
+        Annealing(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_repeated_sequences_are_those_that_repeat(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    offsets = np.array([0, 4, 5, 11, 13])
+    tokens = random.integers(3, size=13)
+    found = repeated_sequences(tokens, offsets)
+    places = [
+        (a, b)
+        for first, end in itertools.pairwise(offsets.tolist())
+        for a in range(first, end)
+        for b in range(a + 1, end + 1)
+    ]
+    often = Counter(tuple(tokens[a:b].tolist()) for a, b in places)
+    number: dict[int, tuple[int, ...]] = {}
+    for a, b in places:
+        key = tuple(tokens[a:b].tolist())
+        if often[key] == 1:
+            assert found.of(a, b) == -1
+        else:
+            assert number.setdefault(found.of(a, b), key) == key
+    assert len(number) == sum(n > 1 for n in often.values())
+
+
+def test_pairs_are_counted_within_documents(corpus: Corpus) -> None:
+    counts = count_pairs(corpus, "ner")
+    assert counts.types == ("ORG", "PER")
+    assert counts.same.tolist() == [[1, 0], [0, 0]]
+    assert counts.within.tolist() == [[2, 0], [1, 0]]
+
+
+def test_penalties_as_in_the_paper(corpus: Corpus) -> None:
+    model = Consistency.estimate(corpus, "ner")
+    found = {(v.relation, v.types): v.penalty for v in model.violations}
+    # Zeros become ones: same [[1, 1], [1, 1]], within [[2, 1], [1, 1]].
+    assert found["same", ("ORG", "PER")] == pytest.approx(math.log(1 / 2))
+    assert found["within", ("PER", "ORG")] == pytest.approx(math.log(1 / 3))
+    assert found["within", ("ORG", "PER")] == pytest.approx(math.log(1 / 2))
+
+
+def test_the_example_of_the_paper() -> None:
+    """Rotor Volgograd as PER and as ORG, and Rotor as ORG."""
+    words = [["Rotor", "Volgograd"], ["Rotor", "Volgograd"], ["Rotor"]]
+    document = Document(Corpus.from_sentences([{"word": w} for w in words]))
+    model = Consistency(
+        [Violation("same", ("PER", "ORG"), -5.0), Violation("within", ("PER", "ORG"), -3.0)]
+    )
+    assert model.score(document, ["B-PER", "I-PER", "B-ORG", "I-ORG", "B-ORG"]) == 2 * -5.0 - 3.0
+
+
+def test_models_are_saved_as_text(corpus: Corpus, tmp_path: Path) -> None:
+    model = Consistency.estimate(corpus, "ner")
+    model.save(tmp_path / "model.json")
+    assert Consistency.load(tmp_path / "model.json") == model
+    for text in ("{}", '{"format": "x", "version": 1, "violations": []}', "\x00"):
+        (tmp_path / "model.json").write_text(text)
+        with pytest.raises(ModelFileError, match=r"model\.json"):
+            Consistency.load(tmp_path / "model.json")
+
+
+def test_documents_are_decided_apart(corpus: Corpus, tagger: fstcrf.CRF) -> None:
+    model = Consistency.estimate(corpus, "ner")
+    together = DocumentTagger(tagger, [model], Annealing(20)).tag_all(corpus)
+    assert [len(labels) for labels in together] == [2, 2, 5, 2]
+    first = DocumentTagger(tagger, [model], Annealing(20)).tag_all(corpus[:2])
+    assert first == together[:2]
+
+
+def test_strong_penalties_make_labels_agree(tagger: fstcrf.CRF) -> None:
+    corpus = Corpus.from_sentences(
+        [{"word": ["Rotor", "Volgograd"]}, {"word": ["Rotor", "Volgograd", "met"]}]
+    )
+    model = Consistency(
+        [Violation("same", ("PER", "ORG"), -50.0), Violation("within", ("PER", "ORG"), -50.0)]
+    )
+    found = DocumentTagger(tagger, [model], sweeps="mixed", chains=2).tag_all(corpus)
+    assert found[0] == found[1][:2]
+
+
+def test_sentences_without_tokens_stay(tagger: fstcrf.CRF) -> None:
+    corpus = Corpus.from_sentences([{"word": []}, {"word": ["Rotor"]}, {"word": []}], ["word"])
+    assert [len(x) for x in DocumentTagger(tagger).tag_all(corpus)] == [0, 1, 0]
+    assert DocumentTagger(tagger).tag_all(corpus[:1]) == [[]]
+    with pytest.raises(DataError, match="document 0 has no tokens"):
+        DocumentTagger(tagger).tag_document(Document(corpus[:1]))
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf])
+def test_models_must_return_numbers(corpus: Corpus, tagger: fstcrf.CRF, score: float) -> None:
+    wrong = Recounted(lambda document, labels: score if "B-PER" in labels else 0.0)
+    with pytest.raises(NumericError, match="violation model Recounted returned"):
+        DocumentTagger(tagger, [wrong], Annealing(5)).tag_all(corpus)
+
+
+def test_penalties_must_be_finite() -> None:
+    with pytest.raises(NumericError, match="penalty of same"):
+        Violation("same", ("A", "B"), math.nan)
+
+
+def test_a_model_of_types_that_there_are_not(corpus: Corpus, tagger: fstcrf.CRF) -> None:
+    model = Consistency([Violation("same", ("A", "B"), -1.0)])
+    with pytest.raises(LabelError, match="no label is of the types A, B"):
+        DocumentTagger(tagger, [model]).tag_all(corpus)
+
+
+def test_batches_hold_whole_documents(corpus: Corpus) -> None:
+    batches = [corpus[:1], corpus[1:3], corpus[3:]]
+    found = list(whole_documents(batches))
+    assert [len(batch) for batch in found] == [2, 2]
+
+
+def test_the_commands(corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path) -> None:
+    tagger.save(tmp_path / "tagger.fstcrf")
+    text, model = str(tmp_path / "text.txt"), str(tmp_path / "names.json")
+    made = program.run("consistency", text, "-o", model, "--columns", "word,ner", "--target", "ner")
+    assert "2 documents" in made.stderr
+    done = program.run(
+        "tag", str(tmp_path / "tagger.fstcrf"), text, "--document-consistency", model
+    )
+    lines = done.stdout.splitlines()
+    assert [x.rsplit(" ", 1)[0] for x in lines if x and "DOCSTART" not in x] == [
+        x for x in TEXT.splitlines() if x and "DOCSTART" not in x
+    ]
+    assert lines[0].startswith("-DOCSTART-")
