@@ -832,22 +832,22 @@ fc_status fc_acyclic_sample(const fc_acyclic *machine, const double *suffix, int
 typedef struct {
     int64_t L;
     const int32_t *label; /* [S] */
-    const int32_t *next;  /* [S + 1][L] state after (state, label), row S: at the beginning; or -1 */
+    const int32_t *next; /* [S + 1][L] state after (state, label), row S: at the beginning; or -1 */
 } fc_labelling;
 
 typedef struct {
-    int64_t Y;                /* types; 0: no penalties at all, and nothing below is read */
-    int64_t K;                /* token sequences */
-    const uint8_t *starts;    /* [L + 1][L] a span starts at the second label */
-    const uint8_t *inside;    /* [L + 1][L] it goes on there */
-    const int32_t *type;      /* [L] -1 where a label is outside of spans */
-    const int64_t *first;     /* [N + 1] */
-    const int32_t *sequence;  /* [first[N]] */
-    const double *same;       /* [Y][Y] symmetric, finite */
-    const double *within;     /* [Y][Y] finite */
-    int32_t *whole;           /* [K][Y] scratch: spans of a sequence */
-    int32_t *part;            /* [K][Y] scratch: places of a sequence within longer spans */
-    int lowers;               /* no entry of same or within is above 0 */
+    int64_t Y;               /* types; 0: no penalties at all, and nothing below is read */
+    int64_t K;               /* token sequences */
+    const uint8_t *starts;   /* [L + 1][L] a span starts at the second label */
+    const uint8_t *inside;   /* [L + 1][L] it goes on there */
+    const int32_t *type;     /* [L] -1 where a label is outside of spans */
+    const int64_t *first;    /* [N + 1] */
+    const int32_t *sequence; /* [first[N]] */
+    const double *same;      /* [Y][Y] symmetric, finite */
+    const double *within;    /* [Y][Y] finite */
+    int32_t *whole;          /* [K][Y] scratch: spans of a sequence */
+    int32_t *part;           /* [K][Y] scratch: places of a sequence within longer spans */
+    int lowers;              /* no entry of same or within is above 0 */
 } fc_agreement;
 
 /* Doubles of scratch for a document whose longest sentence has `longest` tokens. */

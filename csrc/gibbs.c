@@ -13,12 +13,12 @@ typedef struct {
     const fc_labelling *lab;
     const fc_agreement *agree;
     int32_t *path;
-    double *arc;   /* [S][P] arc potentials over the temperature, padded with -inf */
-    double *alpha; /* [longest][P] */
-    double *top;   /* [P] */
-    double *sum;   /* [P] */
-    double *local; /* [L] */
-    double *score; /* [L] */
+    double *arc;    /* [S][P] arc potentials over the temperature, padded with -inf */
+    double *alpha;  /* [longest][P] */
+    double *top;    /* [P] */
+    double *sum;    /* [P] */
+    double *local;  /* [L] */
+    double *score;  /* [L] */
     double *turned; /* [S][S] arc potentials from column to row */
     int32_t *old;   /* [longest] */
     int64_t P;
@@ -137,14 +137,14 @@ static stretch around(const sampler *g, int64_t begin, int64_t end, int64_t t) {
     stretch s = {t, t + 1, begin, t, 0};
     if (t > begin && type[g->lab->label[g->path[t - 1]]] >= 0) {
         s.first = t - 1;
-        while (s.first > begin && inside[g->lab->label[g->path[s.first - 1]] * L +
-                                         g->lab->label[g->path[s.first]]])
+        while (s.first > begin &&
+               inside[g->lab->label[g->path[s.first - 1]] * L + g->lab->label[g->path[s.first]]])
             s.first--;
     }
     if (t + 1 < end && type[g->lab->label[g->path[t + 1]]] >= 0) {
         s.end = t + 2;
-        while (s.end < end && inside[g->lab->label[g->path[s.end - 1]] * L +
-                                     g->lab->label[g->path[s.end]]])
+        while (s.end < end &&
+               inside[g->lab->label[g->path[s.end - 1]] * L + g->lab->label[g->path[s.end]]])
             s.end++;
     }
     return s;

@@ -56,8 +56,8 @@ from fstcrf.kernel.sweep import Layout, Shard, ShardAttributes, Sweep, SweepWork
 from fstcrf.kernel.vectors import VectorStore, dot, norm
 
 __all__ = [
-    "Alone",
     "Aim",
+    "Alone",
     "Axis",
     "AxisPosterior",
     "Batch",
@@ -67,9 +67,9 @@ __all__ = [
     "Controls",
     "Descent",
     "Domain",
-    "Found",
     "Factor",
     "Feedback",
+    "Found",
     "Graph",
     "Heard",
     "Judge",

@@ -148,7 +148,6 @@ class Rule:
         _within("rho", self.rho, 0, 1, ends="()")
         _within("epsilon", self.epsilon, 0, np.inf, ends="()")
 
-
     @property
     def kept(self) -> float:
         """What a step leaves of the weights, before it moves them."""

@@ -169,7 +169,7 @@ def test_sentences_without_tokens_stay(tagger: fstcrf.CRF) -> None:
 
 @pytest.mark.parametrize("score", [math.nan, math.inf])
 def test_models_must_return_numbers(corpus: Corpus, tagger: fstcrf.CRF, score: float) -> None:
-    wrong = Recounted(lambda document, labels: score if "B-PER" in labels else 0.0)
+    wrong = Recounted(lambda _, labels: score if "B-PER" in labels else 0.0)
     with pytest.raises(NumericError, match="violation model Recounted returned"):
         DocumentTagger(tagger, [wrong], Annealing(5)).tag_all(corpus)
 
