@@ -45,7 +45,7 @@ def test_the_top_level_lists_what_is_importable() -> None:
     listed = {n for n in fstcrf.__all__ if not isinstance(getattr(fstcrf, n), ModuleType)}
     listed = {n for n in listed if not n.startswith("_")}
     assert offered(fstcrf) == listed
-    assert list(fstcrf.__all__) == sorted(fstcrf.__all__)
+    assert len(fstcrf.__all__) == len(set(fstcrf.__all__))
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -1,7 +1,7 @@
 """Other units for the parameters: theta = unit · u, which is a preconditioner for any optimiser.
 
 With units that are the smaller, the more curved the objective is along a weight, L-BFGS needs half
-as many passes over the data (``docs/results-shallow-parsing.md``).
+as many passes over the data (``fstcrf recipe shallow-parsing``).
 
 ===========  ====================================================
 Rescaled     an objective as a function of u

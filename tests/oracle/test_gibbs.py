@@ -136,7 +136,7 @@ def test_models_in_python_are_sampled_alike(kind: Sweeps) -> None:
     assert model is not None
     recounted = Recounted(model.score)
     chain = DocumentChain(exact.document, exact.local, [recounted], tapes=("label",), seed=2)
-    found = drawn(chain, 500, kind, 1.0, apart=6)
+    found = drawn(chain, 250, kind, 1.0, apart=5)
     assert p_value(found, exact.probabilities()) > 1e-4
 
 
