@@ -25,6 +25,8 @@ COMMANDS = [
     "train",
     "tune",
     "compose",
+    "pipeline",
+    "consistency",
     "tag",
     "eval",
     "info",
