@@ -66,26 +66,49 @@ void FC_NAME(fc_viterbi)(const fc_graph *graph, const fc_batch *batch, int32_t *
     }
 }
 
+/* Best scores through each state, and those of the beginnings that end in it, from the rows that
+ * max_backward left. */
+static void max_forward(workspace *w, const double *node, int64_t first, int64_t T,
+                        double *marginal, double *forward) {
+    machine *m = &w->m;
+    const int64_t S = m->S, P = m->P;
+    copy_row(w, m->graph->initial, w->beta); /* best score of what precedes token t */
+    for (int64_t t = 0; t < T; t++) {
+        const double *v = w->emission + t * P;
+        for (int64_t j = 0; j < S; j++) marginal[t * S + j] = w->beta[j] + v[j];
+        if (t == T - 1 && forward == NULL) break;
+        copy_row(w, node + t * S, w->spare);
+        for (int64_t j = 0; j < P; j++) w->spare[j] += w->beta[j];
+        if (forward != NULL) memcpy(forward + t * S, w->spare, (size_t)S * sizeof *forward);
+        if (t == T - 1) break;
+        load(m, first + t + 1, SCORES);
+        step_max(m, FORWARD, w->spare, w->beta);
+    }
+}
+
 void FC_NAME(fc_max_marginals)(const fc_graph *graph, const fc_batch *batch, double *out,
                                double *work) {
     workspace w;
-    machine *m = &w.m;
     lay_out(&w, graph, longest_sentence(batch), work);
-    const int64_t S = m->S, P = m->P;
+    for (int64_t b = 0; b < batch->B; b++) {
+        const int64_t first = batch->offsets[b], T = batch->offsets[b + 1] - first;
+        const double *node = batch->node + first * graph->S;
+        max_backward(&w, node, first, T);
+        max_forward(&w, node, first, T, out + first * graph->S, NULL);
+    }
+}
+
+void FC_NAME(fc_maxima)(const fc_graph *graph, const fc_batch *batch, int32_t *path, double *score,
+                        double *marginal, double *forward, double *ahead, double *work) {
+    workspace w;
+    lay_out(&w, graph, longest_sentence(batch), work);
+    const int64_t S = graph->S;
     for (int64_t b = 0; b < batch->B; b++) {
         const int64_t first = batch->offsets[b], T = batch->offsets[b + 1] - first;
         const double *node = batch->node + first * S;
-        max_backward(&w, node, first, T);
-        copy_row(&w, graph->initial, w.beta); /* best score of what precedes token t */
-        for (int64_t t = 0; t < T; t++) {
-            double *best = out + (first + t) * S;
-            const double *v = w.emission + t * P;
-            for (int64_t j = 0; j < S; j++) best[j] = w.beta[j] + v[j];
-            if (t == T - 1) break;
-            copy_row(&w, node + t * S, w.spare);
-            for (int64_t j = 0; j < P; j++) w.spare[j] += w.beta[j];
-            load(m, first + t + 1, SCORES);
-            step_max(m, FORWARD, w.spare, w.beta);
-        }
+        score[b] = best_path(&w, node, first, T, path + first);
+        for (int64_t t = 0; t < T; t++)
+            memcpy(ahead + (first + t) * S, w.emission + t * w.m.P, (size_t)S * sizeof *ahead);
+        max_forward(&w, node, first, T, marginal + first * S, forward + first * S);
     }
 }

@@ -9,8 +9,9 @@
 #ifndef FSTCRF_DESCENT_H
 #define FSTCRF_DESCENT_H
 
-#include "fstcrf.h"
-#include "vec.h"
+#include "learner.h"
+
+#define FC_BLOCK 64 /* rows whose decay is found at a time */
 
 /* What a step leaves of the weights. A gradient moves them by rate / (1 - momentum) in all, so decay
  * does, too: the penalty is the same for every momentum. */
@@ -21,47 +22,80 @@ static inline double kept(const fc_descent *d) {
 /* In units of theta, velocities decay by less than the momentum where theta itself decays. */
 static inline double velocity_ratio(const fc_descent *d) { return d->momentum / kept(d); }
 
-/* Brings one row of weights and velocities up to a step. */
-static inline void catch_up(int64_t W, double r, int64_t n, double *restrict x,
-                            double *restrict v) {
-    const double fallen = pow(r, (double)n), gone = r * (1.0 - fallen) / (1.0 - r);
+/* What is left of a row's means or velocities at a step: ratio^(steps without it), by its log. */
+static inline void faded(int64_t n, double log_ratio, int64_t step, const int64_t *touched,
+                         const int32_t *rows, double *restrict left) {
+    for (int64_t k = 0; k < n; k++) left[k] = (double)(step - touched[rows[k]]);
+    for (int64_t k = 0; k < n; k++) left[k] = left[k] > 0.0 ? fc_exp(log_ratio * left[k]) : 1.0;
+}
+
+static inline void prefetch_rows(const fc_descent *d, int64_t W, int64_t row) {
+    prefetch_row(W, d->theta->table + row * W);
+    if (d->rule == FC_CONSTANT) return;
+    prefetch_row(W, d->first->table + row * W);
+    if (d->rule == FC_ADADELTA) prefetch_row(W, d->second->table + row * W);
+    __builtin_prefetch(d->touched + row, 1);
+    __builtin_prefetch(d->place + row, 1);
+}
+
+/* Brings one row of weights and velocities up to a step, given r^n. */
+FC_INLINE void catch_up(int64_t W, double r, double fallen, double *restrict x,
+                        double *restrict v) {
+    const double gone = r * (1.0 - fallen) / (1.0 - r);
     for (int64_t j = 0; j < W; j++) {
         x[j] += v[j] * gone;
         v[j] *= fallen;
     }
 }
 
-/* Before the weights of a sentence are read. */
-static inline void catch_up_rows(const fc_learner *l, fc_descent *d, int64_t first, int64_t T) {
-    if (d->rule != FC_MOMENTUM) return;
-    const double r = velocity_ratio(d);
-    for (int64_t k = l->indptr[first]; k < l->indptr[first + T]; k++) {
-        const int64_t row = l->index[k], n = *d->step - d->touched[row];
-        if (n == 0) continue;
-        catch_up(l->W, r, n, d->theta->table + row * l->W, d->first->table + row * l->W);
+FC_INLINE void catch_up_rows(int64_t W, const fc_learner *l, fc_descent *d, int64_t first,
+                             int64_t T) {
+    const double r = velocity_ratio(d), log_r = log(r);
+    const int64_t start = l->indptr[first], end = l->indptr[first + T];
+    double fallen[FC_BLOCK];
+    for (int64_t k = start; k < end; k++) {
+        const int64_t place = (k - start) % FC_BLOCK;
+        if (place == 0) {
+            const int64_t n = end - k < FC_BLOCK ? end - k : FC_BLOCK;
+            faded(n, log_r, *d->step, d->touched, l->index + k, fallen);
+        }
+        prefetch_rows(d, W, l->index[k + FC_AHEAD < end ? k + FC_AHEAD : k]);
+        const int64_t row = l->index[k];
+        if (d->touched[row] == *d->step) continue;
+        catch_up(W, r, fallen[place], d->theta->table + row * W, d->first->table + row * W);
         d->touched[row] = *d->step;
     }
 }
 
-/* One step of n parameters with gradient g; `absent`: steps since their last one, this one excluded. */
-static inline void step_momentum(int64_t n, double r, double rate, const double *restrict g,
-                                 double *restrict x, double *restrict v) {
+/* Before the weights of a sentence are read. Loops over most widths are compiled for them alone. */
+static inline void catch_up_tokens(const fc_learner *l, fc_descent *d, int64_t first, int64_t T) {
+    if (d->rule != FC_MOMENTUM) return;
+    if (l->W == 8)
+        catch_up_rows(8, l, d, first, T);
+    else if (l->W == 16)
+        catch_up_rows(16, l, d, first, T);
+    else
+        catch_up_rows(l->W, l, d, first, T);
+}
+
+/* One step of n parameters with gradient g; `fallen`: what is left of the means of their last one. */
+FC_INLINE void step_momentum(int64_t n, double r, double rate, const double *restrict g,
+                             double *restrict x, double *restrict v) {
     for (int64_t j = 0; j < n; j++) {
         v[j] = r * v[j] - rate * g[j];
         x[j] += v[j];
     }
 }
 
-static inline void step_adadelta(int64_t n, const fc_descent *d, double rate, int64_t absent,
-                                 const double *restrict g, double *restrict x,
-                                 double *restrict squares, double *restrict changes) {
-    const double fallen = absent == 0 ? 1.0 : pow(d->rho, (double)absent);
+FC_INLINE void step_adadelta(int64_t n, const fc_descent *d, double rate, double fallen,
+                             const double *restrict g, double *restrict x, double *restrict squares,
+                             double *restrict changes) {
+    const double rho = d->rho, epsilon = d->epsilon, old = rho * fallen, fresh = 1.0 - rho;
     for (int64_t j = 0; j < n; j++) {
-        const double a = d->rho * fallen * squares[j] + (1.0 - d->rho) * g[j] * g[j];
-        const double b = fallen * changes[j];
-        const double change = sqrt((b + d->epsilon) / (a + d->epsilon)) * g[j];
+        const double a = old * squares[j] + fresh * g[j] * g[j], b = changes[j];
+        const double change = sqrt((fallen * b + epsilon) / (a + epsilon)) * g[j];
         squares[j] = a;
-        changes[j] = d->rho * b + (1.0 - d->rho) * change * change;
+        changes[j] = old * b + fresh * change * change;
         x[j] -= rate * change;
     }
 }
@@ -72,7 +106,7 @@ static inline void step_dense(const fc_descent *d, int64_t n, double rate, const
     if (d->rule == FC_MOMENTUM) {
         step_momentum(n, velocity_ratio(d), rate, g, x, first);
     } else if (d->rule == FC_ADADELTA) {
-        step_adadelta(n, d, rate, 0, g, x, first, second);
+        step_adadelta(n, d, rate, 1.0, g, x, first, second);
     } else {
         for (int64_t j = 0; j < n; j++) x[j] -= rate * g[j];
     }
@@ -87,33 +121,33 @@ static inline void slot_gradient(const fc_graph *graph, const fc_learner *l, dou
 }
 
 /* x += v * g, where a weight is trained. */
-static inline void add_row(const fc_learner *l, int64_t row, double v, const double *restrict g,
-                           double *restrict x) {
+FC_INLINE void add_row(int64_t W, const fc_learner *l, int64_t row, double v,
+                       const double *restrict g, double *restrict x) {
     if (l->mask == NULL) {
-        fc_axpy(l->W, v, g, x);
+        fc_axpy(W, v, g, x);
         return;
     }
-    const uint8_t *restrict mask = l->mask + row * l->W;
-    for (int64_t j = 0; j < l->W; j++) x[j] += v * g[j] * (double)mask[j];
+    const uint8_t *restrict mask = l->mask + row * W;
+    for (int64_t j = 0; j < W; j++) x[j] += v * g[j] * (double)mask[j];
 }
 
 /* The constant rate needs no sums over the tokens of a row. */
-static inline void step_rows(const fc_graph *graph, const fc_learner *l, fc_descent *d,
-                             int64_t first, int64_t T, double c, const double *node, double *g) {
+FC_INLINE void step_rows(int64_t W, const fc_graph *graph, const fc_learner *l, fc_descent *d,
+                         int64_t first, int64_t T, double c, const double *node, double *g) {
     for (int64_t t = 0; t < T; t++) {
         slot_gradient(graph, l, c, node + t * graph->S, g);
         for (int64_t k = l->indptr[first + t]; k < l->indptr[first + t + 1]; k++)
-            add_row(l, l->index[k], l->value == NULL ? -1.0 : -(double)l->value[k], g,
-                    d->theta->table + l->index[k] * l->W);
+            add_row(W, l, l->index[k], l->value == NULL ? -1.0 : -(double)l->value[k], g,
+                    d->theta->table + l->index[k] * W);
     }
 }
 
-/* Sums the gradient of each row in d->sums, then steps each row once. d->place [R] and d->rows list
- * the rows: row x is the k-th when place[x] = k and rows[k] = x, whatever else place holds. */
-static inline void step_summed_rows(const fc_graph *graph, const fc_learner *l, fc_descent *d,
-                                    int64_t first, int64_t T, double c, double rate,
-                                    const double *node, double *g) {
-    const int64_t W = l->W;
+/* The gradient of each row of a sentence, in d->sums; returns how many rows there are. d->place [R]
+ * and d->rows list them: row x is the k-th when place[x] = k and rows[k] = x, whatever else place
+ * holds. */
+FC_INLINE int64_t sum_rows(int64_t W, const fc_graph *graph, const fc_learner *l,
+                           const fc_descent *d, int64_t first, int64_t T, double c,
+                           const double *node, double *g) {
     int64_t used = 0;
     for (int64_t t = 0; t < T; t++) {
         slot_gradient(graph, l, c, node + t * graph->S, g);
@@ -124,29 +158,61 @@ static inline void step_summed_rows(const fc_graph *graph, const fc_learner *l, 
                 at = used++;
                 d->place[row] = (int32_t)at;
                 d->rows[at] = row;
+                prefetch_rows(d, W, row);
                 fc_fill(W, 0.0, d->sums + at * W);
             }
-            add_row(l, row, l->value == NULL ? 1.0 : (double)l->value[k], g, d->sums + at * W);
+            add_row(W, l, row, l->value == NULL ? 1.0 : (double)l->value[k], g, d->sums + at * W);
         }
     }
-    const double r = velocity_ratio(d);
+    return used;
+}
+
+/* Slots of a row that are more than padding, half a register at a time: roots are what takes the time. */
+static inline int64_t slots_of(const fc_graph *graph, const fc_learner *l) {
+    int32_t most = 0;
+    for (int64_t k = 0; k < graph->S * l->K; k++) most = l->slot[k] > most ? l->slot[k] : most;
+    return (most + FC_LANES / 2) / (FC_LANES / 2) * (FC_LANES / 2);
+}
+
+/* Steps each row once, by its sum. */
+FC_INLINE void step_summed_rows(int64_t W, int64_t slots, fc_descent *d, int64_t used,
+                                double rate) {
+    const double r = velocity_ratio(d), log_ratio = log(d->rule == FC_MOMENTUM ? r : d->rho);
+    double fallen[FC_BLOCK];
     for (int64_t k = 0; k < used; k++) {
-        const int64_t row = d->rows[k] * W, absent = *d->step - d->touched[d->rows[k]];
+        if (k % FC_BLOCK == 0) {
+            const int64_t n = used - k < FC_BLOCK ? used - k : FC_BLOCK;
+            faded(n, log_ratio, *d->step, d->touched, d->rows + k, fallen);
+        }
+        prefetch_rows(d, W, d->rows[k + FC_AHEAD < used ? k + FC_AHEAD : k]);
+        const int64_t row = d->rows[k] * W;
         double *x = d->theta->table + row, *v = d->first->table + row;
+        const double *g = d->sums + k * W, left = fallen[k % FC_BLOCK];
         if (d->rule == FC_MOMENTUM) {
-            if (absent > 0) catch_up(W, r, absent, x, v);
-            step_momentum(W, r, rate, d->sums + k * W, x, v);
+            if (left < 1.0) catch_up(W, r, left, x, v);
+            step_momentum(W, r, rate, g, x, v);
         } else {
-            step_adadelta(W, d, rate, absent, d->sums + k * W, x, v, d->second->table + row);
+            step_adadelta(slots, d, rate, left, g, x, v, d->second->table + row);
         }
         d->touched[d->rows[k]] = *d->step + 1;
     }
 }
 
+FC_INLINE void step_tokens(int64_t W, int64_t slots, const fc_graph *graph, const fc_learner *l,
+                           fc_descent *d, int64_t first, int64_t T, double c, double rate,
+                           const double *node, double *g) {
+    if (d->rule == FC_CONSTANT)
+        step_rows(W, graph, l, d, first, T, rate * c, node, g);
+    else
+        step_summed_rows(W, slots, d, sum_rows(W, graph, l, d, first, T, c, node, g), rate);
+}
+
+#define FC_LONGEST 1e100 /* a step beyond it has diverged: nothing adds up any more */
+
 /* Whether a step can be made for a signal, less any control that came from finite signals. */
 static inline int step_is_finite(const fc_descent *d, double signal) {
     const double scale = *d->scale * kept(d);
-    return scale > 1e-200 && fabs(signal) < 1e290 && isfinite(d->rate / scale * signal);
+    return scale > 1e-200 && fabs(signal) < 1e290 && fabs(d->rate / scale * signal) < FC_LONGEST;
 }
 
 /* The step itself: true parameters lose rate * decay of themselves, then move along -c * direction.
@@ -159,10 +225,17 @@ static inline void descend_along(const fc_graph *graph, const fc_learner *l, fc_
     const int64_t S = graph->S;
     double *arcs = d->small;
     *d->scale = scale;
-    if (d->rule == FC_CONSTANT)
-        step_rows(graph, l, d, first, T, rate * c, node, g);
+    const int64_t slots = slots_of(graph, l);
+    if (l->W == 8 && slots == 4)
+        step_tokens(8, 4, graph, l, d, first, T, c, rate, node, g);
+    else if (l->W == 8)
+        step_tokens(8, 8, graph, l, d, first, T, c, rate, node, g);
+    else if (l->W == 16 && slots == 12)
+        step_tokens(16, 12, graph, l, d, first, T, c, rate, node, g);
+    else if (l->W == 16)
+        step_tokens(16, 16, graph, l, d, first, T, c, rate, node, g);
     else
-        step_summed_rows(graph, l, d, first, T, c, rate, node, g);
+        step_tokens(l->W, l->W, graph, l, d, first, T, c, rate, node, g);
     const fc_parameters *x = d->theta, *one = d->first, *two = d->second;
     for (int64_t m = 0; m < l->M; m++) arcs[m] = l->arc_mask[m] ? c * arc[m] : 0.0;
     step_dense(d, l->M, rate, arcs, x->arc, one->arc, two->arc);

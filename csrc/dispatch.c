@@ -121,6 +121,27 @@ fc_status fc_max_marginals(const fc_graph *graph, const fc_batch *batch, double 
     return status;
 }
 
+fc_status fc_maxima(const fc_graph *graph, const fc_batch *batch, int32_t *path, double *score,
+                    double *marginal, double *forward, double *ahead, double *work) {
+    int64_t where;
+    const fc_status status = check_offsets(batch, &where);
+    if (status == FC_OK) table->maxima(graph, batch, path, score, marginal, forward, ahead, work);
+    return status;
+}
+
+fc_status fc_scatter(int64_t K, const int64_t *token, const int64_t *slot, const double *mass,
+                     int64_t N, int64_t R, int64_t W, const int64_t *indptr, const int32_t *index,
+                     const float *value, const int32_t *place, double *out, int64_t *where) {
+    *where = 0;
+    if (K < 0 || N < 0 || R < 0 || W < 1) return FC_EINVAL;
+    for (int64_t k = 0; k < K; k++) {
+        *where = k;
+        if (token[k] < 0 || token[k] >= N || slot[k] < 0 || slot[k] >= W) return FC_EINVAL;
+    }
+    table->scatter(K, token, slot, mass, W, indptr, index, value, place, out);
+    return FC_OK;
+}
+
 fc_status fc_gather(int64_t N, int64_t R, int64_t W, const int64_t *indptr, const int32_t *index,
                     const float *value, const double *weights, double *out) {
     if (N < 0 || R < 0 || W < FC_LANES || W % FC_LANES != 0) return FC_EINVAL;
@@ -287,6 +308,20 @@ int64_t fc_gibbs_work(const fc_graph *graph, const fc_labelling *lab, int64_t lo
     return graph->S * (P + graph->S) + longest * P + 2 * P + 2 * lab->L + longest;
 }
 
+static fc_status check_fields(int64_t N, const fc_agreement *a, int64_t *where) {
+    if (a->F < 0 || a->V < 0 || a->M < 0 || a->W < 0) return fail(FC_EINVAL, 0, where);
+    for (int64_t y = 0; y < a->Y; y++) {
+        if (a->F > 0 && (a->table[y] < -1 || a->table[y] >= a->F)) return fail(FC_EINVAL, y, where);
+        if (a->F > 0 && !isfinite(a->differ[y])) return fail(FC_ENUMERIC, y, where);
+        if (a->W > 0 && !isfinite(a->every[y])) return fail(FC_ENUMERIC, y, where);
+    }
+    for (int64_t k = 0; k < a->F * N * a->M; k++)
+        if (a->value[k] < -1 || a->value[k] >= a->V) return fail(FC_EINVAL, k, where);
+    for (int64_t n = 0; a->W > 0 && n < N; n++)
+        if (a->word[n] < -2 || a->word[n] >= a->W) return fail(FC_EINVAL, n, where);
+    return FC_OK;
+}
+
 static fc_status check_agreement(const fc_batch *batch, const fc_labelling *lab,
                                  const fc_agreement *a, int64_t *where) {
     const int64_t N = batch->offsets[batch->B];
@@ -303,7 +338,7 @@ static fc_status check_agreement(const fc_batch *batch, const fc_labelling *lab,
         if (a->sequence[k] < 0 || a->sequence[k] >= a->K) return fail(FC_EINVAL, k, where);
     for (int64_t k = 0; k < a->Y * a->Y; k++)
         if (!isfinite(a->same[k]) || !isfinite(a->within[k])) return fail(FC_ENUMERIC, k, where);
-    return FC_OK;
+    return check_fields(N, a, where);
 }
 
 static fc_status check_labelling(const fc_graph *graph, const fc_labelling *lab, int64_t *where) {
@@ -389,16 +424,24 @@ fc_status fc_spread(const fc_shard *shard, const fc_layout *layout, const double
     return FC_OK;
 }
 
-fc_status fc_collect(const fc_shard *shard, const fc_layout *layout, const float *gradient,
-                     double *theta) {
-    table->collect(shard, layout, gradient, theta);
+static int within(int64_t m, const int64_t *runs, int64_t size) {
+    for (int64_t i = 0; i < m; i++)
+        if (runs[2 * i] < 0 || runs[2 * i] > runs[2 * i + 1] || runs[2 * i + 1] > size) return 0;
+    return m >= 0;
+}
+
+fc_status fc_collect(const fc_shard *shard, const fc_layout *layout, int64_t m,
+                     const int64_t *row_runs, int64_t k, const int64_t *single_runs,
+                     const float *gradient, double *theta) {
+    if (!within(m, row_runs, shard->R) || !within(k, single_runs, shard->M)) return FC_EINVAL;
+    table->collect(shard, layout, m, row_runs, k, single_runs, gradient, theta);
     return FC_OK;
 }
 
 fc_status fc_dots(int64_t m, int64_t k, int64_t n, int64_t stride, const float *rows,
-                  const double *x, double *out) {
-    if (m < 0 || k < 1 || n < 0 || stride < n) return FC_EINVAL;
-    table->dots(m, k, n, stride, rows, x, out);
+                  int64_t x_stride, const double *x, double *out) {
+    if (m < 0 || k < 1 || n < 0 || stride < n || x_stride < n) return FC_EINVAL;
+    table->dots(m, k, n, stride, rows, x_stride, x, out);
     return FC_OK;
 }
 

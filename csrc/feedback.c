@@ -101,14 +101,14 @@ static int sample(online *o, int64_t T, double sign, const double *uniform, int3
 static int propose(online *o, const fc_bandit *bandit, fc_descent *descent, int64_t first,
                    int64_t T, const double *uniform, int32_t *path, int32_t *other, double *node,
                    double *arc, double *log_p) {
-    catch_up_rows(o->learner, descent, first, T);
+    catch_up_tokens(o->learner, descent, first, T);
     potentials(o, first, T, descent->theta, *descent->scale / bandit->temperature);
     fc_fill(T * o->graph.S, 0.0, node);
     fc_fill(o->learner->M, 0.0, arc);
     if (!sample(o, T, 1.0, uniform, path, node, arc, log_p)) return 0;
     if (bandit->objective != FC_PREFERENCE) return 1;
     double rest;
-    negate(o, T);
+    if (!bandit->alike) negate(o, T);
     return sample(o, T, -1.0, uniform + T, other, node, arc, &rest);
 }
 

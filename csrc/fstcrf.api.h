@@ -105,6 +105,14 @@ fc_status fc_viterbi(const fc_graph *graph, const fc_batch *batch, int32_t *path
  *   out [N][S] */
 fc_status fc_max_marginals(const fc_graph *graph, const fc_batch *batch, double *out, double *work);
 
+/* Best paths, max-marginals and both halves of these, in one go: what competitors are read off.
+ *   path [N], score [B]  out  as of fc_viterbi
+ *   marginal [N][S]      out  as of fc_max_marginals
+ *   forward  [N][S]      out  score of the best beginning that ends in a state, its own included
+ *   ahead    [N][S]      out  score of a state and the best of what can follow it */
+fc_status fc_maxima(const fc_graph *graph, const fc_batch *batch, int32_t *path, double *score,
+                    double *marginal, double *forward, double *ahead, double *work);
+
 /* --- Sparse rows times a table -----------------------------------------------------------------
  *
  *   out[n] = sum_{k = indptr[n]}^{indptr[n + 1] - 1} value[k] * table[index[k]],   n < N
@@ -115,6 +123,18 @@ fc_status fc_max_marginals(const fc_graph *graph, const fc_batch *batch, double 
  *   value may be NULL: all ones.  W is a multiple of 8. */
 fc_status fc_gather(int64_t N, int64_t R, int64_t W, const int64_t *indptr, const int32_t *index,
                     const float *value, const double *table, double *out);
+
+/* Adds the attributes of single tokens to parameters, the transposed product for few slots:
+ *
+ *   out[place[index[e] * W + slot[k]]] += mass[k] * value[e]      e: entries of row token[k], k < K
+ *
+ *   token, slot [K]   in      below N and W
+ *   place [R][W]      in      number of a parameter, taken for granted; negative where there is none
+ *   out   [parameters] in/out
+ * FC_EINVAL: *where is the k of a token or slot out of range. */
+fc_status fc_scatter(int64_t K, const int64_t *token, const int64_t *slot, const double *mass,
+                     int64_t N, int64_t R, int64_t W, const int64_t *indptr, const int32_t *index,
+                     const float *value, const int32_t *place, double *out, int64_t *where);
 
 /* Checks indptr [N + 1] (from 0, not falling, ending at n_index) and index (below R) once. */
 fc_status fc_check_rows(int64_t N, int64_t R, int64_t n_index, const int64_t *indptr,
@@ -229,6 +249,7 @@ int64_t fc_difference_work(const fc_graph *graph, const fc_batch *batch, const f
  *   cross-entropy   signal = -reward / max(p_w(y), clip)
  *   preference      pairs: y of p_w, z of p_-w; the reward says how far y is ahead of z
  *                   signal = 1 - reward, along f(y) - f(z) - (E_w f - E_-w f)
+ *                   (with `alike`, both of p_w: along f(y) - f(z))
  *
  * The control variate is known before the sample is: it changes the variance of a step, not its mean.
  * (The first sample of all is its own control, and moves nothing.)
@@ -242,6 +263,7 @@ typedef struct {
     double clip;                  /* 0: nothing is clipped */
     double temperature;           /* potentials are divided by it */
     double common_rate, own_rate; /* how fast the running means of signals follow, in (0, 1] */
+    int64_t alike;                /* preference: both of a pair come from p_w */
 } fc_bandit;
 
 /* Running means of signals: [0] of all sentences, [1 + b] of sentence b. */
@@ -365,18 +387,22 @@ fc_status fc_sweep(const fc_graph *graph, const fc_shard *shard, const float *we
                    int64_t *rescued, double *work);
 int64_t fc_sweep_work(const fc_graph *graph, const fc_shard *shard);
 
-/* weight = the shard's view of theta;  theta += the shard's gradient. */
+/* weight = the shard's view of theta. */
 fc_status fc_spread(const fc_shard *shard, const fc_layout *layout, const double *theta,
                     float *weight);
-fc_status fc_collect(const fc_shard *shard, const fc_layout *layout, const float *gradient,
-                     double *theta);
+
+/* theta += the shard's gradient, of some of its rows and single entries: half-open runs
+ *   row_runs [m][2] of 0 .. R,  single_runs [k][2] of 0 .. M */
+fc_status fc_collect(const fc_shard *shard, const fc_layout *layout, int64_t m,
+                     const int64_t *row_runs, int64_t k, const int64_t *single_runs,
+                     const float *gradient, double *theta);
 
 /* --- Vectors -------------------------------------------------------------------------------------
  *
  * Inner products of m stored vectors with k others:  out[i][v] = sum_j rows[i][j] * x[v][j]
- *   rows [m][stride], of which n are used;  x [k][n];  out [m][k] */
+ *   rows [m][stride], x [k][x_stride], of which n are used;  out [m][k] */
 fc_status fc_dots(int64_t m, int64_t k, int64_t n, int64_t stride, const float *rows,
-                  const double *x, double *out);
+                  int64_t x_stride, const double *x, double *out);
 
 /* out [n] += sum_i coefficient[i] * rows[i] */
 fc_status fc_combine(int64_t m, int64_t n, int64_t stride, const float *rows,
@@ -825,6 +851,9 @@ fc_status fc_acyclic_sample(const fc_acyclic *machine, const double *suffix, int
  *   the same token sequence, types y and z      length * same[y][z]
  *   one, of type y, has the other's tokens      length of the inner one * within[y][z]
  *   among its own, of type z, as often as it does
+ *   both of type y, their values differ         length of both * differ[y]
+ *
+ * and for each span of type y, for each place of its last word where no label has type y, every[y].
  *
  * Numbers of token sequences stand for those that occur more than once: the sequence of n tokens
  * from t on is sequence[first[t] + n - 1] for n <= first[t + 1] - first[t], any longer one occurs
@@ -847,7 +876,19 @@ typedef struct {
     const double *within;    /* [Y][Y] finite */
     int32_t *whole;          /* [K][Y] scratch: spans of a sequence */
     int32_t *part;           /* [K][Y] scratch: places of a sequence within longer spans */
-    int lowers;              /* no entry of same or within is above 0 */
+    int64_t F, V, M;       /* tables of values, values, longest span with one; 0: there are none */
+    const int32_t *table;  /* [Y] which table its spans read, or -1 */
+    const int32_t *value;  /* [F][N][M] of the span of 1, 2, ... tokens from here on, or -1 */
+    const double *differ;  /* [Y] finite */
+    int32_t *spans;        /* [V + 1][Y] scratch: spans of a value, row V: of all */
+    int32_t *tokens;       /* [V + 1][Y] scratch: their tokens */
+    int64_t W;             /* words that there are more than once; 0: every is not read */
+    const int32_t *word;   /* [N] number, -1: there is no other, -2: no word */
+    const int32_t *occurs; /* [W] */
+    const double *every;   /* [Y] finite */
+    int32_t *ending;       /* [W][Y] scratch: spans whose last word it is */
+    int32_t *labelled;     /* [W][Y] scratch: places within spans */
+    int lowers;            /* no penalty is above 0 */
 } fc_agreement;
 
 /* Doubles of scratch for a document whose longest sentence has `longest` tokens. */

@@ -21,7 +21,7 @@ typedef struct {
     double *score;  /* [L] */
     double *turned; /* [S][S] arc potentials from column to row */
     int32_t *old;   /* [longest] */
-    int64_t P;
+    int64_t P, N;
     int direct; /* states are labels, arcs do not move */
 } sampler;
 
@@ -36,8 +36,7 @@ static int32_t sequence(const fc_agreement *a, int64_t start, int64_t length) {
     return length <= a->first[start + 1] - first ? a->sequence[first + length - 1] : -1;
 }
 
-/* What one more span would cost, beside those that are counted. */
-static double cost(const fc_agreement *a, int64_t start, int64_t length, int32_t type) {
+static double sequence_cost(const fc_agreement *a, int64_t start, int64_t length, int32_t type) {
     const int64_t Y = a->Y;
     double total = 0.0;
     const int32_t own = sequence(a, start, length);
@@ -61,8 +60,83 @@ static double cost(const fc_agreement *a, int64_t start, int64_t length, int32_t
     return total;
 }
 
-static void count(const fc_agreement *a, int64_t start, int64_t length, int32_t type, int32_t by) {
+/* The value of a span, -1: it has none and agrees with all. */
+static int32_t value_of(const fc_agreement *a, int64_t N, int64_t start, int64_t length,
+                        int32_t type) {
+    if (a->F == 0 || a->table[type] < 0 || length > a->M) return -1;
+    return a->value[(a->table[type] * N + start) * a->M + length - 1];
+}
+
+static double value_cost(const fc_agreement *a, int32_t value, int64_t length, int32_t type) {
+    if (value < 0) return 0.0;
+    const int64_t own = value * a->Y + type, all = a->V * a->Y + type;
+    const int64_t spans = a->spans[all] - a->spans[own], tokens = a->tokens[all] - a->tokens[own];
+    return a->differ[type] * (double)(length * spans + tokens);
+}
+
+/* The number of the last word of a span; -1 where it is there once, or the span has none. */
+static int32_t last_word(const fc_agreement *a, int64_t start, int64_t length) {
+    for (int64_t t = start + length - 1; t >= start; t--)
+        if (a->word[t] > -2) return a->word[t];
+    return -1;
+}
+
+static double word_cost(const fc_agreement *a, int64_t start, int64_t length, int32_t type) {
     const int64_t Y = a->Y;
+    if (a->W == 0 || a->every[type] == 0.0) return 0.0;
+    const int32_t last = last_word(a, start, length);
+    int64_t places = last < 0 ? 0 : a->occurs[last] - a->labelled[last * Y + type];
+    for (int64_t t = start; t < start + length; t++) {
+        const int32_t w = a->word[t];
+        if (w >= 0) places -= a->ending[w * Y + type] + (w == last);
+    }
+    return a->every[type] * (double)places;
+}
+
+/* What one more span would cost, beside those that are counted. */
+static double cost(const sampler *g, int64_t start, int64_t length, int32_t type) {
+    const fc_agreement *a = g->agree;
+    double total = a->K ? sequence_cost(a, start, length, type) : 0.0;
+    total += value_cost(a, value_of(a, g->N, start, length, type), length, type);
+    return total + word_cost(a, start, length, type);
+}
+
+static void count_fields(const sampler *g, int64_t start, int64_t length, int32_t type,
+                         int32_t by) {
+    const fc_agreement *a = g->agree;
+    const int64_t Y = a->Y;
+    const int32_t value = value_of(a, g->N, start, length, type);
+    const int64_t rows[2] = {value, a->V};
+    for (int64_t k = 0; value >= 0 && k < 2; k++) {
+        a->spans[rows[k] * Y + type] += by;
+        a->tokens[rows[k] * Y + type] += by * (int32_t)length;
+    }
+    if (a->W == 0) return;
+    const int32_t last = last_word(a, start, length);
+    if (last >= 0) a->ending[last * Y + type] += by;
+    for (int64_t t = start; t < start + length; t++)
+        if (a->word[t] >= 0) a->labelled[a->word[t] * Y + type] += by;
+}
+
+/* The most that spans in a stretch can gain: places of last words that get the wanted label. */
+static double most_gain(const fc_agreement *a, int64_t first, int64_t end) {
+    double total = 0.0;
+    for (int64_t t = first; a->W > 0 && t < end; t++) {
+        double most = 0.0;
+        for (int64_t y = 0; a->word[t] >= 0 && y < a->Y; y++) {
+            const double gain = -a->every[y] * a->ending[a->word[t] * a->Y + y];
+            most = gain > most ? gain : most;
+        }
+        total += most;
+    }
+    return total;
+}
+
+static void count(const sampler *g, int64_t start, int64_t length, int32_t type, int32_t by) {
+    const fc_agreement *a = g->agree;
+    const int64_t Y = a->Y;
+    count_fields(g, start, length, type, by);
+    if (a->K == 0) return;
     const int32_t own = sequence(a, start, length);
     if (own >= 0) a->whole[own * Y + type] += by;
     for (int64_t s = start; s < start + length; s++) {
@@ -113,8 +187,8 @@ static double enter(const sampler *g, const stretch *s) {
     int64_t at = s->first, length;
     int32_t type;
     while (next_span(g, s, &at, &length, &type)) {
-        total += cost(g->agree, at, length, type);
-        count(g->agree, at, length, type, 1);
+        total += cost(g, at, length, type);
+        count(g, at, length, type, 1);
         at += length;
     }
     return total;
@@ -124,7 +198,7 @@ static void leave(const sampler *g, const stretch *s) {
     int64_t at = s->first, length;
     int32_t type;
     while (next_span(g, s, &at, &length, &type)) {
-        count(g->agree, at, length, type, -1);
+        count(g, at, length, type, -1);
         at += length;
     }
 }
@@ -231,19 +305,19 @@ static int32_t draw(int64_t L, double *score, int32_t now, double temperature, d
 }
 
 /* Whether a draw is what is there already, as can be told from the graph's scores alone: penalties
- * only lower those of the others. */
-static int stays(const sampler *g, int64_t L, double penalty, int32_t now, double temperature,
-                 double u) {
+ * raise those of the others by no more than `gain`. */
+static int stays(const sampler *g, int64_t L, double penalty, double gain, int32_t now,
+                 double temperature, double u) {
     const double *restrict local = g->local;
     double *restrict score = g->score;
     if (temperature == 0.0) {
         for (int64_t c = 0; c < L; c++)
-            if (c != now && local[c] > penalty) return 0;
+            if (c != now && local[c] + gain > penalty) return 0;
         return 1;
     }
     const double by = 1.0 / temperature;
     for (int64_t c = 0; c < L; c++) {
-        const double x = local[c] * by;
+        const double x = (local[c] + gain) * by;
         score[c] = fc_exp(x < 700.0 ? x : 700.0);
     }
     const double is = fc_exp(penalty * by);
@@ -253,7 +327,8 @@ static int stays(const sampler *g, int64_t L, double penalty, int32_t now, doubl
 }
 
 static int agreed_upon(const fc_agreement *a, int64_t first, int64_t end) {
-    return a->Y == 0 || a->first[first] == a->first[end];
+    if (a->Y == 0) return 1;
+    return a->F == 0 && a->W == 0 && a->first[first] == a->first[end];
 }
 
 /* local[c]: the graph's score with label c at token t, less that of what it has. */
@@ -292,7 +367,8 @@ static double token(sampler *g, int64_t first, int64_t end, int64_t t, double te
         leave(g, &s);
         is = enter(g, &s);
     }
-    if ((free || g->agree->lowers) && stays(g, L, is, now, temperature, u)) return 0.0;
+    const double gain = free || !g->agree->lowers ? 0.0 : most_gain(g->agree, s.first, s.end);
+    if ((free || g->agree->lowers) && stays(g, L, is, gain, now, temperature, u)) return 0.0;
     double best = is;
     memcpy(score, local, (size_t)L * sizeof *score);
     score[now] = is;
@@ -300,7 +376,7 @@ static double token(sampler *g, int64_t first, int64_t end, int64_t t, double te
         leave(g, &s);
         for (int32_t c = 0; c < L; c++) {
             if (c == now || !(local[c] > FC_NEVER)) continue;
-            if (g->agree->lowers && local[c] - best < -NEGLIGIBLE * temperature) {
+            if (g->agree->lowers && local[c] + gain - best < -NEGLIGIBLE * temperature) {
                 score[c] = FC_NEVER;
                 continue;
             }
@@ -431,6 +507,14 @@ static double score_all(sampler *g) {
     const fc_agreement *a = g->agree;
     memset(a->whole, 0, (size_t)(a->K * a->Y) * sizeof *a->whole);
     memset(a->part, 0, (size_t)(a->K * a->Y) * sizeof *a->part);
+    if (a->F) {
+        memset(a->spans, 0, (size_t)((a->V + 1) * a->Y) * sizeof *a->spans);
+        memset(a->tokens, 0, (size_t)((a->V + 1) * a->Y) * sizeof *a->tokens);
+    }
+    if (a->W) {
+        memset(a->ending, 0, (size_t)(a->W * a->Y) * sizeof *a->ending);
+        memset(a->labelled, 0, (size_t)(a->W * a->Y) * sizeof *a->labelled);
+    }
     double total = 0.0;
     for (int64_t b = 0; b < g->batch->B; b++) {
         const int64_t first = g->batch->offsets[b], end = g->batch->offsets[b + 1];
@@ -451,7 +535,9 @@ void FC_NAME(fc_gibbs)(const fc_graph *graph, const fc_batch *batch, const fc_la
         const int64_t T = batch->offsets[b + 1] - batch->offsets[b];
         longest = T > longest ? T : longest;
     }
-    sampler g = {.graph = graph, .batch = batch, .lab = lab, .agree = agree, .path = path, .P = P};
+    sampler g = {.graph = graph, .batch = batch, .lab = lab, .agree = agree, .path = path};
+    g.P = P;
+    g.N = N;
     g.arc = work;
     g.alpha = g.arc + graph->S * P;
     g.top = g.alpha + longest * P;

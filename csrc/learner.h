@@ -6,6 +6,8 @@
 
 #include "sentence.h"
 
+#define FC_AHEAD 8 /* rows of prefetch */
+
 typedef struct {
     const fc_learner *learner;
     fc_graph graph; /* the caller's structure over the parameters of the moment */
@@ -42,17 +44,36 @@ static inline double *prepare(online *o, const fc_graph *graph, const fc_batch *
     return work + fc_learner_work(graph, learner, longest);
 }
 
+static inline void prefetch_row(int64_t W, const double *x) {
+    for (int64_t j = 0; j < W; j += FC_LANES) __builtin_prefetch(x + j, 1);
+}
+
+/* u[t] = sum of the weights of the attributes of token t. Loops over most widths are compiled for
+ * them alone. */
+FC_INLINE void sum_weights(int64_t W, const fc_learner *r, int64_t first, int64_t T,
+                           const double *restrict table, double *restrict u) {
+    const int64_t end = r->indptr[first + T];
+    fc_fill(T * W, 0.0, u);
+    for (int64_t t = 0; t < T; t++, u += W)
+        for (int64_t k = r->indptr[first + t]; k < r->indptr[first + t + 1]; k++) {
+            prefetch_row(W, table + r->index[k + FC_AHEAD < end ? k + FC_AHEAD : k] * W);
+            fc_axpy(W, r->value == NULL ? 1.0 : (double)r->value[k], table + r->index[k] * W, u);
+        }
+}
+
 /* node[t][s] = scale * sum_k (design x table)[t][slot[s][k]] */
 static inline void potentials(online *o, int64_t first, int64_t T, const fc_parameters *theta,
                               double scale) {
     const fc_learner *r = o->learner;
     const int64_t S = o->graph.S;
-    memset(o->slots, 0, (size_t)(T * r->W) * sizeof *o->slots);
+    if (r->W == 8)
+        sum_weights(8, r, first, T, theta->table, o->slots);
+    else if (r->W == 16)
+        sum_weights(16, r, first, T, theta->table, o->slots);
+    else
+        sum_weights(r->W, r, first, T, theta->table, o->slots);
     for (int64_t t = 0; t < T; t++) {
-        double *u = o->slots + t * r->W;
-        for (int64_t k = r->indptr[first + t]; k < r->indptr[first + t + 1]; k++)
-            fc_axpy(r->W, r->value == NULL ? 1.0 : (double)r->value[k],
-                    theta->table + r->index[k] * r->W, u);
+        const double *u = o->slots + t * r->W;
         for (int64_t s = 0; s < S; s++) {
             double sum = 0.0;
             for (int64_t k = 0; k < r->K; k++) sum += u[r->slot[s * r->K + k]];

@@ -40,3 +40,17 @@ void FC_NAME(fc_gather)(int64_t N, int64_t W, const int64_t *indptr, const int32
         }
     }
 }
+
+void FC_NAME(fc_scatter)(int64_t K, const int64_t *token, const int64_t *slot, const double *mass,
+                         int64_t W, const int64_t *indptr, const int32_t *index, const float *value,
+                         const int32_t *place, double *out) {
+    for (int64_t k = 0; k < K; k++) {
+        if (k + 1 < K) /* the next token's row of places, where this one's are read */
+            for (int64_t e = indptr[token[k + 1]]; e < indptr[token[k + 1] + 1]; e++)
+                __builtin_prefetch(place + index[e] * W + slot[k + 1]);
+        for (int64_t e = indptr[token[k]]; e < indptr[token[k] + 1]; e++) {
+            const int32_t to = place[index[e] * W + slot[k]];
+            if (to >= 0) out[to] += value == NULL ? mass[k] : mass[k] * (double)value[e];
+        }
+    }
+}

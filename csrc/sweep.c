@@ -397,13 +397,16 @@ void FC_NAME(fc_spread)(const fc_shard *s, const fc_layout *l, const double *the
     for (int64_t i = 0; i < s->M; i++) single[i] = (float)theta[s->singles[i]];
 }
 
-void FC_NAME(fc_collect)(const fc_shard *s, const fc_layout *l, const float *gradient,
+void FC_NAME(fc_collect)(const fc_shard *s, const fc_layout *l, int64_t m, const int64_t *row_runs,
+                         int64_t k, const int64_t *single_runs, const float *gradient,
                          double *theta) {
-    for (int64_t r = 0; r < s->R; r++) {
-        const float *row = gradient + r * s->P;
-        for (int64_t k = l->ptr[s->rows[r]]; k < l->ptr[s->rows[r] + 1]; k++)
-            theta[k] += (double)row[l->slot[k]];
-    }
+    for (const int64_t *run = row_runs; run < row_runs + 2 * m; run += 2)
+        for (int64_t r = run[0]; r < run[1]; r++) {
+            const float *row = gradient + r * s->P;
+            for (int64_t j = l->ptr[s->rows[r]]; j < l->ptr[s->rows[r] + 1]; j++)
+                theta[j] += (double)row[l->slot[j]];
+        }
     const float *single = gradient + s->R * s->P;
-    for (int64_t i = 0; i < s->M; i++) theta[s->singles[i]] += (double)single[i];
+    for (const int64_t *run = single_runs; run < single_runs + 2 * k; run += 2)
+        for (int64_t i = run[0]; i < run[1]; i++) theta[s->singles[i]] += (double)single[i];
 }

@@ -13,6 +13,10 @@ typedef fc_status forward_backward_fn(const fc_graph *, const fc_batch *, fc_dom
                                       double *, double *, double *, double *, int64_t *);
 typedef void viterbi_fn(const fc_graph *, const fc_batch *, int32_t *, double *, double *);
 typedef void max_marginals_fn(const fc_graph *, const fc_batch *, double *, double *);
+typedef void maxima_fn(const fc_graph *, const fc_batch *, int32_t *, double *, double *, double *,
+                       double *, double *);
+typedef void scatter_fn(int64_t, const int64_t *, const int64_t *, const double *, int64_t,
+                        const int64_t *, const int32_t *, const float *, const int32_t *, double *);
 typedef void gather_fn(int64_t, int64_t, const int64_t *, const int32_t *, const float *,
                        const double *, double *);
 typedef void perceptron_fn(const fc_graph *, const fc_batch *, const fc_learner *, int64_t,
@@ -50,8 +54,10 @@ typedef void sweep_fn(const fc_graph *, const fc_shard *, const float *, float *
                       double *, double *, double *, int64_t *, double *);
 typedef int64_t sweep_work_fn(const fc_graph *, const fc_shard *);
 typedef void spread_fn(const fc_shard *, const fc_layout *, const double *, float *);
-typedef void collect_fn(const fc_shard *, const fc_layout *, const float *, double *);
-typedef void dots_fn(int64_t, int64_t, int64_t, int64_t, const float *, const double *, double *);
+typedef void collect_fn(const fc_shard *, const fc_layout *, int64_t, const int64_t *, int64_t,
+                        const int64_t *, const float *, double *);
+typedef void dots_fn(int64_t, int64_t, int64_t, int64_t, const float *, int64_t, const double *,
+                     double *);
 typedef void combine_fn(int64_t, int64_t, int64_t, const float *, const double *, double *);
 typedef void packed_size_fn(int64_t, int64_t, const int64_t *, int64_t, int64_t *, int64_t *);
 typedef void pack_fn(int64_t, int64_t, int64_t, const int64_t *, const double *, int64_t, int32_t *,
@@ -91,7 +97,9 @@ typedef struct {
     forward_backward_fn *forward_backward;
     viterbi_fn *viterbi;
     max_marginals_fn *max_marginals;
+    maxima_fn *maxima;
     gather_fn *gather;
+    scatter_fn *scatter;
     perceptron_fn *perceptron;
     passive_aggressive_fn *passive_aggressive;
     arow_fn *arow;
@@ -135,7 +143,9 @@ log_partition_fn FC_NAME(fc_log_partition);
 forward_backward_fn FC_NAME(fc_forward_backward);
 viterbi_fn FC_NAME(fc_viterbi);
 max_marginals_fn FC_NAME(fc_max_marginals);
+maxima_fn FC_NAME(fc_maxima);
 gather_fn FC_NAME(fc_gather);
+scatter_fn FC_NAME(fc_scatter);
 perceptron_fn FC_NAME(fc_perceptron);
 passive_aggressive_fn FC_NAME(fc_passive_aggressive);
 arow_fn FC_NAME(fc_arow);

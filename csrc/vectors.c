@@ -25,13 +25,14 @@ static double dot_mixed(int64_t n, const float *restrict a, const double *restri
 }
 
 void FC_NAME(fc_dots)(int64_t m, int64_t k, int64_t n, int64_t stride, const float *rows,
-                      const double *x, double *out) {
+                      int64_t x_stride, const double *x, double *out) {
     for (int64_t i = 0; i < m * k; i++) out[i] = 0.0;
     for (int64_t start = 0; start < n; start += BLOCK) {
         const int64_t length = start + BLOCK < n ? BLOCK : n - start;
         for (int64_t i = 0; i < m; i++)
             for (int64_t v = 0; v < k; v++)
-                out[i * k + v] += dot_mixed(length, rows + i * stride + start, x + v * n + start);
+                out[i * k + v] +=
+                    dot_mixed(length, rows + i * stride + start, x + v * x_stride + start);
     }
 }
 

@@ -24,18 +24,17 @@ __all__ = ["document_source", "document_tagger", "whole_documents"]
 
 
 def document_tagger(model: Model, path: str, sweeps: int, seed: int) -> DocumentTagger:
-    """Return the tagger with a saved consistency model.
+    """Return the tagger with a saved model of consistency or of fields.
 
     Raises
     ------
     ModelFileError
-        The file is no consistency model.
+        The file is no such model.
     """
-    from fstcrf.documents import Annealing, Consistency, DocumentTagger
+    from fstcrf.documents import Annealing, DocumentTagger
+    from fstcrf.documents.file import load
 
-    return DocumentTagger(
-        model, [Consistency.load(path)], Annealing(sweeps), sweeps="mixed", seed=seed
-    )
+    return DocumentTagger(model, [load(path)], Annealing(sweeps), sweeps="mixed", seed=seed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,8 @@ def recipe(
 ) -> None:
     """Repeat an experiment and print its numbers beside the published ones.
 
-    Without a name, list the recipes.
+    Without a name, list the recipes. Ctrl-C leaves a report of what has been found; the same
+    command goes on from what is finished.
 
     \b
     fstcrf recipe usaddress --data corpora --report out
@@ -75,11 +76,15 @@ def _data_folder(data: str | None) -> Path:
 
 
 def _show(report: Report) -> None:
+    """Print a report: for a terminal laid out to its width, else as it goes to report.md."""
     from rich.console import Console
     from rich.markdown import Markdown
     from rich.table import Table
 
     console = Console()
+    if not console.is_terminal:
+        click.echo(report.markdown(), nl=False)
+        return
     table = Table(*report.head, title=report.recipe.title)
     for column in table.columns[2:]:
         column.justify = "right"

@@ -8,11 +8,11 @@ tag  the command
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from fstcrf.cli.answers import Counts, OnNoPath, Search
+from fstcrf.cli.answers import Counts, Search
 from fstcrf.cli.failures import say
 from fstcrf.cli.models import constrained, is_chain, load_model, tape_columns, tapes
 from fstcrf.cli.options import Assignment, grammar_option, input_options, threads_option
@@ -129,22 +129,7 @@ def tag(
     columns: tuple[str, ...] | None,
     kind: str | None,
     separator: str,
-    grammar: tuple[str, ...],
-    nbest: int | None,
-    probabilities: bool,
-    marginals: bool,
-    confidence: bool,
-    span_probabilities: bool,
-    force: str | None,
-    bias: tuple[tuple[str, float], ...],
-    joint: bool,
-    on_no_path: OnNoPath,
-    max_states: int | None,
-    max_seconds: float | None,
-    document_consistency: str | None,
-    sweeps: int | None,
-    seed: int | None,
-    threads: int,
+    **given: Any,
 ) -> None:
     """Tag a file.
 
@@ -156,62 +141,86 @@ def tag(
     fstcrf tag chunk.fstcrf test.txt > tagged.txt
     fstcrf tag chunk.fstcrf test.txt --grammar bio --nbest 5
     """
-    plain = load_model(model_path)
-    asked = {
-        "--nbest": nbest is not None,
-        "--probabilities": probabilities,
-        "--marginals": marginals,
-        "--confidence": confidence,
-        "--span-probabilities": span_probabilities,
-        "--force": force is not None,
-        "--bias": bool(bias),
-        "--grammar": bool(grammar),
-    }
-    _check(plain, [name for name, given in asked.items() if given], joint=joint)
-    model = constrained(plain, grammar) if grammar else plain
+    model = load_model(model_path)
+    asked = _asked(given)
+    _check(model, asked, joint=given["joint"])
+    if given["grammar"]:
+        model = constrained(model, given["grammar"])
     source = model_input(model, columns=columns, kind=kind, separator=separator)
+    if given["document_consistency"] is not None:
+        _write_documents(model, source, path, output, asked, given)
+        return
+    if given["sweeps"] is not None or given["seed"] is not None:
+        raise click.UsageError("--sweeps and --seed belong to --document-consistency")
+    counts = Counts()
+    _write(_answer(model, counts, given), source, path, output)
+    counts.report()
+
+
+def _asked(given: dict[str, Any]) -> list[str]:
+    """Return the options that are given, of those that not every model takes."""
+    options = (
+        *("nbest", "probabilities", "marginals", "confidence", "span_probabilities"),
+        *("force", "bias", "grammar"),
+    )
+    return [
+        f"--{name.replace('_', '-')}" for name in options if given[name] not in (None, False, ())
+    ]
+
+
+def _answer(model: Model, counts: Counts, given: dict[str, Any]) -> Callable[[Corpus], Addition]:
+    """Return what tags a batch."""
+    wishes, threads = _wishes(model, given), given["threads"]
+    if given["joint"]:
+        return lambda batch: tagged(model, batch, wishes, counts)
+    return lambda batch: cascaded(cast("Composition", model), batch, threads)
+
+
+def _wishes(model: Model, given: dict[str, Any]) -> Wishes:
+    force, nbest = given["force"], given["nbest"]
     search = Search(
         n=nbest or 1,
         force={} if force is None else tape_columns("--force", force, tapes(model)),
-        bias=dict(bias),
-        on_no_path=on_no_path,
-        budget=_budget(max_states, max_seconds),
-        threads=threads,
+        bias=dict(given["bias"]),
+        on_no_path=given["on_no_path"],
+        budget=_budget(given["max_states"], given["max_seconds"]),
+        threads=given["threads"],
     )
-    wishes = Wishes(
+    return Wishes(
         search,
         ranked=nbest is not None,
-        probabilities=probabilities,
-        marginals=marginals,
-        confidence=confidence,
-        spans=_span_tapes(model) if span_probabilities else (),
+        probabilities=given["probabilities"],
+        marginals=given["marginals"],
+        confidence=given["confidence"],
+        spans=_span_tapes(model) if given["span_probabilities"] else (),
     )
-    counts = Counts()
-    if document_consistency is not None:
-        from fstcrf.cli.documents import document_source, document_tagger
 
-        given = [name for name, is_given in asked.items() if is_given and name != "--grammar"]
-        given += [] if joint else ["--cascade"]
-        if given:
-            raise click.UsageError(f"{given[0]} cannot go with --document-consistency")
-        documents = document_tagger(model, document_consistency, sweeps or 200, seed or 0)
-        _write(
-            lambda batch: Addition(documents.tag_columns(batch)),
-            document_source(source),
-            path,
-            output,
-        )
-        return
-    if sweeps is not None or seed is not None:
-        raise click.UsageError("--sweeps and --seed belong to --document-consistency")
 
-    def answer(batch: Corpus) -> Addition:
-        if joint:
-            return tagged(model, batch, wishes, counts)
-        return cascaded(cast("Composition", model), batch, threads)
+def _write_documents(
+    model: Model, source: Input, path: str, output: str, asked: list[str], given: dict[str, Any]
+) -> None:
+    """Tag documents as a whole.
 
-    _write(answer, source, path, output)
-    counts.report()
+    Raises
+    ------
+    click.UsageError
+        More is asked for than labels.
+    """
+    from fstcrf.cli.documents import document_source, document_tagger
+
+    other = [name for name in asked if name != "--grammar"]
+    other += [] if given["joint"] else ["--cascade"]
+    if other:
+        raise click.UsageError(f"{other[0]} cannot go with --document-consistency")
+    documents = document_tagger(
+        model, given["document_consistency"], given["sweeps"] or 200, given["seed"] or 0
+    )
+    _write(
+        lambda batch: Addition(documents.tag_columns(batch)),
+        document_source(source),
+        path,
+        output,
+    )
 
 
 def _check(model: Model, asked: list[str], *, joint: bool) -> None:

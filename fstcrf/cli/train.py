@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fstcrf.cli.failures import INTERRUPTED, Failure, undisturbed
+from fstcrf.cli.flags import check_training, in_flags
 from fstcrf.cli.method_options import method_options
 from fstcrf.cli.models import grammar_of, tagger
 from fstcrf.cli.options import Assignment, CommaList, input_options, threads_option
@@ -236,7 +237,9 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
     """
     from fstcrf.corpus import check_writable, concatenated
 
-    started = time.perf_counter()
+    started, command = time.perf_counter(), click.get_current_context().command
+    with in_flags(command):
+        check_training(given)
     source = training_input(
         paths,
         columns=given.pop("columns"),
@@ -255,7 +258,9 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
             tokens=data.n_tokens,
         )
         dev = given.pop("dev")
-        model = _train(data, None if dev is None else source.read(dev), told, checkpoint, given)
+        held_out = None if dev is None else source.read(dev)
+        with in_flags(command):
+            model = _train(data, held_out, told, checkpoint, given)
         _finish(model, output, told, time.perf_counter() - started, checkpoint)
     if checkpoint is not None and not kept:
         Path(checkpoint).unlink(missing_ok=True)

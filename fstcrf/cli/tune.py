@@ -8,7 +8,7 @@ tune  the command
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ import click
 import msgspec
 
 from fstcrf.cli.failures import INTERRUPTED, Failure, say, tell, undisturbed
+from fstcrf.cli.flags import in_flags
 from fstcrf.cli.models import grammar_of, tagger
 from fstcrf.cli.options import Choices, CommaList
 from fstcrf.cli.saving import save, spare_inputs
@@ -31,7 +32,7 @@ __all__ = ["tune"]
 
 _OWN = frozenset(  # options of `fstcrf train` that mean something else here, or nothing
     {
-        *("paths", "output", "template", "order", "method", "l1", "l2", "dev", "warm_start"),
+        *("paths", "output", "template", "order", "method", "l1", "l2", "dev"),
         *("checkpoint", "checkpoint_every", "resume", "seed", "log_json"),
     }
 )
@@ -137,10 +138,13 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
     _check_scoring(given)
     output, journal, dev = given.pop("output"), given["journal"], given.pop("dev")
     inputs = [*paths, dev, *given["templates"], *given["reads"], *given["grammar"]]
+    inputs.append(given["warm_start"])
     _check_files(inputs, output, journal)
+    as_json = given.pop("log_json")
+    asked = _asked(given)
     data = concatenated([source.read(path) for path in paths])
     say(f"read {len(data):,} sentences, {data.n_tokens:,} tokens from {', '.join(paths)}")
-    found = _searched(data, None if dev is None else source.read(dev), given)
+    found = _searched(data, None if dev is None else source.read(dev), asked, as_json=as_json)
     click.echo(str(found))
     click.echo(f"\n{_line(found.best, line, output)}")
     if found.interrupted:
@@ -174,10 +178,38 @@ def _check_files(inputs: list[str | None], output: str | None, journal: str | No
     check_writable(journal)
 
 
-def _searched(data: Any, dev: Any, given: dict[str, Any]) -> Tuning:
+def _asked(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what `fstcrf.tune` takes, checked as far as that needs no data."""
+    from fstcrf.hyperparameters.searching import searched
+
+    choices: dict[str, Any] = {name: given.pop(name) for name in _SEARCHED}
+    if choices["order"] is not None:
+        choices["order"] = _orders(choices["order"])
+    _check_methods(choices["method"] or ())
+    weights, start = dict(given.pop("class_weight")), given.pop("warm_start")
+    given["partial"] = not given.pop("whole_labels")
+    templates = _distinct(given.pop("templates"))
+    known: dict[str, Any] = {
+        "template": {path: Path(path) for path in templates},
+        "reads": [tagger(path) for path in given.pop("reads")],
+        "grammar": grammar_of(given.pop("grammar")),
+        "class_weights": weights or None,
+        "warm_start": None if start is None else tagger(start),
+    }
+    rest = _worth_saying(given)
+    options: dict[str, Any] = {
+        name: list(found) for name, found in choices.items() if found is not None
+    }
+    options |= {name: rest.pop(name) for name in _of_training() if name in rest}
+    seed = options.pop("seed")
+    with in_flags(train):
+        searched(options, templates, seed=seed, warm_start=known["warm_start"])
+    return {**rest, **known, **options, "seed": seed}
+
+
+def _searched(data: Any, dev: Any, asked: dict[str, Any], *, as_json: bool) -> Tuning:
     from fstcrf.hyperparameters import tune as library_tune
 
-    as_json = given.pop("log_json")
     best: list[float] = []
 
     def report(trial: Trial) -> None:
@@ -189,35 +221,20 @@ def _searched(data: Any, dev: Any, given: dict[str, Any]) -> Tuning:
         else:
             tell(_told(trial, better=better))
 
-    searched: dict[str, Any] = {name: given.pop(name) for name in _SEARCHED}
-    if searched["order"] is not None:
-        searched["order"] = _orders(searched["order"])
-    _check_methods(searched["method"] or ())
-    weights = dict(given.pop("class_weight"))
-    given["partial"] = not given.pop("whole_labels")
-    target, templates = given.pop("target"), _distinct(given.pop("templates"))
-    reads, grammar = given.pop("reads"), given.pop("grammar")
-    values = {name: list(found) for name, found in searched.items() if found is not None}
-    options: dict[str, Any] = {**values, **_worth_saying(given)}
-    return library_tune(
-        data,
-        target,
-        {path: Path(path) for path in templates},
-        dev=dev,
-        reads=[tagger(path) for path in reads],
-        grammar=grammar_of(grammar),
-        class_weights=weights or None,
-        report=report,
-        keep_on_interrupt=True,
-        **options,
-    )
+    with in_flags(train):
+        return library_tune(data, dev=dev, report=report, keep_on_interrupt=True, **asked)
+
+
+def _of_training() -> Mapping[str, Any]:
+    """Return the options of training and their defaults."""
+    from fstcrf.model.options import Options
+
+    return {field.name: field.default for field in msgspec.structs.fields(Options)}
 
 
 def _worth_saying(given: dict[str, Any]) -> dict[str, Any]:
     """Leave out options of training that have their defaults: some are not for every method."""
-    from fstcrf.model.options import Options
-
-    usual = {field.name: field.default for field in msgspec.structs.fields(Options)}
+    usual = _of_training()
     return {n: v for n, v in given.items() if n == "seed" or n not in usual or v != usual[n]}
 
 

@@ -20,10 +20,7 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Corpus, Scheme
 from fstcrf.documents.counting import PairCounts, count_pairs
 from fstcrf.documents.document import Document
-from fstcrf.documents.sequences import repeated_sequences
-from fstcrf.documents.spans import span_tables
 from fstcrf.errors import NumericError, OptionError
-from fstcrf.kernel.gibbs import Agreement
 
 if TYPE_CHECKING:
     from fstcrf.documents.agreeing import Agreeing
@@ -152,9 +149,9 @@ class Consistency:
         ModelFileError
             It is no such file.
         """
-        from fstcrf.documents.file import load  # noqa: PLC0415 (it imports this module)
+        from fstcrf.documents.file import load_kind  # noqa: PLC0415 (it imports this module)
 
-        return load(path)
+        return load_kind(path, cls)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as JSON, one line a violation."""
@@ -189,28 +186,6 @@ class Consistency:
             else:
                 within[a, b] = v.penalty
         return same, within
-
-    def agreement(self, document: Document, labels: Sequence[str]) -> Agreement:
-        """Return what the kernel needs to know of a document.
-
-        Raises
-        ------
-        LabelError
-            No label is of a type that the model knows.
-        """
-        reading = span_tables(labels, self.types)
-        tokens = document.corpus.column(self.column).ids.astype(np.int64)
-        repeated = repeated_sequences(tokens, document.offsets)
-        same, within = self.tables()
-        return Agreement(
-            np.ascontiguousarray(reading.starts),
-            np.ascontiguousarray(reading.inside),
-            reading.type,
-            repeated.first,
-            repeated.number,
-            same,
-            within,
-        )
 
     def score(self, document: Document, labels: Sequence[str]) -> float:
         """Return the score of a labelling, one label for each token: the log of its penalties."""

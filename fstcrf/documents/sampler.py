@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.documents.consistency import Consistency
+from fstcrf.documents.agreement import agreement, in_kernel
 from fstcrf.documents.document import Document
 from fstcrf.documents.local import LocalScores
 from fstcrf.documents.scored import Scored
@@ -72,15 +72,13 @@ class DocumentChain:
         self.document, self.local = document, local
         self._random = np.random.default_rng(seed)
         engine: Gibbs | Scored
-        kernel_only = len(models) == 0 or (len(models) == 1 and isinstance(models[0], Consistency))
-        agreement = None
-        if kernel_only and models:
-            only = models[0]
-            assert isinstance(only, Consistency)  # noqa: S101 (asked above)
-            agreement = only.agreement(document, [n[_tape(only, tapes)] for n in local.names])
-        engine = Gibbs(local.graph, document.offsets, local.node, local.labelling, agreement)
+        quick, agreed = in_kernel(models), None
+        if quick and models:
+            tape = _tape(models[0], tapes)
+            agreed = agreement(models, document, [names[tape] for names in local.names])
+        engine = Gibbs(local.graph, document.offsets, local.node, local.labelling, agreed)
         best = engine.viterbi()
-        if not kernel_only:
+        if not quick:
             engine = Scored(document, local, models, [_tape(m, tapes) for m in models])
         self._engine = engine
         path = best if start == "viterbi" else _random_path(local, document, self._random)

@@ -1,9 +1,10 @@
 """The attributes of runs of sentences, looked up by the kernel.
 
-=============  ============================================================
-PlainFamilies  the families whose keys the kernel makes itself
-string_codes   the number of each token's string
-=============  ============================================================
+==============  ============================================================
+PlainFamilies   the families whose keys the kernel makes itself
+string_codes    the number of each token's string
+sentence_codes  the same of one sentence, whose strings need not be interned
+==============  ============================================================
 
 The kernel makes the keys of families that read one string at each offset. Those that read several
 (bags, n-grams), multiply by numbers, look at a place of the sentence, or need more than 63 bits are
@@ -17,13 +18,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.corpus.sentence import Sentence
 from fstcrf.features.derive import Plain, Source, root
 from fstcrf.features.families import Family
 from fstcrf.features.keys import KeyTable, Packing
-from fstcrf.features.reader import Reader
+from fstcrf.features.reader import Reader, remembered
 from fstcrf.kernel.lookup import Firing, KeyFamily, RowFinder, Term
 
-__all__ = ["PlainFamilies", "string_codes"]
+__all__ = ["PlainFamilies", "sentence_codes", "string_codes"]
 
 _FIRING: dict[str, Firing] = {"node": "every", "bos": "first", "eos": "last", "arc": "inner"}
 
@@ -108,4 +110,20 @@ def string_codes(
         plain = isinstance(source, Plain)
         strings = column.values if plain else [made[0] for made in reader.made(source)]
         np.take(numbers(source, strings), column.ids, out=out, mode="clip")
+    return codes
+
+
+def sentence_codes(
+    sentence: Sentence,
+    sources: Sequence[Source],
+    numbers: Callable[[Source, Sequence[str]], NDArray[np.int32]],
+) -> NDArray[np.int32]:
+    """Return the number of each token's string, as `string_codes` does, int32 [sources, N]."""
+    codes = np.empty((len(sources), len(sentence)), dtype=np.int32)
+    for source, out in zip(sources, codes, strict=True):
+        strings = sentence[str(root(source))]
+        if not isinstance(source, Plain):
+            make = remembered(source)
+            strings = [make(string)[0] for string in strings]
+        out[:] = numbers(source, strings)
     return codes

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.corpus.corpus import Corpus
+from fstcrf.corpus.sentence import Sentence
 from fstcrf.errors import OptionError
 from fstcrf.features.design import Design, check_order
 from fstcrf.features.families import Boundary, families, padding, sources
@@ -62,6 +63,10 @@ class FeatureIndex:
         self.arc = arc
         self._families = (*node.families, *arc.families)
         self._columns = {column for family in self._families for column in family.columns}
+        # Asked for with every sentence.
+        self._names = tuple(map(str, templates.columns))  # names since `build`
+        self._tapes = templates.tapes
+        self._padding = padding(boundary, self._families)
 
     @classmethod
     def build(
@@ -153,6 +158,19 @@ class FeatureIndex:
         arc = self.arc.runs(reader)
         return lambda first, end: Design(node(first, end), arc(first, end))
 
+    def of_one(self, sentence: Sentence) -> Design | None:
+        """Return the attributes of a sentence, where there is a short way to them.
+
+        Parameters
+        ----------
+        sentence : Sentence
+            Not empty, with all columns that are read, of strings.
+        """
+        if isinstance(self.node, Hashed) or self.arc.families or self._tapes:
+            return None
+        rows = self.node.of_one(sentence)
+        return None if rows is None else Design(rows)
+
     def reader(self, corpus: Corpus, *, open_tapes: Sequence[str] = ()) -> Reader:
         """Return a pass over a corpus that has the columns which the templates read.
 
@@ -170,12 +188,17 @@ class FeatureIndex:
         given = (*corpus.columns, *map(tape_column, open_tapes))
         if not self._columns <= set(given):
             self.templates.resolved(given, data=corpus.source)
-        return Reader(corpus, reach=padding(self.boundary, self._families))
+        return Reader(corpus, reach=self._padding)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that the templates read, without tapes."""
-        return tuple(map(str, self.templates.columns))  # names since `build`
+        return self._names
+
+    @property
+    def tapes(self) -> tuple[str, ...]:
+        """Tapes of earlier taggers that the templates read."""
+        return self._tapes
 
     @property
     def n_node_rows(self) -> int:

@@ -313,7 +313,8 @@ class _Tokens:
             offsets = np.cumsum([0, *lengths])
             sentence = int(np.searchsorted(offsets, token, side="right")) - 1
             raise DataError(
-                f"attribute {self.names[entry]!r} is {numbers[entry]}, expected a finite number",
+                f"attribute {self.names[entry]!r} is {numbers[entry]}, expected a number of at "
+                "most 3.4e38 in size (float32)",
                 sentence=sentence,
                 token=token - int(offsets[sentence]),
             )

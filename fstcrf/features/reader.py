@@ -26,7 +26,7 @@ from fstcrf.features.design import Block
 from fstcrf.features.families import Family, Term
 from fstcrf.features.template import Macro
 
-__all__ = ["Local", "Reader"]
+__all__ = ["Local", "Reader", "remembered"]
 
 _SPARSE = 4
 
@@ -91,7 +91,7 @@ class Reader:
         """Return what a source makes of each string of its column."""
         if source not in self._made:
             self._made[source] = list(
-                map(_remembered(source), self.column(str(root(source))).values)
+                map(remembered(source), self.column(str(root(source))).values)
             )
         return self._made[source]
 
@@ -217,7 +217,7 @@ def once(
 
 
 @lru_cache(maxsize=64)
-def _remembered(source: Source) -> Callable[[str], list[str]]:
+def remembered(source: Source) -> Callable[[str], list[str]]:
     """Return what a source makes of a string; taggers that read one text ask again and again."""
     make = strings_of(source)
     return make if isinstance(source, Plain) else lru_cache(maxsize=50_000)(make)

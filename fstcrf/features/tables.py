@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.corpus.sentence import Sentence
 from fstcrf.features.derive import Source
 from fstcrf.features.design import Block, Rows, assembled
 from fstcrf.features.encode import Encoder, Entries
 from fstcrf.features.families import Boundary, Family, pad_texts
-from fstcrf.features.finding import PlainFamilies, string_codes
+from fstcrf.features.finding import PlainFamilies, sentence_codes, string_codes
 from fstcrf.features.keys import Codes, KeyTable, Packing, distinct, width_of
 from fstcrf.features.reader import Reader, once
 from fstcrf.features.vocabulary import Vocabulary
@@ -69,8 +70,9 @@ class Vocabularies:
 
     def numbers(self, source: Source, strings: Sequence[str]) -> NDArray[np.int32]:
         """Return the numbers of strings, −1 for unknown ones."""
-        numbers = self.by_source[source].numbers(strings)
-        return np.where(numbers >= 0, numbers + 2 * self.reach, -1).astype(np.int32)
+        numbers = self.by_source[source].numbers(strings).astype(np.int32)
+        np.add(numbers, 2 * self.reach, out=numbers, where=numbers >= 0)
+        return numbers
 
     def size(self, source: Source) -> int:
         """Return how many numbers a source has."""
@@ -140,6 +142,14 @@ class Tables:
             return self._mixed(part, found)
 
         return rows
+
+    def of_one(self, sentence: Sentence) -> Rows | None:
+        """Return the attributes of every token of a sentence; None where that needs a reader."""
+        plain = self._plain
+        if len(plain.numbers) < len(self.families):
+            return None
+        codes = sentence_codes(sentence, plain.sources, self.vocabularies.numbers)
+        return Rows(*compacted(plain.finder.rows(codes, np.asarray([0, len(sentence)]))))
 
     def _mixed(self, reader: Reader, found: NDArray[np.int32]) -> Rows:
         """Return the attributes of every token, those of plain families given."""

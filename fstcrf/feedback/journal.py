@@ -16,7 +16,7 @@ from typing import Literal, Self, get_args
 
 from fstcrf.errors import ModelFileError, OptionError
 
-__all__ = ["Journal", "Sync", "check_sync"]
+__all__ = ["Journal", "Sync", "check_sync", "is_empty"]
 
 Sync = Literal["always", "process"]
 
@@ -36,16 +36,22 @@ def check_sync(sync: str) -> None:
         raise OptionError(f"sync is {sync!r}, expected one of {', '.join(get_args(Sync))}")
 
 
+def is_empty(path: Path) -> bool:
+    """Is there a journal without any record, whole or not."""
+    return path.is_file() and path.stat().st_size <= len(_HEAD)
+
+
 class Journal:
     """A file of records, open for appending.
 
     Parameters
     ----------
     path : Path
-        Made if it does not exist.
     sync : {"always", "process"}
         When a call returns, its records are on the disk, or with the operating system: they then
         survive the death of this process, but not that of the machine.
+    new : bool
+        Begin a file without records, on the disk; one of that name is lost.
 
     Raises
     ------
@@ -57,12 +63,16 @@ class Journal:
         The file cannot be opened or written.
     """
 
-    def __init__(self, path: Path, sync: Sync = "always") -> None:
+    def __init__(self, path: Path, sync: Sync = "always", *, new: bool = False) -> None:
         check_sync(sync)
-        self.path, self.sync = path, sync
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self.path, self.sync, self._size = path, sync, 0
+        how = os.O_CREAT | os.O_TRUNC if new else 0
+        self._file = os.open(path, os.O_RDWR | os.O_APPEND | how, 0o644)
         try:
-            self._recover()
+            if new:
+                self._begin()
+            else:
+                self._recover()
         except BaseException:
             self.close()
             raise
@@ -93,32 +103,31 @@ class Journal:
         OSError
             They cannot be written: the disk is full. The file is as it was.
         """
-        data = b"".join(_FRAME.pack(len(r), zlib.crc32(r)) + r for r in records)
+        self._write(
+            b"".join(_FRAME.pack(len(r), zlib.crc32(r)) + r for r in records),
+            sync=self.sync == "always",
+        )
+
+    def _write(self, data: bytes, *, sync: bool) -> None:
+        rest = memoryview(data)
         try:
-            self._write(data)
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+            if sync:
+                os.fsync(self._file)
         except OSError as error:
             os.ftruncate(self._file, self._size)
             error.filename = os.fspath(self.path)
             raise
         self._size += len(data)
 
-    def _write(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._file, rest) :]
-        if self.sync == "always":
-            os.fsync(self._file)
+    def _begin(self) -> None:
+        self._write(_HEAD, sync=True)
+        _sync_folder(self.path.parent)
 
     def _recover(self) -> None:
         """Find the end of the last whole record and cut off what is behind it."""
         data = self.path.read_bytes()
-        if len(data) < len(_HEAD) and _HEAD.startswith(data):
-            os.ftruncate(self._file, 0)
-            self._size = 0
-            self._write(_HEAD)
-            self._size = len(_HEAD)
-            _sync_folder(self.path.parent)
-            return
         if not data.startswith(_HEAD):
             raise ModelFileError(f"{self.path}: not a journal of feedback")
         self._size = len(_HEAD)

@@ -7,18 +7,21 @@ FeedbackLearner  propose, feedback, save, open again
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import numpy as np
 
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
+from fstcrf.feedback.draws import Draws
+from fstcrf.feedback.folder import Folder
 from fstcrf.feedback.journal import Sync
 from fstcrf.feedback.proposal import (
     Event,
@@ -31,8 +34,8 @@ from fstcrf.feedback.proposal import (
     remembered,
 )
 from fstcrf.feedback.start import completed
-from fstcrf.feedback.state import Folder, Settings, State
-from fstcrf.kernel import Aim, Batch, Descent, Rule, SparseRows
+from fstcrf.feedback.state import Settings, State
+from fstcrf.kernel import Aim, Batch, Descent, Proposals, Rule, SparseRows
 from fstcrf.model import CRF
 from fstcrf.model.file import load
 from fstcrf.model.reading import SentenceLike, read_one
@@ -41,13 +44,25 @@ from fstcrf.train.learner import collect_parameters, online_parameters
 
 __all__ = ["Aim", "FeedbackLearner", "Rule"]
 
+_RECENT = 256
+_FIRST = np.zeros(1, dtype=np.int64)
+
+
+class _Recent(NamedTuple):
+    """A proposal of this process as the kernel has it: answers mostly come soon."""
+
+    shown: Proposal
+    batch: Batch
+    made: Proposals
+
 
 class FeedbackLearner:
     """Proposes labels and learns from what is said about them.
 
     Made by `create` and `open`. Everything it is told is in its folder when a call returns: a
     process that dies at any moment loses nothing, and proposals may be answered days later, by
-    another process. Calls from several threads wait for each other.
+    another process. Calls from several threads wait for each other. After `close`, and in children
+    of the process, it can be looked at; all else is an OptionError.
 
     Attributes
     ----------
@@ -60,7 +75,10 @@ class FeedbackLearner:
         self._folder, self._model = folder, model
         self._state = State(Descent(online_parameters(model.space, model.theta)))
         self._feedback = feedback_over(model.space, self._state.descent)
+        self._names = [model.labels[i] for i in model.topology.state_label.tolist()]
         self._lock = threading.RLock()
+        self._recent: dict[int, _Recent] = {}
+        self._draws = Draws(settings.seed)
 
     # --- Beginning and ending -------------------------------------------------------------------
 
@@ -75,7 +93,7 @@ class FeedbackLearner:
         seed: int = 0,
         sync: Sync = "always",
     ) -> Self:
-        """Begin to learn, in a folder that is new or empty.
+        """Begin to learn, in a folder that is new or empty, or where beginning was cut short.
 
         Parameters
         ----------
@@ -94,21 +112,17 @@ class FeedbackLearner:
         Raises
         ------
         OptionError
-            The folder is not empty; a control that needs sentences to come again.
+            The folder is not empty; a control that needs sentences to come again; a negative seed.
         OSError
             The folder cannot be written.
         """
         if aim.control == "sentence":
             raise OptionError("control 'sentence' is for sentences that come again: use 'mean'")
-        place = Path(path)
-        place.mkdir(parents=True, exist_ok=True)
-        if any(item.name != "lock" for item in place.iterdir()):
-            raise OptionError(f"{place}: is not empty; FeedbackLearner.open goes on from there")
-        folder = Folder(place, sync)
+        folder = Folder.new(path, sync)
         try:
             start = completed(model)
-            start.save(folder.model)
             learner = cls(folder, start, Settings(aim, rule, seed))
+            start.save(folder.model)
             folder.renew(learner._state, learner.settings)
         except BaseException:
             folder.close()
@@ -129,11 +143,11 @@ class FeedbackLearner:
         OSError
             The folder does not exist or cannot be written.
         """
-        folder = Folder(path, sync)
+        folder = Folder.existing(path, sync)
         try:
-            folder.check()
             learner = cls(folder, load(folder.model), Settings(Aim(), Rule(), 0))
             learner.settings = learner._state.load(folder.state)
+            learner._draws = Draws(learner.settings.seed)
             learner._replay()
         except BaseException:
             folder.close()
@@ -147,7 +161,7 @@ class FeedbackLearner:
         self.close()
 
     def close(self) -> None:
-        """Let go of the folder. Nothing is lost by not doing so."""
+        """Let go of the folder: `open` goes on. Nothing is lost by not doing so."""
         with self._lock:
             self._folder.close()
 
@@ -186,13 +200,17 @@ class FeedbackLearner:
     def propose_all(self, sentences: Iterable[SentenceLike]) -> list[Proposal]:
         """Return labels for several sentences, written to the journal at once."""
         with self._lock:
-            made: list[tuple[Proposal, Proposed]] = []
+            self._folder.check_held()
+            made: list[tuple[_Recent, Proposed]] = []
             for sentence in sentences:
                 made.append(self._proposed(sentence, self._state.made + len(made)))
-            self._folder.journal.append([encoded(kept) for _, kept in made])
-            for _, kept in made:
-                self._remember(kept)
-            return [proposal for proposal, _ in made]
+            with self._folder.told([encoded(kept) for _, kept in made]):
+                for recent, kept in made:
+                    self._remember(kept)
+                    self._recent[kept.id] = recent
+            while len(self._recent) > _RECENT:
+                del self._recent[next(iter(self._recent))]
+            return [recent.shown for recent, _ in made]
 
     def feedback(self, proposal: Proposal | int, reward: float) -> None:
         """Say how good a proposal was, and learn from it.
@@ -208,7 +226,8 @@ class FeedbackLearner:
         Raises
         ------
         OptionError
-            A reward outside [0, 1]; a proposal that was never made, or was answered already.
+            A reward that is no number in [0, 1]; a proposal that was never made, or was answered
+            already.
         NumericError
             The step would leave the finite numbers; it is not made, the proposal is answered.
         OSError
@@ -225,11 +244,12 @@ class FeedbackLearner:
             As for `feedback`; before anything is learnt, but for NumericError.
         """
         with self._lock:
+            self._folder.check_held()
             given = list(answers)
             told = [Rewarded(_number(p), _reward(p, reward)) for p, reward in given]
             self._check_open([p for p, _ in given])
-            self._folder.journal.append([encoded(event) for event in told])
-            failed = [event.id for event in told if not self._learn(event)]
+            with self._folder.told([encoded(event) for event in told]):
+                failed = [event.id for event in told if not self._learn(event)]
             if failed:
                 raise NumericError(
                     f"proposal {failed[0]}: the step left the finite numbers and was not made: "
@@ -245,10 +265,12 @@ class FeedbackLearner:
             It was never made, or was answered already.
         """
         with self._lock:
+            self._folder.check_held()
             event = Withdrawn(_number(proposal))
             self._check_open([proposal])
-            self._folder.journal.append([encoded(event)])
-            del self._state.pending[event.id]
+            with self._folder.told([encoded(event)]):
+                del self._state.pending[event.id]
+                self._recent.pop(event.id, None)
 
     # --- Looking at it --------------------------------------------------------------------------
 
@@ -270,13 +292,13 @@ class FeedbackLearner:
     def model(self) -> CRF:
         """Return the tagger with the weights of now."""
         with self._lock:
-            self._state.descent.settle(self.settings.rule)
-            theta = collect_parameters(self._model.space, self._state.descent.theta)
+            weights = self._state.descent.now(self.settings.rule)
+            theta = collect_parameters(self._model.space, weights)
             return replace(self._model, theta=theta)
 
     # --- Inside ---------------------------------------------------------------------------------
 
-    def _proposed(self, sentence: SentenceLike, number: int) -> tuple[Proposal, Proposed]:
+    def _proposed(self, sentence: SentenceLike, number: int) -> tuple[_Recent, Proposed]:
         model, aim, rule = self._model, self.settings.aim, self.settings.rule
         data = read_one(model.index, sentence, model.columns, model.reads)
         if not data.lengths[0]:
@@ -284,20 +306,23 @@ class FeedbackLearner:
         rows = data.design(0, 1).node
         design = SparseRows(rows.indptr, rows.rows, rows.values, model.index.n_node_rows)
         batch = self._batch(design)
-        generator = np.random.default_rng((self.settings.seed, number))
-        uniform = generator.random(len(design) * (1 + aim.pairs))
-        made = self._feedback.propose(batch, np.zeros(1, dtype=np.int64), aim, rule, uniform)
-        kept = remembered(number, design, made)
-        return self._shown(kept), kept
+        uniform = self._draws(number, len(design) * (1 + aim.pairs))
+        made = self._feedback.propose(batch, _FIRST, aim, rule, uniform)
+        return _Recent(self._shown(number, made), batch, made), remembered(number, design, made)
 
-    def _shown(self, kept: Proposed) -> Proposal:
-        labels, topology = self._model.labels, self._model.topology
-        made = kept.proposals(self._feedback.n_states)
-        names = [
-            tuple(labels[i] for i in topology.state_label[path].tolist())
-            for path in (made.path, made.other)
-        ]
-        return Proposal(kept.id, names[0], names[1], float(np.exp(made.log_p[0])))
+    def _shown(self, number: int, made: Proposals) -> Proposal:
+        name = self._names.__getitem__
+        first, second = (tuple(map(name, path.tolist())) for path in (made.path, made.other))
+        return Proposal(number, first, second, math.exp(made.log_p[0]))
+
+    def _of(self, kept: Proposed) -> _Recent:
+        """Return a proposal as the kernel has it."""
+        recent = self._recent.get(kept.id)
+        if recent is None:
+            made = kept.proposals(self._feedback.n_states)
+            batch = self._batch(kept.design(self._model.space.n_node_rows))
+            recent = _Recent(self._shown(kept.id, made), batch, made)
+        return recent
 
     def _batch(self, design: SparseRows) -> Batch:
         return self._feedback.batch(np.asarray([0, len(design)]), design)
@@ -310,7 +335,7 @@ class FeedbackLearner:
                 raise OptionError(f"proposal {number} was never made; there are {state.made}")
             if number not in state.pending or number in numbers[:place]:
                 raise OptionError(f"proposal {number} was answered already, or withdrawn")
-            if isinstance(proposal, Proposal) and proposal != self._shown(state.pending[number]):
+            if isinstance(proposal, Proposal) and proposal != self._of(state.pending[number]).shown:
                 raise OptionError(f"proposal {number} was made by another learner")
 
     def _remember(self, kept: Proposed) -> None:
@@ -320,15 +345,14 @@ class FeedbackLearner:
     def _learn(self, event: Rewarded) -> bool:
         """Make the step of a reward; False where it would not be finite."""
         state, settings = self._state, self.settings
-        kept = state.pending.pop(event.id)
+        one = self._of(state.pending.pop(event.id))
+        self._recent.pop(event.id, None)
         state.rewards += 1
         state.reward_sum += event.reward
-        batch = self._batch(kept.design(self._model.space.n_node_rows))
-        made = kept.proposals(self._feedback.n_states)
         reward = np.asarray([event.reward])
         try:
             self._feedback.reinforce(
-                batch, made, settings.aim, settings.rule, state.controls, reward
+                one.batch, one.made, settings.aim, settings.rule, state.controls, reward
             )
         except NumericError:
             state.refused += 1
@@ -354,12 +378,21 @@ class FeedbackLearner:
 
 
 def _number(proposal: Proposal | int) -> int:
-    return proposal.id if isinstance(proposal, Proposal) else operator.index(proposal)
+    if isinstance(proposal, Proposal):
+        return proposal.id
+    try:
+        return operator.index(proposal)
+    except TypeError:
+        raise OptionError(f"{proposal!r} is neither a Proposal nor the number of one") from None
 
 
-def _reward(proposal: Proposal | int, reward: float) -> float:
-    if not 0.0 <= reward <= 1.0:
+def _reward(proposal: Proposal | int, reward: Any) -> float:
+    value = math.nan
+    if not isinstance(reward, str | bytes):
+        with suppress(TypeError, ValueError):
+            value = float(reward)
+    if not 0.0 <= value <= 1.0:
         raise OptionError(
-            f"the reward of proposal {_number(proposal)} is {reward}, expected one in [0, 1]"
+            f"the reward of proposal {_number(proposal)} is {reward!r}, expected a number in [0, 1]"
         )
-    return float(reward)
+    return value

@@ -8,22 +8,25 @@ problem_of  sentences and gold labels as a tagger sees them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError
-from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.feedback.start import completed
 from fstcrf.kernel import Aim, Rule, SparseRows
 from fstcrf.model import CRF
+from fstcrf.model.heldout import has_spans, held_out_labels, held_out_score
 from fstcrf.model.reading import read_sentences
 from fstcrf.model.targets import allowed_labels
 from fstcrf.train import Bandit, Outcome, Problem, Progress, Schedule, fit
 
 __all__ = ["Schedule", "problem_of", "simulate"]
+
+Floats = NDArray[np.float64]
 
 
 def simulate(
@@ -82,11 +85,12 @@ def simulate(
     Raises
     ------
     DataError, LabelError, OptionError
-        Data or options that are not what they must be.
+        Data or options that are not what they must be; held-out data without a gold span.
     NumericError
         The first epoch diverged.
     """
     start = completed(model)
+    evaluate = _held_out(start, dev, target)
     problem = problem_of(start, data, target)
     optimiser = Bandit(
         problem,
@@ -100,16 +104,10 @@ def simulate(
         graded=graded,
         seed=seed,
     )
-    gold = None if dev is None else dev.column_lists(target)
-
-    def score(theta: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-        assert gold is not None and dev is not None  # noqa: S101, PT018 (asked for only with dev)
-        return _score(gold, replace(start, theta=theta).tag_all(dev))
-
     outcome = fit(
         optimiser,
         max_iterations=epochs,
-        evaluate=None if gold is None else score,
+        evaluate=evaluate,
         patience=epochs if patience is None else patience,
         report=report,
     )
@@ -140,7 +138,17 @@ def problem_of(model: CRF, data: Corpus, target: str) -> Problem:
     )
 
 
-def _score(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> float:
-    if any(label[:2] in {"B-", "I-"} for labels in gold for label in labels):
-        return evaluate_spans(gold, found).f
-    return evaluate_tokens(gold, found).accuracy
+def _held_out(start: CRF, dev: Corpus | None, target: str) -> Callable[[Floats], float] | None:
+    """Return weights → how well they do on held-out data.
+
+    Raises
+    ------
+    DataError
+        Labels are spans, and there is none.
+    """
+    gold = held_out_labels(dev, None, target)
+    if gold is None:
+        return None
+    if has_spans(start.labels) and not any(map(has_spans, gold)):
+        raise DataError("the held-out data has no gold segment: its F cannot choose an epoch")
+    return held_out_score(lambda theta: replace(start, theta=theta), dev, gold, (), 1)

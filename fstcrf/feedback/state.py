@@ -1,19 +1,13 @@
-"""The folder of a learner: a model, the state it has reached, and what it was told since.
+"""What a learner knows.
 
 ========  =================================================================
 Settings  what does not change in the life of a learner
 State     what does: parameters, controls, numbers, open proposals
-Folder    where they are, so that there is always one whole state
 ========  =================================================================
-
-``model.fstcrf`` is the tagger at the beginning, ``state-N`` a state, ``journal-N`` what happened
-since then. A new state is written whole before the old one is removed.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +15,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import ModelFileError, OptionError
-from fstcrf.feedback.journal import Journal, Sync, check_sync
+from fstcrf.errors import ModelFileError
 from fstcrf.feedback.proposal import Proposed
 from fstcrf.kernel import Aim, Controls, Descent, Parameters, Rule
 from fstcrf.storage import read_arrays, write_arrays
 
-__all__ = ["Folder", "Settings", "State"]
+__all__ = ["Settings", "State"]
 
 KIND, VERSION = "fstcrf-feedback", 1
 
@@ -132,95 +125,3 @@ class State:
         self.made, self.rewards = numbers.made, numbers.rewards
         self.reward_sum, self.refused = numbers.reward_sum, numbers.refused
         return settings
-
-
-class Folder:
-    """The folder of a learner, held by one process at a time.
-
-    Parameters
-    ----------
-    path : path
-        It exists.
-    sync : {"always", "process"}
-        As for `Journal`.
-
-    Raises
-    ------
-    OptionError
-        Another `sync`; another process has the folder.
-    OSError
-        It cannot be written.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], sync: Sync) -> None:
-        check_sync(sync)
-        self.path, self.sync = Path(path), sync
-        self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._lock)
-            raise OptionError(f"{self.path}: another process learns there; stop it first") from None
-        self.number = max(self._numbers(), default=-1)
-        self._journal: Journal | None = None
-
-    def check(self) -> None:
-        """Refuse a folder without a learner.
-
-        Raises
-        ------
-        ModelFileError
-            There is no state.
-        """
-        if self.number < 0:
-            raise ModelFileError(f"{self.path}: no learner here; FeedbackLearner.create one")
-
-    @property
-    def model(self) -> Path:
-        """The tagger at the beginning."""
-        return self.path / "model.fstcrf"
-
-    @property
-    def state(self) -> Path:
-        """The latest state."""
-        return self._state(self.number)
-
-    @property
-    def journal(self) -> Journal:
-        """What happened since the latest state."""
-        if self._journal is None:
-            self._journal = Journal(self.path / f"journal-{self.number}", self.sync)
-        return self._journal
-
-    def renew(self, state: State, settings: Settings) -> None:
-        """Write a new state, and begin a new journal.
-
-        Raises
-        ------
-        OSError
-            It cannot be written; the old ones are still there.
-        """
-        state.save(self._state(self.number + 1), settings)
-        if self._journal is not None:
-            self._journal.close()
-        self._journal, self.number = None, self.number + 1
-        self.journal.append([])
-        for number in self._numbers():
-            if number < self.number:
-                (self.path / f"journal-{number}").unlink(missing_ok=True)
-                self._state(number).unlink()
-
-    def close(self) -> None:
-        """Let go of the folder."""
-        if self._journal is not None:
-            self._journal.close()
-        if self._lock >= 0:
-            os.close(self._lock)
-        self._journal, self._lock = None, -1
-
-    def _state(self, number: int) -> Path:
-        return self.path / f"state-{number}"
-
-    def _numbers(self) -> list[int]:
-        names = [p.name.removeprefix("state-") for p in self.path.glob("state-*")]
-        return [int(name) for name in names if name.isdecimal()]

@@ -1,10 +1,17 @@
-"""The search for options: what is asked for, checked before the first trial."""
+"""The search for options: what is asked for, checked before the first trial.
+
+========  ==========================================
+tune      search
+searched  what there is to choose from
+========  ==========================================
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fstcrf.corpus import Corpus
@@ -13,17 +20,19 @@ from fstcrf.features import TemplateSet, is_literal
 from fstcrf.hyperparameters.result import Tuning
 from fstcrf.hyperparameters.scoring import Folded, Held, Told, Training
 from fstcrf.hyperparameters.space import Choice, Point, Range, Space, is_read
-from fstcrf.hyperparameters.study import PRUNERS, Pruner, Study, installed
+from fstcrf.hyperparameters.study import PRUNERS, Evaluate, Pruner, Study, installed
 from fstcrf.hyperparameters.templates import Template, check_templates, named
 from fstcrf.hyperparameters.trial import Trial
+from fstcrf.model.fingerprints import fingerprint
 from fstcrf.model.options import checked_options
 from fstcrf.model.targets import label_set
+from fstcrf.model.warm import order_of
 
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
     from fstcrf.model.crf import CRF
 
-__all__ = ["tune"]
+__all__ = ["searched", "tune"]
 
 _RANGES: Mapping[str, tuple[Choice, ...]] = {
     "l2": (Range(0.001, 10.0),),
@@ -52,6 +61,7 @@ def tune(
     grammar: Grammar | None = None,
     tape: str | None = None,
     class_weights: Mapping[str, float] | None = None,
+    warm_start: CRF | None = None,
     threads: int = 1,
     **options: Any,
 ) -> Tuning:
@@ -90,10 +100,14 @@ def tune(
         On Ctrl-C return what is known so far, if anything is.
     reads, grammar, tape, class_weights, threads
         As for `CRF.train`.
+    warm_start : CRF, optional
+        Each trial starts from its weights; with `folds` it must not have seen `data`, or the
+        scores are too good.
     **options
         Those of `CRF.train`: one value, or a list of values to choose from; a `Range` among them
         stands for the numbers between two. By default the method is "lbfgs", l2 is between 0.001
-        and 10, l1 is 0 or between 0.01 and 1, and order is 1 or, up to 31 labels, 2.
+        and 10, l1 is 0 or between 0.01 and 1, and order is 1 or, up to 31 labels, 2; with
+        `warm_start` that of its model.
 
     Returns
     -------
@@ -112,25 +126,23 @@ def tune(
     installed()
     _check(dev, folds, trials, pruner, resume=resume, journal=journal)
     templates = named(template)
-    sentences = _corpus(data, target)
+    sentences, dev = _corpus(data, target), None if dev is None else _corpus(dev, target)
     partial = bool(options.pop("partial", True))
     labels = _labels(sentences, target, partial=partial)
-    space = _space(options, templates, labels, seed)
+    space = searched(options, templates, labels=labels, seed=seed, warm_start=warm_start)
     training = Training(
         sentences,
-        target if isinstance(target, str) else [list(one) for one in target],
+        target if isinstance(target, str) else _lists(target),
         tuple(reads),
         dict(class_weights or {}),
         threads,
-        {"grammar": grammar, "tape": tape, "seed": seed, "partial": partial},
+        {"grammar": grammar, "tape": tape, "seed": seed, "partial": partial}
+        | ({} if warm_start is None else {"warm_start": warm_start}),
     )
     check_templates(templates, sentences, target, [one.tape for one in reads])
-    held: Held | Folded
-    if folds is None:
-        given = None if dev_target is None else [list(one) for one in dev_target]
-        held = Held(training, _corpus(dev, target), given)
-    else:
-        held = Folded(training, folds, seed)
+    held = _held(training, dev, dev_target, folds, seed)
+    search = {"seed": str(seed), "pruner": pruner, "folds": str(folds)}
+    search |= _identity(training, space, templates, dev, dev_target)
     study = Study(
         space,
         seed=seed,
@@ -138,41 +150,78 @@ def tune(
         step=held.step,
         journal=journal,
         resume=resume,
-        search={
-            "what is searched": str(space),
-            "seed": str(seed),
-            "pruner": pruner,
-            "folds": str(folds),
-            "training data": _digest(sentences, training.gold),
-            "held-out data": "" if dev is None else _digest(_corpus(dev, target), dev_target or []),
-            "templates": _digest_of([f"{n}\n{t}" for n, t in templates.items()]),
-            "what is read and obeyed": _digest_of(
-                [*(r.theta.tobytes().hex() for r in reads), str(grammar), str(class_weights)]
-            ),
-        },
+        search=search,
     )
-
-    def arguments(point: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        rest = {name: value for name, value in point.items() if name != "template"}
-        return templates.get(str(point.get("template"))), rest
-
-    def evaluate(point: Point, told: Told) -> tuple[float, int]:
-        return held(*arguments(point), told)
-
-    def trainer(trial: Trial, **more: Any) -> CRF:
-        return held.trained(*arguments({**trial.options, "template": trial.template}), **more)
-
-    interrupted = False
+    scored = _Scored(held, templates)
     try:
-        while len(study.trials) < study.limit(trials):
-            trial = study.run(evaluate)
-            if report is not None:
-                report(trial)
+        _run(study, scored.score, study.limit(trials), report)
+        interrupted = False
     except KeyboardInterrupt:
         if not keep_on_interrupt or not study.trials:
             raise
         interrupted = True
-    return Tuning(study.trials, space.varied, held.step, interrupted, trainer)
+    return Tuning(study.trials, space.varied, held.step, interrupted, scored.train)
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """Points of the space as trainings: their templates are named."""
+
+    held: Held | Folded
+    templates: Mapping[str, TemplateSet]
+
+    def score(self, point: Point, told: Told) -> tuple[float, int]:
+        return self.held(*self._arguments(point), told)
+
+    def train(self, trial: Trial, **more: Any) -> CRF:
+        chosen = {**trial.options, "template": trial.template}
+        return self.held.trained(*self._arguments(chosen), **more)
+
+    def _arguments(self, point: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        rest = {name: value for name, value in point.items() if name != "template"}
+        return self.templates.get(str(point.get("template"))), rest
+
+
+def _run(
+    study: Study, score: Evaluate, trials: int, report: Callable[[Trial], None] | None
+) -> None:
+    while len(study.trials) < trials:
+        trial = study.run(score)
+        if report is not None:
+            report(trial)
+
+
+def _held(
+    training: Training,
+    dev: Any,
+    dev_target: Sequence[Sequence[str]] | None,
+    folds: int | None,
+    seed: int,
+) -> Held | Folded:
+    if folds is not None:
+        return Folded(training, folds, seed)
+    return Held(training, dev, None if dev_target is None else _lists(dev_target))
+
+
+def _identity(
+    training: Training,
+    space: Space,
+    templates: Mapping[str, TemplateSet],
+    dev: Any,
+    dev_target: Sequence[Sequence[str]] | None,
+) -> dict[str, str]:
+    """Return what the course of a search depends on, beside its own settings."""
+    grammar, start = training.fixed["grammar"], training.fixed.get("warm_start")
+    weights = training.class_weights or None
+    given = [*(r.theta.tobytes().hex() for r in training.reads), str(grammar), str(weights)]
+    found = {
+        "what is searched": str(space),
+        "training data": _digest(training.data, training.gold),
+        "held-out data": "" if dev is None else _digest(dev, dev_target or []),
+        "templates": _digest_of([f"{n}\n{t}" for n, t in templates.items()]),
+        "what is read and obeyed": _digest_of(given),
+    }
+    return found if start is None else found | {"where trials start": fingerprint(start)}
 
 
 def _check(
@@ -210,6 +259,10 @@ def _corpus(data: Any, target: str | Sequence[Sequence[str]]) -> Any:
     return Corpus.from_sentences(sentences)
 
 
+def _lists(labels: Sequence[Sequence[str]]) -> list[list[str]]:
+    return [list(one) for one in labels]
+
+
 def _labels(data: Any, target: str | Sequence[Sequence[str]], *, partial: bool) -> int:
     """Return the number of labels."""
     if not isinstance(target, str):
@@ -220,16 +273,45 @@ def _labels(data: Any, target: str | Sequence[Sequence[str]], *, partial: bool) 
     return len(label_set(set(column.strings()), partial=partial))
 
 
-def _space(
-    options: Mapping[str, Any], templates: Mapping[str, TemplateSet], labels: int, seed: int
+def searched(
+    options: Mapping[str, Any],
+    templates: Iterable[str],
+    *,
+    labels: int = 1,
+    seed: int = 0,
+    warm_start: CRF | None = None,
 ) -> Space:
+    """Return what there is to choose from.
+
+    Parameters
+    ----------
+    options
+        As for `tune`.
+    templates : iterable of str
+        Their names.
+    labels : int
+        How many there are.
+    seed : int
+    warm_start : CRF, optional
+        Decides the order.
+
+    Raises
+    ------
+    OptionError
+        Options that do not go together, or leave no choice.
+    """
     order: tuple[Choice, ...] = (1, 2) if labels**2 <= _MOST_STATES else (1,)
+    if warm_start is not None:
+        order = (order_of(warm_start),)
     given = {name: _choices(value) for name, value in options.items()}
     methods = given.pop("method", ("lbfgs",))
     choices: dict[str, tuple[Choice, ...]] = {"method": methods}
-    if templates:
-        choices["template"] = tuple(templates)
+    if names := tuple(templates):
+        choices["template"] = names
     choices["order"] = given.pop("order", order)
+    if warm_start is not None and any(one != order[0] for one in choices["order"]):
+        known = ", ".join(map(str, choices["order"]))
+        raise OptionError(f"order is {known}, and warm_start is a model of order {order[0]}")
     for name, usual in _RANGES.items():
         if name in given:
             choices[name] = given.pop(name)

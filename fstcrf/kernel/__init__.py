@@ -37,12 +37,14 @@ from fstcrf.kernel.decoding import (
 from fstcrf.kernel.descent import Aim, Controls, Descent, Judge, Rule
 from fstcrf.kernel.feedback import Batch, Feedback, Heard, Proposals
 from fstcrf.kernel.graphs import (
+    BestPaths,
     Domain,
     Graph,
     Posterior,
     forward_backward,
     log_partition,
     max_marginals,
+    maxima,
     viterbi,
 )
 from fstcrf.kernel.lazy import Budget, Conjunction, Reader, Searched, lazy_paths
@@ -61,6 +63,7 @@ __all__ = [
     "Axis",
     "AxisPosterior",
     "Batch",
+    "BestPaths",
     "Bound",
     "Budget",
     "Conjunction",
@@ -103,6 +106,7 @@ __all__ = [
     "log_partition",
     "log_partitions",
     "max_marginals",
+    "maxima",
     "nbest_paths",
     "norm",
     "padded",

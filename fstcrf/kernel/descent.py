@@ -21,11 +21,22 @@ from fstcrf.errors import OptionError, ShapeError
 from fstcrf.kernel.learner_call import Parameters
 from fstcrf.kernel.native import lib
 
-__all__ = ["Aim", "Control", "Controls", "Descent", "Judge", "Objective", "Rule", "RuleName"]
+__all__ = [
+    "Aim",
+    "Control",
+    "Controls",
+    "Descent",
+    "Judge",
+    "Objective",
+    "Opponent",
+    "Rule",
+    "RuleName",
+]
 
 Floats = NDArray[np.float64]
 Objective = Literal["expected-loss", "preference", "cross-entropy"]
 Control = Literal["none", "mean", "sentence"]
+Opponent = Literal["opposite", "same"]
 RuleName = Literal["constant", "momentum", "adadelta"]
 
 OBJECTIVES = {
@@ -75,6 +86,10 @@ class Aim:
         Potentials are divided by it: above 1, samples are more diverse.
     common_rate, own_rate : float
         How fast the running means follow, in (0, 1].
+    opponent : {"opposite", "same"}
+        Preference: the second of a pair is a sample of the opposite distribution, in which
+        potentials change sign, or of the same one as the first. Where rewards only say which is
+        better, the opposite is beaten long before the first is good: compare with the same.
 
     Raises
     ------
@@ -88,10 +103,12 @@ class Aim:
     temperature: float = 1.0
     common_rate: float = 1e-3
     own_rate: float = 0.2
+    opponent: Opponent = "opposite"
 
     def __post_init__(self) -> None:
         _one_of("objective", self.objective, Objective)
         _one_of("control", self.control, Control)
+        _one_of("opponent", self.opponent, Opponent)
         _within("clip", self.clip, 0, 1, ends="[]")
         _within("temperature", self.temperature, 0, np.inf, ends="()")
         _within("common_rate", self.common_rate, 0, 1, ends="(]")
@@ -191,25 +208,37 @@ class Descent:
         if self.touched is None:
             self.touched = np.full(len(self.theta.table), self.step, dtype=np.int64)
 
-    def settle(self, rule: Rule) -> None:
-        """Bring all rows up to the present step, and the scale to one.
+    def now(self, rule: Rule) -> Parameters:
+        """Return a copy of the true parameters, all rows brought up to the present step."""
+        table, *others = (array * self.scale for array in self.theta.arrays())
+        if rule.name == "momentum" and self.first is not None:
+            table += self._missed(rule) * self.first.table * self.scale
+        return Parameters(table, *others)
 
-        To be done before weights are read, and before a rule changes.
-        """
+    def settle(self, rule: Rule) -> None:
+        """Bring all rows up to the present step, and the scale to one, before a rule changes."""
         if self.touched is not None and self.first is not None:
-            behind = (self.step - self.touched)[:, None]
             if rule.name == "momentum":
-                ratio = rule.momentum / rule.kept
-                fallen = ratio**behind
-                self.theta.table[:] += self.first.table * (ratio * (1 - fallen) / (1 - ratio))
-                self.first.table[:] *= fallen
+                self.theta.table[:] += self._missed(rule) * self.first.table
+                self.first.table[:] *= self._fallen(rule.momentum / rule.kept)
             elif rule.name == "adadelta" and self.second is not None:
-                fallen = rule.rho**behind
+                fallen = self._fallen(rule.rho)
                 self.first.table[:] *= fallen
                 self.second.table[:] *= fallen
             self.touched[:] = self.step
         if self.scale != 1.0:
             self.rescale(rule)
+
+    def _missed(self, rule: Rule) -> Floats:
+        """Return the factor of the velocities that rows have not been moved by, float64 [R, 1]."""
+        ratio = rule.momentum / rule.kept
+        return ratio * (1.0 - self._fallen(ratio)) / (1.0 - ratio)
+
+    def _fallen(self, ratio: float) -> Floats:
+        """Return what is left of what rows remembered when last touched, float64 [R, 1]."""
+        if self.touched is None:
+            return np.ones((1, 1))
+        return np.power(ratio, np.float64(self.step) - self.touched)[:, None]
 
     def rescale(self, rule: Rule) -> None:
         """Make the scale one."""

@@ -139,6 +139,7 @@ class Feedback:
         sizes = {"R": rows, "W": width, "K": slots.shape[1], "M": len(arc_mask), "ends": int(ends)}
         self._shared: dict[str, Any] = {**sizes, **pointers}
         self._place = np.zeros(0, dtype=np.int32)
+        self._prepared: _Prepared | None = None
 
     def batch(self, offsets: Order, design: SparseRows) -> Batch:
         """Return sentences, int64 [B + 1], over a design [N, R], ready for the calls below.
@@ -242,10 +243,11 @@ class Feedback:
         NumericError
             A step that is not finite; the steps before it are done.
         """
-        wrong = np.flatnonzero(~((reward >= 0.0) & (reward <= 1.0)))
-        if len(wrong):
+        right = (reward >= 0.0) & (reward <= 1.0)
+        if not right.all():
+            wrong = int(right.argmin())
             raise OptionError(
-                f"the reward of proposal {wrong[0]} is {reward[wrong[0]]}, expected one in [0, 1]"
+                f"the reward of proposal {wrong} is {reward[wrong]}, expected one in [0, 1]"
             )
         n, coefficient = len(made.order), np.empty(len(made.order))
         descent = self._descent(rule, batch)
@@ -309,8 +311,17 @@ class Feedback:
 
     def _descent(self, rule: Rule, batch: Batch) -> tuple[Any, ...]:
         """Return the C structure of the descent, and what keeps its memory alive."""
-        state, (rows, width) = self.descent, self.descent.theta.table.shape
+        state = self.descent
         state.prepare(rule)
+        known = self._prepared
+        if known is None or not known.serves(state, rule, batch.most):
+            known = self._prepared = self._structure(rule, batch.most)
+        known.fields["scale"][0], known.fields["step"][0] = state.scale, state.step
+        return known.pointer, known.fields
+
+    def _structure(self, rule: Rule, most: int) -> _Prepared:
+        """Return the C structure of a rule over the parameters of now."""
+        state, (rows, width) = self.descent, self.descent.theta.table.shape
         fields: dict[str, Any] = {
             "rule": RULES[rule.name],
             "rate": rule.rate,
@@ -318,8 +329,8 @@ class Feedback:
             "momentum": rule.momentum if rule.name == "momentum" else 0.0,
             "rho": rule.rho,
             "epsilon": rule.epsilon,
-            "scale": ffi.new("double *", state.scale),
-            "step": ffi.new("int64_t *", state.step),
+            "scale": ffi.new("double *"),
+            "step": ffi.new("int64_t *"),
             "small": ffi.new("double[]", max(self.n_arc_slots, 2 * self.n_states)),
         }
         keep: list[Any] = []
@@ -337,12 +348,31 @@ class Feedback:
                 self._place = np.zeros(rows, dtype=np.int32)
             fields["touched"] = array_in(state.touched, np.int64, (rows,), "touched", writable=True)
             fields["place"] = array_in(self._place, np.int32, (rows,), "place", writable=True)
-            fields["rows"] = ffi.new("int32_t[]", max(batch.most, 1))
-            fields["sums"] = ffi.from_buffer("double[]", np.empty(max(batch.most, 1) * width))
-        return ffi.new("fc_descent *", fields), fields, keep
+            fields["rows"] = ffi.new("int32_t[]", max(most, 1))
+            fields["sums"] = ffi.from_buffer("double[]", np.empty(max(most, 1) * width))
+        held_now = (state.theta, state.first, state.second, state.touched)
+        return _Prepared(rule, held_now, most, ffi.new("fc_descent *", fields), fields, keep)
 
     def _read_back(self, descent: tuple[Any, ...], rule: Rule) -> None:
         state = self.descent
         state.scale, state.step = descent[1]["scale"][0], descent[1]["step"][0]
         if state.scale < _LEAST_SCALE:
             state.rescale(rule)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """The C structure of a descent: good for further calls with the same rule and arrays."""
+
+    rule: Rule
+    arrays: tuple[Any, ...]
+    most: int
+    pointer: Any
+    fields: dict[str, Any]
+    memory: list[Any]
+
+    def serves(self, state: Descent, rule: Rule, most: int) -> bool:
+        """Tell whether it still is what a call needs."""
+        now = (state.theta, state.first, state.second, state.touched)
+        same = all(a is b for a, b in zip(self.arrays, now, strict=True))
+        return same and most <= self.most and rule == self.rule

@@ -11,6 +11,7 @@ parameters  tables of weights
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,8 @@ class Batch:
     def __init__(
         self, shared: dict[str, Any], graph: Any, offsets: Order, design: SparseRows
     ) -> None:
-        if not len(offsets) or offsets[0] != 0 or (np.diff(offsets) < 1).any():
+        self.lengths = offsets[1:] - offsets[:-1]  # np.diff takes longer than all of one sentence
+        if not len(offsets) or offsets[0] != 0 or self.lengths.min(initial=1) < 1:
             raise ShapeError("offsets must begin with 0 and rise: sentences are not empty")
         n = int(offsets[-1])
         if len(design) != n or design.n_columns != shared["R"]:
@@ -47,16 +49,16 @@ class Batch:
         }
         if design.value is not None:
             fields["value"] = array_in(design.value, np.float32, design.value.shape, "value")
-        bounds = array_in(offsets, np.int64, (len(offsets),), "offsets")
-        self.memory = [*fields.values(), bounds]
+        starts = array_in(offsets, np.int64, (len(offsets),), "offsets")
+        self.memory = [*fields.values(), starts]
         self.learner = ffi.new("fc_learner *", {**shared, **fields})
-        self.batch = ffi.new("fc_batch *", {"B": len(offsets) - 1, "offsets": bounds})
-        self.lengths = np.diff(offsets)
+        self.batch = ffi.new("fc_batch *", {"B": len(offsets) - 1, "offsets": starts})
         # Scratch for the longest sentence, and for the one with the most attributes.
         longest = int(self.lengths.max(initial=0))
         size = lib.fc_feedback_work(graph, self.learner, longest)
         self.work = ffi.from_buffer("double[]", np.empty(size))
-        self.most = int(np.diff(design.indptr[offsets]).max(initial=0))
+        bounds = design.indptr[offsets]
+        self.most = int((bounds[1:] - bounds[:-1]).max(initial=0))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -69,9 +71,11 @@ class Batch:
         OptionError
             A number that is no sentence.
         """
-        if order.size and not 0 <= order.min() <= order.max() < len(self):
+        one = order.size == 1
+        least, most = (order[0], order[0]) if one else (order.min(initial=0), order.max(initial=0))
+        if order.size and not 0 <= least <= most < len(self):
             raise OptionError(f"order names a sentence that is none of the {len(self)}")
-        return int(self.lengths[order].sum())
+        return int(self.lengths[order[0]] if one else self.lengths[order].sum())
 
 
 def controls(means: Controls, sentences: int) -> tuple[Any, ...]:
@@ -111,6 +115,7 @@ def finite(status: int, what: str, order: Order, where: Any) -> None:
     check(status, what, where[0])
 
 
+@lru_cache(maxsize=8)
 def bandit(aim: Aim) -> Any:
     """Return the C structure of an aim."""
     return ffi.new(
@@ -122,6 +127,7 @@ def bandit(aim: Aim) -> Any:
             "temperature": aim.temperature,
             "common_rate": aim.common_rate,
             "own_rate": aim.own_rate,
+            "alike": int(aim.opponent == "same"),
         },
     )
 

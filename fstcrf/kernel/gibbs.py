@@ -2,7 +2,6 @@
 
 ==========  ================================================================
 Labelling   which label a state has, and which state follows from a label
-Agreement   penalties of spans that disagree, over numbered token sequences
 Chain       where a chain of samples stands
 Gibbs       a document: potentials, labelling, agreement; it sweeps
 ==========  ================================================================
@@ -11,16 +10,16 @@ Gibbs       a document: potentials, labelling, agreement; it sweeps
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import NoPathError, OptionError, ShapeError
+from fstcrf.kernel.agreement import Agreement, agreement_view
 from fstcrf.kernel.graphs import Graph, _Call, viterbi
 from fstcrf.kernel.native import array_in, check, ffi, lib
 
-__all__ = ["Agreement", "Chain", "Gibbs", "Labelling"]
+__all__ = ["Chain", "Gibbs", "Labelling"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -44,33 +43,6 @@ class Labelling:
     def n_labels(self) -> int:
         """Number of labels, L."""
         return int(self.following.shape[1])
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Agreement:
-    """Penalties of spans that disagree.
-
-    Parameters
-    ----------
-    starts, inside : uint8 [L + 1, L]
-        Whether a span starts at, or goes on to, the second label; row L begins a sentence.
-    type : int32 [L]
-        Type of the spans of a label, −1 outside.
-    first : int64 [N + 1]
-        For each token where its sequences begin in ...
-    sequence : int32
-        ... the numbers of the sequences of 1, 2, ... tokens from there on that occur twice or more.
-    same, within : float64 [Y, Y]
-        Log penalties for each token: types of one sequence; outer and inner type.
-    """
-
-    starts: NDArray[np.uint8]
-    inside: NDArray[np.uint8]
-    type: Ints
-    first: NDArray[np.int64]
-    sequence: Ints
-    same: Floats
-    within: Floats
 
 
 @dataclass(slots=True, eq=False)
@@ -134,7 +106,8 @@ class Gibbs:
             "fc_labelling *", {"L": labels, "label": memory[0], "next": memory[1]}
         )
         self._memory = [memory]
-        self._agreement = self._agreement_view(agreement, labels)
+        self._agreement, arrays = agreement_view(agreement, labels, int(offsets[-1]))
+        self._memory.append(arrays)
         longest = int(np.diff(offsets).max(initial=0))
         size = lib.fc_gibbs_work(self._call.graph, self._labelling, longest)
         self._work = ffi.from_buffer("double[]", np.empty(size))
@@ -204,28 +177,3 @@ class Gibbs:
         check(status, "gibbs", where[0])
         chain.best_score = best[0]
         return score
-
-    def _agreement_view(self, agreement: Agreement | None, labels: int) -> object:
-        if agreement is None:
-            return ffi.new("fc_agreement *", {"Y": 0, "K": 0})
-        a, tokens, types = agreement, int(self.offsets[-1]), len(agreement.same)
-        number = int(a.sequence.max(initial=-1)) + 1
-        counts = [np.zeros((max(number, 1), types), dtype=np.int32) for _ in range(2)]
-        shapes: dict[str, tuple[NDArray[Any], type[np.generic], tuple[int, ...]]] = {
-            "starts": (a.starts, np.uint8, (labels + 1, labels)),
-            "inside": (a.inside, np.uint8, (labels + 1, labels)),
-            "type": (a.type, np.int32, (labels,)),
-            "first": (a.first, np.int64, (tokens + 1,)),
-            "sequence": (a.sequence, np.int32, (int(a.first[-1]),)),
-            "same": (a.same, np.float64, (types, types)),
-            "within": (a.within, np.float64, (types, types)),
-        }
-        fields = {
-            name: array_in(array, dtype, shape, name)
-            for name, (array, dtype, shape) in shapes.items()
-        }
-        for name, array in zip(("whole", "part"), counts, strict=True):
-            fields[name] = array_in(array, np.int32, array.shape, name, writable=True)
-        self._memory.append(list(fields.values()))
-        lowers = int(max(a.same.max(initial=0.0), a.within.max(initial=0.0)) <= 0.0)
-        return ffi.new("fc_agreement *", {"Y": types, "K": number, "lowers": lowers, **fields})

@@ -6,6 +6,7 @@ forward_backward     log Z and posterior probabilities
 log_partition        log Z
 viterbi              best paths
 max_marginals        best score through every (token, state)
+maxima               the same with both halves of it, and best paths
 ===================  ==========================================================
 
 Sentences lie one after the other: sentence b owns the rows ``offsets[b] : offsets[b + 1]`` of the
@@ -25,6 +26,7 @@ from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.native import array_in, check, ffi, lib
 
 __all__ = [
+    "BestPaths",
     "Domain",
     "Graph",
     "Posterior",
@@ -32,6 +34,7 @@ __all__ = [
     "forward_backward",
     "log_partition",
     "max_marginals",
+    "maxima",
     "viterbi",
 ]
 
@@ -255,6 +258,52 @@ def max_marginals(graph: Graph, offsets: NDArray[np.int64], node: Floats) -> Flo
     )
     check(status, "max_marginals")
     return out
+
+
+class BestPaths(NamedTuple):
+    """Best paths, and what is best before and behind each state.
+
+    Parameters
+    ----------
+    path : int32 [N]
+    score : float64 [B]
+        Both as `viterbi` returns them.
+    marginal : float64 [N, S]
+        As `max_marginals` returns it.
+    forward : float64 [N, S]
+        Score of the best beginning that ends in a state, its own potential included.
+    ahead : float64 [N, S]
+        Score of a state and the best of what can follow it.
+    """
+
+    path: NDArray[np.int32]
+    score: Floats
+    marginal: Floats
+    forward: Floats
+    ahead: Floats
+
+
+def maxima(graph: Graph, offsets: NDArray[np.int64], node: Floats) -> BestPaths:
+    """Return best paths and max-marginals with both halves of them: what competitors are read off.
+
+    Raises
+    ------
+    ShapeError, NumericError
+        As for `log_partition`.
+    """
+    call = _Call(graph, offsets, node)
+    path, score = np.empty(len(node), dtype=np.int32), np.empty(call.B)
+    parts = np.empty_like(node), np.empty_like(node), np.empty_like(node)
+    status = lib.fc_maxima(
+        call.graph,
+        call.batch,
+        array_in(path, np.int32, path.shape, "path", writable=True),
+        array_in(score, np.float64, score.shape, "score", writable=True),
+        *(array_in(part, np.float64, part.shape, "out", writable=True) for part in parts),
+        call.work,
+    )
+    check(status, "maxima")
+    return BestPaths(path, score, *parts)
 
 
 _DOMAIN = {"auto": lib.FC_AUTO, "linear": lib.FC_LINEAR, "log": lib.FC_LOG}

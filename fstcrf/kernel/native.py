@@ -24,16 +24,17 @@ __all__ = ["ENTRY", "SLOT", "array_in", "check", "ffi", "lib", "use", "variant",
 ENTRY = np.dtype([("weight", np.float64), ("slot", np.int64)])
 SLOT = np.dtype([("key", np.uint64), ("row", np.int64)])
 
+# Parsed once: a call with few tokens is little more than its pointers.
 _POINTER = {
-    ENTRY: "fc_entry[]",
-    SLOT: "fc_slot[]",
-    np.dtype(np.float64): "double[]",
-    np.dtype(np.float32): "float[]",
-    np.dtype(np.uint64): "uint64_t[]",
-    np.dtype(np.int64): "int64_t[]",
-    np.dtype(np.int32): "int32_t[]",
-    np.dtype(np.uint16): "uint16_t[]",
-    np.dtype(np.uint8): "uint8_t[]",
+    ENTRY: ffi.typeof("fc_entry[]"),
+    SLOT: ffi.typeof("fc_slot[]"),
+    np.dtype(np.float64): ffi.typeof("double[]"),
+    np.dtype(np.float32): ffi.typeof("float[]"),
+    np.dtype(np.uint64): ffi.typeof("uint64_t[]"),
+    np.dtype(np.int64): ffi.typeof("int64_t[]"),
+    np.dtype(np.int32): ffi.typeof("int32_t[]"),
+    np.dtype(np.uint16): ffi.typeof("uint16_t[]"),
+    np.dtype(np.uint8): ffi.typeof("uint8_t[]"),
 }
 
 

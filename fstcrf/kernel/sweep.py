@@ -10,7 +10,9 @@ Sweep             what one sweep gives
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,10 +48,14 @@ class Layout:
         Attribute a has the parameters ``theta[ptr[a] : ptr[a + 1]]``.
     slot : uint16 [parameters]
         Their slots.
+    cuts : int64 [blocks + 1]
+        Block k is the attributes ``cuts[k] : cuts[k + 1]``: gradients of different blocks can be
+        collected at the same time.
     """
 
     ptr: NDArray[np.int64]
     slot: NDArray[np.uint16]
+    cuts: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,35 +155,12 @@ class Shard:
         attributes: ShardAttributes,
     ) -> None:
         own = attributes
-        tokens, sentences = len(own.row_ptr) - 1, len(offsets) - 1
-        arrays: dict[str, tuple[NDArray[Any] | None, type[np.generic], tuple[int, ...]]] = {
-            "offsets": (offsets, np.int64, (sentences + 1,)),
-            "weight": (weight, np.float64, (sentences,)),
-            "row_ptr": (own.row_ptr, np.int64, (tokens + 1,)),
-            "row": (own.row, np.int32, (int(own.row_ptr[-1]),)),
-            "row_value": (own.row_value, np.float32, own.row.shape),
-            "single_ptr": (own.single_ptr, np.int64, (tokens + 1,)),
-            "single": (own.single, np.int32, (int(own.single_ptr[-1]),)),
-            "single_slot": (own.single_slot, np.uint16, own.single.shape),
-            "single_value": (own.single_value, np.float32, own.single.shape),
-            "rows": (own.rows, np.int32, own.rows.shape),
-            "singles": (own.singles, np.int32, own.singles.shape),
-            "slot": (
-                state_slots,
-                np.int32,
-                (graph.n_states, 0 if state_slots is None else state_slots.shape[1]),
-            ),
-        }
-        pointers = {
-            name: array_in(array, dtype, shape, name)
-            for name, (array, dtype, shape) in arrays.items()
-            if array is not None
-        }
         self.size = len(own.rows) * width + len(own.singles)
         self.gradient: Float32 = aligned(self.size, np.float32)
+        pointers = _pointers(graph.n_states, state_slots, offsets, weight, own)
         scalars = {
-            "B": sentences,
-            "N": tokens,
+            "B": len(offsets) - 1,
+            "N": len(own.row_ptr) - 1,
             "R": len(own.rows),
             "M": len(own.singles),
             "P": width,
@@ -192,12 +175,22 @@ class Shard:
         sizes = {"attributes": len(layout.ptr) - 1, "parameters": len(layout.slot)}
         self._layout = ffi.new("fc_layout *", {**sizes, **layout_fields})
         self._n_parameters, self._n_states = len(layout.slot), graph.n_states
+        self._row_runs = list(_runs(own.rows, layout.cuts))
+        self._single_runs = list(_runs(own.singles, layout.ptr[layout.cuts]))
         self._memory = (pointers, layout_fields)
+        self._check(graph)
+
+    def _check(self, graph: Graph) -> None:
         where = ffi.new("int64_t *")
         handle, _keep = _graph(graph)
         status = lib.fc_check_shard(handle, self._shard, self._layout, where)
         if status != lib.FC_OK:
             raise ShapeError(f"shard: a size or index is out of range (at {where[0]})")
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of the layout's blocks."""
+        return len(self._row_runs)
 
     def sweep(self, graph: Graph, theta: Floats, space: SweepWorkspace) -> Sweep:
         """Compute log Z and the gradient, which is kept until `collect`.
@@ -242,12 +235,68 @@ class Shard:
         check(status, "sweep")
         return Sweep(float(loss[0]), arc, begin, end, int(rescued[0]))
 
-    def collect(self, out: Floats) -> None:
-        """Add the gradient of the last sweep to float64 [parameters of attributes]."""
+    def collect(self, block: int, out: Floats) -> None:
+        """Add what a block has of the last sweep's gradient.
+
+        Parameters
+        ----------
+        block : int
+            Of the layout.
+        out : float64 [parameters of attributes]
+            Of which the block's are changed.
+        """
+        rows, singles = self._row_runs[block], self._single_runs[block]
         status = lib.fc_collect(
             self._shard,
             self._layout,
+            len(rows),
+            array_in(rows, np.int64, rows.shape, "row_runs"),
+            len(singles),
+            array_in(singles, np.int64, singles.shape, "single_runs"),
             array_in(self.gradient, np.float32, (self.size,), "gradient"),
             array_in(out, np.float64, (self._n_parameters,), "out", writable=True),
         )
         check(status, "collect")
+
+
+def _pointers(
+    n_states: int,
+    state_slots: NDArray[np.int32] | None,
+    offsets: NDArray[np.int64],
+    weight: Floats,
+    own: ShardAttributes,
+) -> dict[str, Any]:
+    """Return the arrays of a shard, checked, by the names that the kernel has for them."""
+    tokens, sentences = len(own.row_ptr) - 1, len(offsets) - 1
+    slots = 0 if state_slots is None else state_slots.shape[1]
+    arrays: dict[str, tuple[NDArray[Any] | None, type[np.generic], tuple[int, ...]]] = {
+        "offsets": (offsets, np.int64, (sentences + 1,)),
+        "weight": (weight, np.float64, (sentences,)),
+        "row_ptr": (own.row_ptr, np.int64, (tokens + 1,)),
+        "row": (own.row, np.int32, (int(own.row_ptr[-1]),)),
+        "row_value": (own.row_value, np.float32, own.row.shape),
+        "single_ptr": (own.single_ptr, np.int64, (tokens + 1,)),
+        "single": (own.single, np.int32, (int(own.single_ptr[-1]),)),
+        "single_slot": (own.single_slot, np.uint16, own.single.shape),
+        "single_value": (own.single_value, np.float32, own.single.shape),
+        "rows": (own.rows, np.int32, own.rows.shape),
+        "singles": (own.singles, np.int32, own.singles.shape),
+        "slot": (state_slots, np.int32, (n_states, slots)),
+    }
+    return {
+        name: array_in(array, dtype, shape, name)
+        for name, (array, dtype, shape) in arrays.items()
+        if array is not None
+    }
+
+
+def _runs(numbers: NDArray[np.int32], cuts: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Yield, for each block, the runs of places (int64 [m, 2]) whose numbers lie between its cuts.
+
+    `numbers` are a few ascending sequences, one behind the other.
+    """
+    starts = [0, *(np.flatnonzero(np.diff(numbers) < 0) + 1).tolist(), len(numbers)]
+    bounds = np.stack([a + np.searchsorted(numbers[a:b], cuts) for a, b in pairwise(starts)])
+    for first, last in pairwise(bounds.T):
+        runs = np.stack([first, last], axis=1)
+        yield np.ascontiguousarray(runs[first < last], dtype=np.int64)

@@ -22,6 +22,8 @@ __all__ = ["VectorStore", "dot", "norm"]
 
 Floats = NDArray[np.float64]
 
+_ALL = slice(None)
+
 
 class VectorStore:
     """Some vectors of one length, kept as float32.
@@ -44,32 +46,42 @@ class VectorStore:
         self._memory = aligned(count * self._stride, np.float32)
         self.rows: NDArray[np.float32] = self._memory.reshape(count, self._stride)[:, :size]
 
-    def dots(self, vectors: Floats) -> Floats:
-        """Return the inner products with k vectors: float64 [k, n] → [m, k]."""
+    def dots(self, vectors: Floats, part: slice = _ALL) -> Floats:
+        """Return the inner products with k vectors: float64 [k, n] → [m, k].
+
+        Parameters
+        ----------
+        vectors : float64 [k, n]
+        part : slice
+            Sum over these places alone.
+        """
         (m, n), k = self.rows.shape, len(vectors)
+        first, last, _ = part.indices(n)
         out = np.empty((m, k))
         status = lib.fc_dots(
             m,
             k,
-            n,
+            last - first,
             self._stride,
-            ffi.from_buffer("float[]", self._memory),
-            array_in(vectors, np.float64, (k, n), "vectors"),
+            ffi.from_buffer("float[]", self._memory) + first,
+            n,
+            array_in(vectors, np.float64, (k, n), "vectors") + first,
             array_in(out, np.float64, (m, k), "out", writable=True),
         )
         check(status, "dots")
         return out
 
-    def add_combination(self, coefficients: Floats, out: Floats) -> None:
-        """Add ``coefficients @ rows`` to `out`, float64 [n], in place."""
+    def add_combination(self, coefficients: Floats, out: Floats, part: slice = _ALL) -> None:
+        """Add ``coefficients @ rows`` to `out`, float64 [n], in place: at some places, or all."""
         m, n = self.rows.shape
+        first, last, _ = part.indices(n)
         status = lib.fc_combine(
             m,
-            n,
+            last - first,
             self._stride,
-            ffi.from_buffer("float[]", self._memory),
+            ffi.from_buffer("float[]", self._memory) + first,
             array_in(coefficients, np.float64, (m,), "coefficients"),
-            array_in(out, np.float64, (n,), "out", writable=True),
+            array_in(out, np.float64, (n,), "out", writable=True) + first,
         )
         check(status, "combine")
 

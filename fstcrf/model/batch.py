@@ -30,6 +30,7 @@ from fstcrf.train import (
     Staged,
     Ties,
     Untied,
+    Workers,
     tied,
 )
 from fstcrf.train.curvature import arc_cells
@@ -89,19 +90,39 @@ def _quasi_newton(
     settings: Options, problem: Problem, space: ParameterSpace, theta: Floats, *, threads: int
 ) -> Optimiser:
     """Return L-BFGS, or OWL-QN where there is an L1 penalty."""
+    run = _Run(settings, threads)
     if settings.l1 > 0:
-        return OWLQN(
-            Likelihood(problem, space, l2=settings.l2, threads=threads),
-            theta,
-            l1=settings.l1,
-            memory=settings.memory,
-            epsilon=settings.threshold,
-            delta=settings.least_gain,
-            period=settings.period,
-            max_line_search=settings.max_line_search,
+        return run.owlqn(problem, space, theta)
+    if theta.any():  # a warm start: tied attributes may have parted
+        return run.lbfgs(Likelihood(problem, space, l2=settings.l2, threads=threads), theta)
+    epochs = _stochastic_epochs(settings, problem, space)
+    if not epochs:
+        ties = tied(problem, space)
+        return Untied(run.lbfgs(run.likelihood(ties), ties.reduce(theta)), ties)
+    first = L2SGD(
+        problem,
+        space,
+        theta,
+        l2=settings.l2,
+        seed=settings.seed,
+        calibration=_STAGED_CALIBRATION,
+    )
+    return Staged(first, epochs, lambda start: run.in_units(problem, space, start))
+
+
+class _Run:
+    """L-BFGS and OWL-QN with the options of a run."""
+
+    def __init__(self, settings: Options, threads: int) -> None:
+        self.settings, self.threads, self.workers = settings, threads, Workers(threads)
+
+    def likelihood(self, ties: Ties) -> Likelihood:
+        return Likelihood(
+            ties.problem, ties.space, l2=self.settings.l2, threads=self.threads, scale=ties.scale
         )
 
-    def newton(objective: Objective, start: Floats) -> LBFGS:
+    def lbfgs(self, objective: Objective, start: Floats) -> LBFGS:
+        settings = self.settings
         return LBFGS(
             objective,
             start,
@@ -111,40 +132,32 @@ def _quasi_newton(
             period=settings.period,
             line_search=settings.line_search,
             max_line_search=settings.max_line_search,
+            workers=self.workers,
         )
 
-    epochs = 0 if theta.any() else _stochastic_epochs(settings, problem, space)
-    if theta.any():  # a warm start: tied attributes may have parted
-        return newton(Likelihood(problem, space, l2=settings.l2, threads=threads), theta)
-
-    def tied_likelihood(ties: Ties) -> Likelihood:
-        return Likelihood(
-            ties.problem, ties.space, l2=settings.l2, threads=threads, scale=ties.scale
+    def owlqn(self, problem: Problem, space: ParameterSpace, theta: Floats) -> OWLQN:
+        settings = self.settings
+        return OWLQN(
+            Likelihood(problem, space, l2=settings.l2, threads=self.threads),
+            theta,
+            l1=settings.l1,
+            memory=settings.memory,
+            epsilon=settings.threshold,
+            delta=settings.least_gain,
+            period=settings.period,
+            max_line_search=settings.max_line_search,
         )
 
-    if not epochs:
-        ties = tied(problem, space)
-        return Untied(newton(tied_likelihood(ties), ties.reduce(theta)), ties)
-
-    def second(start: Floats) -> Optimiser:
-        ties = tied(problem, space)
+    def in_units(self, problem: Problem, space: ParameterSpace, start: Floats) -> Optimiser:
+        """Go on in units that suit the curvature, where that is known and cheap."""
+        ties, l2 = tied(problem, space), self.settings.l2
         u = ties.reduce(start)
         unit = np.ones(len(u))
-        known = settings.l2 > 0 and not problem.partial.any()
+        known = l2 > 0 and not problem.partial.any()
         if known and arc_cells(problem) <= _MOST_CELLS:
-            curvature = DiagonalHessian(ties.problem, ties.space, l2=settings.l2, scale=ties.scale)
+            curvature = DiagonalHessian(ties.problem, ties.space, l2=l2, scale=ties.scale)
             unit = curvature(u) ** _UNIT_POWER
-        return Untied(InUnits(tied_likelihood(ties), u, unit, newton), ties)
-
-    first = L2SGD(
-        problem,
-        space,
-        theta,
-        l2=settings.l2,
-        seed=settings.seed,
-        calibration=_STAGED_CALIBRATION,
-    )
-    return Staged(first, epochs, second)
+        return Untied(InUnits(self.likelihood(ties), u, unit, self.lbfgs, self.workers), ties)
 
 
 def _stochastic_epochs(settings: Options, problem: Problem, space: ParameterSpace) -> int:

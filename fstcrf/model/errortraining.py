@@ -78,10 +78,14 @@ def _objective(
 def _batch(
     settings: Options, objective: ClassificationError | SegmentF, theta: Floats
 ) -> Optimiser:
-    stopping = {"epsilon": settings.threshold, "delta": settings.least_gain}
     if settings.method == "quickprop":
         return QuickProp(
-            objective, theta, growth=settings.growth, period=settings.period, **stopping
+            objective,
+            theta,
+            growth=settings.growth,
+            period=settings.period,
+            epsilon=settings.threshold,
+            delta=settings.least_gain,
         )
     return LBFGS(
         objective,
@@ -90,7 +94,8 @@ def _batch(
         period=settings.period,
         line_search=settings.line_search,
         max_line_search=settings.max_line_search,
-        **stopping,
+        epsilon=settings.threshold,
+        delta=settings.least_gain,
     )
 
 

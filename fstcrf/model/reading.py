@@ -119,6 +119,11 @@ def read_sentences(
         if len(literal) < len(full):
             raise DataError("the model reads attribute lists or feature dicts for each token")
         return Prepared([len(s) for s in sentences], lambda a, b: index.design(literal[a:b]))
+    if not isinstance(sentences, Corpus) and len(sentences) == 1:
+        sentences = as_sentences(sentences, columns)
+        design = _of_one(index, sentences[0])
+        if design is not None:
+            return Prepared([len(sentences[0])], lambda *_: design)
     lengths, corpus = read_corpus(index, sentences, columns, reads)
     return Prepared(lengths, index.runs(corpus))
 
@@ -194,7 +199,7 @@ def read_corpus(
         names = _needed(index, parsed)
         _check_strings(parsed, set(names).intersection(index.columns))
         corpus = Corpus.from_sentences([s for s in parsed if len(s)], names)
-    for tape in index.templates.tapes:
+    for tape in index.tapes:
         if tape not in open_tapes:
             corpus = _with_tape(corpus, tape)
             for known in reads:
@@ -211,6 +216,15 @@ def read_one(
 ) -> Prepared:
     """Prepare one sentence."""
     return read_sentences(index, [sentence], columns, reads)
+
+
+def _of_one(index: FeatureIndex, sentence: Sentence) -> Design | None:
+    """Return the design of a sentence; None where that needs a corpus, or nothing will do."""
+    names = index.columns
+    if not len(sentence) or not all(name in sentence for name in names):
+        return None
+    _check_strings([sentence], names)
+    return index.of_one(sentence)
 
 
 def _with_tape(corpus: Corpus, tape: str) -> Corpus:
@@ -304,8 +318,9 @@ def _check_strings(sentences: Sequence[Sentence], names: Collection[str]) -> Non
 
 
 def _needed(index: FeatureIndex, sentences: Sequence[Sentence]) -> list[str]:
-    """Columns that all sentences have; the index itself says which one is missing."""
+    """Columns that the index reads, or all, where it shall say which one is missing."""
     full = [s for s in sentences if len(s)]
-    if not full:
-        return list(index.columns)
+    names = list(index.columns)
+    if not full or (not index.tapes and all(name in s for s in full for name in names)):
+        return names
     return [name for name in full[0].columns if all(name in s for s in full)]

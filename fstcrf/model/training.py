@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, OptionError
-from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet
 from fstcrf.model.crf import CRF
-from fstcrf.model.jackknife import ordered, with_labels
+from fstcrf.model.fingerprints import fingerprint, run_fingerprint
+from fstcrf.model.heldout import has_spans, held_out_labels, held_out_score
+from fstcrf.model.jackknife import ordered
 from fstcrf.model.optimisers import chosen_optimiser
 from fstcrf.model.options import Options, TrainingRecord, checked_options
+from fstcrf.model.sentenceweights import sentence_weights
 from fstcrf.model.source import Source, Target, read_source
 from fstcrf.model.structure import structure
 from fstcrf.model.tape import Tape
@@ -26,6 +25,7 @@ from fstcrf.model.targets import label_set
 from fstcrf.model.warm import merged_labels, warm_theta
 from fstcrf.train import (
     Checkpoint,
+    Outcome,
     ParameterSpace,
     Problem,
     Progress,
@@ -233,26 +233,72 @@ def train(
         threads=threads,
         report=report,
     )
-    labels = label_set(
-        source.target_values,
-        partial=settings.partial,
-        known=() if warm_start is None else warm_start.labels,
-    )
-    if warm_start is not None:
-        labels = merged_labels(warm_start, labels)
-    gold = _held_out_labels(dev, dev_target, target)
-    if gold and _has_spans(labels) and not any(map(_has_spans, gold)):
+    labels = _labels(source, settings, warm_start)
+    gold = held_out_labels(dev, dev_target, target)
+    if gold and has_spans(labels) and not any(map(has_spans, gold)):
         raise DataError("the held-out data has no gold segment: its F cannot choose an iteration")
+    problem = _problem(source, labels, settings, grammar, weights, class_weights)
+    space, theta = _space(problem, source, settings, warm_start)
+    wanted = _tapes(source.index)
+    tapes = tuple(Tape(t.tape, t.labels, fingerprint(t)) for t in reads if t.tape in wanted)
+
+    def model(weights_now: Floats, record: TrainingRecord | None = None) -> CRF:
+        topology, columns = problem.topology, source.columns
+        return CRF(topology, source.index, space, weights_now, name, columns, tapes, record)
+
+    evaluate = None
+    if gold is not None:
+        evaluate = held_out_score(model, dev, gold, ordered(reads, wanted), threads)
+    state = None
+    if checkpoint is not None:
+        run = run_fingerprint(settings, problem, space, theta, gold)
+        state = Checkpoint(checkpoint, fingerprint=run, every=checkpoint_every, resume=resume)
+    outcome = fit(
+        chosen_optimiser(settings, problem, space, theta, threads=threads),
+        max_iterations=settings.iteration_limit,
+        evaluate=evaluate,
+        patience=settings.patience,
+        report=report,
+        checkpoint=state,
+        keep_on_interrupt=keep_on_interrupt,
+    )
+    about = {
+        "target": target if isinstance(target, str) else None,
+        "grammar": None if grammar is None else str(grammar),
+        "class_weights": {label: float(w) for label, w in (class_weights or {}).items()},
+    }
+    return model(outcome.theta, _record(settings, source, space, outcome, about))
+
+
+def _labels(source: Source, settings: Options, warm_start: CRF | None) -> Sequence[str]:
+    known = () if warm_start is None else warm_start.labels
+    labels = label_set(source.target_values, partial=settings.partial, known=known)
+    return labels if warm_start is None else merged_labels(warm_start, labels)
+
+
+def _problem(
+    source: Source,
+    labels: Sequence[str],
+    settings: Options,
+    grammar: Grammar | None,
+    weights: Sequence[float] | None,
+    class_weights: Mapping[str, float] | None,
+) -> Problem:
     allowed = source.allowed(labels, partial=settings.partial)
-    topology = structure(labels, settings, allowed, source.offsets, grammar)
-    problem = Problem(
-        topology,
+    return Problem(
+        structure(labels, settings, allowed, source.offsets, grammar),
         source.offsets,
         source.node(),
         source.arc(),
         allowed,
-        _weights(source, allowed, labels, weights, class_weights),
+        sentence_weights(source, allowed, labels, weights, class_weights),
     )
+
+
+def _space(
+    problem: Problem, source: Source, settings: Options, warm_start: CRF | None
+) -> tuple[ParameterSpace, Floats]:
+    """Return which weights there are, and where they start."""
     space = parameter_space(
         problem,
         features=settings.features,
@@ -262,36 +308,18 @@ def train(
     if settings.min_frequency is not None:
         space = frequent(problem, space, settings.min_frequency)
     if warm_start is not None:
-        space, theta = warm_theta(warm_start, source.index, space)
-    else:
-        theta = np.zeros(space.size)
-    optimiser = chosen_optimiser(settings, problem, space, theta, threads=threads)
-    wanted = _tapes(source.index)
-    tapes = tuple(Tape(t.tape, t.labels, fingerprint(t)) for t in reads if t.tape in wanted)
+        return warm_theta(warm_start, source.index, space)
+    return space, np.zeros(space.size)
 
-    def model(weights_now: Floats, record: TrainingRecord | None = None) -> CRF:
-        return CRF(topology, source.index, space, weights_now, name, source.columns, tapes, record)
 
-    evaluate = (
-        None if gold is None else _evaluation(model, dev, gold, ordered(reads, wanted), threads)
-    )
-    outcome = fit(
-        optimiser,
-        max_iterations=settings.iteration_limit,
-        evaluate=evaluate,
-        patience=settings.patience,
-        report=report,
-        checkpoint=None
-        if checkpoint is None
-        else Checkpoint(
-            checkpoint,
-            fingerprint=_run_fingerprint(settings, problem, space, theta, gold),
-            every=checkpoint_every,
-            resume=resume,
-        ),
-        keep_on_interrupt=keep_on_interrupt,
-    )
-    record = TrainingRecord(
+def _record(
+    settings: Options,
+    source: Source,
+    space: ParameterSpace,
+    outcome: Outcome,
+    about: dict[str, Any],
+) -> TrainingRecord:
+    return TrainingRecord(
         options=settings,
         sentences=len(source.offsets) - 1,
         tokens=int(source.offsets[-1]),
@@ -303,18 +331,8 @@ def train(
         dev_score=outcome.dev,
         reason=outcome.reason,
         interrupted=outcome.interrupted,
-        target=target if isinstance(target, str) else None,
-        grammar=None if grammar is None else str(grammar),
-        class_weights={label: float(w) for label, w in (class_weights or {}).items()},
+        **about,
     )
-    return model(outcome.theta, record)
-
-
-def fingerprint(model: CRF) -> str:
-    """Return a hash of a model's labels and weights."""
-    digest = hashlib.sha256("\0".join(model.labels).encode())
-    digest.update(np.ascontiguousarray(model.theta).data)
-    return digest.hexdigest()
 
 
 def _check_reads(reads: Sequence[CRF], tape: str, settings: Options) -> None:
@@ -330,90 +348,3 @@ def _check_reads(reads: Sequence[CRF], tape: str, settings: Options) -> None:
 
 def _tapes(index: FeatureIndex | LiteralIndex) -> tuple[str, ...]:
     return index.templates.tapes if isinstance(index, FeatureIndex) else ()
-
-
-def _weights(
-    source: Source,
-    allowed: NDArray[np.bool_],
-    labels: Sequence[str],
-    weights: Sequence[float] | None,
-    class_weights: Mapping[str, float] | None,
-) -> Floats:
-    n = len(source.full)
-    try:
-        total = np.ones(n) if weights is None else np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"weights of sentences: {error}") from None
-    if total.shape != (n,):
-        raise DataError(f"weights are {list(total.shape)}, expected {[n]}: one for each sentence")
-    total = total[source.full][source.origin] * source.share
-    if class_weights is not None:
-        unknown = set(class_weights) - set(labels)
-        if unknown:
-            raise DataError(f"class weights of labels that do not occur: {sorted(unknown)}")
-        value = np.asarray([class_weights.get(label, 1.0) for label in labels])
-        token = allowed @ value / allowed.sum(axis=1)
-        total *= np.add.reduceat(token, source.offsets[:-1]) / np.diff(source.offsets)
-    return total
-
-
-def _held_out_labels(
-    dev: Any, dev_target: Sequence[Sequence[str]] | None, target: Target
-) -> list[list[str]] | None:
-    if dev is None:
-        return None
-    if isinstance(target, str):
-        data = dev if isinstance(dev, Corpus) else Corpus.from_sentences(dev)
-        return data.column_lists(target)
-    if dev_target is None:
-        raise OptionError("dev needs dev_target: the labels of each of its sentences")
-    return [list(labels) for labels in dev_target]
-
-
-def _has_spans(labels: Iterable[str]) -> bool:
-    return any(label[:2] in {"B-", "I-"} for label in labels)
-
-
-def _evaluation(
-    model: Callable[[Floats], CRF],
-    dev: Any,
-    gold: list[list[str]],
-    reads: Sequence[CRF],
-    threads: int,
-) -> Callable[[Floats], float]:
-    data = dev
-    if reads:
-        data = dev if isinstance(dev, Corpus) else Corpus.from_sentences(dev)
-        data = with_labels(data, reads, threads=threads)
-    spans = _has_spans(label for labels in gold for label in labels)
-
-    def score(theta: Floats) -> float:
-        predicted = model(theta).tag_all(data, threads=threads)
-        if spans:
-            return evaluate_spans(gold, predicted).f
-        return evaluate_tokens(gold, predicted).accuracy
-
-    return score
-
-
-def _run_fingerprint(
-    settings: Options,
-    problem: Problem,
-    space: ParameterSpace,
-    theta: Floats,
-    gold: list[list[str]] | None,
-) -> str:
-    """Hash what decides the course of training."""
-    stored = msgspec.structs.replace(settings, max_iterations=None)
-    digest = hashlib.sha256(msgspec.json.encode((stored, problem.topology.labels, gold)))
-    arrays: list[NDArray[Any]] = [problem.offsets, problem.weight, theta]
-    arrays += [np.packbits(problem.allowed), space.node_cells, space.transitions]
-    arrays.append(space.arc_cells)
-    for rows in (problem.node, problem.arc):
-        if rows is not None:
-            arrays += [rows.indptr, rows.index]
-            arrays += [] if rows.value is None else [rows.value]
-    for array in arrays:
-        digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data if array.size else b"")
-    return digest.hexdigest()

@@ -20,9 +20,19 @@ if TYPE_CHECKING:
     from fstcrf.features import FeatureIndex, LiteralIndex
     from fstcrf.model.crf import CRF
 
-__all__ = ["merged_labels", "warm_theta"]
+__all__ = ["merged_labels", "order_of", "warm_theta"]
 
 Floats = NDArray[np.float64]
+
+
+def order_of(model: CRF) -> int:
+    """Return how many earlier labels a label depends on, as training was told or as it looks."""
+    if model.record is not None:
+        return model.record.options.order
+    topology = model.topology
+    if not topology.n_arc_slots:
+        return 0
+    return 1 if topology.node_slots.shape[1] == 1 else 2
 
 
 def merged_labels(model: CRF, labels: Sequence[str]) -> list[str]:

@@ -36,7 +36,7 @@ from fstcrf.corpus import Corpus, read_columns, read_conllu
 from fstcrf.corpus.joining import concatenated
 from fstcrf.errors import DataError, FstcrfError, OptionError
 from fstcrf.grammar import Grammar
-from fstcrf.pipelines.pipeline import Pipeline
+from fstcrf.pipelines.pipeline import Pipeline, reading_order
 from fstcrf.pipelines.task import Task
 
 __all__ = ["read_pipeline"]
@@ -75,7 +75,10 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     _check_reads(declared, place)
     tasks = [_task(name, table, place) for name, table in declared.items()]
     grammar = _grammar(given["grammar"], place) if "grammar" in given else None
-    return Pipeline(tasks, grammar=grammar, **arguments)
+    try:
+        return Pipeline(tasks, grammar=grammar, **arguments)
+    except OptionError as error:
+        raise OptionError(f"{place}: {error}") from None
 
 
 def _task(name: str, table: Any, place: Path) -> Task:
@@ -128,15 +131,15 @@ def _grammar(given: Any, place: Path) -> Grammar:
 
 def _check_reads(declared: Mapping[str, Any], place: Path) -> None:
     """Check what reads what before any file is read: reading takes its time."""
+    reads = {}
     for name, table in declared.items():
         if not isinstance(table, dict):
             raise DataError(f"task.{name} is {table!r}, expected a table", path=str(place))
-        for other in _texts(table.get("reads", []), f"[task.{name}] reads", place):
-            if other not in declared:
-                raise OptionError(
-                    f"{place}: task {name!r} reads {other!r}, which is not in the pipeline; "
-                    f"its tasks are {', '.join(declared)}"
-                )
+        reads[name] = _texts(table.get("reads", []), f"[task.{name}] reads", place)
+    try:
+        reading_order(reads)
+    except OptionError as error:
+        raise OptionError(f"{place}: {error}") from None
 
 
 def _check_keys(given: Mapping[str, Any], known: set[str], what: str, place: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from fstcrf.errors import OptionError
 from fstcrf.joint.composition import Composition, Normalize
 from fstcrf.model import CRF
+from fstcrf.model.fingerprints import fingerprint
 from fstcrf.model.jackknife import FoldProgress
-from fstcrf.model.training import fingerprint
 from fstcrf.pipelines.folder import Folder
 from fstcrf.pipelines.task import Task
 from fstcrf.pipelines.trained import Decode, TrainedPipeline, check_decode
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
     from fstcrf.train import Progress
 
-__all__ = ["Pipeline", "arranged"]
+__all__ = ["Pipeline", "arranged", "reading_order"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +88,9 @@ class Pipeline:
         place = None if folder is None else Folder(Path(folder))
         tell = told or (lambda _: None)
         done: dict[str, CRF] = {}
+        for task in self.tasks:
+            if isinstance(task, Task):
+                task.check_columns()  # of all tasks, before the first of them takes its time
         for task in self.tasks:
             if isinstance(task, CRF):
                 done[task.tape] = task
@@ -165,11 +168,30 @@ def arranged(tasks: Sequence[Task | CRF]) -> list[Task | CRF]:
     tasks = list(tasks)
     if not tasks:
         raise OptionError("a pipeline of nothing: expected tasks, or taggers")
-    reads = {_name(task): _reads(task) for task in tasks}
-    names = [_name(task) for task in tasks]
+    by_name = {_name(task): task for task in tasks}
+    if len(by_name) < len(tasks):
+        names = [_name(task) for task in tasks]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise OptionError(f"two tasks are called {twice!r}")
+    order = reading_order({name: _reads(task) for name, task in by_name.items()})
+    return [by_name[name] for name in order]
+
+
+def reading_order(reads: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the names of tasks, each after those that it reads; otherwise in the order given.
+
+    Parameters
+    ----------
+    reads : mapping of str to sequence of str
+        For each task the names of those that it reads.
+
+    Raises
+    ------
+    OptionError
+        A task reads one that is not there, or tasks read each other in a circle.
+    """
+    names = list(reads)
     for name in names:
-        if names.count(name) > 1:
-            raise OptionError(f"two tasks are called {name!r}")
         missing = [other for other in reads[name] if other not in reads]
         if missing:
             raise OptionError(
@@ -182,11 +204,10 @@ def arranged(tasks: Sequence[Task | CRF]) -> list[Task | CRF]:
         if not ready:
             raise OptionError(f"tasks read each other in a circle: {_circle(reads, found)}")
         found.append(ready[0])
-    by_name = dict(zip(names, tasks, strict=True))
-    return [by_name[name] for name in found]
+    return found
 
 
-def _circle(reads: dict[str, tuple[str, ...]], done: Sequence[str]) -> str:
+def _circle(reads: Mapping[str, Sequence[str]], done: Sequence[str]) -> str:
     """Return a circle among tasks that are not done: ``a ← b ← a``."""
     name = next(n for n in reads if n not in done)
     way: list[str] = []

@@ -15,7 +15,7 @@ import numpy as np
 
 from fstcrf.corpus import Corpus
 from fstcrf.errors import OptionError, TemplateError
-from fstcrf.features import TemplateSet, parse_template, read_template
+from fstcrf.features import TemplateSet, parse_template, read_template, tape_column
 from fstcrf.model.options import checked_options
 
 __all__ = ["Task", "content"]
@@ -89,6 +89,22 @@ class Task:
                 f"task {self.name!r} reads {unread[0]!r}, but its template has no %y[0,{unread[0]}]"
             )
 
+    def check_columns(self) -> None:
+        """Check that the data has the columns that are read.
+
+        Raises
+        ------
+        DataError
+            It lacks the labels.
+        TemplateError
+            It lacks a column of the template.
+        """
+        for corpus in (self.corpus, self.held_out):
+            if corpus is not None:
+                corpus.column(self.labels)
+                tapes = [tape_column(name) for name in self.reads]
+                self.templates.resolved((*corpus.columns, *tapes), data=corpus.source)
+
     @property
     def labels(self) -> str:
         """The column of its labels."""
@@ -108,6 +124,13 @@ class Task:
         """What it is trained on."""
         return self.data if isinstance(self.data, Corpus) else Corpus.from_sentences(self.data)
 
+    @cached_property
+    def held_out(self) -> Corpus | None:
+        """What ends its training."""
+        if self.dev is None or isinstance(self.dev, Corpus):
+            return self.dev
+        return Corpus.from_sentences(self.dev)
+
     def fingerprint(self, earlier: Sequence[str]) -> str:
         """Return a hash of all that decides what is trained.
 
@@ -120,9 +143,8 @@ class Task:
         parts = (self.name, self.labels, str(self.templates), lists, list(self.reads))
         digest = hashlib.sha256(msgspec.json.encode((parts, dict(self.options), list(earlier))))
         digest.update(content(self.corpus).encode())
-        if self.dev is not None:
-            dev = self.dev if isinstance(self.dev, Corpus) else Corpus.from_sentences(self.dev)
-            digest.update(content(dev).encode())
+        if self.held_out is not None:
+            digest.update(content(self.held_out).encode())
         return digest.hexdigest()
 
 

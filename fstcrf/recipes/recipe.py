@@ -10,13 +10,21 @@ Row      one number, beside the one it is compared with
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from fstcrf.errors import DataError
+from fstcrf.recipes.parts import Parts
+
+if TYPE_CHECKING:
+    from fstcrf.model import CRF
 
 __all__ = ["Recipe", "Result", "Row", "Setting"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,10 @@ class Row:
     value: float
     paper: float | None = None
     seconds: float | None = None
+
+    def __str__(self) -> str:
+        paper = "" if self.paper is None else f" (published {self.paper:,.6g})"
+        return f"{self.row}: {self.metric} {self.value:,.6g}{paper}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +93,10 @@ class Setting:
         For whatever is drawn.
     say : callable
         Called with one line about what is being done.
+    parts : Parts
+        What is finished, of this run and of those before it that ended early.
+    found : Result
+        What has been found until now: the report of a run that ends early.
     """
 
     data: Path
@@ -88,6 +104,8 @@ class Setting:
     full: bool = False
     seed: int = 0
     say: Callable[[str], None] = _silent
+    parts: Parts = field(default_factory=Parts)
+    found: Result = field(default_factory=Result)
 
     def files(self, pattern: str) -> list[Path]:
         """Return the files of the data folder that a pattern names, sorted.
@@ -109,6 +127,120 @@ class Setting:
         folder = self.report / "plots"
         folder.mkdir(exist_ok=True)
         return folder / name
+
+    def drawn(self, name: str, draw: Callable[[Path], None]) -> list[str]:
+        """Draw a plot; return its path for the report, nothing where there is no plot.
+
+        Parameters
+        ----------
+        name : str
+            Of the file.
+        draw : callable
+            Writes it; it imports matplotlib, which may not be installed.
+        """
+        path = self.plot(name)
+        if path is None:
+            return []
+        try:
+            draw(path)
+        except ImportError:
+            self.say(f"no plot {name}: it needs matplotlib: pip install 'fstcrf[recipes]'")
+            return []
+        return [f"plots/{name}"]
+
+    # Parts of the work: what is finished is kept, and shown, before the rest begins.
+
+    def rows(self, name: str, make: Callable[[], Iterable[Row]], about: object = None) -> list[Row]:
+        """Return rows, told one by one as they come; those of an earlier run where it had them.
+
+        Parameters
+        ----------
+        name : str
+            Of the part, no other part's.
+        make : callable
+            Yields the rows.
+        about : object
+            What they depend on, beside the recipe, `full`, `seed` and the data.
+        """
+        try:
+            known: Iterable[Row] = self.parts.get(name, list[Row], about)
+        except KeyError:
+            rows = self._told(make())
+            self.parts.put(name, rows, about)
+            return rows
+        self.say(f"{name}: from an earlier run")
+        return self._told(known)
+
+    def kept(self, name: str, make: Callable[[], T], kind: type[T], about: object = None) -> T:
+        """Return a part that JSON has a form for: from an earlier run, else made and kept.
+
+        Parameters
+        ----------
+        name : str
+            Of the part, no other part's.
+        make : callable
+            Makes it.
+        kind : type
+            Of the value: ``list[float]``, ``dict[str, list[str]]``, a dataclass of such things.
+        about : object
+            What it depends on, beside the recipe, `full`, `seed` and the data.
+        """
+        try:
+            value = self.parts.get(name, kind, about)
+        except KeyError:
+            value = make()
+            self.parts.put(name, value, about)
+            return value
+        self.say(f"{name}: from an earlier run")
+        return value
+
+    def tagger(self, name: str, make: Callable[[], CRF], about: object = None) -> CRF:
+        """Return a tagger: from an earlier run, else trained and kept, as `kept` does."""
+        from fstcrf.model import load  # noqa: PLC0415 (the frame starts without it)
+
+        path = self.parts.file(name, "fstcrf", about)
+        if path is not None and path.exists():
+            self.say(f"{name}: from an earlier run")
+            return load(path)
+        tagger = make()
+        if path is not None:
+            tagger.save(path)
+        return tagger
+
+    def trained(
+        self,
+        name: str,
+        make: Callable[[], tuple[CRF, T]],
+        kind: type[T],
+        about: object = None,
+    ) -> tuple[CRF, T]:
+        """Return a tagger and what is known of it: `tagger` and `kept` in one."""
+        from fstcrf.model import load  # noqa: PLC0415 (the frame starts without it)
+
+        path = self.parts.file(name, "fstcrf", about)
+        if path is not None and path.exists():
+            with suppress(KeyError):
+                known = self.parts.get(name, kind, about)
+                self.say(f"{name}: from an earlier run")
+                return load(path), known
+        tagger, facts = make()
+        if path is not None:
+            tagger.save(path)  # first: facts without their tagger are of no use
+        self.parts.put(name, facts, about)
+        return tagger, facts
+
+    def section(self, text: str) -> str:
+        """Return a section of the report, which a run that ends early has, too."""
+        self.found.sections.append(text)
+        return text
+
+    def _told(self, rows: Iterable[Row]) -> list[Row]:
+        told = []
+        for row in rows:
+            told.append(row)
+            self.found.rows.append(row)
+            self.say(str(row))
+        return told
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,12 @@ _ALL = (
     Recipe(
         "consistency",
         "Named entities that agree across a document, by Gibbs sampling",
-        needs=("conll2003/eng.train", "conll2003/eng.testa", "conll2003/eng.testb"),
+        needs=(
+            "conll2003/eng.train",
+            "conll2003/eng.testa",
+            "conll2003/eng.testb",
+            "seminars/docs/*.txt",
+        ),
         paper="Finkel et al. (2005)",
         run=_consistency,
     ),

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from fstcrf.corpus import atomic_write
 from fstcrf.recipes.recipe import Recipe, Result
 
 __all__ = ["Report", "number", "table", "write"]
@@ -30,11 +31,14 @@ class Report:
     result : Result
     facts : mapping of str to str
         Date, machine, versions, seed, wall clock.
+    ended : str
+        Why the run ended before it was complete; empty where it was not so.
     """
 
     recipe: Recipe
     result: Result
     facts: Mapping[str, str]
+    ended: str = ""
 
     @property
     def head(self) -> list[str]:
@@ -51,9 +55,11 @@ class Report:
     def markdown(self) -> str:
         """Return the report as Markdown."""
         plots = [f"![{path}]({path})" for path in self.result.plots]
+        unfinished = [f"**Not complete**: {self.ended}."] if self.ended else []
         parts = [
             f"# {self.recipe.title}",
             f"Made by `fstcrf recipe {self.recipe.name}`.",
+            *unfinished,
             table(["", ""], [[name, fact] for name, fact in self.facts.items()]),
             table(self.head, self.cells()),
             *plots,
@@ -63,14 +69,16 @@ class Report:
 
     def json(self) -> str:
         """Return the rows as JSON: a list of objects."""
-        return json.dumps([asdict(row) for row in self.result.rows], indent=1) + "\n"
+        rows = [asdict(row) for row in self.result.rows]
+        return json.dumps(rows, indent=1, default=float) + "\n"
 
 
 def write(report: Report, folder: Path) -> list[Path]:
     """Write ``report.md`` and ``results.json`` into a folder that exists; return their paths."""
     written = [folder / "report.md", folder / "results.json"]
     for path, text in zip(written, (report.markdown(), report.json()), strict=True):
-        path.write_text(text, "utf-8")
+        with atomic_write(path) as file:
+            file.write(text.encode())
     return written
 
 

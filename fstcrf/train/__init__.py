@@ -21,6 +21,7 @@ Calibration           how the first step size of L2SGD is chosen
 frequent              weights whose feature occurs often enough
 Staged                stochastic epochs, then another optimiser
 voted_paths           the voted perceptron's answers
+Workers               threads for parts of the work
 tied, Ties, Untied    attributes of the same tokens as one parameter
 fit                   the loop: held-out score, early stopping, checkpoints
 ====================  =======================================================
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from fstcrf.train.mce import ClassificationError
     from fstcrf.train.observed import frequent
     from fstcrf.train.owlqn import OWLQN
+    from fstcrf.train.parallel import Workers
     from fstcrf.train.passive_aggressive import PassiveAggressive
     from fstcrf.train.perceptron import AveragedPerceptron
     from fstcrf.train.problem import ParameterSpace, Problem, Tables, parameter_space
@@ -93,6 +95,7 @@ __all__ = [
     "Tables",
     "Ties",
     "Untied",
+    "Workers",
     "fit",
     "frequent",
     "normalised",
@@ -137,6 +140,7 @@ __getattr__ = importer(
         "Tables": "problem",
         "Ties": "ties",
         "Untied": "ties",
+        "Workers": "parallel",
         "fit": "loop",
         "frequent": "observed",
         "normalised": "local",

@@ -11,22 +11,13 @@ Source: Crammer, Kulesza and Dredze (2009), with a diagonal covariance; the cost
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import OptionError
 from fstcrf.kernel import Parameters, norm
-from fstcrf.train.learner import (
-    Orders,
-    collect_parameters,
-    named_parameters,
-    online_learner,
-    online_parameters,
-    restored_parameters,
-    shuffled,
-)
+from fstcrf.train.learner import Orders
+from fstcrf.train.online import OnlineEpochs
 from fstcrf.train.problem import ParameterSpace, Problem
 from fstcrf.train.protocols import Step
 
@@ -35,7 +26,7 @@ __all__ = ["AROW"]
 Floats = NDArray[np.float64]
 
 
-class AROW:
+class AROW(OnlineEpochs):
     """One epoch a step; its value is the weighted sum of the losses before each update.
 
     Parameters
@@ -76,45 +67,28 @@ class AROW:
         for name, value in (("variance", variance), ("gamma", gamma)):
             if not 0.0 < value < np.inf:
                 raise OptionError(f"{name} is {value}, expected a number above 0")
-        if not 0.0 <= epsilon < np.inf:
-            raise OptionError(f"epsilon is {epsilon}, expected a finite number of at least 0")
-        self.space, self.gamma, self.epsilon = space, float(gamma), epsilon
-        self._learner = online_learner(problem, space)
-        self._size = len(problem.weight)
-        self._orders = shuffled(seed, self._size) if orders is None else orders
-        self._theta = online_parameters(space, theta)
-        self._variance = Parameters(*(np.full_like(a, variance) for a in self._theta.arrays()))
-        self._epoch = 0
+        super().__init__(problem, space, theta, epsilon=epsilon, seed=seed, orders=orders)
+        self.gamma, self.epsilon = float(gamma), epsilon
+        start = self._tables["theta"].arrays()
+        self._tables["variance"] = Parameters(*(np.full_like(a, variance) for a in start))
 
     def theta(self) -> Floats:
         """Return the means reached."""
-        return collect_parameters(self.space, self._theta)
+        return self._collected()
 
     def variance(self) -> Floats:
         """Return the variance of each weight, float64 [size]."""
-        return collect_parameters(self.space, self._variance)
+        return self._collected("variance")
 
     def step(self) -> Step:
         """Run one epoch."""
         loss = self._learner.arow_epoch(
-            self._orders(self._epoch), self._theta, self._variance, gamma=self.gamma
+            self._next_order(),
+            self._tables["theta"],
+            self._tables["variance"],
+            gamma=self.gamma,
         )
-        self._epoch += 1
         return Step(loss, None, self._epoch, self._done(loss), {"norm": norm(self.theta())})
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that is needed to go on with the same bits."""
-        return {
-            "epoch": np.asarray([self._epoch]),
-            **named_parameters("theta", self._theta),
-            **named_parameters("variance", self._variance),
-        }
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Go back to a state."""
-        self._epoch = int(state["epoch"][0])
-        self._theta = restored_parameters("theta", state)
-        self._variance = restored_parameters("variance", state)
 
     def _done(self, loss: float) -> str | None:
         if loss / self._size <= self.epsilon:

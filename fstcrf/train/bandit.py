@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import OptionError
+from fstcrf.errors import OptionError, ShapeError
 from fstcrf.kernel import (
     Aim,
     Controls,
@@ -183,8 +183,8 @@ class Bandit:
 
     def theta(self) -> Floats:
         """Return the weights reached."""
-        self._descent.settle(self.schedule.rule(self.rule, max(self._epoch - 1, 0)))
-        return collect_parameters(self.space, self._descent.theta)
+        rule = self.schedule.rule(self.rule, max(self._epoch - 1, 0))
+        return collect_parameters(self.space, self._descent.now(rule))
 
     def step(self) -> Step:
         """Learn from so many samples."""
@@ -193,7 +193,8 @@ class Bandit:
         generator = np.random.default_rng((self.seed, self._epoch))
         heard = self._heard(self._order(generator), aim, rule, generator)
         self._epoch += 1
-        self._descent.settle(rule)  # the next step's rule may be another
+        if self.schedule.rule(self.rule, self._epoch) != rule:
+            self._descent.settle(rule)
         loss = 1.0 - float(heard.reward.mean())
         return Step(loss, None, self._epoch, None, self._measures(aim, heard))
 
@@ -252,7 +253,7 @@ class Bandit:
 
     def _reward(self, made: Proposals, aim: Aim) -> Floats:
         if self._rewards is not None:
-            return self._rewards(made)
+            return _numbers(self._rewards(made), len(made.order))
         if self._judge is None:
             raise OptionError("no judge and no rewards")
         return self._feedback.judge(self._sentences, made, aim, self._judge)
@@ -263,7 +264,7 @@ class Bandit:
             "reward": float(heard.reward.mean()),
             "updates": float(self._descent.step),
             "coefficient variance": float(heard.coefficient.var()),
-            "norm": norm(self._descent.theta.table.ravel()),
+            "norm": self._descent.scale * norm(self._descent.theta.table.ravel()),
         }
         if aim.objective == "cross-entropy":
             with np.errstate(over="ignore", divide="ignore"):
@@ -271,6 +272,17 @@ class Bandit:
             measures["clipped"] = float((heard.log_p < np.log(max(aim.clip, 1e-323))).mean())
             measures["weight variance"] = float(weight.var())
         return measures
+
+
+def _numbers(rewards: Any, n: int) -> Floats:
+    """Return rewards that somebody gave as float64 [n]."""
+    try:
+        numbers = np.ascontiguousarray(rewards, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise OptionError(f"rewards are {rewards!r:.80}, expected {n} numbers in [0, 1]") from None
+    if numbers.shape != (n,):
+        raise ShapeError(f"rewards are {list(numbers.shape)}, expected {[n]}: one for each sample")
+    return numbers
 
 
 def _remembered(name: str, state: dict[str, NDArray[Any]]) -> Parameters | None:

@@ -67,14 +67,14 @@ class _Search:
 
     def __init__(self, trial: Callable[[float], float], before: float, trials: int) -> None:
         self._trial, self._before, self._left = trial, before, trials
-        self.best, self.value = 0.0, np.inf
+        self.best, self.value, self.least = 0.0, np.inf, np.inf
 
     def walk(self, rate: float, factor: float, candidates: int, *, stubborn: bool) -> None:
         """Go on from `rate` while it helps; a stubborn walk goes on until something does."""
         good = 0
         while good < candidates and self._left:
             self._left -= 1
-            value = self._trial(rate)
+            value, self.least = self._trial(rate), min(self.least, rate)
             helps = value < self._before
             if np.isfinite(value) and value < self.value:
                 self.best, self.value = rate, value
@@ -107,5 +107,8 @@ def calibrated_rate(trial: Callable[[float], float], before: float, tried: Calib
     if search.best in (0.0, tried.rate):
         search.walk(tried.rate / tried.factor, 1.0 / tried.factor, tried.candidates, stubborn=True)
     if not np.isfinite(search.value):
-        raise NumericError("no step size converges: check the feature values and l2")
+        raise NumericError(
+            f"no step size converges, of those tried from {tried.rate:g} down to "
+            f"{search.least:.2g}: lower calibration_rate or l2, or scale the feature values"
+        )
     return search.best

@@ -13,7 +13,6 @@ Occurrences  mass → parameters
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -207,15 +206,6 @@ class Gradient:
     index: Longs
     value: Floats
 
-    @classmethod
-    def together(cls, parts: Iterable[Gradient]) -> Gradient:
-        """Return the sum of gradients."""
-        found = list(parts)
-        return cls(
-            np.concatenate([part.index for part in found]),
-            np.concatenate([part.value for part in found]),
-        )
-
     def dense(self, size: int) -> Floats:
         """Return it as float64 [size]."""
         return np.asarray(np.bincount(self.index, self.value, minlength=size), dtype=np.float64)
@@ -232,7 +222,8 @@ class Occurrences:
     def __init__(self, space: ParameterSpace) -> None:
         self._space = space
         topology = space.topology
-        self._node = _places(space.node_cells, space.n_node_rows * space.width, 0)
+        node = _places(space.node_cells, space.n_node_rows * space.width, 0)
+        self._node = node.reshape(space.n_node_rows, space.width)
         b = space.bounds
         self._arc = _places(space.arc_cells, space.n_arc_rows * space.arc_width, b[2])
         self._transition = _places(space.transitions, topology.n_arc_slots, b[1])
@@ -242,7 +233,23 @@ class Occurrences:
 
     def gradient(self, batch: Batch, mass: Mass) -> Gradient:
         """Return the feature counts of a mass."""
-        parts: list[tuple[Longs, Floats]] = self._of_states(batch.node, mass.node)
+        parts = [*self._of_states(batch.node, mass.node), *self._of_paths(batch, mass)]
+        index, value = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Gradient(index, value)
+
+    def add(self, batch: Batch, mass: Mass, out: Floats) -> None:
+        """Add the feature counts of a mass to float64 [size]."""
+        at = np.flatnonzero(mass.node)
+        token, state = np.divmod(at, mass.node.shape[1])
+        value = mass.node.ravel()[at]
+        for slot in np.ascontiguousarray(self._space.topology.node_slots[state].T, dtype=np.int64):
+            batch.node.scatter(token, slot, value, self._node, out)
+        for index, mine in self._of_paths(batch, mass):
+            np.add.at(out, index, mine)
+
+    def _of_paths(self, batch: Batch, mass: Mass) -> list[tuple[Longs, Floats]]:
+        """Feature counts of arcs, beginnings and ends."""
+        parts: list[tuple[Longs, Floats]] = []
         if mass.arcs:
             token, before, state, weight = (
                 np.concatenate(part) for part in zip(*mass.arcs, strict=True)
@@ -253,8 +260,7 @@ class Occurrences:
         for places, ends in ((self._initial, mass.begin), (self._final, mass.end)):
             state = np.flatnonzero((places >= 0) & (ends != 0.0))
             parts.append((places[state].astype(np.int64), np.asarray(ends[state])))
-        index, value = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return Gradient(index, value)
+        return parts
 
     def _of_states(self, rows: SparseRows, mass: Floats) -> list[tuple[Longs, Floats]]:
         parts: list[tuple[Longs, Floats]] = []
@@ -263,7 +269,8 @@ class Occurrences:
         for begin in range(0, len(token), _BLOCK):
             t, s = token[begin : begin + _BLOCK], state[begin : begin + _BLOCK]
             parts += [
-                _looked_up(rows, t, slot, mass[t, s], self._node, width) for slot in slots[s].T
+                _looked_up(rows, t, slot, mass[t, s], self._node.ravel(), width)
+                for slot in slots[s].T
             ]
         return parts
 

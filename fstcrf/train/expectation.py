@@ -12,26 +12,24 @@ order of the shards: the result has the same bits for any number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from queue import SimpleQueue
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.errors import DataError
+from fstcrf.train.parallel import Workers
 from fstcrf.train.problem import ParameterSpace, Problem, Tables
 from fstcrf.train.shards import N_SHARDS, compiled_shards, shard_bounds
 
 __all__ = ["Expectation", "Fused", "General"]
 
 Floats = NDArray[np.float64]
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class Expectation(Protocol):
@@ -41,33 +39,16 @@ class Expectation(Protocol):
         """Return value and gradient (float64 [size]) at theta."""
 
 
-class _Workers:
-    """Maps over shards, in order, on a fixed number of threads."""
-
-    def __init__(self, threads: int) -> None:
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
-
-    def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        if self._pool is None:
-            yield from map(function, items)
-            return
-        futures = [self._pool.submit(function, item) for item in items]
-        try:
-            for future in futures:
-                yield future.result()
-        finally:
-            wait(futures)  # after an error, too: the next call would meet them in the shards
-
-
 class Fused:
     """One sweep of the kernel a shard; see `fstcrf.train.shards.fits`."""
 
-    def __init__(self, problem: Problem, space: ParameterSpace, *, threads: int) -> None:
-        self._space, self._workers = space, _Workers(threads)
+    def __init__(self, problem: Problem, space: ParameterSpace, *, workers: Workers) -> None:
+        self._space, self._workers = space, workers
         graph = space.topology.graph(np.zeros(space.topology.n_arc_slots))
         self._shards = list(compiled_shards(problem, space, graph))
+        self._n_blocks = self._shards[0].n_blocks if self._shards else 0
         self._workspaces: SimpleQueue[kernel.SweepWorkspace] = SimpleQueue()
-        for _ in range(threads):
+        for _ in range(workers.threads):
             self._workspaces.put(kernel.SweepWorkspace())
         self.rescued = 0
 
@@ -92,14 +73,18 @@ class Fused:
                 self._workspaces.put(workspace)
 
         loss, self.rescued = 0.0, 0
-        for shard, found in zip(self._shards, self._workers.map(sweep, self._shards), strict=True):
-            shard.collect(node)
+        for found in self._workers.map(sweep, self._shards):
             loss += found.loss
             self.rescued += found.rescued
             transition += topology.arc_slot_sums(found.arc)[space.transitions]
             initial += found.begin[space.initial]
             final += found.end[space.final]
+        self._workers.each(lambda block: self._collect(block, node), range(self._n_blocks))
         return loss, out
+
+    def _collect(self, block: int, node: Floats) -> None:
+        for shard in self._shards:
+            shard.collect(block, node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +111,8 @@ class _Sums:
 class General:
     """float64 throughout; the reference for `Fused`."""
 
-    def __init__(self, problem: Problem, space: ParameterSpace, *, threads: int) -> None:
-        self._space, self._workers = space, _Workers(threads)
+    def __init__(self, problem: Problem, space: ParameterSpace, *, workers: Workers) -> None:
+        self._space, self._workers = space, workers
         self._shards = list(_shards(problem))
         self._transposed = list(_row_blocks(problem.node.transposed()))
         self._posterior = np.zeros((int(problem.offsets[-1]), space.width))
@@ -137,7 +122,7 @@ class General:
         """Return value and gradient at theta."""
         tables = self._space.tables(theta)
         parts = list(self._workers.map(lambda s: self._expect(s, tables), self._shards))
-        list(self._workers.map(self._gather, self._transposed))
+        self._workers.each(self._gather, self._transposed)
         arcs = [p.arc for p in parts if p.arc is not None]
         sums = Tables(
             self._gradient,

@@ -35,6 +35,10 @@ __all__ = ["SegmentF", "SmoothCounts"]
 
 Floats = NDArray[np.float64]
 
+# The sums of an epoch are a running mean over this share of the sentences, but of at least so many:
+# of fewer it would be noise.
+_MEMORY, _LEAST = 0.2, 500
+
 
 @dataclass(frozen=True, slots=True)
 class SmoothCounts:
@@ -53,6 +57,14 @@ class SmoothCounts:
     def __add__(self, other: SmoothCounts) -> SmoothCounts:
         """Add counts up."""
         return SmoothCounts(self.tp + other.tp, self.fn + other.fn, self.fp + other.fp)
+
+    def times(self, factor: float) -> SmoothCounts:
+        """Multiply counts."""
+        return SmoothCounts(factor * self.tp, factor * self.fn, factor * self.fp)
+
+    def mixed(self, other: SmoothCounts, share: float) -> SmoothCounts:
+        """Return a mean in which others have a share, in [0, 1]."""
+        return self.times(1.0 - share) + other.times(share)
 
     def f(self, gamma: float = 1.0) -> float:
         """F_gamma, in [0, 1]; 1 where there is no segment on either side."""
@@ -166,10 +178,9 @@ class SegmentF:
         value = self._ratio(self.counts) + self.l2 * dot(theta, theta)
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
-        gradient = Gradient.together(ordered_map(self._gradient, parts, self._threads)).dense(
-            self.size
-        )
-        gradient += 2.0 * self.l2 * theta
+        gradient = 2.0 * self.l2 * theta
+        for part, mass in zip(parts, ordered_map(self._mass, parts, self._threads), strict=True):
+            self._occurrences.add(part.batch, mass, gradient)
         return value, gradient
 
     @property
@@ -178,17 +189,18 @@ class SegmentF:
         return len(self._problem.weight)
 
     def begin(self, tables: Tables, scale: float) -> None:
-        """Take the sums over all data for an epoch, at the weights that it begins with."""
+        """Take the sums over all data, at the weights that an epoch begins with."""
         self.evaluations += 1
         self.counts = _total(self._read(*part, tables, scale).counts for part in self._batches)
 
     def stochastic(
         self, sentences: NDArray[np.int64], tables: Tables, scale: float
     ) -> tuple[float, Gradient]:
-        """Return what some sentences add to the value, and its gradient, without the penalty.
+        """Return the errors gamma² FN + FP of some sentences, and what they add to the gradient.
 
-        The sums over all data are those of the last pass over it; the value is linear in the
-        losses of segments, with the slopes that it has there.
+        The value is taken for linear in the losses of segments, with the slopes that it has at the
+        sums over all data. These are those of `begin`, and follow the sentences seen since: the
+        weights of an epoch that begins at zero soon have others.
 
         Parameters
         ----------
@@ -201,9 +213,11 @@ class SegmentF:
             self.begin(tables, scale)
         batch = batch_of(self._problem, sentences)
         part = self._read(batch, gold_segments(batch), tables, scale)
-        on_gold, on_other = self._slopes()
-        value = on_gold * part.counts.fn + on_other * part.counts.fp
-        return value, self._gradient(part)
+        gradient = self._occurrences.gradient(batch, self._mass(part))
+        counts = part.counts
+        share = min(len(sentences) / max(_MEMORY * self.n_sentences, _LEAST), 1.0)
+        self.counts = self.counts.mixed(counts.times(self.n_sentences / len(sentences)), share)
+        return self.gamma**2 * counts.fn + counts.fp, gradient
 
     def _read(self, batch: Batch, gold: Segments, tables: Tables, scale: float) -> _Read:
         maxima = Maxima.of(batch, Potentials.of(batch, tables, scale))
@@ -217,14 +231,14 @@ class SegmentF:
         (one, up), (two, down) = (self.loss(side.measure) for side in sides)
         return _Read(batch, *sides, (one, two), (up, down))
 
-    def _gradient(self, part: _Read) -> Gradient:
+    def _mass(self, part: _Read) -> Mass:
         mass = Mass.empty(*part.gold.maxima.marginal.shape)
         for side, slope, rate in zip(
             (part.gold, part.other), part.slope, self._slopes(), strict=True
         ):
             weight = part.batch.weight[part.batch.sentence_of[side.segments.start]]
             side.add_mass(rate * weight * slope, mass)
-        return self._occurrences.gradient(part.batch, mass)
+        return mass
 
     def _slopes(self) -> tuple[float, float]:
         """Return the derivatives of the value by the loss of a gold segment, and of another one."""

@@ -12,25 +12,23 @@ Rosenfeld (1999) for the prior; Curran and Clark (2003) for the feature without 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import wrightomega
 
 from fstcrf import kernel
 from fstcrf.errors import NumericError, OptionError
-from fstcrf.kernel import norm
+from fstcrf.train.iterative import Iterative
 from fstcrf.train.likelihood import Likelihood
 from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.protocols import Step, check_stopping
+from fstcrf.train.protocols import Step
 
 __all__ = ["GIS", "largest_count"]
 
 Floats = NDArray[np.float64]
 
 
-class GIS:
+class GIS(Iterative):
     """Generalised iterative scaling; one pass over the data a step.
 
     Parameters
@@ -64,22 +62,13 @@ class GIS:
         delta: float = 1e-5,
         period: int = 10,
     ) -> None:
-        check_stopping(epsilon=epsilon, delta=delta, period=period)
-        self.likelihood = likelihood
-        self.epsilon, self.delta, self.period = epsilon, delta, period
-        self.constant = largest_count(problem, space)
-        self._theta = np.array(theta, dtype=np.float64)
-        self._gradient: Floats | None = None
-        self._values: list[float] = []
+        super().__init__(likelihood, theta, epsilon=epsilon, delta=delta, period=period)
+        self.likelihood, self.constant = likelihood, largest_count(problem, space)
         if likelihood.l2 == 0.0 and (never := np.flatnonzero(likelihood.observed <= 0.0)).size:
             raise OptionError(
                 f"weight {never[0]} is of a feature that never occurs: without a penalty (l2) "
                 "iterative scaling would take it to -inf"
             )
-
-    def theta(self) -> Floats:
-        """Return the parameters reached."""
-        return self._theta
 
     def step(self) -> Step:
         """Scale every weight once."""
@@ -87,27 +76,10 @@ class GIS:
             value, self._gradient = self.likelihood(self._theta)
             self._values = [value]
         if done := self._converged():
-            return self._report(done)
-        self._theta = self._theta + self._change(self._gradient)
-        value, self._gradient = self.likelihood(self._theta)
-        self._values = [*self._values[-self.period :], value]
-        return self._report(self._converged())
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that is needed to go on with the same bits."""
-        return {
-            "theta": self._theta,
-            "gradient": np.empty(0) if self._gradient is None else self._gradient,
-            "values": np.asarray(self._values),
-            "evaluations": np.asarray([self.likelihood.evaluations]),
-        }
-
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Go back to a state."""
-        self._theta = state["theta"]
-        self._gradient = state["gradient"] if len(state["gradient"]) else None
-        self._values = state["values"].tolist()
-        self.likelihood.evaluations = int(state["evaluations"][0])
+            return self._told(done)
+        theta = self._theta + self._change(self._gradient)
+        self._moved_to(theta, *self.likelihood(theta))
+        return self._told(self._converged())
 
     def _change(self, gradient: Floats) -> Floats:
         """Solve for delta, in closed form: x + exp(x) = z at the Wright omega function of z."""
@@ -126,25 +98,9 @@ class GIS:
             raise NumericError(f"the change of weight {first} is {change[first]}")
         return np.asarray(change)
 
-    def _converged(self) -> str | None:
-        if self._gradient is None:
-            return None
-        if norm(self._gradient) < self.epsilon * max(1.0, norm(self._theta)):
-            return f"gradient norm below {self.epsilon:g} of the weights' norm"
-        if len(self._values) > self.period:
-            old, new = self._values[-self.period - 1], self._values[-1]
-            if old - new < self.delta * abs(new):
-                return f"less than {self.delta:g} gained in {self.period} iterations"
-        return None
-
-    def _report(self, done: str | None) -> Step:
-        gradient = 0.0 if self._gradient is None else norm(self._gradient)
-        measures = {
-            "norm": norm(self._theta),
-            "active": float(np.count_nonzero(self._theta)),
-            "constant": self.constant,
-        }
-        return Step(self._values[-1], gradient, self.likelihood.evaluations, done, measures)
+    def _told(self, done: str | None) -> Step:
+        active = float(np.count_nonzero(self._theta))
+        return self._report(done, active=active, constant=self.constant)
 
 
 def largest_count(problem: Problem, space: ParameterSpace) -> float:

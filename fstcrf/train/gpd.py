@@ -184,7 +184,6 @@ class GPD:
     def _calibrate(self, tried: Calibration) -> float:
         """Choose the first step size on a sample."""
         sample = np.sort(self._orders(0)[: tried.sentences])
-        self.objective.begin(self._weights.tables, self._weights.scale)
         start = self.theta()
 
         def value(weights: _Weights) -> float:
@@ -195,6 +194,7 @@ class GPD:
 
         def trial(rate: float) -> float:
             weights = _Weights(self._space, start)
+            self.objective.begin(weights.tables, weights.scale)
             with np.errstate(over="ignore", invalid="ignore"):
                 try:
                     passed = self._pass(weights, self._orders(0)[: len(sample)], rate, 0)

@@ -11,6 +11,7 @@ from fstcrf.errors import OptionError
 from fstcrf.train.descent import Descent
 from fstcrf.train.line_search import Found, LineSearch
 from fstcrf.train.pairs import Pairs
+from fstcrf.train.parallel import SERIAL, Workers
 from fstcrf.train.protocols import Objective
 
 __all__ = ["LBFGS"]
@@ -35,6 +36,8 @@ class LBFGS(Descent):
     line_search : {"wolfe", "backtracking", "strong-backtracking"}
     max_line_search : int
         Most evaluations of one line search.
+    workers : Workers
+        For the work on vectors.
 
     Raises
     ------
@@ -53,6 +56,7 @@ class LBFGS(Descent):
         period: int = 10,
         line_search: LineSearch = "wolfe",
         max_line_search: int = 20,
+        workers: Workers = SERIAL,
     ) -> None:
         if memory < 1:
             raise OptionError(f"memory is {memory}, expected at least 1")
@@ -65,7 +69,7 @@ class LBFGS(Descent):
             line_search=line_search,
             max_line_search=max_line_search,
         )
-        self._pairs = Pairs(memory, len(theta))
+        self._pairs = Pairs(memory, len(theta), workers)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return all that is needed to go on with the same bits."""

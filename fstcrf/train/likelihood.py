@@ -18,6 +18,7 @@ from fstcrf.errors import NumericError
 from fstcrf.kernel import dot
 from fstcrf.train.expectation import Expectation, Fused, General
 from fstcrf.train.observed import observed_counts
+from fstcrf.train.parallel import Workers, spans
 from fstcrf.train.problem import ParameterSpace, Problem
 from fstcrf.train.shards import fits
 
@@ -71,7 +72,8 @@ class Likelihood:
         self.observed = observed_counts(problem, space)
         self._fused = precision == "float32" and fits(problem, space)
         engine = Fused if self._fused else General
-        self._expectation: Expectation = engine(problem, space, threads=threads)
+        self._workers, self._spans = Workers(threads), spans(space.size)
+        self._expectation: Expectation = engine(problem, space, workers=self._workers)
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return value and gradient at theta (float64 [size]).
@@ -84,16 +86,37 @@ class Likelihood:
             A sentence whose allowed labels have no path.
         """
         self.evaluations += 1
-        # The fused kernel sees rounded weights; the gold paths are scored with the same.
-        seen = theta if self._scale is None else theta * self._scale
-        seen = seen.astype(np.float32).astype(np.float64) if self._fused else seen
+        seen, gold, square = self._seen(theta)
         loss, gradient = self._expectation(seen)
         self.noise = _ROUNDING[self._fused] * abs(loss)
-        value = loss - dot(seen, self.observed) + self.l2 * dot(theta, theta)
+        value = loss - gold + self.l2 * square
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
-        gradient -= self.observed
-        if self._scale is not None:
-            gradient *= self._scale
-        gradient += 2.0 * self.l2 * theta
+        self._finish(gradient, theta)
         return value, gradient
+
+    def _seen(self, theta: Floats) -> tuple[Floats, float, float]:
+        """Return the weights as the data sees them, the score of the gold paths, and |theta|²."""
+        seen = np.empty_like(theta)
+
+        def see(part: slice) -> NDArray[np.float64]:
+            weights = theta[part] if self._scale is None else theta[part] * self._scale[part]
+            # The fused kernel sees rounded weights; the gold paths are scored with the same.
+            seen[part] = weights.astype(np.float32) if self._fused else weights
+            own = theta[part]
+            return np.asarray([dot(seen[part], self.observed[part]), dot(own, own)])
+
+        gold, square = sum(self._workers.map(see, self._spans), np.zeros(2))
+        return seen, float(gold), float(square)
+
+    def _finish(self, gradient: Floats, theta: Floats) -> None:
+        """Make of expected counts the gradient."""
+
+        def finish(part: slice) -> None:
+            own = gradient[part]
+            own -= self.observed[part]
+            if self._scale is not None:
+                own *= self._scale[part]
+            own += 2.0 * self.l2 * theta[part]
+
+        self._workers.each(finish, self._spans)

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError
+from fstcrf.train.protocols import snapshot
 
 if TYPE_CHECKING:
-    from fstcrf.train.checkpoint import Checkpoint
+    from fstcrf.train.checkpoint import Checkpoint, Saved
     from fstcrf.train.protocols import Optimiser, Step
 
 __all__ = ["Outcome", "Progress", "fit"]
@@ -69,11 +70,11 @@ class Outcome:
     ----------
     theta : float64 [size]
         Those of the best score on held-out data, or the last ones; where training diverged without
-        such data, those of the least value.
+        such data, those of the least value, or at the start.
     iterations : int
         Made in all.
     best_iteration : int
-        The one that `theta` comes from.
+        The one that `theta` comes from; 0 is the start.
     value : float
         Objective at the last iteration.
     dev : float or None
@@ -96,23 +97,41 @@ class Outcome:
 class _Best:
     """Keeps the weights of the best score; without scores the last, and those of least value."""
 
-    def __init__(self, theta: Floats) -> None:
-        self.theta, self.score, self.iteration = theta, -np.inf, 0
-        self._least: tuple[float, Floats, int] | None = None
+    def __init__(self, optimiser: Optimiser) -> None:
+        self.theta, self.score, self.iteration = snapshot(optimiser), -np.inf, 0
+        self._start, self._first = (self.theta, 0), np.nan
+        self._least: tuple[float, Callable[[], Floats], int] | None = None
 
-    def offer(self, theta: Floats, score: float | None, iteration: int, value: float) -> bool:
+    def offer(
+        self, optimiser: Optimiser, score: float | None, iteration: int, value: float
+    ) -> bool:
         if score is not None and not score > self.score:
             return False
         self.score = self.score if score is None else score
-        self.theta, self.iteration = theta.copy(), iteration
+        self._first = value if np.isnan(self._first) else self._first
+        self.theta, self.iteration = snapshot(optimiser), iteration
         if score is None and (self._least is None or value <= self._least[0]):
             self._least = value, self.theta, iteration
         return True
 
-    def fall_back(self) -> None:
-        """Take the weights of least value, where there is no score to go by."""
-        if self._least is not None:
-            _, self.theta, self.iteration = self._least
+    def resume(self, saved: Saved) -> None:
+        self.theta, self.score = (lambda: saved.theta), saved.score
+        self.iteration = saved.best_iteration
+        self._start, self._first = (self.theta, self.iteration), saved.value
+
+    def fall_back(self) -> str:
+        """Take the weights of least value, where there is no score to go by; tell where from.
+
+        The value of an iteration may be that of the weights before it: where none is below the
+        first, nothing is known to be better than the start.
+        """
+        if self._least is None:
+            return ""
+        value, self.theta, self.iteration = self._least
+        if value < self._first:
+            return ""
+        self.theta, self.iteration = self._start
+        return "; the weights kept are those at the start"
 
 
 def fit(
@@ -148,23 +167,23 @@ def fit(
     ------
     NumericError
         The optimiser diverged at its first iteration; later, the best weights so far are returned
-        with the reason: those of the best score, else of the least value.
+        with the reason: those of the best score, else of the least value, those at the start where
+        no value is below that of the first iteration.
     """
     started = time.perf_counter()
-    best, iteration, value = _Best(optimiser.theta()), 0, np.inf
+    best, iteration, value = _Best(optimiser), 0, np.inf
     saved = None if checkpoint is None else checkpoint.restore(optimiser)
     if saved is not None:
         iteration, value = saved.iteration, saved.value
-        best.theta, best.score, best.iteration = saved.theta, saved.score, saved.best_iteration
+        best.resume(saved)
     done = None if saved is None else saved.done
     reason, interrupted = done or f"the limit of {max_iterations} iterations", False
     try:
         while iteration < max_iterations and not done:
             step = optimiser.step()
             iteration, value = iteration + 1, step.value
-            theta = optimiser.theta()
-            dev = None if evaluate is None else evaluate(theta)
-            better = best.offer(theta, dev, iteration, value)
+            dev = None if evaluate is None else evaluate(optimiser.theta())
+            better = best.offer(optimiser, dev, iteration, value)
             if report is not None:
                 report(
                     _progress(step, iteration, time.perf_counter() - started, dev, better=better)
@@ -173,7 +192,7 @@ def fit(
             last = bool(done) or iteration == max_iterations
             if checkpoint is not None and (last or checkpoint.due(iteration)):
                 checkpoint.save(
-                    optimiser, iteration, value, best.theta, best.score, best.iteration, done
+                    optimiser, iteration, value, best.theta(), best.score, best.iteration, done
                 )
             reason = done or reason
     except KeyboardInterrupt:
@@ -183,10 +202,9 @@ def fit(
     except NumericError as error:
         if iteration == 0:
             raise
-        best.fall_back()
-        reason = f"diverged after iteration {iteration}: {error}"
+        reason = f"diverged after iteration {iteration}: {error}{best.fall_back()}"
     dev = best.score if evaluate is not None and best.iteration else None
-    return Outcome(best.theta, iteration, best.iteration, value, dev, reason, interrupted)
+    return Outcome(best.theta(), iteration, best.iteration, value, dev, reason, interrupted)
 
 
 def _out_of_patience(waited: int, patience: int) -> str | None:

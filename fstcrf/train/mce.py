@@ -106,12 +106,13 @@ class ClassificationError:
         parts = ordered_map(
             lambda batch: self._read(batch, tables, 1.0), self._batches, self._threads
         )
+        gradient = 2.0 * self.l2 * theta
+        for batch, (_, mass, _) in zip(self._batches, parts, strict=True):
+            self._occurrences.add(batch, mass, gradient)
         value = sum(loss for loss, _, _ in parts) + self.l2 * dot(theta, theta)
         self.errors = sum(wrong for _, _, wrong in parts)
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
-        gradient = Gradient.together(part for _, part, _ in parts).dense(self.size)
-        gradient += 2.0 * self.l2 * theta
         return value, gradient
 
     @property
@@ -134,17 +135,18 @@ class ClassificationError:
             Weights, to be multiplied by `scale`.
         scale : float
         """
-        loss, gradient, _ = self._read(batch_of(self._problem, sentences), tables, scale)
-        return loss, gradient
+        batch = batch_of(self._problem, sentences)
+        loss, mass, _ = self._read(batch, tables, scale)
+        return loss, self._occurrences.gradient(batch, mass)
 
-    def _read(self, batch: Batch, tables: Tables, scale: float) -> tuple[float, Gradient, int]:
+    def _read(self, batch: Batch, tables: Tables, scale: float) -> tuple[float, Mass, int]:
         potentials = Potentials.of(batch, tables, scale)
         measured = self._measured(batch, potentials)
         loss, slope = self.loss(measured.measure)
         mass = Mass.empty(*potentials.node.shape)
         measured.add_mass(batch.weight * slope, mass)
         wrong = int((measured.measure > 0.0).sum())
-        return dot(batch.weight, loss), self._occurrences.gradient(batch, mass), wrong
+        return dot(batch.weight, loss), mass, wrong
 
     def _measured(self, batch: Batch, potentials: Potentials) -> _Measured:
         if np.isinf(self.psi):

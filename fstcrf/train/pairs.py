@@ -13,10 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.kernel import VectorStore, dot, norm
+from fstcrf.train.parallel import SERIAL, Workers, spans
 
 __all__ = ["Pairs"]
 
 Floats = NDArray[np.float64]
+
+_PARTS = 16  # of vectors, for threads
 
 
 class Pairs:
@@ -31,9 +34,12 @@ class Pairs:
         m.
     size : int
         Length of the vectors.
+    workers : Workers
+        The result has the same bits for any number.
     """
 
-    def __init__(self, memory: int, size: int) -> None:
+    def __init__(self, memory: int, size: int, workers: Workers = SERIAL) -> None:
+        self._workers, self._spans = workers, spans(size, _PARTS)
         self._m, self._store = memory, VectorStore(2 * memory, size)
         self._vectors = np.zeros((3, size))  # the newest gradient, s and y
         self._sy, self._yy = np.zeros((memory, memory)), np.zeros((memory, memory))
@@ -51,17 +57,26 @@ class Pairs:
 
     def add(self, theta: Floats, old_theta: Floats, gradient: Floats, old_gradient: Floats) -> None:
         """Add the pair of two points, unless the curvature between them is not positive."""
-        g, s, y = self._vectors
-        g[:] = gradient
-        np.subtract(theta, old_theta, out=s)
-        np.subtract(gradient, old_gradient, out=y)
-        keep = dot(s, y) > 1e-10 * dot(y, y)
         place = len(self._order) if len(self._order) < self._m else self._order[0]
+        rows, (g, s, y) = self._store.rows, self._vectors
+
+        def differ(part: slice) -> NDArray[np.float64]:
+            g[part] = gradient[part]
+            np.subtract(theta[part], old_theta[part], out=s[part])
+            np.subtract(gradient[part], old_gradient[part], out=y[part])
+            return np.asarray([dot(s[part], y[part]), dot(y[part], y[part])])
+
+        sy, yy = sum(self._workers.map(differ, self._spans), np.zeros(2))
+        keep = sy > 1e-10 * yy
         if keep:
             self._order = [*(p for p in self._order if p != place), place]
-            self._store.rows[place] = s
-            self._store.rows[self._m + place] = y
-        dots = self._store.dots(self._vectors)
+
+        def products(part: slice) -> Floats:
+            if keep:
+                rows[place, part], rows[self._m + place, part] = s[part], y[part]
+            return self._store.dots(self._vectors, part)
+
+        dots = sum(self._workers.map(products, self._spans), np.zeros((2 * self._m, 3)))
         self._dots = np.ascontiguousarray(dots[:, 0])
         if keep:
             m = self._m
@@ -90,8 +105,13 @@ class Pairs:
         for i in self._order:
             along = -scale * dots[m + i] + yy[i] @ on_y + sy[:, i] @ on_s
             on_s[i] = -on_y[i] / scale - along / sy[i, i]
-        out: Floats = -scale * gradient
-        self._store.add_combination(np.concatenate([on_s, on_y]), out)
+        weights, out = np.concatenate([on_s, on_y]), np.empty_like(gradient)
+
+        def combine(part: slice) -> None:
+            np.multiply(gradient[part], -scale, out=out[part])
+            self._store.add_combination(weights, out, part)
+
+        self._workers.each(combine, self._spans)
         return out
 
     def state(self) -> dict[str, NDArray[Any]]:

@@ -4,6 +4,7 @@
 Objective       theta → value and gradient
 Optimiser       makes one step at a time; its state can be saved and put back
 Step            what one step reached
+snapshot        the parameters of now, for later
 check_stopping  refuse tests of convergence that make no sense
 ==============  ===============================================================
 
@@ -12,7 +13,7 @@ A new objective or a new optimiser is one file that satisfies one of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import OptionError
 
-__all__ = ["Objective", "Optimiser", "Step", "check_stopping"]
+__all__ = ["Objective", "Optimiser", "Step", "check_stopping", "snapshot"]
 
 Floats = NDArray[np.float64]
 
@@ -97,3 +98,16 @@ class Optimiser(Protocol):
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Go back to a state."""
+
+
+def snapshot(optimiser: Optimiser) -> Callable[[], Floats]:
+    """Return a function that gives the parameters of now, whenever it is called.
+
+    An optimiser may have a `snapshot` of its own, where `theta` takes time or memory that is
+    seldom needed.
+    """
+    own: Callable[[], Callable[[], Floats]] | None = getattr(optimiser, "snapshot", None)
+    if own is not None:
+        return own()
+    theta = optimiser.theta().copy()
+    return lambda: theta

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
-from fstcrf.train.protocols import Objective, Step, check_stopping
+from fstcrf.train.iterative import Iterative
+from fstcrf.train.parallel import spans
+from fstcrf.train.protocols import Objective, Step
 
 __all__ = ["QuickProp"]
 
@@ -27,7 +29,7 @@ _SUFFICIENT = 1e-4  # of the decrease that the slope promises
 _HALVINGS = 40
 
 
-class QuickProp:
+class QuickProp(Iterative):
     """One step an iteration.
 
     Parameters
@@ -63,23 +65,14 @@ class QuickProp:
         delta: float = 1e-5,
         period: int = 10,
     ) -> None:
-        check_stopping(epsilon=epsilon, delta=delta, period=period)
+        super().__init__(objective, theta, epsilon=epsilon, delta=delta, period=period)
         if not 1.0 < growth < np.inf:
             raise OptionError(f"growth is {growth}, expected a number above 1")
         if rate is not None and not 0.0 < rate < np.inf:
             raise OptionError(f"the rate is {rate}, expected a number above 0")
-        self.objective, self.growth = objective, growth
-        self.epsilon, self.delta, self.period = epsilon, delta, period
-        self._rate = 0.0 if rate is None else rate
-        self._theta = np.array(theta, dtype=np.float64)
-        self._gradient: Floats | None = None
+        self.growth, self._rate = growth, 0.0 if rate is None else rate
         self._moved = np.zeros(len(self._theta))
         self._before = np.zeros(len(self._theta))
-        self._values: list[float] = []
-
-    def theta(self) -> Floats:
-        """Return the parameters reached."""
-        return self._theta
 
     def step(self) -> Step:
         """Make one iteration."""
@@ -87,49 +80,40 @@ class QuickProp:
             value, self._gradient = self.objective(self._theta)
             self._values = [value]
             self._rate = self._rate or 1.0 / max(norm(self._gradient), 1e-300)
-        if done := self._converged(self._gradient):
-            return self._report(done)
+        if done := self._converged():
+            return self._told(done)
         if not self._descend(self._gradient, self._direction(self._gradient)):
             # What was learnt misled: fall back to steepest descent.
             self._moved[:] = 0.0
             if not self._descend(self._gradient, -self._rate * self._gradient):
-                return self._report("no descent: no step lowers the value")
-        return self._report(self._converged(self._gradient))
+                return self._told("no descent: no step lowers the value")
+        return self._told(self._converged())
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return all that is needed to go on with the same bits."""
-        return {
-            "theta": self._theta,
-            "gradient": np.empty(0) if self._gradient is None else self._gradient,
-            "moved": self._moved,
-            "before": self._before,
-            "values": np.asarray(self._values),
-            "rate": np.asarray([self._rate]),
-            "evaluations": np.asarray([self.objective.evaluations]),
-        }
+        own = {"moved": self._moved, "before": self._before, "rate": np.asarray([self._rate])}
+        return {**super().state(), **own}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Go back to a state."""
-        self._theta, self._moved, self._before = (
-            state["theta"],
-            state["moved"],
-            state["before"],
-        )
-        self._gradient = state["gradient"] if len(state["gradient"]) else None
-        self._values = state["values"].tolist()
+        super().restore(state)
+        self._moved, self._before = state["moved"], state["before"]
         self._rate = float(state["rate"][0])
-        self.objective.evaluations = int(state["evaluations"][0])
 
     def _direction(self, gradient: Floats) -> Floats:
         """Return the step that each weight would make for itself."""
-        moved = np.abs(self._moved)
-        change = gradient - self._before
-        curved = change * self._moved > 0.0
-        longest = self.growth * moved
-        newton = np.divide(
-            np.abs(gradient) * moved, np.abs(change), out=longest.copy(), where=curved
-        )
-        length = np.where(moved > 0.0, np.minimum(newton, longest), self._rate * np.abs(gradient))
+        out = np.empty_like(gradient)
+        for part in spans(len(out)):
+            out[part] = self._steps(gradient[part], self._before[part], self._moved[part])
+        return out
+
+    def _steps(self, gradient: Floats, before: Floats, moved: Floats) -> Floats:
+        change = gradient - before
+        curved = change * moved > 0.0
+        slope, moved = np.abs(gradient), np.abs(moved)
+        length = self.growth * moved
+        newton = np.divide(slope * moved, np.abs(change), out=length.copy(), where=curved)
+        length = np.where(moved > 0.0, np.minimum(newton, length), self._rate * slope)
         return np.asarray(-np.sign(gradient) * length)
 
     def _descend(self, gradient: Floats, direction: Floats) -> bool:
@@ -144,24 +128,12 @@ class QuickProp:
             except NumericError:
                 continue
             if found <= value + _SUFFICIENT * length * slope + noise:
-                self._before, self._gradient = gradient, after
-                self._theta, self._moved = theta, length * direction
-                self._values = [*self._values[-self.period :], found]
+                self._before, self._moved = gradient, length * direction
+                self._moved_to(theta, found, after)
                 if len(self._values) == 2:
                     self._rate *= length
                 return True
         return False
 
-    def _report(self, done: str | None) -> Step:
-        gradient = np.zeros(1) if self._gradient is None else self._gradient
-        measures = {"norm": norm(self._theta), "length": norm(self._moved)}
-        return Step(self._values[-1], norm(gradient), self.objective.evaluations, done, measures)
-
-    def _converged(self, gradient: Floats) -> str | None:
-        if norm(gradient) < self.epsilon * max(1.0, norm(self._theta)):
-            return f"gradient norm below {self.epsilon:g} of the weights' norm"
-        if len(self._values) > self.period:
-            old, new = self._values[-self.period - 1], self._values[-1]
-            if old - new < self.delta * abs(new):
-                return f"less than {self.delta:g} gained in {self.period} iterations"
-        return None
+    def _told(self, done: str | None) -> Step:
+        return self._report(done, length=norm(self._moved))

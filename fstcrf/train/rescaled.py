@@ -11,6 +11,7 @@ InUnits      an optimiser over u, seen from theta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -18,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.kernel import norm
-from fstcrf.train.protocols import Objective, Optimiser, Step
+from fstcrf.kernel import dot
+from fstcrf.train.parallel import SERIAL, Workers, spans
+from fstcrf.train.protocols import Objective, Optimiser, Step, snapshot
 
 __all__ = ["InUnits", "Rescaled"]
 
@@ -34,10 +36,12 @@ class Rescaled:
     objective : Objective
     unit : float64 [size]
         Above 0.
+    workers : Workers
     """
 
-    def __init__(self, objective: Objective, unit: Floats) -> None:
+    def __init__(self, objective: Objective, unit: Floats, workers: Workers = SERIAL) -> None:
         self.objective, self.unit, self.size = objective, unit, len(unit)
+        self._workers, self._spans = workers, spans(len(unit))
 
     @property
     def evaluations(self) -> int:
@@ -55,9 +59,24 @@ class Rescaled:
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return value and gradient at u, here called theta (float64 [size])."""
-        value, gradient = self.objective(self.unit * theta)
-        gradient *= self.unit
+        scaled = np.empty_like(theta)
+
+        def scale(part: slice) -> None:
+            np.multiply(theta[part], self.unit[part], out=scaled[part])
+
+        self._workers.each(scale, self._spans)
+        value, gradient = self.objective(scaled)
+
+        def scale_back(part: slice) -> None:
+            gradient[part] *= self.unit[part]
+
+        self._workers.each(scale_back, self._spans)
         return value, gradient
+
+    def norm(self, theta: Floats) -> float:
+        """Return |unit · u|, of u here called theta."""
+        squares = (dot(x, x) for p in self._spans for x in [theta[p] * self.unit[p]])
+        return math.sqrt(sum(squares))
 
 
 class InUnits:
@@ -71,6 +90,8 @@ class InUnits:
     unit : float64 [size]
     optimiser : callable
         (objective of u, u) → the optimiser.
+    workers : Workers
+        For the work on vectors.
     """
 
     def __init__(
@@ -79,18 +100,25 @@ class InUnits:
         theta: Floats,
         unit: Floats,
         optimiser: Callable[[Objective, Floats], Optimiser],
+        workers: Workers = SERIAL,
     ) -> None:
-        self._objective = Rescaled(objective, unit)
+        self._objective = Rescaled(objective, unit, workers)
         self._optimiser = optimiser(self._objective, theta / unit)
 
     def theta(self) -> Floats:
         """Return the parameters reached."""
         return self._objective.unit * self._optimiser.theta()
 
+    def snapshot(self) -> Callable[[], Floats]:
+        """Return a function that gives the parameters of now, later."""
+        u, unit = snapshot(self._optimiser), self._objective.unit
+        return lambda: unit * u()
+
     def step(self) -> Step:
         """Make one step; the norms of gradients are those for u."""
         step = self._optimiser.step()
-        return replace(step, measures={**step.measures, "norm": norm(self.theta())})
+        length = self._objective.norm(snapshot(self._optimiser)())
+        return replace(step, measures={**step.measures, "norm": length})
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return all that is needed to go on with the same bits."""

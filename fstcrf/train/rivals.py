@@ -63,11 +63,8 @@ class Rivalry:
     def _rival(self) -> tuple[Longs, Longs]:
         """Return where the competitor of each right segment differs, and write its score."""
         maxima, segments = self.maxima, self.segments.chosen(self.right)
-        marginal = np.where(
-            _state_label(maxima)[None, :] == maxima.batch.label[:, None], -np.inf, maxima.marginal
-        )
-        state = marginal.argmax(axis=1)
-        score = np.append(marginal[np.arange(len(state)), state], -np.inf)
+        state, best = maxima.rival
+        score = np.append(best, -np.inf)
         if not len(segments):
             none = np.empty(0, dtype=np.int64)
             return none, none

@@ -18,6 +18,7 @@ from fstcrf.train.problem import ParameterSpace, Problem
 __all__ = ["N_SHARDS", "compiled_shards", "fits", "shard_bounds"]
 
 N_SHARDS = 16
+N_BLOCKS = 16
 FEW = 2
 
 
@@ -52,7 +53,7 @@ def compiled_shards(problem: Problem, space: ParameterSpace, graph: Graph) -> It
         space.node_cells, np.arange(space.n_node_rows + 1, dtype=np.int64) * space.width
     )
     slot = (space.node_cells % space.width).astype(np.uint16)
-    layout = Layout(ptr.astype(np.int64), slot)
+    layout = Layout(ptr.astype(np.int64), slot, _blocks(ptr))
     direct = problem.topology.direct
     state_slots = None if direct else np.ascontiguousarray(problem.topology.node_slots)
     n_slots = len(problem.topology.node_slot_names)
@@ -68,6 +69,12 @@ def compiled_shards(problem: Problem, space: ParameterSpace, graph: Graph) -> It
             weight=np.ascontiguousarray(problem.weight[first:last]),
             attributes=_attributes(part.indptr, part.index, part.value, layout),
         )
+
+
+def _blocks(ptr: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Cut attributes into at most N_BLOCKS runs of about equally many parameters."""
+    cuts = np.searchsorted(ptr, np.linspace(0, int(ptr[-1]), N_BLOCKS + 1)[1:-1])
+    return np.unique(np.concatenate([[0], cuts, [len(ptr) - 1]])).astype(np.int64)
 
 
 def _attributes(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.train.protocols import Optimiser, Step
+from fstcrf.train.protocols import Optimiser, Step, snapshot
 
 __all__ = ["Staged"]
 
@@ -41,6 +41,10 @@ class Staged:
     def theta(self) -> Floats:
         """Return the parameters reached."""
         return self._now.theta()
+
+    def snapshot(self) -> Callable[[], Floats]:
+        """Return a function that gives the parameters of now, later."""
+        return snapshot(self._now)
 
     def step(self) -> Step:
         """Make one step of the optimiser whose turn it is."""

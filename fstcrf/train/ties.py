@@ -15,6 +15,7 @@ tied      find the ties of a problem
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from fstcrf.kernel import SparseRows
 from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.protocols import Optimiser, Step
+from fstcrf.train.protocols import Optimiser, Step, snapshot
 
 __all__ = ["Ties", "Untied", "tied"]
 
@@ -43,12 +44,15 @@ class Ties:
         Parameter of `space` that each original parameter shares.
     scale : float64 [space.size]
         √m of each parameter.
+    members : int32 [space.size]
+        m of each parameter.
     """
 
     problem: Problem
     space: ParameterSpace
     place: NDArray[np.int32]
     scale: Floats
+    members: NDArray[np.int32]
 
     def expand(self, u: Floats) -> Floats:
         """Return the original parameters: w = u / √m."""
@@ -56,7 +60,7 @@ class Ties:
 
     def count(self, u: Floats) -> int:
         """Return how many of the original parameters are not zero."""
-        return int(np.count_nonzero((u != 0.0)[self.place]))
+        return int(self.members[u != 0.0].sum())
 
     def reduce(self, theta: Floats) -> Floats:
         """Return u of parameters that are equal within each group."""
@@ -81,10 +85,15 @@ class Untied:
         """Return the original parameters."""
         return self._ties.expand(self._optimiser.theta())
 
+    def snapshot(self) -> Callable[[], Floats]:
+        """Return a function that gives the original parameters of now, later."""
+        u = snapshot(self._optimiser)
+        return lambda: self._ties.expand(u())
+
     def step(self) -> Step:
         """Make one step."""
         step = self._optimiser.step()
-        active = float(self._ties.count(self._optimiser.theta()))
+        active = float(self._ties.count(snapshot(self._optimiser)()))
         return replace(step, measures={**step.measures, "active": active})
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -113,13 +122,14 @@ def tied(problem: Problem, space: ParameterSpace) -> Ties:
     start = np.concatenate([[0], np.cumsum(np.diff(ptr)[first])])
     node = start[group[row]] + np.arange(len(row)) - ptr[row]
     others = np.arange(space.size - len(row)) + len(cells)
-    scale = np.ones(small.size)
-    scale[: len(cells)] = np.sqrt(size[small.node_cells // space.width])
+    members = np.ones(small.size, dtype=np.int32)
+    members[: len(cells)] = size[small.node_cells // space.width]
     return Ties(
         replace(problem, node=_merged(problem.node, keep, group)),
         small,
         np.concatenate([node, others]).astype(np.int32),
-        scale,
+        np.sqrt(members),
+        members,
     )
 
 

@@ -92,7 +92,8 @@ def parts(whole: Problem) -> list[list[str]]:
 
     def collected() -> None:
         for shard in shards:
-            shard.collect(out)
+            for block in range(shard.n_blocks):
+                shard.collect(block, out)
 
     sweeps = best(lambda: [s.sweep(graph, weights, space) for s in shards])
     chains = best(lambda: [s.sweep(graph, weights, space) for s in bare])

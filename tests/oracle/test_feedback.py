@@ -13,7 +13,7 @@ from scipy import optimize, stats
 
 from fstcrf.kernel import Aim, Controls, Rule
 from fstcrf.train.rewards import gold_judge
-from tests.feedback_cases import Bandits, bandits, shares, span_f
+from tests.feedback_cases import STILL, Bandits, bandits, of_parameters, shares, span_f
 from tests.problems import iob2
 
 Floats = NDArray[np.float64]
@@ -36,7 +36,7 @@ each_case = pytest.mark.parametrize("options", CASES.values(), ids=CASES)
 SAMPLES = 4000
 
 
-def frequencies_agree(seen: Counter[tuple[int, ...]], paths: list[Any], share: Floats) -> bool:
+def frequencies_agree(seen: Counter[Any], paths: list[Any], share: Floats) -> bool:
     """Pearson's statistic; paths that are expected rarely count as one."""
     total = sum(seen.values())
     expected = total * share
@@ -63,6 +63,33 @@ def test_samples_of_both_signs(variant: str, options: dict[str, Any], temperatur
             seen = Counter(one.labels(path) for path in np.split(states, SAMPLES))
             share = shares(features, sign * one.theta / temperature)
             assert frequencies_agree(seen, paths, share)
+
+
+def test_pairs_of_one_distribution(variant: str) -> None:
+    """Both of a pair are samples of p, independent of each other; a step leads from z to y."""
+    one = bandits(3, **CASES["bio"])
+    aim = Aim("preference", opponent="same")
+    for sentence in range(one.case.n_sentences):
+        made = one.propose(np.full(SAMPLES, sentence, dtype=np.int64), aim, seed=sentence)
+        paths, features = one.paths(sentence)
+        share = shares(features, one.theta)
+        drawn = [
+            [one.labels(path) for path in np.split(states, SAMPLES)]
+            for states in (made.path, made.other)
+        ]
+        for labels in drawn:
+            assert frequencies_agree(Counter(labels), paths, share)
+        both = [(a, b) for a in paths for b in paths]
+        seen = Counter(zip(*drawn, strict=True))
+        assert frequencies_agree(seen, both, np.outer(share, share).ravel())
+    start = one.theta_now()
+    made = one.propose(np.asarray([1]), aim, seed=7)
+    paths, features = one.paths(1)
+    first, second = (paths.index(one.labels(path)) for path in (made.path, made.other))
+    heard = one.feedback.reinforce(one.batch, made, aim, STILL, Controls.of(3), np.zeros(1))
+    assert heard.coefficient[0] == 1.0
+    wanted = features[second] - features[first]
+    np.testing.assert_allclose(one.theta_now() - start, wanted, atol=1e-9)
 
 
 def test_samples_where_numbers_underflow(variant: str) -> None:
@@ -254,6 +281,40 @@ def test_sparse_steps_are_dense_steps(variant: str, rule: Rule, supported: bool)
         one.feedback.reinforce(one.batch, made, aim, rule, controls, reward[k : k + 4])
         wanted = dense_steps(one, rule, gradients)
         np.testing.assert_allclose(settled(one, rule), wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize("rule", [RULES[3], RULES[5]], ids=str)
+@pytest.mark.parametrize("labels", [3, 7, 10, 14, 20])
+def test_rows_of_any_width(variant: str, rule: Rule, labels: int) -> None:
+    """Rows of half a register, one, one and a half, two and more."""
+    one = bandits(
+        8, labels=tuple("ABCDEFGHIJKLMNOPQRST"[:labels]), lengths=(1, 2, 1), features="complete"
+    )
+    aim, controls, order = Aim(), Controls.of(3), np.random.default_rng(0).integers(3, size=20)
+    reward, gradients = np.random.default_rng(1).random(20), []
+    for b, g in zip(order.tolist(), reward, strict=True):
+        made = one.propose(np.asarray([b]), aim, seed=b, rule=rule)
+        paths, features = one.paths(b)
+        share = shares(features, settled(one, rule))
+        gradients.append(
+            (1 - g) * (features[paths.index(one.labels(made.path))] - share @ features)
+        )
+        one.feedback.reinforce(one.batch, made, aim, rule, controls, np.asarray([g]))
+    np.testing.assert_allclose(settled(one, rule), dense_steps(one, rule, gradients), atol=1e-9)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_parameters_of_now(rule: Rule) -> None:
+    """A copy is what settling makes of the parameters, and changes nothing."""
+    one = bandits(7, lengths=(1, 3, 2, 1, 2), attributes=12, transitions="all", ends=True)
+    order = np.random.default_rng(0).integers(5, size=30)
+    made = one.propose(order, Aim(), seed=0, rule=rule)
+    one.feedback.reinforce(one.batch, made, Aim(), rule, Controls.of(5), np.zeros(30))
+    before = [array.copy() for array in parameters_of(one)]
+    now = of_parameters(one.space, one.feedback.descent.now(rule))
+    for a, b in zip(parameters_of(one), before, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_allclose(settled(one, rule), now, rtol=1e-13)
 
 
 def settled(one: Bandits, rule: Rule) -> Floats:

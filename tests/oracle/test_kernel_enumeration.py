@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -91,6 +93,30 @@ def test_viterbi_with_its_tie_rule(variant: str, case: Case) -> None:
 def test_max_marginals(variant: str, case: Case) -> None:
     found = kernel.max_marginals(case.graph, case.offsets, case.node)
     assert found.tolist() == np.vstack([k.max_marginals for k in truths(case)]).tolist()
+
+
+def best_ends(graph: Graph, node: Floats, first: int) -> Floats:
+    """Score of the best path that ends in each state of the last token, by enumeration."""
+    open_end = replace(graph, final=np.zeros(graph.n_states))
+    return np.asarray(truth(open_end, node, first).max_marginals[-1])
+
+
+@each_variant
+@given(case=cases())
+def test_both_halves_of_max_marginals(variant: str, case: Case) -> None:
+    found = kernel.maxima(case.graph, case.offsets, case.node)
+    path, score = kernel.viterbi(case.graph, case.offsets, case.node)
+    assert found.path.tobytes() == path.tobytes()
+    assert found.score.tobytes() == score.tobytes()
+    whole = kernel.max_marginals(case.graph, case.offsets, case.node)
+    assert found.marginal.tobytes() == whole.tobytes()
+    forward = [
+        best_ends(case.graph, case.node[a : t + 1], a) for a, b in case.bounds for t in range(a, b)
+    ]
+    assert found.forward.tolist() == np.reshape(forward, case.node.shape).tolist()
+    reached = np.isfinite(whole)
+    halves = found.forward[reached] + (found.ahead - np.where(reached, case.node, 0.0))[reached]
+    assert_close(halves, whole[reached], scale=scale_of(case))
 
 
 @each_variant

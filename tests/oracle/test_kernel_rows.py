@@ -10,6 +10,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 from fstcrf import kernel
+from fstcrf.errors import ShapeError
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.vectors import VectorStore
 from tests.strategies import each_variant
@@ -44,6 +45,33 @@ def test_transposed_gather(variant: str, rows: SparseRows, seed: int) -> None:
     table = np.random.default_rng(seed).normal(size=(len(rows), 16))
     found = rows.transposed().times(table)
     np.testing.assert_allclose(found, as_scipy(rows).T @ table, rtol=1e-12, atol=1e-12)
+
+
+@each_variant
+@given(rows=matrices().filter(len), width=st.integers(1, 9), seed=st.integers(0))
+def test_scatter(variant: str, rows: SparseRows, width: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cells = rows.n_columns * width
+    place = rng.permutation(cells).reshape(rows.n_columns, width).astype(np.int32) - cells // 3
+    token, slot = rng.integers(0, len(rows), 7), rng.integers(0, width, 7)
+    mass = rng.normal(size=7)
+    found = np.ones(cells)
+    rows.scatter(token, slot, mass, place, found)
+    expected = np.ones(cells)
+    for n, s, m in zip(token, slot, mass, strict=True):
+        counts = as_scipy(rows).toarray()[n]
+        kept = place[:, s] >= 0
+        expected[place[kept, s]] += m * counts[kept]
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("token", "slot"), [(1, 0), (-1, 0), (0, 2), (0, -1)])
+def test_scatter_refuses_what_is_not_there(token: int, slot: int) -> None:
+    one = np.asarray([1], dtype=np.int64)
+    rows = SparseRows(np.asarray([0, 1]), np.asarray([0], dtype=np.int32), None, 1)
+    place, out = np.zeros((1, 2), dtype=np.int32), np.zeros(1)
+    with pytest.raises(ShapeError, match="entry 0"):
+        rows.scatter(token * one, slot * one, np.ones(1), place, out)
 
 
 @each_variant

@@ -59,7 +59,8 @@ def task(
         **single_part(x, singles, ptr, slot, values=values),
     }
     theta = spread * rng.normal(size=len(slot))
-    return Task(graph, Layout(ptr, slot), arguments, theta, x, state_slots)
+    cuts = np.unique([0, len(counts) // 3, len(counts) // 2, len(counts)]).astype(np.int64)
+    return Task(graph, Layout(ptr, slot, cuts), arguments, theta, x, state_slots)
 
 
 def shard_of(one: Task, arguments: dict[str, Any]) -> Shard:
@@ -120,11 +121,17 @@ def expected(one: Task) -> tuple[float, Floats, kernel.Posterior]:
     return float(arguments["weight"] @ found.log_z), gradient, found
 
 
+def collect(shard: Shard, out: Floats) -> None:
+    """All blocks, the last first: each adds to its own parameters."""
+    for block in reversed(range(shard.n_blocks)):
+        shard.collect(block, out)
+
+
 def check(one: Task, *, rescued: bool | None) -> None:
     shard = shard_of(one, one.arguments)
     found = shard.sweep(one.graph, one.theta, SweepWorkspace())
     gradient = np.zeros(len(one.theta))
-    shard.collect(gradient)
+    collect(shard, gradient)
     loss, wanted, posterior = expected(one)
     size = 1.0 + np.abs(one.theta).max(initial=0.0)
     np.testing.assert_allclose(found.loss, loss, rtol=2e-6, atol=2e-6 * size)
@@ -136,7 +143,7 @@ def check(one: Task, *, rescued: bool | None) -> None:
     np.testing.assert_allclose(found.end, end.sum(axis=0), rtol=2e-5, atol=2e-5 * size)
     if rescued is not None:
         assert (found.rescued > 0) is rescued
-    shard.collect(gradient)
+    collect(shard, gradient)
     np.testing.assert_allclose(gradient, 2.0 * wanted, rtol=4e-5, atol=4e-5 * size)
 
 
@@ -218,4 +225,4 @@ def test_sweeps_are_checked() -> None:
     with pytest.raises(ShapeError, match="theta is"):
         shard.sweep(one.graph, one.theta[:-1], space)
     with pytest.raises(ShapeError, match="out is"):
-        shard.collect(np.zeros(len(one.theta) + 1))
+        shard.collect(0, np.zeros(len(one.theta) + 1))

@@ -320,8 +320,8 @@ def test_wrong_sweeps(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
             return found._replace(loss=found.loss * (1.0 + 100 * NUDGE))
         return found._replace(**{part: getattr(found, part) * (1.0 + 200 * NUDGE)})
 
-    def off_gradient(shard: kernel.Shard, out: Floats) -> None:
-        collect(shard, out)
+    def off_gradient(shard: kernel.Shard, block: int, out: Floats) -> None:
+        collect(shard, block, out)
         out *= 1.0 + 200 * NUDGE
 
     run()

@@ -60,6 +60,23 @@ def test_other_objectives_learn(objective: Any) -> None:
     assert ("clipped" in step.measures) == (objective == "cross-entropy")
 
 
+def test_binary_preferences_of_one_distribution() -> None:
+    """Which of two samples of the tagger is better says enough to learn all labels."""
+    case = separable_case()
+    reached = {}
+    opponents: tuple[Any, ...] = ("opposite", "same")
+    for opponent in opponents:
+        aim = Aim("preference", control="mean", opponent=opponent)
+        one = bandit(case, aim=aim, rule=Rule(rate=0.3))
+        for _ in range(300):
+            one.step()
+        judged = bandit(case, rule=Rule(rate=1e-9))
+        judged._descent.theta = one._descent.theta
+        reached[opponent] = judged.step().measures["reward"]
+    assert reached["same"] > 0.9
+    assert reached["same"] >= reached["opposite"]
+
+
 def test_a_control_lowers_the_variance() -> None:
     case, variance = random_case(3, lengths=(1, 9, 2, 5) * 5), {}
     theta = 3.0 * np.random.default_rng(0).normal(size=case.space.size)
@@ -201,6 +218,19 @@ def test_rewards_outside(reward: float) -> None:
     np.testing.assert_array_equal(one.theta(), before)
 
 
+@pytest.mark.parametrize("rewards", [["a"] * 4, None, [None] * 4, [0.5] * 3, 0.5])
+def test_rewards_that_are_no_numbers(rewards: Any) -> None:
+    one = bandit(separable_case(), batch=4, samples=4, rewards=lambda _: rewards)
+    with pytest.raises((OptionError, ShapeError), match=r"rewards? .* expected") as caught:
+        one.step()
+    assert "\n" not in str(caught.value)
+
+
+def test_rewards_in_a_list() -> None:
+    one = bandit(separable_case(), batch=4, samples=4, rewards=lambda _: [0, 1, 0.5, 0.25])
+    assert one.step().measures["reward"] == pytest.approx(0.4375)
+
+
 def test_divergence_keeps_the_best_weights() -> None:
     """Weights that leave the numbers stop training; what was best is returned with the reason."""
     case = separable_case()
@@ -221,6 +251,48 @@ def test_divergence_keeps_the_best_weights() -> None:
     assert np.isfinite(outcome.theta).all()
 
 
+@pytest.mark.parametrize("rule", ["constant", "momentum", "adadelta"])
+@pytest.mark.parametrize("labels", [("O", "B-X", "I-X"), ("N", "V")])
+def test_divergence_at_once(labels: tuple[str, ...], rule: Any) -> None:
+    """Weights of 1e307 are numbers, but nothing adds up any more."""
+    data = Corpus.from_sentences([{"word": ["a", "b"], "np": list(labels[:2])}] * 20)
+    start = untrained(data, labels, "U:%x[0,word]\nB", tape="np")
+    with pytest.raises(NumericError, match="left the finite numbers at sentence .*: lower the rate"):
+        simulate(start, data, "np", aim=Aim(), rule=Rule(rule, rate=1e308), epochs=5)
+
+
+def test_divergence_later_keeps_the_start_where_nothing_is_better(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = Corpus.from_sentences([{"word": ["a", "b"], "np": ["N", "V"]}] * 20)
+    start = untrained(data, ("N", "V"), "U:%x[0,word]\nB", tape="np")
+    step = Bandit.step
+
+    def diverging(one: Bandit) -> Any:
+        if one._epoch:
+            one.rule = Rule(rate=1e308)
+        return step(one)
+
+    monkeypatch.setattr(Bandit, "step", diverging)
+    model, outcome = simulate(start, data, "np", aim=Aim(), rule=Rule(rate=0.1), epochs=5)
+    assert outcome.reason.startswith("diverged after iteration 1: ")
+    assert outcome.best_iteration == 0
+    np.testing.assert_array_equal(model.theta, start.theta)
+
+
+def test_held_out_data_without_spans() -> None:
+    """Silently counting right tokens would choose another epoch than F; labels of tokens may."""
+    words = [["a", "b"], ["b"]]
+    data = Corpus.from_sentences([{"word": w, "np": ["B-X", "I-X"][: len(w)]} for w in words])
+    outside = Corpus.from_sentences([{"word": w, "np": ["O"] * len(w)} for w in words])
+    start = untrained(data, ("O", "B-X", "I-X"), "U:%x[0,word]", tape="np")
+    with pytest.raises(DataError, match="the held-out data has no gold segment"):
+        simulate(start, data, "np", aim=Aim(), rule=Rule(), dev=outside)
+    tags = untrained(data, ("O", "N"), "U:%x[0,word]", tape="np")
+    _, outcome = simulate(tags, outside, "np", aim=Aim(), rule=Rule(), epochs=1, dev=outside)
+    assert outcome.dev is not None
+
+
 def test_simulation_refuses() -> None:
     data = Corpus.from_sentences([{"word": ["a"], "np": ["B-X"]}])
     start = untrained(data, ("O", "B-X"), "U:%x[0,word]", tape="np")
@@ -231,6 +303,9 @@ def test_simulation_refuses() -> None:
     other = Corpus.from_sentences([{"word": ["a"], "np": ["B-Y"]}])
     with pytest.raises(LabelError, match="B-Y"):
         simulate(start, other, "np", aim=aim, rule=rule)
+    nothing = Corpus.from_sentences([{"word": ["a"], "np": ["O"]}])
+    with pytest.raises(DataError, match="no gold segment"):
+        simulate(start, data, "np", aim=aim, rule=rule, dev=nothing)
     model, outcome = simulate(start, data, "np", aim=aim, rule=rule, epochs=2)
     assert outcome.dev is None
     assert model.space.size == start.space.size

@@ -40,8 +40,9 @@ def test_the_short_run(folder: Path, tmp_path: Path) -> None:
     assert "MCE-F (sig) from MAP" in printed
     rows = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
     systems = [system for system in SYSTEMS if system.quick]
-    assert [row["row"] for row in rows[::2]] == [f"chunking: {s.name}" for s in systems]
-    assert [row["paper"] for row in rows[::2]] == [s.paper["chunking"][0] for s in systems]
+    runs = [(task, s) for task in ("chunking", "entities") for s in systems]
+    assert [row["row"] for row in rows[::2]] == [f"{task}: {s.name}" for task, s in runs]
+    assert [row["paper"] for row in rows[::2]] == [s.paper[task][0] for task, s in runs]
     assert all(0.0 < row["value"] <= 100.0 for row in rows)
     page = (tmp_path / "out" / "report.md").read_text("utf-8")
     assert "McNemar" in page
@@ -54,7 +55,7 @@ def test_settings_are_chosen_on_the_dev_part(folder: Path) -> None:
     system = System(
         "MCE-F",
         {"objective": "mce-f", "method": "quickprop"},
-        start={},
+        from_map=False,
         quick=True,
         paper={},
         choice={"chunking": Choice(0.1, 5)},

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import fstcrf
+from fstcrf.cli.flags import spoken
 from fstcrf.cli.train import train as command
 from fstcrf.demo import corpus_path, template_path
 from fstcrf.model import CRF, Options, load, train
@@ -315,6 +316,44 @@ def test_bad_data(folder: Path, content: bytes, message: str) -> None:
     assert not Path("m").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--f-gamma", 2], "--f-gamma needs --objective 'mce-f', not 'likelihood'"),
+        (
+            ["--objective", "mce", "--method", "cg"],
+            "--objective 'mce' is trained by 'lbfgs', 'quickprop', 'gpd', not 'cg'",
+        ),
+        (
+            ["--method", "gpd"],
+            "--method 'gpd' is for --objective 'mce' or 'mce-f'; take 'l2sgd'",
+        ),
+        (["--no-averaging"], "--no-averaging needs --method 'pa', not 'lbfgs'"),
+        (
+            ["--error-insensitive", "--method", "ap"],
+            "--error-insensitive needs --method 'pa', not 'ap'",
+        ),
+        (["--method", "cg", "--l1", 1], "--l1 needs --method 'lbfgs', not 'cg'"),
+        (["--candidates", 3], "--candidates needs --passing 'nbest', not 'best'"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_before_a_file_is_read(
+    folder: Path, options: list[object], message: str
+) -> None:
+    given = ["train", "none.txt", "-o", "m", *ROWS, "--template", "none.tpl"]
+    assert failure(*given, *options, status=2) == message
+
+
+def test_words_that_are_no_options_stay() -> None:
+    for message in (
+        "the features of order 2 are too many",
+        "train.txt: no column 'pos'",
+        "a method of its own: no method 'x' there, nor a min_count",
+    ):
+        worded = message.replace("method 'x'", "--method 'x'").replace("min_count", "--min-count")
+        assert spoken(message, command) == worded
+
+
 @pytest.mark.parametrize("value", ["nan", "inf", "x"])
 def test_a_value_that_is_no_number(folder: Path, value: str) -> None:
     Path("v.txt").write_text(f"a 1.5 N\nb {value} V\n\n")
@@ -353,7 +392,7 @@ def test_bad_templates_and_columns(folder: Path) -> None:
         (["--columns", "a,,b"], "empty name"),
         (["--columns", "a,b,a"], "named twice"),
         (["--feature-columns", "Number"], "--format conllu"),
-        (["--hash-bits", "99"], "hash_bits"),
+        (["--hash-bits", "99"], "--hash-bits is 99"),
         (["--output", "train.txt"], "would overwrite an input"),
         (["--nothing"], "No such option"),
     ],

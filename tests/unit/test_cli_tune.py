@@ -137,6 +137,30 @@ def test_taggers_that_are_read_and_grammars(folder: Path) -> None:
     assert Path("m").read_bytes() == model
 
 
+def test_trials_that_start_from_a_model(folder: Path) -> None:
+    done(
+        *("train", "train.txt", "-o", "start.fstcrf", *ROWS, "--template", "small.tpl"),
+        *("--scheme", "iob2", "--max-iterations", 5),
+    )
+    given = ["--objective", "mce-f", "--scheme", "iob2", "--warm-start", "start.fstcrf"]
+    printed = done(
+        *SEARCH[:-2], *given, "--dev", "dev.txt", "--trials", 2, "--max-iterations", 3, "-o", "m"
+    )
+    line = printed.splitlines()[-1]
+    assert "--warm-start start.fstcrf" in line
+    model = Path("m").read_bytes()
+    done(*arguments_of(line))
+    assert Path("m").read_bytes() == model
+    refused = failure(
+        *SEARCH, "--dev", "dev.txt", "--warm-start", "start.fstcrf", "--order", "1,2", status=2
+    )
+    assert refused == "--order is 1, 2, and --warm-start is a model of order 1"
+    written = failure(
+        *SEARCH, "--dev", "dev.txt", "--warm-start", "start.fstcrf", "-o", "start.fstcrf", status=2
+    )
+    assert "would overwrite an input" in written
+
+
 def test_several_methods_and_orders(folder: Path) -> None:
     given = ["--method", "perceptron,ap", "--order", "0,1", "--max-iterations", 2]
     printed = done(*SEARCH, *given, "--dev", "dev.txt", "--pruner", "none")
@@ -148,7 +172,7 @@ def test_several_methods_and_orders(folder: Path) -> None:
 def test_every_option_of_training_that_stays_the_same_is_here() -> None:
     ours = {p.name for p in command.params}
     missing = [p.name for p in train_command.params if p.name not in ours]
-    assert missing == ["template", "warm_start", "checkpoint", "checkpoint_every"]
+    assert missing == ["template", "checkpoint", "checkpoint_every"]
 
 
 def test_a_command_repeats_what_it_was_given() -> None:
@@ -188,6 +212,16 @@ def test_wrong_usage(folder: Path, given: list[object], message: str) -> None:
     before = sorted(p.name for p in folder.iterdir())
     assert message in failure(*SEARCH, *given, status=2)
     assert sorted(p.name for p in folder.iterdir()) == before
+
+
+def test_options_that_do_not_go_together_are_refused_before_a_file_is_read(folder: Path) -> None:
+    given = ["tune", "none.txt", *SEARCH[2:], "--dev", "dev.txt"]
+    for options, message in (
+        (["--f-gamma", 2], "--f-gamma needs --objective 'mce-f', not 'likelihood'"),
+        (["--method", "pa,ap", "--memory", 3], "--memory needs --method 'lbfgs', not 'pa'"),
+        (["--method", "ap", "--l2", "0.1,1"], "--l2 is given, and is no option of --method 'ap'"),
+    ):
+        assert failure(*given, *options, status=2).startswith(message)
 
 
 def test_what_cannot_be_done(folder: Path) -> None:

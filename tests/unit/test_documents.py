@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -204,3 +205,18 @@ def test_the_commands(corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path) -> Non
         x for x in TEXT.splitlines() if x and "DOCSTART" not in x
     ]
     assert lines[0].startswith("-DOCSTART-")
+
+
+def test_memory_does_not_grow_with_sweeps(tagger: fstcrf.CRF) -> None:
+    corpus = Corpus.from_sentences([{"word": ["Rotor", "won"]}] * 300)
+
+    def peak(sweeps: int) -> int:
+        tracemalloc.start()
+        try:
+            DocumentTagger(tagger, [], Annealing(sweeps)).tag_all(corpus)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(1)
+    assert peak(2500) < 1.2 * peak(500)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
 from fstcrf.feedback import Aim, FeedbackLearner, Rule, completed, untrained
 from fstcrf.feedback.journal import Journal
+from fstcrf.feedback.state import State
 from fstcrf.model import CRF
 from tests.command import ROOT
 
@@ -140,6 +141,25 @@ def test_a_step_follows_the_weights_that_proposed(tmp_path: Path, start: CRF) ->
     np.testing.assert_allclose(weights(late) - before, moved, atol=1e-15)
 
 
+def test_late_answers_are_as_good_as_early_ones(
+    tmp_path: Path, start: CRF, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the kernel was given is kept for a few proposals only; the others are read again."""
+    reached = []
+    for name, recent in (("some", 2), ("all", 100)):
+        monkeypatch.setattr("fstcrf.feedback.learner._RECENT", recent)
+        with FeedbackLearner.create(tmp_path / name, start, rule=Rule(rate=0.3), seed=1) as one:
+            made = one.propose_all([SENTENCE] * 7)
+            assert len(one._recent) == min(recent, 7)
+            for k in (3, 6, 0, 5):
+                one.feedback(made[k], 0.25 * (k % 3))
+            one.withdraw(made[4])
+            assert set(one._recent) <= {1, 2}
+            one.feedback(2, 1.0)
+            reached.append(weights(one))
+    np.testing.assert_array_equal(reached[0], reached[1])
+
+
 def test_saving_leaves_one_state(learner: FeedbackLearner, folder: Path) -> None:
     told(learner, 5)
     for _ in range(3):
@@ -198,12 +218,16 @@ def test_nothing_is_lost_when_it_is_killed(folder: Path, start: CRF, sync: str) 
 
 def test_a_journal_cut_at_any_byte(folder: Path, start: CRF) -> None:
     one = FeedbackLearner.create(folder, start)
+    empty = (folder / "journal-0").stat().st_size
     told(one, 3)
     one.close()
     path = folder / "journal-0"
     whole = path.read_bytes()
     counts = []
-    for size in range(len(whole) + 1):
+    path.write_bytes(whole[: empty - 1])  # it was whole before there was a state
+    with pytest.raises(ModelFileError, match="not a journal"):
+        FeedbackLearner.open(folder)
+    for size in range(empty, len(whole) + 1):
         path.write_bytes(whole[:size])
         with FeedbackLearner.open(folder, sync="process") as two:
             counts.append(two.rewards)
@@ -244,22 +268,150 @@ def test_damage_within_a_journal_is_refused(folder: Path, start: CRF) -> None:
 def test_records_that_make_no_sense(folder: Path, start: CRF) -> None:
     FeedbackLearner.create(folder, start).close()
     for record in (b"\xc1", b"\x93\xa1r\x05\xcb" + bytes(8)):  # no message; a reward for nothing
-        (folder / "journal-0").unlink()
-        with Journal(folder / "journal-0") as journal:
+        with Journal(folder / "journal-0", new=True) as journal:
             journal.append([record])
         with pytest.raises(ModelFileError, match="record 0 makes no sense"):
             FeedbackLearner.open(folder)
 
 
-def test_a_death_between_state_and_journal(folder: Path, start: CRF) -> None:
+DYING = """
+import os, signal, sys
+from fstcrf.feedback import FeedbackLearner, untrained
+from fstcrf.feedback.journal import Journal
+from fstcrf.feedback.state import State
+from fstcrf.feedback.state import State
+
+steps = []
+
+def deadly(kind, name, after):
+    work = getattr(kind, name)
+    def step(*arguments, **options):
+        steps.append(name)
+        if not after and len(steps) == int(sys.argv[3]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        work(*arguments, **options)
+        if after and len(steps) == int(sys.argv[3]):
+            os.kill(os.getpid(), signal.SIGKILL)
+    setattr(kind, name, step)
+
+deadly(Journal, "_begin", sys.argv[4] == "after")
+deadly(State, "save", sys.argv[4] == "after")
+folder = sys.argv[1]
+if sys.argv[2] == "create":
+    texts = [{"word": ["in", "the", "dark", "wood"]}]
+    FeedbackLearner.create(folder, untrained(texts, ("A", "B"), "U:%x[0,word]"))
+else:
+    with FeedbackLearner.open(folder) as one:
+        one.save()
+"""
+
+
+def dies(folder: Path, act: str, step: int, when: str) -> None:
+    """An act ends with a kill before or after a step: 1 begins a journal, 2 writes a state."""
+    died = subprocess.run(
+        [sys.executable, "-c", DYING, str(folder), act, str(step), when],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert died.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_death_in_the_midst_of_saving(folder: Path, start: CRF, step: int, when: str) -> None:
     one = FeedbackLearner.create(folder, start)
     told(one, 4)
-    one.save()
+    late = one.propose(SENTENCE)
     before = weights(one)
     one.close()
-    (folder / "journal-1").unlink()
+    dies(folder, "save", step, when)
     with FeedbackLearner.open(folder) as two:
-        np.testing.assert_array_equal(weights(two), before)
+        assert two.rewards == 4
+        np.testing.assert_allclose(weights(two), before, rtol=1e-12)
+        two.feedback(late, 0.5)
+        two.save()
+    with FeedbackLearner.open(folder) as two:
+        assert two.rewards == 5
+        assert two.pending == ()
+    assert sum(path.name != "lock" for path in folder.iterdir()) == 3
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_death_in_the_midst_of_beginning(folder: Path, start: CRF, step: int, when: str) -> None:
+    dies(folder, "create", step, when)
+    if (step, when) == (2, "after"):  # it had begun
+        FeedbackLearner.open(folder).close()
+        with pytest.raises(OptionError, match=r"is not empty; FeedbackLearner\.open goes on"):
+            FeedbackLearner.create(folder, start)
+        return
+    with pytest.raises(ModelFileError, match=r"no learner here; FeedbackLearner\.create one"):
+        FeedbackLearner.open(folder)
+    with FeedbackLearner.create(folder, start) as one:
+        told(one, 2)
+    with FeedbackLearner.open(folder) as two:
+        assert two.rewards == 2
+
+
+@pytest.mark.parametrize("missing", ["model.fstcrf", "state-1", "journal-1"])
+def test_a_missing_file_is_an_error(folder: Path, start: CRF, missing: str) -> None:
+    """Never a guess: what was told since the state was saved is in the journal alone."""
+    one = FeedbackLearner.create(folder, start)
+    told(one, 2)
+    one.save()
+    told(one, 3)
+    one.close()
+    (folder / missing).rename(folder.parent / "kept")
+    with pytest.raises(ModelFileError, match=f"{missing}: is missing"):
+        FeedbackLearner.open(folder)
+    with pytest.raises(OptionError, match="is not empty"):
+        FeedbackLearner.create(folder, start)
+    (folder.parent / "kept").rename(folder / missing)
+    with FeedbackLearner.open(folder) as two:
+        assert two.rewards == 5
+
+
+def test_an_interrupt_between_journal_and_step(
+    folder: Path, start: CRF, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C: what the journal has and the state has not is there after opening."""
+    one = FeedbackLearner.create(folder, start)
+    proposal = one.propose(SENTENCE)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(one, "_learn", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            one.feedback(proposal, 0.5)
+    with pytest.raises(OptionError, match="closed"):
+        one.feedback(proposal, 0.5)
+    with pytest.raises(OptionError, match="closed"):
+        one.save()
+    with FeedbackLearner.open(folder) as two:
+        assert two.rewards == 1
+
+
+def test_an_error_behind_a_state_that_is_whole(
+    folder: Path, start: CRF, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state counts from its rename on, whatever follows: so must its journal."""
+    save = State.save
+
+    def interrupted(*arguments: Any) -> None:
+        save(*arguments)
+        raise KeyboardInterrupt
+
+    with FeedbackLearner.create(folder, start) as one:
+        told(one, 2)
+        with monkeypatch.context() as patched:
+            patched.setattr(State, "save", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                one.save()
+        told(one, 3)
+    with FeedbackLearner.open(folder) as two:
+        assert two.rewards == 5
 
 
 def test_a_full_disk_loses_nothing(
@@ -289,10 +441,14 @@ def test_a_full_disk_loses_nothing(
 # --- What is refused ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reward", [-0.1, 1.0001, float("nan"), float("inf")])
-def test_rewards_outside(learner: FeedbackLearner, reward: float) -> None:
+@pytest.mark.parametrize(
+    "reward", [-0.1, 1.0001, float("nan"), float("inf"), "a", "0.5", None, [0.5], 1j]
+)
+def test_rewards_outside(learner: FeedbackLearner, reward: Any) -> None:
     proposal = learner.propose(SENTENCE)
-    with pytest.raises(OptionError, match=r"reward of proposal 0 is .*, expected one in \[0, 1\]"):
+    with pytest.raises(
+        OptionError, match=r"reward of proposal 0 is .*, expected a number in \[0, 1\]"
+    ):
         learner.feedback(proposal, reward)
     assert learner.pending == (0,)
     assert learner.rewards == 0
@@ -309,7 +465,7 @@ def test_proposals_that_were_not_made_or_were_answered(learner: FeedbackLearner)
         learner.feedback_all([(1, 0.5), (1, 0.5)])
     with pytest.raises(OptionError, match="proposal 1 was made by another learner"):
         learner.feedback(replace(second, labels=("B-X", "O")), 0.5)
-    with pytest.raises(TypeError):
+    with pytest.raises(OptionError, match=r"1\.0 is neither a Proposal nor the number of one"):
         learner.feedback(1.0, 0.5)  # type: ignore[arg-type]
     assert learner.rewards == 1
     learner.withdraw(second)
@@ -363,13 +519,54 @@ def test_folders(folder: Path, start: CRF, learner: FeedbackLearner, tmp_path: P
         FeedbackLearner.open(folder)
     with pytest.raises(OptionError, match="sentences that come again"):
         FeedbackLearner.create(tmp_path / "other", start, aim=Aim(control="sentence"))
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"nothing'$"):
         FeedbackLearner.open(tmp_path / "nothing")
     with pytest.raises(OptionError, match="sync is 'never', expected one of always, process"):
         FeedbackLearner.create(tmp_path / "third", start, sync="never")  # type: ignore[arg-type]
     (tmp_path / "empty").mkdir()
     with pytest.raises(ModelFileError, match="no learner here"):
         FeedbackLearner.open(tmp_path / "empty")
+    assert not any((tmp_path / "empty").iterdir())
+    start.save(tmp_path / "empty" / "model.fstcrf")  # somebody's own: nobody locked first
+    with pytest.raises(OptionError, match=r"is not empty: there is model\.fstcrf; choose another"):
+        FeedbackLearner.create(tmp_path / "empty", start)
+
+
+def test_a_closed_learner(folder: Path, start: CRF) -> None:
+    """Another one may have the folder by now; looking does no harm."""
+    one = FeedbackLearner.create(folder, start)
+    first, second = one.propose_all([SENTENCE] * 2)
+    one.feedback(first, 0.5)
+    before = weights(one)
+    one.close()
+    one.close()
+    with FeedbackLearner.open(folder) as two:
+        two.feedback(second, 0.25)
+        for call in (
+            lambda: one.propose(SENTENCE),
+            lambda: one.propose_all([]),
+            lambda: one.feedback(second, 0.5),
+            lambda: one.feedback_all([]),
+            lambda: one.withdraw(second),
+            one.save,
+        ):
+            with pytest.raises(OptionError, match=r"is closed; FeedbackLearner\.open goes on"):
+                call()
+    assert one.rewards == 1
+    np.testing.assert_array_equal(weights(one), before)
+    with FeedbackLearner.open(folder) as two:
+        assert two.rewards == 2
+
+
+def test_children_of_the_process_leave_it_alone(
+    learner: FeedbackLearner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proposal = learner.propose(SENTENCE)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(OptionError, match="this one is its child"):
+            learner.feedback(proposal, 0.5)
+    learner.feedback(proposal, 0.5)
 
 
 def test_the_state_of_another_model(folder: Path, start: CRF) -> None:

@@ -29,6 +29,7 @@ from fstcrf.hyperparameters.scoring import Told
 from fstcrf.hyperparameters.space import Point, Space
 from fstcrf.hyperparameters.study import Pruner, Study
 from fstcrf.model import CRF
+from fstcrf.model.warm import order_of
 
 pytest.importorskip("optuna", reason="the extra fstcrf[tune] is not installed")
 
@@ -403,6 +404,33 @@ def test_other_objectives_have_no_l1(data: Corpus, dev: Corpus) -> None:
     assert found.varied == ("l2",)
     with pytest.raises(OptionError, match="l1 is for objective 'likelihood'"):
         quick(data, dev=dev, objective="mce", l1=[0.0, 1.0])
+
+
+def test_trials_start_from_a_model(data: Corpus, dev: Corpus, tmp_path: Path) -> None:
+    start = CRF.train(data, "field", SMALL, l2=0.1, order=2, max_iterations=30)
+    given: dict[str, Any] = {"warm_start": start, "l2": [0.1, 0.2], "l1": 0, "max_iterations": 2}
+    journal: dict[str, Any] = {"journal": tmp_path / "journal", "resume": True}
+    found = tune(data, "field", SMALL, dev=dev, **given, **journal)
+    assert found.varied == ("l2",)  # the order is that of the model
+    from_zero = tune(data, "field", SMALL, dev=dev, **{**given, "warm_start": None, "order": 2})
+    assert found.best.score is not None
+    assert from_zero.best.score is not None
+    assert found.best.score > from_zero.best.score
+    options: dict[str, Any] = dict(found.best.options)
+    best = CRF.train(data, "field", SMALL, dev=dev, warm_start=start, **options)
+    np.testing.assert_array_equal(found.train().theta, best.theta)
+    with pytest.raises(OptionError, match="order is 0, 1, and warm_start is a model of order 2"):
+        tune(data, "field", SMALL, dev=dev, order=[0, 1], **given)
+    other = CRF.train(data, "field", SMALL, l2=0.2, order=2, max_iterations=3)
+    with pytest.raises(OptionError, match="another search: where trials start was"):
+        tune(data, "field", SMALL, dev=dev, **{**given, "warm_start": other}, **journal)
+
+
+def test_orders_of_models_without_a_record(data: Corpus) -> None:
+    for order in (0, 1, 2):
+        trained = CRF.train(data[:20], "field", SMALL, order=order, max_iterations=1)
+        bare = replace(trained, record=None)
+        assert order_of(bare) == order_of(trained) == order
 
 
 def test_attribute_lists_need_no_template() -> None:

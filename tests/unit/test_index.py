@@ -45,6 +45,11 @@ def decoded(index: FeatureIndex, rows: Rows | None, *, arc: bool = False) -> lis
 def node(text: str, data: Corpus, **options: Any) -> list[list[str]]:
     index, design = FeatureIndex.build(data, parse_template(text), **options)
     assert decoded(index, index.design(data).node) == decoded(index, design.node)
+    for sentence in data if not index.tapes else ():
+        short = index.of_one(sentence) if len(sentence) else None
+        if short is not None:
+            whole = index.design(Corpus.from_sentences([sentence]))
+            assert decoded(index, short.node) == decoded(index, whole.node)
     return decoded(index, design.node)
 
 
@@ -271,6 +276,31 @@ def test_a_base_of_other_options() -> None:
     again, other = FeatureIndex.build(DATA, base.templates, hash_bits=8, base=hashed)
     assert again.n_node_rows == hashed.n_node_rows
     assert np.array_equal(design.node.rows, other.node.rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "short"),
+    [
+        ("U0:%x[-1,word]/%x[0,pos]\nU1:%x[1,pos]\nU2\nB", {}, True),
+        ("U0:%x[0,word]\nU1:%x[-2,word]", {"boundary": "skip"}, True),
+        ("U:%x[0,word]|suffix(2)", {}, True),
+        ("U:%x[0,word]\nU:%x{-1..1,word}", {}, False),
+        ("U:%x[0,word]\nB:%x[0,word]", {}, False),
+        ("U:%x[0,word]", {"hash_bits": 8}, False),
+    ],
+)
+def test_the_short_way_of_one_sentence(text: str, options: dict[str, Any], *, short: bool) -> None:
+    data = corpus("the/DT cat/NN sat/VB", "cat/NN", "the/NN the/DT")
+    index, _ = FeatureIndex.build(data, parse_template(text), **options)
+    new = corpus("a/NN cat/VB the/DT \ud800/XX the/DT")
+    found = index.of_one(new[0])
+    assert (found is not None) == short
+    if found is not None:
+        assert found.arc is None
+        wanted = index.design(new).node
+        np.testing.assert_array_equal(found.node.indptr, wanted.indptr)
+        np.testing.assert_array_equal(found.node.rows, wanted.rows)
+        assert found.node.rows.dtype == wanted.rows.dtype
 
 
 def test_options() -> None:

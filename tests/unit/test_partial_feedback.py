@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from fstcrf.recipes import RECIPES, Setting, run_recipe
-from fstcrf.recipes.partial_feedback import data, recipe, systems
+from fstcrf.recipes.partial_feedback import data, learning, rates, recipe, systems
 from fstcrf.recipes.partial_feedback.curves import samples_until
 
+LEARNT = (*systems.SYSTEMS, *systems.LONGER)
 WORDS = {"the": ("DT", "B-NP"), "cat": ("NN", "I-NP"), "sat": ("VB", "B-VP"), "on": ("IN", "B-PP")}
 
 
@@ -53,7 +54,7 @@ def test_the_report(corpora: Path, tmp_path: Path) -> None:
     report = run_recipe(RECIPES["partial-feedback"], setting)
     rows: list[dict[str, Any]] = json.loads((folder / "results.json").read_text("utf-8"))
     tests = {r["row"]: r for r in rows if r["metric"] == "F, test, %"}
-    assert list(tests) == ["full information", *(s.name for s in systems.SYSTEMS)]
+    assert list(tests) == ["full information", *(s.name for s in LEARNT)]
     assert tests["full information"]["value"] == 100.0
     assert tests["expected loss"]["paper"] == 92.3
     assert tests["expected loss"]["seconds"] > 0
@@ -62,17 +63,57 @@ def test_the_report(corpora: Path, tmp_path: Path) -> None:
     assert len(speeds) == 5
     assert all(r["value"] > 0 for r in speeds)
     page = report.markdown()
-    extent = "500 samples (10 passes), those of the paper 5 times as many"
-    for words in (extent, "## How noisy steps are", "attributes in"):
+    extent = "500 samples (10 passes), those called longer 5 times as many"
+    for words in (extent, "## What a control brings", "## How noisy steps are", "attributes in"):
         assert words in page
-    assert len(said) >= len(systems.SYSTEMS)
+    assert sum("on the dev part" in line for line in said) == len(LEARNT)
     assert all((folder / plot).exists() for plot in report.result.plots)
+
+
+def test_the_full_report(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More seeds and systems; every run says what became of it."""
+    for name, number in (("FULL", 5), ("SEEDS", 2)):
+        monkeypatch.setattr(recipe, name, number)
+    said: list[str] = []
+    report = run_recipe(
+        RECIPES["partial-feedback"], Setting(corpora, full=True, seed=4, say=said.append)
+    )
+    everything = (*LEARNT, *systems.CLIPPED)
+    for system in everything:
+        lines = [line for line in said if line.startswith(f"partial-feedback: {system.name}, seed")]
+        assert [line.partition(", seed ")[2][0] for line in lines] == ["4", "5"]
+    rows = report.result.rows
+    spread = [r.row for r in rows if r.metric == "its standard deviation over 2 seeds"]
+    assert spread == [s.name for s in everything]
+    assert "## Rates and seeds" in report.markdown()
+
+
+def test_the_choice_of_rates(
+    corpora: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(rates, "PASSES", 5)
+    system = systems.SYSTEMS[0]
+    rates.main([str(corpora), system.name])
+    head, _, *lines = capsys.readouterr().out.splitlines()
+    assert head.startswith("| system | rate | F, dev")
+    assert len(lines) == len(system.rates)
+    for line, rate in zip(lines, system.rates, strict=True):
+        name, tried, each, mean = line.strip("| ").split(" | ")
+        assert (name, float(tried)) == (system.name, rate)
+        assert len(each.split(", ")) == len(rates.SEEDS)
+        assert 0 <= float(mean) <= 100
+
+
+def test_rates_are_among_those_tried() -> None:
+    usual = systems.SYSTEMS[0].rule.rate
+    for system in LEARNT:
+        assert system.rule.rate in (system.rates or (usual,)), system.name
 
 
 def test_samples_until(corpora: Path) -> None:
     parts = data.read(Setting(corpora))
     system = systems.SYSTEMS[1]
-    one = systems.trained(system, systems.unlearned(parts), parts, 20, 0)
+    one = learning.trained(system, learning.unlearned(parts), parts, 20, 0)
     assert [p.iteration for p in one.course] == [1, 2, 3, 4]
     assert samples_until(one, 0.0, 50) == 250
     assert samples_until(one, 101.0, 50) is None

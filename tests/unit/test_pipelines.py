@@ -239,6 +239,19 @@ def test_tasks_that_do_not_go_together() -> None:
         Pipeline([])
 
 
+def test_columns_are_looked_for_before_anything_is_trained() -> None:
+    told: list[str] = []
+    good = Task("a", sentences(1), A)
+    for task, message in (
+        (Task("b", TEST, B, reads=["a"]), "no column 'b'"),
+        (Task("b", sentences(2), B + "U3:%x[0,pos]\n", reads=["a"]), "reads column 'pos'"),
+        (Task("b", sentences(2), B, reads=["a"], dev=TEST), "no column 'b'"),
+    ):
+        with pytest.raises(FstcrfError, match=message):
+            Pipeline([good, task]).train(told=told.append)
+    assert told == []
+
+
 def test_labels_that_the_predecessor_does_not_have(trained: TrainedPipeline) -> None:
     data = sentences(1)
     fewer = data.with_column("a", [["A0", "A1", "A0", "A1"]] * len(data))
@@ -307,6 +320,7 @@ def test_a_pipeline_from_toml(tmp_path: Path) -> None:
     [
         ('decode = "joint"', "decode = ", "no TOML"),
         ('decode = "joint"', 'decoding = "joint"', "the file has 'decoding'"),
+        ('decode = "joint"', 'decode = "both"', "toml: decode is 'both'"),
         ('decode = "joint"', 'normalize = "sum"', "normalize is 'sum'"),
         ('template = "a.tpl"\n', "", r"\[task.a\] has no template"),
         ('columns = ["word", "a"]\n', "", r"\[task.a\] has no columns"),
@@ -314,6 +328,7 @@ def test_a_pipeline_from_toml(tmp_path: Path) -> None:
         ("l2 = 0.25", "l3 = 0.25", "task 'b': unknown training option 'l3'"),
         ('reads = ["a"]', 'reads = ["z"]', "'b' reads 'z', which is not in the pipeline"),
         ('reads = ["a"]', "reads = 3", r"\[task.b\] reads is 3"),
+        ('reads = ["a"]', 'reads = ["c"]', "toml: tasks read each other in a circle: c ← b ← c"),
     ],
 )
 def test_bad_toml_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:

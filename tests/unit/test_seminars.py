@@ -10,9 +10,12 @@ import pytest
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError
 from fstcrf.recipes import RECIPES, Setting, run_recipe
-from fstcrf.recipes.seminars.messages import corpus_of, read_message, retokenised
+from fstcrf.recipes.seminars.agreement import agreeing
+from fstcrf.recipes.seminars.choosing import grammars
+from fstcrf.recipes.seminars.layout import layout
+from fstcrf.recipes.seminars.messages import Message, corpus_of, read_message, retokenised, tokens
 from fstcrf.recipes.seminars.scoring import mean_f, scored, token_f, values
-from fstcrf.recipes.seminars.splits import grammars, split
+from fstcrf.recipes.seminars.splits import split
 from fstcrf.recipes.seminars.surroundings import marks
 
 TEXT = (
@@ -111,6 +114,79 @@ def test_features_of_table_1() -> None:
     assert found["time"]["lobby"] == "-"
 
 
+PAGE = """\
+Who:    Dr. Ann Lee
+        Wean College
+Place:  WeH 5409
+
+At 3:30 Lee speaks on the Art of War in
+room 12, Doherty Hall on Monday. Host: none
+"""
+
+
+def on_the_page() -> dict[str, dict[str, str]]:
+    """Return for each word, at its first place, the columns of the page."""
+    spans = tokens(PAGE)
+    columns = layout(PAGE, spans)
+    found: dict[str, dict[str, str]] = {}
+    for k, (a, b) in enumerate(spans):
+        found.setdefault(PAGE[a:b], {name: column[k] for name, column in columns.items()})
+    return found
+
+
+def test_a_line_has_the_head_that_stands_before_its_colon() -> None:
+    found = on_the_page()
+    assert found["Who"]["head"] == found["Ann"]["head"] == "who"
+    assert found["College"]["head"] == "+who"  # an indented line goes on
+    assert found["WeH"]["head"] == "place"
+    assert found["speaks"]["head"] == "-"
+    assert found["none"]["head"] == "-"  # a colon in the midst of a line begins nothing
+
+
+def test_lines_and_places_in_them() -> None:
+    found = on_the_page()
+    assert found["College"]["line"] == "is"
+    assert found["5409"]["line"] == "zs"
+    assert found["speaks"]["line"] == "a"
+    assert [found[word]["place"] for word in ("Place", "WeH", "5409")] == ["03", "21", "30"]
+
+
+def test_rooms_and_runs_of_capitals() -> None:
+    found = on_the_page()
+    assert [found[word]["room"] for word in ("WeH", "5409")] == ["b", "e"]
+    assert [found[word]["room"] for word in ("room", "12", ",", "Doherty", "Hall")] == [*"biiie"]
+    assert found["30"]["room"] == found["speaks"]["room"] == "-"
+    assert [found[word]["run"] for word in ("Ann", "5409", "Doherty", "speaks")] == [
+        "if",
+        "en",
+        "bp",
+        "-",
+    ]
+    assert [found[word]["run"] for word in ("Art", "of", "War")] == ["b", "i", "e"]
+
+
+def test_where_else_a_word_stands() -> None:
+    spans = tokens(PAGE)
+    also = layout(PAGE, spans)["also"]
+    lee = [also[k] for k, (a, b) in enumerate(spans) if PAGE[a:b] == "Lee"]
+    assert lee == ["m", "s"]  # the second one: as a speaker
+    assert on_the_page()["5409"]["also"] == "-"
+
+
+def test_a_text_of_nothing_has_no_layout() -> None:
+    assert set(map(tuple, layout("", []).values())) == {()}
+
+
+def test_of_the_best_decisions_that_is_taken_which_agrees() -> None:
+    corpus = corpus_of([Message("Lee at 3:00 Lee 3 pm", ())] * 2)
+    one = ("B-speaker", "O", "S-stime", "O", "O", "O", "O", "O")
+    both = ("B-speaker", *one[1:5], "B-speaker", *one[6:])
+    lists = [[(0.0, one), (-1.5, both)], [(0.0, one), (-3.0, both)]]
+    assert agreeing(lists, corpus, 0.0) == [list(one), list(one)]
+    assert agreeing(lists, corpus, -2.0) == [list(both), list(one)]
+    assert agreeing(lists, corpus, -4.0) == [list(both), list(both)]
+
+
 WORDS = [["at", "3", "or", "4", "or", "4", "Lee"]]
 GOLD = [["O", "B-stime", "O", "O", "O", "O", "B-speaker"]]
 FOUND = [["O", "B-stime", "O", "B-stime", "O", "B-stime", "O"]]
@@ -187,10 +263,16 @@ def test_the_recipe_runs_and_goes_on_at_the_last_split(tmp_path: Path) -> None:
     assert not any("split" in line for line in told)
     assert [row.value for row in first.result.rows] == [row.value for row in second.result.rows]
     systems = {row.row for row in first.result.rows}
+    assert "more features, joint, with a grammar, fields agree" in systems
     assert {"no transfer", "cascaded", "joint, λ = 1", "joint, chain"} <= systems
     page = (report / "report.md").read_text("utf-8")
     assert "| (paper: joint) | 99.10 | 96 | 85.30 | 76.30 | 89.20 |" in page
     assert "`Host:`" in page
+    (report / "work-seed-0" / "split1" / "more" / "outcome.json").unlink()  # as if interrupted
+    run_recipe(RECIPES["seminars"], setting)
+    begun = [line for line in told if "split" in line]
+    assert begun
+    assert all("split 2: more features" in line for line in begun)
     damaged = report / "work-seed-0" / "split0" / "outcome.json"
     damaged.write_text("{")
     with pytest.raises(DataError, match="not a finished split"):

@@ -12,7 +12,7 @@ from fstcrf.errors import DataError
 from fstcrf.recipes import RECIPES, Setting, run_recipe
 from fstcrf.recipes.shallow_parsing import data as data_module
 from fstcrf.recipes.shallow_parsing import recipe as recipe_module
-from fstcrf.recipes.shallow_parsing.curves import courses, reached
+from fstcrf.recipes.shallow_parsing.curves import courses, lowest, reached
 from fstcrf.recipes.shallow_parsing.data import TARGET, read
 from fstcrf.recipes.shallow_parsing.systems import OPTIMISERS, Point, local, optimised, perceptron
 
@@ -83,7 +83,7 @@ def test_the_report(folder: Path, tmp_path: Path, full: bool) -> None:
 
 def test_optimisers_reach_the_same_objective(folder: Path) -> None:
     data = read(Setting(folder))
-    ends = [optimised(one, data).course[-1] for one in OPTIMISERS if one.name != "GIS"]
+    ends = [optimised(one, data)[1].course[-1] for one in OPTIMISERS if one.name != "GIS"]
     best = max(end.objective for end in ends)
     assert [end.objective for end in ends] == pytest.approx([best] * len(ends), rel=1e-3)
     assert all(end.likelihood > end.objective for end in ends)
@@ -91,13 +91,13 @@ def test_optimisers_reach_the_same_objective(folder: Path) -> None:
 
 def test_systems_learn(folder: Path) -> None:
     data = read(Setting(folder))
-    crf = optimised(OPTIMISERS[3], data)
-    memm = local(data, crf.model)
+    tagger, crf = optimised(OPTIMISERS[3], data)
+    memm = local(data, tagger)
     average = perceptron(data)
     for run in (crf, memm, average):
         assert run.f > 80
         assert [len(s) for s in run.labels] == [len(s) for s in data.test]
-    assert memm.model.theta.shape == crf.model.theta.shape
+    assert memm.weights == crf.weights == tagger.space.size
 
 
 def point(passes: int, objective: float, dev: float | None = None) -> Point:
@@ -114,6 +114,16 @@ def test_courses_by_hand() -> None:
 
     lines = courses([Named()]).splitlines()  # type: ignore[list-item]
     assert lines[2].startswith("| some | -90 | -50 |  |")  # at 5 and 10 passes; it did 11
+
+
+def test_no_line_is_below_the_panel_of_f() -> None:
+    class Named:
+        def __init__(self, *scores: float | None) -> None:
+            self.course = [point(k + 1, -9.0, f) for k, f in enumerate(scores)]
+
+    some, none = [Named(10.0, 93.9), Named(40.0, 83.2, 82.0)], [Named(None, None)]
+    assert lowest(some) == 82.0  # type: ignore[arg-type]
+    assert lowest(none) is None  # type: ignore[arg-type]
 
 
 def test_missing_data(tmp_path: Path) -> None:

@@ -53,7 +53,12 @@ def in_units(case: Case, l2: float) -> Optimiser:
     )
 
 
+def lbfgs(case: Case, l2: float) -> Optimiser:
+    return LBFGS(likelihood(case, l2), np.zeros(case.space.size), **EXACT)
+
+
 METHODS: dict[str, Make] = {
+    "l-bfgs": lbfgs,
     "cg": plain,
     "cg, fletcher-reeves": lambda case, l2: plain(case, l2, formula="fletcher-reeves"),
     "preconditioned cg": lambda case, l2: plain(case, l2, preconditioner=curvature(case, l2)),

@@ -169,6 +169,31 @@ def test_divergence_keeps_the_weights_of_least_value() -> None:
     assert fit(Bounces(), max_iterations=5).theta.tolist() == [5.0]
 
 
+def test_divergence_keeps_the_start_where_nothing_better_is_known(tmp_path: Path) -> None:
+    class Rises(Counter):
+        """Values 1, 2, 3, ...: those of the weights before each step may be meant."""
+
+        def step(self) -> Step:
+            return replace(super().step(), value=float(self.steps))
+
+    def rises(last: int) -> Counter:
+        return Rises(fails={last: NumericError("too far")})
+
+    for last in (2, 4):
+        outcome = fit(rises(last), max_iterations=9)
+        assert (outcome.theta.tolist(), outcome.best_iteration) == ([0.0], 0)
+        assert outcome.iterations == last - 1
+        assert outcome.reason.endswith("too far; the weights kept are those at the start")
+    scored = fit(rises(4), max_iterations=9, evaluate=scores(1, 2, 1))
+    assert (scored.theta.tolist(), scored.dev) == ([2.0], 2)
+    path = tmp_path / "run"  # where a run goes on, what it had is the start
+    fit(Rises(), max_iterations=3, checkpoint=Checkpoint(path, fingerprint="f", resume=False))
+    resumed = fit(
+        rises(6), max_iterations=9, checkpoint=Checkpoint(path, fingerprint="f", resume=True)
+    )
+    assert (resumed.theta.tolist(), resumed.best_iteration) == ([3.0], 3)
+
+
 def test_the_weights_kept_are_a_copy() -> None:
     class InPlace(Counter):
         weights = np.zeros(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from fstcrf.errors import OptionError
 from fstcrf.train import OWLQN, Likelihood, fit
@@ -51,6 +52,34 @@ def test_the_optimality_conditions_hold_for_a_likelihood() -> None:
     assert not inactive.all()
     assert (np.abs(gradient[inactive]) <= l1 + 1e-6).all()
     assert gradient[~inactive] == pytest.approx(-l1 * np.sign(theta[~inactive]), abs=1e-5)
+
+
+@pytest.mark.parametrize("l1", [0.05, 0.5])
+def test_the_minimum_that_scipy_finds(l1: float) -> None:
+    """Of theta = p - n with p, n >= 0, where the penalty is a slope."""
+    case, l2 = random_case(3), 0.05
+    likelihood = Likelihood(case.problem, case.space, l2=l2, precision="float64")
+    outcome = fit(
+        OWLQN(likelihood, np.zeros(case.space.size), l1=l1, epsilon=1e-9, delta=0.0),
+        max_iterations=3000,
+    )
+
+    def split(both: Floats) -> tuple[float, Floats]:
+        p, n = np.split(both, 2)
+        value, gradient = likelihood(p - n)
+        return value + l1 * float(both.sum()), np.concatenate([gradient + l1, l1 - gradient])
+
+    found = minimize(
+        split,
+        np.zeros(2 * case.space.size),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0.0, None)] * (2 * case.space.size),
+        options={"ftol": 1e-16, "gtol": 1e-10, "maxiter": 20_000, "maxfun": 40_000},
+    )
+    p, n = np.split(found.x, 2)
+    assert outcome.value == pytest.approx(found.fun, rel=1e-9)
+    assert outcome.theta == pytest.approx(p - n, abs=1e-6)
 
 
 def test_a_restored_state_goes_on_with_the_same_bits() -> None:

@@ -160,7 +160,9 @@ def number_of(name: str, value: Any) -> float:
             f"attribute {name!r} is {value!r}: no number, string, dict or list"
         ) from None
     if not abs(number) <= _LARGEST:
-        raise ValueError(f"attribute {name!r} is {number}, expected a finite number")
+        raise ValueError(
+            f"attribute {name!r} is {number}, expected a number of at most 3.4e38 in size (float32)"
+        )
     return number
 
 

@@ -10,7 +10,6 @@ from fstcrf.model import CRF
 from fstcrf.recipes.classification_error.systems import (
     LIKELIHOOD,
     SYSTEMS,
-    Choice,
     System,
     Trained,
     chosen,
@@ -34,7 +33,7 @@ def run(setting: Setting) -> Result:
     """
     rows: list[Row] = []
     sections = [_reading(setting)]
-    for read in (chunking, entities) if setting.full else (chunking,):
+    for read in (chunking, entities):
         task = read(setting)
         found = list(_systems(task, setting))
         rows += [row for one in found for row in _rows(task, one)]
@@ -52,6 +51,8 @@ def _systems(task: Task, setting: Setting) -> Iterator[Trained]:
             start = starts.model(system, task.part)
             choice = chosen(system, task, start, setting.seed, setting.say)
         found = trained(system, task, choice, starts.model(system, task.train), setting.seed)
+        if system is LIKELIHOOD:
+            starts.take(found)
         setting.say(
             f"mce: {task.name}, {system.name}: F {found.f:.2f}, {found.seconds:.0f} s to train"
         )
@@ -59,20 +60,23 @@ def _systems(task: Task, setting: Setting) -> Iterator[Trained]:
 
 
 class _Starts:
-    """Models of the likelihood that others start from, each trained once."""
+    """The models of the likelihood that others start from: that of MAP, on all and on a part."""
 
     def __init__(self, task: Task, seed: int) -> None:
         self._task, self._seed = task, seed
-        self._models: dict[tuple[float, int], CRF] = {}
+        self._choice = LIKELIHOOD.choice[task.name]
+        self._models: dict[int, CRF] = {}
+
+    def take(self, found: Trained) -> None:
+        self._choice = found.choice
+        self._models = {len(self._task.train): found.model}
 
     def model(self, system: System, sentences: Corpus) -> CRF | None:
-        l2 = system.start.get(self._task.name)
-        if l2 is None:
+        if not system.from_map:
             return None
-        key = l2, len(sentences)
+        task, key = self._task, len(sentences)
         if key not in self._models:
-            task = self._task
-            options = options_of(task, LIKELIHOOD, Choice(l2), None, self._seed)
+            options = options_of(task, LIKELIHOOD, self._choice, None, self._seed)
             self._models[key] = CRF.train(sentences, task.target, task.template, **options)
         return self._models[key]
 
@@ -85,21 +89,16 @@ def _rows(task: Task, found: Trained) -> Iterator[Row]:
 
 
 def _reading(setting: Setting) -> str:
-    how = (
-        "The penalty l2 and the number of iterations were chosen in this run, on held-out data"
-        if setting.full
-        else "The penalty l2 and the number of iterations were chosen before, from a few values, "
-        "on held-out data; those of MCE-F from zero with supported features only"
-    )
+    how = "in this run" if setting.full else "before, from a few values"
     return (
         "## How to read this\n\n"
         "F is that of spans, as conlleval counts. ML and MAP maximise the likelihood, without and "
         "with an L2 penalty; MCE minimises a smooth count of wrong sentences, MCE-F maximises a "
         "smooth F of segments; psi is infinite, alpha 1, beta 0, gamma 1. They are trained by "
         "QuickProp: from zero, after ten epochs of stochastic descent, or from the weights of "
-        "MAP with l2 = 0.5, whose training is not part of their seconds. "
-        f"{how}: the last 2,000 training sentences of CoNLL-2000, after "
-        "which all of them are trained on, and testa of CoNLL-2003."
+        "MAP, whose training is not part of their seconds. The penalty l2 and the number of "
+        f"iterations were chosen {how}, on held-out data: the last 2,000 training sentences of "
+        "CoNLL-2000, after which all of them are trained on, and testa of CoNLL-2003."
     )
 
 

@@ -4,7 +4,7 @@
 Data       the three files, labels in BIOES
 read       read them
 TEMPLATE   the paper's features
-MORE       further ones, of the same columns
+MORE       further ones, also of the word's other places in the document
 =========  ===================================================
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fstcrf.corpus import Corpus, convert_column, read_columns
+from fstcrf.recipes.consistency.elsewhere import CASE, columns, elsewhere
 from fstcrf.recipes.recipe import Setting
 
 __all__ = ["FILES", "MORE", "SCHEME", "TARGET", "TEMPLATE", "Data", "read"]
@@ -35,31 +36,41 @@ U10:%x{1..4,word}
 B
 """
 
-MORE = """\
+_NEAR = "".join(
+    f"U{letter}:%x[0,{name}]\n"
+    for letter, side in (("C0", "before"), ("C1", "after"))
+    for name in columns(side)
+)
+
+MORE = f"""\
 UA0:%x[-1..1,lower(word)]
-UA1:%x[0,ngrams(lower(word),1,6)]
-UA2:%x{-4..-1,lower(word)}
-UA3:%x{1..4,lower(word)}
-UB0:%x[-1..0,lower(word)]/%x[0..1,lower(word)]
-UB1:%x[-1,lower(word)]/%x[1,lower(word)]
-UB2:%x[-2,word]
-UB3:%x[2,word]
-UB4:%x[-1..1,pos]/%x[0,short_shape(word)]
-UB5:%x[0,word]/%x[0,pos]
-UB6:%x[-1,word]/%x[0,short_shape(word)]
-UB7:%x[1,word]/%x[0,short_shape(word)]
-UC0:%x[-1..1,suffix(word,3)]
-UC1:%x[-1..1,prefix(word,3)]
-UC2:%x[-1..1,suffix(word,2)]
-UD0:%x[-2..2,shape(word)]
-UD1:%x[-1..0,shape(word)]/%x[0..1,shape(word)]
-UD2:%x[-2..0,short_shape(word)]/%x[-1..1,short_shape(word)]/%x[0..2,short_shape(word)]
+UA1:%x[0,ngrams(lower(word),1,30)]
+UA2:%x{{-4..-1,lower(word)}}
+UA3:%x{{1..4,lower(word)}}
+UA4:%x[-1..0,lower(word)]/%x[0..1,lower(word)]
+UA5:%x[-1,lower(word)]/%x[1,lower(word)]
+UA6:%x[-2,word]
+UA7:%x[2,word]
+UB0:%x[-1..1,pos]/%x[0,short_shape(word)]
+UB1:%x[0,word]/%x[0,pos]
+UB2:%x[-1,word]/%x[0,short_shape(word)]
+UB3:%x[1,word]/%x[0,short_shape(word)]
+UB4:%x[-1..1,suffix(word,3)]
+UB5:%x[-1..1,prefix(word,3)]
+UB6:%x[-1..1,suffix(word,2)]
+UB7:%x[-2..2,shape(word)]
+UB8:%x[-1..0,shape(word)]/%x[0..1,shape(word)]
+UB9:%x[-2..0,short_shape(word)]/%x[-1..1,short_shape(word)]/%x[0..2,short_shape(word)]
+{_NEAR}\
+UC2:%x[-1..1,{CASE}]
+UC3:%x[-1..1,{CASE}]/%x[-1..1,short_shape(word)]
+UC4:%x[-1..0,{CASE}]/%x[-1..0,short_shape(word)]/%x[0..1,{CASE}]/%x[0..1,short_shape(word)]
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """The three files, with columns ``word``, ``pos``, ``chunk`` and ``ner``."""
+    """The three files, with columns ``word``, ``pos``, ``chunk``, ``ner``, and `elsewhere`."""
 
     train: Corpus
     dev: Corpus
@@ -79,4 +90,4 @@ def read(setting: Setting) -> Data:
 
 def _file(path: str) -> Corpus:
     corpus = read_columns(path, ("word", "pos", "chunk", TARGET))
-    return convert_column(corpus, TARGET, "iob1", SCHEME)
+    return elsewhere(convert_column(corpus, TARGET, "iob1", SCHEME))

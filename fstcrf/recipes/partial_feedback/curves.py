@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fstcrf.recipes.partial_feedback.systems import Trained
+from fstcrf.recipes.partial_feedback.learning import Trained
 
 __all__ = ["draw", "samples_until"]
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fstcrf.corpus import Corpus, read_columns
+from fstcrf.corpus import Corpus
+from fstcrf.recipes.noun_phrases import LABELS, TARGET, noun_phrases
 from fstcrf.recipes.recipe import Setting
 
-__all__ = ["FILES", "LABELS", "TARGET", "TEMPLATE", "Data", "read"]
+__all__ = ["LABELS", "TARGET", "TEMPLATE", "Data", "read"]
 
-FILES = ("conll2000/train.txt", "conll2000/test.txt")
-LABELS = ("O", "B-NP", "I-NP")
-TARGET = "np"
 DEV_SENTENCES = 1000
 
 _WORDS = ["-2", "-1", "0", "1", "2", "-1 0", "0 1"]
@@ -55,12 +53,5 @@ def read(setting: Setting) -> Data:
     DataError
         A file is missing or is not what it should be.
     """
-    whole, test = (_noun_phrases(str(setting.files(name)[0])) for name in FILES)
+    whole, test = noun_phrases(setting)
     return Data(whole[DEV_SENTENCES:], whole[:DEV_SENTENCES], test)
-
-
-def _noun_phrases(path: str) -> Corpus:
-    corpus = read_columns(path, ("word", "pos", "chunk"))
-    chunks = corpus.column_lists("chunk")
-    labels = [[c if c.endswith("-NP") else "O" for c in sentence] for sentence in chunks]
-    return corpus.with_column(TARGET, labels)

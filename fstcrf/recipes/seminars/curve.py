@@ -20,9 +20,9 @@ from fstcrf.pipelines import Pipeline, Task
 from fstcrf.recipes.recipe import Setting
 from fstcrf.recipes.report import table
 from fstcrf.recipes.seminars.scoring import scored
-from fstcrf.recipes.seminars.splits import OPTIONS, split
+from fstcrf.recipes.seminars.splits import split
 from fstcrf.recipes.seminars.taggers import Shared
-from fstcrf.recipes.seminars.templates import TRANSFER
+from fstcrf.recipes.seminars.templates import PAPER
 
 __all__ = ["Learned", "curve"]
 
@@ -50,11 +50,8 @@ def curve(setting: Setting, common: Shared, folder: Path | None) -> Learned:
         f"## Figure 2: learning curve\n\nF of the {FIELD}, mean of {SPLITS} splits. In the paper "
         "the cascade needs 242 messages for what the joint decision reaches with 181.\n\n"
     )
-    path = setting.plot("learning.svg")
-    if path is None:
-        return Learned(text + table(["messages", "cascaded", "joint"], rows), [])
-    _draw(found, path)
-    return Learned(text + table(["messages", "cascaded", "joint"], rows), [f"plots/{path.name}"])
+    plots = setting.drawn("learning.svg", lambda path: _draw(found, path))
+    return Learned(text + table(["messages", "cascaded", "joint"], rows), plots)
 
 
 def _point(
@@ -70,7 +67,7 @@ def _point(
     test = common.messages.select(one.test)
     words, gold = test.column_lists("word"), test.column_lists("field")
     train = common.messages.select(chosen)
-    task = Task("field", train, TRANSFER, reads=["ner"], options=OPTIONS)
+    task = Task("field", train, PAPER.transfer, reads=["ner"], options=PAPER.options)
     pipeline = Pipeline([common.ner, task]).train()
 
     def f(labels: Sequence[Sequence[str]]) -> float:

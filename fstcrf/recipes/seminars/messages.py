@@ -21,6 +21,7 @@ import numpy as np
 
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError
+from fstcrf.recipes.seminars.layout import LAYOUT, layout
 from fstcrf.recipes.seminars.surroundings import MARKS, marks
 
 __all__ = ["FIELDS", "Field", "Message", "corpus_of", "read_message", "retokenised", "tokens"]
@@ -102,16 +103,16 @@ def tokens(text: str) -> list[tuple[int, int]]:
 
 
 def corpus_of(messages: Sequence[Message]) -> Corpus:
-    """Return messages as a corpus with the columns ``word``, `MARKS` and ``field`` (IOB2).
+    """Return messages as a corpus: columns ``word``, `MARKS`, `LAYOUT`, ``field`` (IOB2).
 
     A message is one sentence and one document. A token belongs to the field in which it starts.
     """
-    columns: dict[str, list[str]] = {name: [] for name in ("word", *MARKS, "field")}
+    columns: dict[str, list[str]] = {name: [] for name in ("word", *MARKS, *LAYOUT, "field")}
     offsets, places = [0], []
     for message in messages:
         spans = tokens(message.text)
         columns["word"] += [message.text[a:b] for a, b in spans]
-        for name, column in marks(message.text, spans).items():
+        for name, column in (marks(message.text, spans) | layout(message.text, spans)).items():
             columns[name] += column
         columns["field"] += _labels(message, spans)
         places += spans

@@ -35,8 +35,7 @@ class Shared:
     Parameters
     ----------
     messages : Corpus
-        One message a sentence, with columns ``word``, ``pattern``, ``list``, ``time``, ``tag`` and
-        ``field``.
+        One message a sentence, with the columns of `corpus_of` and ``tag``.
     ner : CRF
         The entity tagger.
     rows : tuple of Row

@@ -1,17 +1,30 @@
 """The feature templates of the three taggers.
 
-=======  ===================================================================
-TAGS     parts of speech
-NAMES    entities
-FIELDS   Table 1 of the paper, alone or with the entity label
-=======  ===================================================================
+========  ======================================================================
+TAGS      parts of speech
+NAMES     entities
+Features  of the field tagger, alone or with the entity label, and its options
+PAPER     Table 1 of the paper
+MORE      lines and their heads, word parts, neighbours, what is said elsewhere
+========  ======================================================================
 """
 
 from __future__ import annotations
 
-__all__ = ["ALONE", "NAMES", "TAGS", "TRANSFER"]
+from dataclasses import dataclass, field
+from typing import Any
 
-TAGS = """\
+from fstcrf.corpus import Corpus, convert_column
+
+__all__ = ["MORE", "NAMES", "PAPER", "TAGS", "Features"]
+
+
+def _prefixed(text: str) -> str:
+    """Prefix names by U: a bare letter U or B starts a template of CRF++."""
+    return "".join(f"U{line}\n" if line != "B" else "B\n" for line in text.splitlines())
+
+
+TAGS = _prefixed("""\
 W:%x[-2..2,lower(word)]
 X:%x[0,word]
 Q:%x[-1..0,lower(word)]/%x[0..1,lower(word)]
@@ -24,9 +37,9 @@ C:%x[0,suffix(lower(word),3)]
 F:%x[0,suffix(lower(word),4)]
 H:%x[-1..1,short_shape(word)]
 B
-"""
+""")
 
-NAMES = """\
+NAMES = _prefixed("""\
 W:%x[-2..2,word]
 L:%x[-1..1,lower(word)]
 Q:%x[-1..0,word]/%x[0..1,word]
@@ -45,20 +58,103 @@ M:%x[-2..2,pattern]
 N:%x[-2..2,list]
 I:%x[-1..1,time]
 B
-"""
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Features of the field tagger.
+
+    Parameters
+    ----------
+    name : str
+    alone, transfer : str
+        Templates without and with the entity label.
+    options : dict
+        Of training.
+    prefix : str
+        What the names of its systems begin with.
+    folder : str
+        Where its taggers are kept, within the folder of a split.
+    """
+
+    name: str
+    alone: str
+    transfer: str
+    options: dict[str, Any] = field(hash=False)
+    prefix: str = ""
+    folder: str = "."
+
+    def named(self, system: str) -> str:
+        """Return the name of a system with these features."""
+        return f"{self.prefix}{system}"
+
+    def prepared(self, corpus: Corpus) -> Corpus:
+        """Return messages with labels in the scheme of the options; they come in IOB2."""
+        scheme = self.options["scheme"]
+        return corpus if scheme == "iob2" else convert_column(corpus, "field", "iob2", scheme)
+
 
 _WINDOWS = {"W": "word", "P": "pattern", "L": "list", "T": "time", "G": "tag"}
-_INPUT = [f"{name}:%x[-4..4,{column}]" for name, column in _WINDOWS.items()]
-_PAIRS = [f"E{name}:%y[0,ner]/%x[-4..4,{column}]" for name, column in _WINDOWS.items()]
+_TABLE1 = "".join(f"{name}:%x[-4..4,{column}]\n" for name, column in _WINDOWS.items())
+_PAIRS = "".join(f"E{n}:%y[0,ner]/%x[-4..4,{c}]\n" for n, c in _WINDOWS.items()) + "E:%y[0,ner]\n"
 
-# A bare letter U or B starts a template of CRF++; the names above follow it.
-ALONE = "\n".join([*(f"U{line}" for line in _INPUT), "U", "B", ""])
-TRANSFER = "\n".join([*(f"U{line}" for line in (*_INPUT, *_PAIRS, "E:%y[0,ner]")), "U", "B", ""])
+PAPER = Features(
+    "features of the paper",
+    _prefixed(f"{_TABLE1}\nB"),
+    _prefixed(f"{_TABLE1}{_PAIRS}\nB"),
+    {"scheme": "iob2", "l2": 1.0, "max_iterations": 100},  # l2 = 1 / 2σ², for its σ² = 0.5
+)
 
+_PAGE = """\
+H:%x[-1..1,head]
+HP:%x[0,head]/%x[0,place]
+HW:%x[0,head]/%x[0,lower(word)]
+HC:%x[0,head]/%x[0,pattern]
+N:%x[-1..1,line]
+O:%x[-2..2,place]
+ON:%x[0,place]/%x[0,line]
+NV:%x[0,line]/%x[0,run]
+R:%x[-2..2,room]
+RR:%x[-1..0,room]/%x[0..1,room]
+V:%x[-2..2,run]
+VV:%x[-1..0,run]/%x[0..1,run]
+VB:%x[0,run]/%x[-1,lower(word)]
+VA:%x[0,run]/%x[1,lower(word)]
+K:%x[-1..1,also]
+KV:%x[0,also]/%x[0,run]
+"""
+_WORDS = """\
+A:%x[-4..4,lower(word)]
+B2:%x[-3..2,lower(word)]/%x[-2..3,lower(word)]
+B3:%x[-2..0,lower(word)]/%x[-1..1,lower(word)]/%x[0..2,lower(word)]
+S2:%x[0,suffix(lower(word),2)]
+S3:%x[0,suffix(lower(word),3)]
+P3:%x[0,prefix(lower(word),3)]
+P4:%x[0,prefix(lower(word),4)]
+D:%x[-2..2,shape(word)]
+DD:%x[-2..1,short_shape(word)]/%x[-1..2,short_shape(word)]
+DW:%x[-1..1,short_shape(word)]/%x[-1,lower(word)]
+M:%x{-9..-1,lower(word)}
+Q:%x{1..9,lower(word)}
+"""
+_MORE_PAIRS = """\
+E:%y[0,ner]
+EW:%y[0,ner]/%x[0,lower(word)]
+EP:%y[0,ner]/%x[0,pattern]
+EL:%y[0,ner]/%x[-1..1,list]
+EG:%y[0,ner]/%x[0,tag]
+EH:%y[0,ner]/%x[0,head]
+EV:%y[0,ner]/%x[0,run]
+EK:%y[0,ner]/%x[0,also]
+ER:%y[0,ner]/%x[0,room]
+"""
 
-def _prefixed(text: str) -> str:
-    lines = text.splitlines()
-    return "\n".join([*(f"U{line}" for line in lines if line != "B"), "B", ""])
-
-
-TAGS, NAMES = _prefixed(TAGS), _prefixed(NAMES)
+MORE = Features(
+    "more features",
+    _prefixed(f"{_TABLE1}{_PAGE}{_WORDS}\nB"),
+    _prefixed(f"{_TABLE1}{_PAGE}{_WORDS}{_MORE_PAIRS}\nB"),
+    {"scheme": "bioes", "l2": 1.0, "max_iterations": 60},
+    prefix="more features, ",
+    folder="more",
+)

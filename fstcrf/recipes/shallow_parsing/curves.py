@@ -3,12 +3,14 @@
 =======  ====================================================
 draw     the paper's figures, for all optimisers
 courses  the same as a table, at some numbers of passes
+lowest   where the panel of F begins
 reached  passes until the log-likelihood is as high
 =======  ====================================================
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,7 +19,7 @@ import numpy as np
 from fstcrf.recipes.report import number, table
 from fstcrf.recipes.shallow_parsing.systems import Point, Run
 
-__all__ = ["courses", "draw", "reached"]
+__all__ = ["courses", "draw", "lowest", "reached"]
 
 PASSES = (5, 10, 20, 30, 50, 75, 100, 150, 200, 400)
 
@@ -48,12 +50,20 @@ def courses(runs: Sequence[Run]) -> str:
         for run in runs:
             points = [_after(run.course, passes) for passes in PASSES]
             cells = [None if point is None else value(point) for point in points]
-            if any(cell is not None for cell in cells):
-                rows.append([run.name, *(number(cell) for cell in cells)])
+            known = [None if cell is None or np.isnan(cell) else cell for cell in cells]
+            if any(cell is not None for cell in known):
+                rows.append([run.name, *map(number, known)])
         if rows:
             head = [title, *(f"{passes} passes" for passes in PASSES)]
             parts.append(table(head, rows))
     return "\n\n".join(parts)
+
+
+def lowest(runs: Sequence[Run]) -> float | None:
+    """Return where the panel of F begins: below the best F of the worst run; None for anywhere."""
+    scores = [[point.dev for point in run.course if point.dev is not None] for run in runs]
+    best = [max(course) for course in scores if course]
+    return max(0.0, math.floor(min(best)) - 1.0) if best else None
 
 
 def draw(runs: Sequence[Run], path: Path) -> None:
@@ -81,7 +91,7 @@ def draw(runs: Sequence[Run], path: Path) -> None:
     above.legend(fontsize="small")
     middle.set_yscale("log")
     middle.set_ylabel("norm of the gradient")
-    below.set_ylim(bottom=88)
+    below.set_ylim(bottom=lowest(runs))
     below.set_ylabel("F of noun phrases, dev part, %")
     below.set_xlabel("passes of forward-backward over the data")
     figure.savefig(path, metadata={"Date": None})

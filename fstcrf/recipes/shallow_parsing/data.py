@@ -3,7 +3,7 @@
 ========  ==================================================
 Data      the whole training file, a part held out, the test
 read      both files
-TEMPLATE  19 predicates, a constant one, label transitions
+TEMPLATE  19 predicates, a constant one, the ends of sentences, label transitions
 ========  ==================================================
 """
 
@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fstcrf.corpus import Corpus, read_columns
+from fstcrf.corpus import Corpus
+from fstcrf.recipes.noun_phrases import TARGET, noun_phrases
 from fstcrf.recipes.recipe import Setting
 
-__all__ = ["FILES", "LABELS", "TARGET", "TEMPLATE", "Data", "read"]
+__all__ = ["TARGET", "TEMPLATE", "Data", "read"]
 
-FILES = ("conll2000/train.txt", "conll2000/test.txt")
-LABELS = ("O", "B-NP", "I-NP")
-TARGET = "np"
 DEV_SENTENCES = 1000
 
 TEMPLATE = """\
+BOS
+EOS
 U0:%x[-2..2,word]
 U1:%x[-1..0,word]/%x[0..1,word]
 U2:%x[-2..2,pos]
@@ -60,13 +60,5 @@ def read(setting: Setting) -> Data:
     DataError
         A file is missing or is not what it should be.
     """
-    whole, test = (_noun_phrases(str(setting.files(name)[0])) for name in FILES)
+    whole, test = noun_phrases(setting)
     return Data(whole, whole[:-DEV_SENTENCES], whole[-DEV_SENTENCES:], test)
-
-
-def _noun_phrases(path: str) -> Corpus:
-    corpus = read_columns(path, ("word", "pos", "chunk"))
-    chunks = corpus.column_lists("chunk")
-    return corpus.with_column(
-        TARGET, [[c if c.endswith("-NP") else "O" for c in sentence] for sentence in chunks]
-    )

@@ -1,22 +1,24 @@
 """What is trained: the optimisers of table 3, the systems of table 2.
 
-==========  =======================================================
-OPTIMISERS  the likelihood, by each optimiser
-Optimiser   one of them, and what the paper reports for it
-Point       what is known after an iteration
-Run         a training run: its course, its labels for the test part
-optimised   train by an optimiser
-perceptron  train the averaged perceptron
-voted       train the voted perceptron
-local       train a locally normalised model (MEMM)
-==========  =======================================================
+==============  =======================================================
+L2, EPOCHS      settings of table 3, of the stochastic start
+OPTIMISERS      the likelihood, by each optimiser
+Optimiser       one of them, and what the paper reports for it
+Point           what is known after an iteration
+Run             a training run: its course, its labels for the test part
+optimised       train by an optimiser
+best_iteration  that of the highest F on the dev part
+perceptron      train the averaged perceptron
+voted           train the voted perceptron
+local           train a locally normalised model (MEMM)
+==============  =======================================================
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,18 +42,23 @@ from fstcrf.train import (
 )
 
 __all__ = [
+    "EPOCHS",
     "L2",
     "OPTIMISERS",
     "Optimiser",
     "Point",
     "Run",
+    "best_iteration",
     "local",
     "optimised",
     "perceptron",
     "voted",
 ]
 
+Floats = NDArray[np.float64]
+
 L2 = 0.5  # sigma = 1, as in table 3
+EPOCHS = 12  # of the stochastic start: at order 2, twice the usual number saves passes
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +87,10 @@ OPTIMISERS = (
     Optimiser("plain CG", {"method": "cg"}, 94.04, 648, -2967),
     Optimiser("L-BFGS", {"method": "lbfgs", "stochastic_epochs": 0}, 94.19, 84, -2948),
     Optimiser("GIS", {"method": "gis", "delta": 0.0}, 93.55, 3700, -5668),
-    Optimiser("L-BFGS, stochastic start, curvature units", {"method": "lbfgs"}),
+    Optimiser(
+        "L-BFGS, stochastic start, curvature units",
+        {"method": "lbfgs", "stochastic_epochs": EPOCHS},
+    ),
 )
 
 
@@ -95,7 +105,7 @@ class Point:
     seconds : float
         Of training so far, without the time for held-out scores.
     objective, likelihood : float
-        Penalised and plain log-likelihood.
+        Penalised and plain log-likelihood; of a perceptron NaN.
     gradient_norm : float or None
     dev : float or None
         F on held-out text, in percent.
@@ -116,7 +126,8 @@ class Run:
     Parameters
     ----------
     name : str
-    model : CRF
+    weights : int
+        How many there are.
     f : float
         On the test part, in percent.
     labels : list of list of str
@@ -127,17 +138,23 @@ class Run:
     """
 
     name: str
-    model: CRF
+    weights: int
     f: float
     labels: list[list[str]]
     seconds: float
     course: list[Point] = field(default_factory=list)
 
 
-def trained(data: Corpus, *, report: Callable[[Progress], None] | None = None, **given: Any) -> CRF:
+def trained(
+    data: Corpus,
+    *,
+    report: Callable[[Progress], None] | None = None,
+    template: str = TEMPLATE,
+    **given: Any,
+) -> CRF:
     """Train an order-2 chunker with the paper's features; `given` are options of `CRF.train`."""
-    options = {"order": 2, "scheme": "iob2", "l2": L2, **given}
-    return CRF.train(data, TARGET, TEMPLATE, report=report, **options)
+    options = {"order": 2, "scheme": "iob2", "boundary": "skip", "l2": L2, **given}
+    return CRF.train(data, TARGET, template, report=report, **options)
 
 
 def f_of(gold: Corpus, labels: list[list[str]]) -> float:
@@ -152,9 +169,10 @@ def optimised(
     features: str = "supported",
     held_out: bool = False,
     limit: int | None = None,
+    l2: float = L2,
     threads: int = 1,
-) -> Run:
-    """Train by an optimiser.
+) -> tuple[CRF, Run]:
+    """Train by an optimiser; return the tagger and what is known of it.
 
     Parameters
     ----------
@@ -165,27 +183,33 @@ def optimised(
         Leave out the dev part and score on it after every iteration.
     limit : int, optional
         Most iterations.
+    l2 : float
     threads : int
     """
     course: list[Point] = []
     clock = _Clock()
 
     def note(progress: Progress) -> None:
-        course.append(_point(progress, clock.seconds()))
+        course.append(_point(progress, clock.seconds(), l2))
 
     began = time.perf_counter()
+    given: dict[str, Any] = dict(optimiser.options)
+    if held_out:
+        given |= {"dev": data.dev, "patience": 10**6}
+    if limit is not None:
+        given["max_iterations"] = limit
     model = trained(
         data.part if held_out else data.whole,
         report=note,
         features=features,
+        l2=l2,
         threads=threads,
-        **({"dev": data.dev, "patience": 10**6} if held_out else {}),
-        **({} if limit is None else {"max_iterations": limit}),
-        **optimiser.options,
+        **given,
     )
     seconds = time.perf_counter() - began
     labels = model.tag_all(data.test, threads=threads)
-    return Run(optimiser.name, model, f_of(data.test, labels), labels, seconds, course)
+    score = f_of(data.test, labels)
+    return model, Run(optimiser.name, model.space.size, score, labels, seconds, course)
 
 
 class _Clock:
@@ -198,8 +222,8 @@ class _Clock:
         return time.perf_counter() - self._began
 
 
-def _point(progress: Progress, seconds: float) -> Point:
-    penalty = L2 * progress.measures.get("norm", 0.0) ** 2
+def _point(progress: Progress, seconds: float, l2: float) -> Point:
+    penalty = l2 * progress.measures.get("norm", 0.0) ** 2
     return Point(
         progress.evaluations,
         seconds,
@@ -216,14 +240,27 @@ def perceptron(
     """Train the averaged perceptron; without `epochs`, as many as are best on the dev part."""
     began = time.perf_counter()
     options: dict[str, Any] = {"method": "perceptron", "features": features, "seed": seed}
+    course: list[Point] = []
+    clock = _Clock()
+
+    def note(progress: Progress) -> None:
+        dev = None if progress.dev is None else 100.0 * progress.dev
+        course.append(Point(progress.iteration, clock.seconds(), np.nan, np.nan, None, dev))
+
     if epochs is None:
-        chosen = trained(data.part, dev=data.dev, patience=5, max_iterations=30, **options)
-        epochs = 1 if chosen.record is None else chosen.record.best_iteration
+        trained(data.part, report=note, dev=data.dev, patience=5, max_iterations=30, **options)
+        epochs = best_iteration(course)
     model = trained(data.whole, max_iterations=epochs, **options)
     seconds = time.perf_counter() - began
     labels = model.tag_all(data.test)
     name = f"averaged perceptron, {features}"
-    return Run(name, model, f_of(data.test, labels), labels, seconds)
+    return Run(name, model.space.size, f_of(data.test, labels), labels, seconds, course)
+
+
+def best_iteration(course: Sequence[Point]) -> int:
+    """Return the iteration, from 1, with the highest F on the dev part."""
+    scores = [point.dev or 0.0 for point in course]
+    return 1 + scores.index(max(scores))
 
 
 def voted(data: Data, like: CRF, *, epochs: int = 2, seed: int = 0) -> Run:
@@ -239,28 +276,52 @@ def voted(data: Data, like: CRF, *, epochs: int = 2, seed: int = 0) -> Run:
     )
     seconds = time.perf_counter() - began
     labels = _labelled(like, states, data.test)
-    return Run(f"voted perceptron, {epochs} epochs", like, f_of(data.test, labels), labels, seconds)
+    return Run(
+        f"voted perceptron, {epochs} epochs",
+        like.space.size,
+        f_of(data.test, labels),
+        labels,
+        seconds,
+    )
 
 
-def local(data: Data, like: CRF, *, limit: int = 300) -> Run:
+def local(data: Data, like: CRF, *, held_out: bool = False, limit: int = 300) -> Run:
     """Train a locally normalised model with the features, structure and weights' places of a CRF.
 
     Parameters
     ----------
     data : Data
     like : CRF
+    held_out : bool
+        Leave out the dev part and score on it after every iteration.
     limit : int
         Most iterations.
     """
     began = time.perf_counter()
-    objective = LocalLikelihood(_problem(data.whole, like), like.space, l2=L2)
-    outcome = fit(LBFGS(objective, np.zeros(like.space.size)), max_iterations=limit)
-    seconds = time.perf_counter() - began
-    model = CRF(
-        like.topology, like.index, like.space, outcome.theta, like.tape, like.columns, like.reads
+    course: list[Point] = []
+    clock = _Clock()
+    objective = LocalLikelihood(
+        _problem(data.part if held_out else data.whole, like), like.space, l2=L2
     )
-    labels = _locally_tagged(model, data.test)
-    return Run("MEMM", model, f_of(data.test, labels), labels, seconds)
+
+    def model(theta: Floats) -> CRF:
+        places = like.tape, like.columns, like.reads
+        return CRF(like.topology, like.index, like.space, theta, *places)
+
+    def score(theta: Floats) -> float:
+        return f_of(data.dev, _locally_tagged(model(theta), data.dev)) / 100.0
+
+    outcome = fit(
+        LBFGS(objective, np.zeros(like.space.size)),
+        max_iterations=limit,
+        evaluate=score if held_out else None,
+        patience=limit,
+        report=lambda progress: course.append(_point(progress, clock.seconds(), L2)),
+    )
+    seconds = time.perf_counter() - began
+    found = model(outcome.theta)
+    labels = _locally_tagged(found, data.test)
+    return Run("MEMM", found.space.size, f_of(data.test, labels), labels, seconds, course)
 
 
 def _problem(data: Corpus, like: CRF) -> Problem:

@@ -1,0 +1,278 @@
+"""Fields that agree throughout a document: their values, and where else a name occurs.
+
+===========  =============================================================
+Differing    a type of violation: two spans of a type have different values
+Unlabelled   ... a span's last word occurs without the type of the span
+Fields       a model of such violations
+VALUES       what a span says, by name: clock, text
+===========  =============================================================
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from fstcrf.documents.document import Document
+from fstcrf.documents.spans import span_tables
+from fstcrf.documents.violations import Recounted, Violations
+from fstcrf.errors import NumericError, OptionError
+
+__all__ = ["LONGEST", "VALUES", "Differing", "Fields", "Unlabelled", "last_word"]
+
+Value: TypeAlias = Callable[[Sequence[str]], Hashable]
+Span: TypeAlias = tuple[int, int, str]
+
+LONGEST = 16
+"""Tokens of the longest span that has a value; longer ones agree with all."""
+
+_NAMED_TIMES = {"noon": 1200, "midnight": 0}
+
+
+def clock(words: Sequence[str]) -> int | None:
+    """Return the time that words say, as hours times 100 and minutes; None where they say none.
+
+    Examples
+    --------
+    >>> clock(["3", ":", "30", "pm"]), clock(["3", "p", ".", "m", "."]), clock(["noon"])
+    (330, 300, 1200)
+    """
+    digits = "".join(re.findall(r"\d", " ".join(words)))
+    if digits:
+        return int(digits if len(digits) > 2 else f"{digits}00")
+    return next((_NAMED_TIMES[w.lower()] for w in words if w.lower() in _NAMED_TIMES), None)
+
+
+def text(words: Sequence[str]) -> str | None:
+    """Return letters and digits of words in lower case; None where they have none.
+
+    Examples
+    --------
+    >>> text(["Room", "-", "4", "A"])
+    'room 4 a'
+    """
+    return " ".join(w.lower() for w in words if any(map(str.isalnum, w))) or None
+
+
+VALUES: dict[str, Value] = {"clock": clock, "text": text}
+
+
+def last_word(words: Sequence[str]) -> int | None:
+    """Return the index of the last word that has a letter, None if none has.
+
+    Examples
+    --------
+    >>> last_word(["Dr", ".", "Smith", ","])
+    2
+    """
+    found = (k for k in range(len(words) - 1, -1, -1) if any(map(str.isalpha, words[k])))
+    return next(found, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Differing:
+    """Two spans of one type have different values.
+
+    Parameters
+    ----------
+    type : str
+    value : {"clock", "text"} or callable
+        What a span says, from its tokens; None agrees with everything.
+    penalty : float
+        What it adds to the score of the document, natural log, for each token of the two spans.
+
+    Raises
+    ------
+    OptionError
+        An unknown value.
+    NumericError
+        A penalty that is not finite.
+    """
+
+    type: str
+    value: str | Value = "text"
+    penalty: float = -4.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, str) and self.value not in VALUES:
+            raise OptionError(f"no value {self.value!r}, expected one of {', '.join(VALUES)}")
+        _checked(self.penalty, f"differing {self.type}")
+
+    def of(self, words: Sequence[str]) -> Hashable:
+        """Return what a span of these tokens says, None if they are more than `LONGEST`."""
+        if len(words) > LONGEST:
+            return None
+        return (VALUES[self.value] if isinstance(self.value, str) else self.value)(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Unlabelled:
+    """The last word of a span occurs in the document without the type of the span.
+
+    Parameters
+    ----------
+    type : str
+    penalty : float
+        What each such place adds to the score of the document, for each such span, natural log.
+
+    Raises
+    ------
+    NumericError
+        A penalty that is not finite.
+    """
+
+    type: str
+    penalty: float = -4.0
+
+    def __post_init__(self) -> None:
+        _checked(self.penalty, f"unlabelled {self.type}")
+
+
+def _checked(penalty: float, name: str) -> None:
+    if not math.isfinite(penalty):
+        raise NumericError(f"the penalty of {name} is {penalty}, expected a finite number")
+
+
+@dataclass(frozen=True)
+class Fields:
+    """A model of fields that agree throughout a document.
+
+    Parameters
+    ----------
+    violations : sequence of Differing and Unlabelled
+        At most one of each kind for a type.
+    column : str
+        The column that is read.
+    tape : str, optional
+        The tape whose labels are read, where a tagger has several.
+
+    Raises
+    ------
+    OptionError
+        No violations, or two of a kind for one type.
+
+    Examples
+    --------
+    >>> Fields.seminars().types
+    ('etime', 'speaker', 'stime')
+    """
+
+    violations: Sequence[Differing | Unlabelled]
+    column: str = "word"
+    tape: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "violations", tuple(self.violations))
+        if not self.violations:
+            raise OptionError("a model of fields needs at least one violation")
+        kinds = Counter((type(v).__name__, v.type) for v in self.violations)
+        (kind, name), often = kinds.most_common(1)[0]
+        if often > 1:
+            raise OptionError(f"{kind} of {name!r} is there {often} times, expected once")
+
+    @classmethod
+    def seminars(cls, penalty: float = -4.0, *, tape: str | None = None) -> Fields:
+        """Return the model of Finkel et al. (2005) for announcements of seminars.
+
+        Start times agree, end times agree, a speaker's last name is always the speaker's. The
+        penalty is the one they set by hand.
+
+        Parameters
+        ----------
+        penalty : float
+        tape : str, optional
+        """
+        times = [Differing(name, "clock", penalty) for name in ("stime", "etime")]
+        return cls([*times, Unlabelled("speaker", penalty)], tape=tape)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Fields:
+        """Read a model that `save` wrote, or that was written by hand.
+
+        Raises
+        ------
+        ModelFileError
+            It is no such file.
+        """
+        from fstcrf.documents.file import load_kind  # noqa: PLC0415 (it imports this module)
+
+        return load_kind(path, cls)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as JSON, one line a violation.
+
+        Raises
+        ------
+        OptionError
+            A value that is a function has no name that could be written.
+        """
+        from fstcrf.documents.file import save  # noqa: PLC0415 (it imports this module)
+
+        save(self, path)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of spans that it reads."""
+        return tuple(sorted({v.type for v in self.violations}))
+
+    @property
+    def differing(self) -> dict[str, Differing]:
+        """Those of one kind, by type."""
+        return {v.type: v for v in self.violations if isinstance(v, Differing)}
+
+    @property
+    def unlabelled(self) -> dict[str, Unlabelled]:
+        """Those of the other kind, by type."""
+        return {v.type: v for v in self.violations if isinstance(v, Unlabelled)}
+
+    def score(self, document: Document, labels: Sequence[str]) -> float:
+        """Return the score of a labelling, one label for each token: the log of its penalties."""
+        words = document.column(self.column)
+        spans: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        for start, end, name in _spans(document, labels, self.types):
+            spans[name].append((start, end))
+        total = 0.0
+        for name, differing in self.differing.items():
+            total += differing.penalty * _tokens_that_differ(differing, words, spans[name])
+        for name, unlabelled in self.unlabelled.items():
+            total += unlabelled.penalty * _places_without(words, spans[name])
+        return total
+
+    def bind(self, document: Document) -> Violations:
+        """Return the scores of a document in Python; the kernel has its own."""
+        return Recounted(self.score).bind(document)
+
+
+def _spans(document: Document, labels: Sequence[str], types: Sequence[str]) -> Iterator[Span]:
+    known = sorted(set(labels))
+    number = {label: k for k, label in enumerate(known)}
+    tables = span_tables(known, types, strict=False)
+    for first, end in itertools.pairwise(document.offsets.tolist()):
+        part = [number[label] for label in labels[first:end]]
+        for a, b, kind in tables.spans(part, len(known)):
+            yield first + a, first + b, types[kind]
+
+
+def _tokens_that_differ(
+    violation: Differing, words: Sequence[str], spans: Sequence[tuple[int, int]]
+) -> int:
+    said = [(violation.of(words[a:b]), b - a) for a, b in spans]
+    return sum(
+        n + m
+        for (one, n), (other, m) in itertools.combinations(said, 2)
+        if one is not None and other is not None and one != other
+    )
+
+
+def _places_without(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> int:
+    unlabelled = Counter(words)
+    for a, b in spans:
+        unlabelled.subtract(words[a:b])
+    last = [(a, last_word(words[a:b])) for a, b in spans]
+    return sum(unlabelled[words[a + k]] for a, k in last if k is not None)

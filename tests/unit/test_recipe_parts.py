@@ -1,0 +1,242 @@
+"""Runs of recipes that end early: what is written, what is kept, what the next run does again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fstcrf
+import tests.command as program
+from fstcrf.recipes import Recipe, Result, Row, Setting, run_recipe
+from fstcrf.recipes.parts import Parts, fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    scores: list[float]
+    name: str
+
+
+class Toy:
+    """A recipe of three parts; the second fails as often as it is told to."""
+
+    def __init__(self, *failures: BaseException) -> None:
+        self.failures, self.made = list(failures), list[str]()
+
+    def __call__(self, setting: Setting) -> Result:
+        rows = setting.rows("first", self._first)
+        rows += setting.rows("second", self._second)
+        third = setting.kept("third", self._third, Course)
+        return Result([*rows, Row("third", "sum", sum(third.scores))])
+
+    def _first(self) -> Iterator[Row]:
+        self.made.append("first")
+        yield Row("first", "F, %", 93.5, paper=94.0, seconds=1.5)
+
+    def _second(self) -> Iterator[Row]:
+        self.made.append("second")
+        yield Row("second", "weights", np.int64(7))  # type: ignore[arg-type]
+        if self.failures:
+            raise self.failures.pop(0)
+        yield Row("second", "F, %", np.float64(91.25))
+
+    def _third(self) -> Course:
+        self.made.append("third")
+        return Course([1.0, 2.0], "third")
+
+
+def recipe(run: Callable[[Setting], Result]) -> Recipe:
+    return Recipe("toy", "A toy", needs=("*.txt",), paper="Toy (1999)", run=run)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "a.txt").write_text("a")
+    return folder
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), ValueError("no such label")])
+def test_a_run_that_ends_early_leaves_a_report_and_is_taken_up(
+    data: Path, tmp_path: Path, failure: BaseException
+) -> None:
+    toy, said, out = Toy(failure), list[str](), tmp_path / "out"
+    with pytest.raises(type(failure)):
+        run_recipe(recipe(toy), Setting(data, out, say=said.append))
+    rows = json.loads((out / "results.json").read_text("utf-8"))
+    assert [(row["row"], row["value"]) for row in rows] == [("first", 93.5), ("second", 7)]
+    page = (out / "report.md").read_text("utf-8")
+    why = "interrupted" if isinstance(failure, KeyboardInterrupt) else "ValueError: no such label"
+    assert f"**Not complete**: {why} after " in page
+    assert said[0] == "first: F, % 93.5 (published 94)"
+    assert said[1] == "second: weights 7"
+    assert "what was found until now; finished parts that are kept: 1" in said[-1]
+
+    report = run_recipe(recipe(toy), Setting(data, out, say=said.append))
+    assert toy.made == ["first", "second", "second", "third"]
+    assert "first: from an earlier run" in said
+    assert [row.value for row in report.result.rows] == [93.5, 7, 91.25, 3.0]
+    assert report.result.rows[0] == Row("first", "F, %", 93.5, paper=94.0, seconds=1.5)
+    assert report.facts["of earlier runs"].startswith("1 parts, from 2")
+    assert "Not complete" not in (out / "report.md").read_text("utf-8")
+
+
+def test_kept_parts_are_those_of_the_same_run(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    once = ["first", "second", "third"]
+    for change, made in (
+        ({}, once),
+        ({}, []),
+        ({"seed": 1}, once),
+        ({"full": True}, once),
+        ({}, []),
+    ):
+        toy = Toy()
+        run_recipe(recipe(toy), Setting(data, out, **change))
+        assert toy.made == made
+    (data / "a.txt").write_text("b")
+    toy = Toy()
+    run_recipe(recipe(toy), Setting(data, out))
+    assert toy.made == once
+
+
+def test_without_a_report_nothing_is_kept(data: Path, tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    toy = Toy(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        run_recipe(recipe(toy), Setting(data))
+    run_recipe(recipe(toy), Setting(data))
+    assert toy.made == ["first", "second", "first", "second", "third"]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_run_that_found_nothing_leaves_no_folder(data: Path, tmp_path: Path) -> None:
+    def nothing(_: Setting) -> Result:
+        raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        run_recipe(recipe(nothing), Setting(data, out))
+    assert not out.exists()
+
+
+def test_sections_are_in_the_report_of_a_run_that_ends_early(data: Path, tmp_path: Path) -> None:
+    def run(setting: Setting) -> Result:
+        setting.section("## What was chosen")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_recipe(recipe(run), Setting(data, tmp_path / "out"))
+    assert (tmp_path / "out" / "report.md").read_text("utf-8").endswith("## What was chosen\n")
+
+
+def test_parts_depend_on_what_they_are_told(tmp_path: Path) -> None:
+    parts = Parts(tmp_path, "run", "1.0")
+    parts.put("l2 0.5", {"F": 93.0}, about=(0.5, "lbfgs"))
+    assert parts.get("l2 0.5", dict[str, float], about=(0.5, "lbfgs")) == {"F": 93.0}
+    for name, about, other in (
+        ("l2 0.5", (0.25, "lbfgs"), "run"),
+        ("l2 0,5", (0.5, "lbfgs"), "run"),
+        ("l2 0.5", (0.5, "lbfgs"), "another"),
+    ):
+        with pytest.raises(KeyError):
+            Parts(tmp_path, other).get(name, dict[str, float], about)
+    with pytest.raises(KeyError):  # not what is expected
+        parts.get("l2 0.5", list[int], about=(0.5, "lbfgs"))
+
+
+def test_a_damaged_part_is_made_again(tmp_path: Path) -> None:
+    parts = Parts(tmp_path, "run")
+    parts.put("a", [1])
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:-3], b"\xff" + whole[1:]):
+        path.write_bytes(damaged)
+        with pytest.raises(KeyError):
+            parts.get("a", list[int])
+
+
+def test_what_json_has_no_form_for_is_refused() -> None:
+    with pytest.raises(TypeError, match="holds object, which JSON has no form for"):
+        Parts().put("a", object())
+
+
+def test_taggers_are_kept(tmp_path: Path) -> None:
+    trained = []
+
+    def train() -> fstcrf.CRF:
+        trained.append(1)
+        return fstcrf.CRF.train([[["w=a"], ["w=b"]]], [["A", "B"]], max_iterations=3)
+
+    setting = Setting(tmp_path, parts=Parts(tmp_path, "run"))
+    one, two = (setting.tagger("field, first", train) for _ in range(2))
+    assert len(trained) == 1
+    np.testing.assert_array_equal(one.theta, two.theta)
+    assert Setting(tmp_path).tagger("field, first", train).labels == ("A", "B")
+
+
+def test_taggers_are_kept_with_what_is_known_of_them(tmp_path: Path) -> None:
+    made = []
+
+    def train() -> tuple[fstcrf.CRF, Course]:
+        made.append(1)
+        tagger = fstcrf.CRF.train([[["w=a"], ["w=b"]]], [["A", "B"]], max_iterations=3)
+        return tagger, Course([tagger.theta[0]], "run")
+
+    setting = Setting(tmp_path, parts=Parts(tmp_path, "run"))
+    (one, course), (two, again) = (setting.trained("lbfgs", train, Course) for _ in range(2))
+    assert len(made) == 1
+    assert course == again
+    np.testing.assert_array_equal(one.theta, two.theta)
+    next(tmp_path.glob("*.fstcrf")).unlink()  # facts alone are of no use
+    assert setting.trained("lbfgs", train, Course)[1] == course
+    next(tmp_path.glob("*.json")).unlink()  # as after a death between the two files
+    assert setting.trained("lbfgs", train, Course)[1] == course
+    assert len(made) == 3
+    assert Setting(tmp_path).trained("lbfgs", train, Course)[1] == course
+
+
+def test_fingerprints(tmp_path: Path) -> None:
+    one, two = tmp_path / "1", tmp_path / "2"
+    one.write_text("a")
+    two.write_text("b")
+    known = {
+        fingerprint([one], {"seed": 1}),
+        fingerprint([one], {"seed": 2}),
+        fingerprint([two], {"seed": 1}),
+        fingerprint([one, two], {"seed": 1}),
+    }
+    assert len(known) == 4
+    two.write_text("a")
+    assert fingerprint([two], {"seed": 1}) in known
+
+
+def test_a_plot_without_matplotlib_names_what_to_install(tmp_path: Path) -> None:
+    def draw(_: Path) -> None:
+        raise ImportError
+
+    said: list[str] = []
+    assert Setting(tmp_path, tmp_path, say=said.append).drawn("f.svg", draw) == []
+    assert said == ["no plot f.svg: it needs matplotlib: pip install 'fstcrf[recipes]'"]
+    assert Setting(tmp_path).drawn("f.svg", draw) == []
+    assert Setting(tmp_path, tmp_path).drawn("f.svg", Path.touch) == ["plots/f.svg"]
+
+
+def test_ctrl_c_in_the_shell(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = recipe(Toy(KeyboardInterrupt()))
+    monkeypatch.setattr("fstcrf.recipes.registry.RECIPES", {"toy": toy})
+    monkeypatch.setattr("fstcrf.recipes.RECIPES", {"toy": toy}, raising=False)
+    given = ("recipe", "toy", "--data", data, "--report", tmp_path / "out")
+    stopped = program.run(*given)
+    assert stopped.exit_code == 130
+    assert "report.md, results.json of what was found until now" in stopped.stderr
+    assert stopped.stderr.endswith("fstcrf: interrupted\n")
+    assert (tmp_path / "out" / "results.json").exists()
+    page = program.done(*given)  # to no terminal: nothing is cut to a width
+    assert "| first | F, % | 93.50 | 94 | 1.50 |\n" in page
