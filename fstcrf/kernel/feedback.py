@@ -10,6 +10,7 @@ Heard      what became of rewards
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,6 +141,7 @@ class Feedback:
         self._shared: dict[str, Any] = {**sizes, **pointers}
         self._place = np.zeros(0, dtype=np.int32)
         self._prepared: _Prepared | None = None
+        self._means: tuple[Controls, int, tuple[Any, ...]] | None = None
 
     def batch(self, offsets: Order, design: SparseRows) -> Batch:
         """Return sentences, int64 [B + 1], over a design [N, R], ready for the calls below.
@@ -251,10 +253,10 @@ class Feedback:
             )
         n, coefficient = len(made.order), np.empty(len(made.order))
         descent = self._descent(rule, batch)
-        baseline, where = call.controls(controls, len(batch)), ffi.new("int64_t *")
+        baseline, where = self._baseline(controls, batch), ffi.new("int64_t *")
         status = lib.fc_reinforce(
             *self._inputs(batch, made.order, aim),
-            baseline[0],
+            baseline,
             descent[0],
             array_in(reward, np.float64, (n,), "reward"),
             array_in(made.log_p, np.float64, (n,), "log_p"),
@@ -288,11 +290,11 @@ class Feedback:
         n, tokens = len(order), batch.tokens(order)
         heard = Heard(np.empty(n), np.empty(n), np.empty(n))
         descent, verdict = self._descent(rule, batch), call.judge(judge, int(batch.offsets[-1]))
-        baseline, where = call.controls(controls, len(batch)), ffi.new("int64_t *")
+        baseline, where = self._baseline(controls, batch), ffi.new("int64_t *")
         status = lib.fc_feedback_epoch(
             *self._inputs(batch, order, aim),
             verdict[0],
-            baseline[0],
+            baseline,
             descent[0],
             array_in(uniform, np.float64, (tokens * (1 + aim.pairs),), "uniform"),
             call.out(heard.reward, np.float64),
@@ -308,6 +310,13 @@ class Feedback:
     def _inputs(self, batch: Batch, order: Order, aim: Aim) -> tuple[Any, ...]:
         turns = array_in(order, np.int64, (len(order),), "order")
         return self._graph, batch.batch, batch.learner, len(order), turns, call.bandit(aim)
+
+    def _baseline(self, controls: Controls, batch: Batch) -> Any:
+        """Return the C structure of running means; mostly they are those of the call before."""
+        known, size = self._means, len(batch)
+        if known is None or known[0] is not controls or known[1] != size:
+            known = self._means = (controls, size, call.controls(controls, size))
+        return known[2][0]
 
     def _descent(self, rule: Rule, batch: Batch) -> tuple[Any, ...]:
         """Return the C structure of the descent, and what keeps its memory alive."""
@@ -374,5 +383,5 @@ class _Prepared:
     def serves(self, state: Descent, rule: Rule, most: int) -> bool:
         """Tell whether it still is what a call needs."""
         now = (state.theta, state.first, state.second, state.touched)
-        same = all(a is b for a, b in zip(self.arrays, now, strict=True))
+        same = all(map(operator.is_, self.arrays, now))
         return same and most <= self.most and rule == self.rule

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.errors import ShapeError
+from fstcrf.errors import KernelError, ShapeError
 from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, SweepWorkspace, padded
 
 Floats = NDArray[np.float64]
@@ -226,3 +226,7 @@ def test_sweeps_are_checked() -> None:
         shard.sweep(one.graph, one.theta[:-1], space)
     with pytest.raises(ShapeError, match="out is"):
         shard.collect(0, np.zeros(len(one.theta) + 1))
+    for runs in ([[0, 10**6]], [[-1, 1]], [[2, 1]]):
+        shard._row_runs[0] = np.asarray(runs, dtype=np.int64)
+        with pytest.raises(KernelError):
+            shard.collect(0, np.zeros(len(one.theta)))

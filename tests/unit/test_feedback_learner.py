@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import chisquare
 
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
 from fstcrf.feedback import Aim, FeedbackLearner, Rule, completed, untrained
+from fstcrf.feedback.draws import Draws
 from fstcrf.feedback.journal import Journal
 from fstcrf.feedback.state import State
 from fstcrf.model import CRF
@@ -158,6 +160,26 @@ def test_late_answers_are_as_good_as_early_ones(
             one.feedback(2, 1.0)
             reached.append(weights(one))
     np.testing.assert_array_equal(reached[0], reached[1])
+
+
+def test_draws() -> None:
+    """They depend on the seed and the number alone, and are those of no other proposal."""
+    draws = Draws(7)
+    first = draws(3, 50)
+    others = np.concatenate([draws(k, 50) for k in range(400)])
+    np.testing.assert_array_equal(draws(3, 50), first)
+    np.testing.assert_array_equal(Draws(7)(3, 20), first[:20])
+    assert len(np.unique(others)) == len(others)
+    assert not np.isin(Draws(8)(3, 50), first).any()
+    counts = np.histogram(others, bins=20, range=(0.0, 1.0))[0]
+    assert chisquare(counts).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("seed", [-1, 1 << 128])
+def test_seeds(folder: Path, start: CRF, seed: int) -> None:
+    with pytest.raises(OptionError, match=r"seed is .*, expected a whole number from 0"):
+        FeedbackLearner.create(folder, start, seed=seed)
+    FeedbackLearner.create(folder, start).close()
 
 
 def test_saving_leaves_one_state(learner: FeedbackLearner, folder: Path) -> None:

@@ -128,8 +128,9 @@ def test_results_are_checked(out: NDArray[Any], words: str) -> None:
 def test_c_checks_sizes() -> None:
     for n, r, w in ((-1, 1, 8), (1, -1, 8), (1, 1, 0), (1, 1, 12), (1, 1, -8)):
         assert lib.fc_gather(n, r, w, *[lib_null()] * 5) == lib.FC_EINVAL
-    assert lib.fc_dots(-1, 1, 1, 1, *[lib_null()] * 3) == lib.FC_EINVAL
-    assert lib.fc_dots(1, 1, 2, 1, *[lib_null()] * 3) == lib.FC_EINVAL
+    null = lib_null()
+    for m, n, stride, x_stride in ((-1, 1, 1, 1), (1, 2, 1, 2), (1, 2, 2, 1)):
+        assert lib.fc_dots(m, 1, n, stride, null, x_stride, null, null) == lib.FC_EINVAL
     assert lib.fc_combine(1, -1, 1, *[lib_null()] * 3) == lib.FC_EINVAL
 
 

@@ -10,6 +10,7 @@ import pytest
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError
 from fstcrf.recipes import RECIPES, Setting, run_recipe
+from fstcrf.recipes.seminars import choosing
 from fstcrf.recipes.seminars.agreement import agreeing
 from fstcrf.recipes.seminars.choosing import grammars
 from fstcrf.recipes.seminars.layout import layout
@@ -251,8 +252,12 @@ def toy(folder: Path) -> Path:
     return folder
 
 
-def test_the_recipe_runs_and_goes_on_at_the_last_split(tmp_path: Path) -> None:
+def test_the_recipe_runs_and_goes_on_at_the_last_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("scipy")
+    monkeypatch.setattr(choosing, "GRID", (0.5, 1.0))
+    monkeypatch.setattr(choosing, "PRICES", {"location": (1.5,), "speaker": (3.0,)})
     data, report = toy(tmp_path / "data"), tmp_path / "out"
     told: list[str] = []
     setting = Setting(data, report, say=told.append)
