@@ -72,7 +72,13 @@ _ALL = (
     Recipe(
         "mce",
         "Chunking and entities trained on smooth counts of errors, and on F",
-        needs=("conll2000/train.txt", "conll2000/test.txt"),  # and conll2003 for --full
+        needs=(
+            "conll2000/train.txt",
+            "conll2000/test.txt",
+            "conll2003/eng.train",
+            "conll2003/eng.testa",
+            "conll2003/eng.testb",
+        ),
         paper="Suzuki et al. (2006)",
         run=_mce,
         packages=("scipy",),

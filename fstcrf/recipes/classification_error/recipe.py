@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from fstcrf.corpus import Corpus
 from fstcrf.evaluate import compare
@@ -10,6 +11,7 @@ from fstcrf.model import CRF
 from fstcrf.recipes.classification_error.systems import (
     LIKELIHOOD,
     SYSTEMS,
+    Choice,
     System,
     Trained,
     chosen,
@@ -33,57 +35,64 @@ def run(setting: Setting) -> Result:
     """
     rows: list[Row] = []
     sections = [_reading(setting)]
-    for read in (chunking, entities):
-        task = read(setting)
-        found = list(_systems(task, setting))
-        rows += [row for one in found for row in _rows(task, one)]
+    for task in [read(setting) for read in (chunking, entities)]:
+        systems, found = _Systems(task, setting), []
+        for system in SYSTEMS:
+            if setting.full or system.quick:
+                one = systems.trained(system)
+                rows += setting.rows(f"{task.name}, {one.system}", partial(_rows, task, one))
+                found.append(one)
         sections += [_choices(task, found), _significance(task, found, setting.seed)]
     return Result(rows, sections)
 
 
-def _systems(task: Task, setting: Setting) -> Iterator[Trained]:
-    starts = _Starts(task, setting.seed)
-    for system in SYSTEMS:
-        if not (setting.full or system.quick):
-            continue
-        choice = system.choice[task.name]
-        if setting.full and system.grid:
-            start = starts.model(system, task.part)
-            choice = chosen(system, task, start, setting.seed, setting.say)
-        found = trained(system, task, choice, starts.model(system, task.train), setting.seed)
+class _Systems:
+    """The systems on one task; the models of MAP that others start from: on all, on a part."""
+
+    def __init__(self, task: Task, setting: Setting) -> None:
+        self._task, self._setting = task, setting
+        self._starts: dict[int, CRF] = {}
+
+    def trained(self, system: System) -> Trained:
+        """Choose, train, tag; or take what an earlier run has kept."""
+        task, setting = self._task, self._setting
+        choice = self._choice(system)
+        start = self._start(system, task.train)
+        name = f"{task.name}, {system.name}"
+        setting.say(f"mce: {name}")
+        train = partial(trained, system, task, choice, start, setting.seed)
+        about = (system.options, choice, task.scheme, task.template)
+        model, found = setting.trained(name, train, Trained, about)
         if system is LIKELIHOOD:
-            starts.take(found)
-        setting.say(
-            f"mce: {task.name}, {system.name}: F {found.f:.2f}, {found.seconds:.0f} s to train"
-        )
-        yield found
+            self._starts[len(task.train)] = model
+        return found
 
+    def _choice(self, system: System) -> Choice:
+        task, setting = self._task, self._setting
+        if not (setting.full and system.grid):
+            return system.choice[task.name]
+        start = self._start(system, task.part)
+        make = partial(chosen, system, task, start, setting.seed, setting.say)
+        about = (system, task.scheme, task.template)
+        return setting.kept(f"{task.name}, {system.name}, choice", make, Choice, about)
 
-class _Starts:
-    """The models of the likelihood that others start from: that of MAP, on all and on a part."""
-
-    def __init__(self, task: Task, seed: int) -> None:
-        self._task, self._seed = task, seed
-        self._choice = LIKELIHOOD.choice[task.name]
-        self._models: dict[int, CRF] = {}
-
-    def take(self, found: Trained) -> None:
-        self._choice = found.choice
-        self._models = {len(self._task.train): found.model}
-
-    def model(self, system: System, sentences: Corpus) -> CRF | None:
+    def _start(self, system: System, sentences: Corpus) -> CRF | None:
         if not system.from_map:
             return None
-        task, key = self._task, len(sentences)
-        if key not in self._models:
-            options = options_of(task, LIKELIHOOD, self._choice, None, self._seed)
-            self._models[key] = CRF.train(sentences, task.target, task.template, **options)
-        return self._models[key]
+        task, setting = self._task, self._setting
+        if len(sentences) not in self._starts:
+            choice = self._choice(LIKELIHOOD)
+            options = options_of(task, LIKELIHOOD, choice, None, setting.seed)
+            train = partial(CRF.train, sentences, task.target, task.template, **options)
+            name = f"{task.name}, start, {len(sentences)} sentences"
+            about = (choice, task.scheme, task.template)
+            self._starts[len(sentences)] = setting.tagger(name, train, about)
+        return self._starts[len(sentences)]
 
 
 def _rows(task: Task, found: Trained) -> Iterator[Row]:
-    name = f"{task.name}: {found.system.name}"
-    f, sentences = found.system.paper[task.name]
+    name = f"{task.name}: {found.system}"
+    f, sentences = next(one for one in SYSTEMS if one.name == found.system).paper[task.name]
     yield Row(name, "F, test, %", found.f, f, found.seconds)
     yield Row(name, "sentences right, test, %", found.sentences, sentences)
 
@@ -98,17 +107,18 @@ def _reading(setting: Setting) -> str:
         "QuickProp: from zero, after ten epochs of stochastic descent, or from the weights of "
         "MAP, whose training is not part of their seconds. The penalty l2 and the number of "
         f"iterations were chosen {how}, on held-out data: the last 2,000 training sentences of "
-        "CoNLL-2000, after which all of them are trained on, and testa of CoNLL-2003."
+        "CoNLL-2000, after which all of them are trained on, and testa of CoNLL-2003; as was the "
+        "scheme of the labels, BIOES for chunks and IOB2 for entities (the paper: IOB2)."
     )
 
 
 def _choices(task: Task, found: Sequence[Trained]) -> str:
     body = [
         [
-            one.system.name,
+            one.system,
             f"{one.choice.l2:g}",
             "to convergence" if one.choice.iterations is None else str(one.choice.iterations),
-            number(None if one.model.record is None else one.model.record.objective),
+            number(one.objective),
         ]
         for one in found
     ]
@@ -119,7 +129,7 @@ def _choices(task: Task, found: Sequence[Trained]) -> str:
 def _significance(task: Task, found: Sequence[Trained], seed: int) -> str:
     """Compare every system with MAP."""
     gold = task.test.column_lists(task.target)
-    reference = next(one for one in found if one.system is LIKELIHOOD)
+    reference = next(one for one in found if one.system == LIKELIHOOD.name)
     body = []
     for one in found:
         if one is reference:
@@ -128,7 +138,7 @@ def _significance(task: Task, found: Sequence[Trained], seed: int) -> str:
         low, high = (100.0 * x for x in pair.interval)
         body.append(
             [
-                one.system.name,
+                one.system,
                 f"{100.0 * (pair.f[0] - pair.f[1]):+.2f} ({low:+.2f} to {high:+.2f})",
                 f"{pair.tokens.exact:.3g}",
                 f"{pair.sentences.exact:.3g}",

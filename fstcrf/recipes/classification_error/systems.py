@@ -130,7 +130,7 @@ SYSTEMS = (
         from_map=False,
         quick=True,
         paper={"chunking": (93.96, 60.44), "entities": (84.72, 78.72)},
-        choice={"chunking": Choice(0.01, 70), "entities": Choice(0.01, 50)},
+        choice={"chunking": Choice(0.01, 83), "entities": Choice(0.01, 50)},
         grid=(0.1, 0.03, 0.01),
     ),
     System(
@@ -148,7 +148,7 @@ SYSTEMS = (
         from_map=True,
         quick=True,
         paper={"chunking": (94.03, 60.74), "entities": (85.29, 79.26)},
-        choice={"chunking": Choice(0.1, 8), "entities": Choice(0.01, 16)},
+        choice={"chunking": Choice(0.01, 21), "entities": Choice(0.01, 16)},
         grid=(0.1, 0.03, 0.01),
     ),
 )
@@ -164,26 +164,30 @@ class Trained:
 
     Parameters
     ----------
-    system : System
+    system : str
+        Its name.
     choice : Choice
-    model : CRF
     labels : list of list of str
     f, sentences : float
         F of spans, and share of sentences without an error, in percent.
+    objective : float or None
+        Where training ended.
     seconds : float
         Of training.
     """
 
-    system: System
+    system: str
     choice: Choice
-    model: CRF
     labels: list[list[str]]
     f: float
     sentences: float
+    objective: float | None
     seconds: float
 
 
-def trained(system: System, task: Task, choice: Choice, start: CRF | None, seed: int) -> Trained:
+def trained(
+    system: System, task: Task, choice: Choice, start: CRF | None, seed: int
+) -> tuple[CRF, Trained]:
     """Train a system on all training sentences and tag the test part.
 
     Parameters
@@ -203,7 +207,9 @@ def trained(system: System, task: Task, choice: Choice, start: CRF | None, seed:
     gold, labels = task.test.column_lists(task.target), model.tag_all(task.test)
     right = sum(a == b for a, b in zip(gold, labels, strict=True))
     f = 100.0 * evaluate_spans(gold, labels).f
-    return Trained(system, choice, model, labels, f, 100.0 * right / len(gold), seconds)
+    objective = None if model.record is None else model.record.objective
+    share = 100.0 * right / len(gold)
+    return model, Trained(system.name, choice, labels, f, share, objective, seconds)
 
 
 def chosen(
@@ -241,7 +247,12 @@ def options_of(
     task: Task, system: System, choice: Choice, start: CRF | None, seed: int
 ) -> dict[str, Any]:
     """Return the options of `CRF.train`."""
-    options = {"scheme": "iob2", "l2": choice.l2, "seed": seed, "features": task.features}
+    options: dict[str, Any] = {
+        "scheme": task.scheme,
+        "l2": choice.l2,
+        "seed": seed,
+        "features": task.features,
+    }
     options |= {"threads": min(2, os.cpu_count() or 1), **system.options}
     if system.options["objective"] != "likelihood":
         # With larger steps the first sentences push scores so far apart that a sigmoid has no slope

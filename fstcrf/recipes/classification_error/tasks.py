@@ -24,6 +24,9 @@ _HELD_OUT = 2000
 _CHUNKING = ("word", "pos")
 _AFFIXES = tuple(f"{kind}(word,{n})" for n in range(1, 5) for kind in ("prefix", "suffix"))
 _ENTITIES = ("word", "pos", "chunk", "charclass(word)", "short_shape(word)")
+# The paper has IOB2. On the dev parts ends of spans help chunks, entities hardly.
+_CHUNK_SCHEME: Literal["iob2", "bioes"] = "bioes"
+_ENTITY_SCHEME: Literal["iob2", "bioes"] = "iob2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class Task:
     name : str
     target : str
         Column of the labels.
+    scheme : {"iob2", "bioes"}
+        Of the labels.
     template : str
     features : {"supported", "complete"}
         Weights of pairs of attribute and label: those that occur, or all.
@@ -49,6 +54,7 @@ class Task:
 
     name: str
     target: str
+    scheme: Literal["iob2", "bioes"]
     template: str
     features: Literal["supported", "complete"]
     rate: float
@@ -62,12 +68,18 @@ def chunking(setting: Setting) -> Task:
     """Read CoNLL-2000."""
     columns = ("word", "pos", "chunk")
     train, test = (
-        read_columns(setting.files(f"conll2000/{part}.txt")[0], columns)
+        convert_column(
+            read_columns(setting.files(f"conll2000/{part}.txt")[0], columns),
+            "chunk",
+            "iob2",
+            _CHUNK_SCHEME,
+        )
         for part in ("train", "test")
     )
     cut = max(len(train) - _HELD_OUT, len(train) // 2)
     parts = train, train[:cut], train[cut:], test
-    return Task("chunking", "chunk", _template(_CHUNKING), "complete", 0.03, *parts)
+    template = _template(_CHUNKING)
+    return Task("chunking", "chunk", _CHUNK_SCHEME, template, "complete", 0.03, *parts)
 
 
 def entities(setting: Setting) -> Task:
@@ -78,12 +90,13 @@ def entities(setting: Setting) -> Task:
             read_columns(setting.files(f"conll2003/eng.{part}")[0], columns),
             "entity",
             "iob1",
-            "iob2",
+            _ENTITY_SCHEME,
         )
         for part in ("train", "testa", "testb")
     )
     parts = train, train, dev, test
-    return Task("entities", "entity", _template(_ENTITIES, _AFFIXES), "complete", 0.006, *parts)
+    template = _template(_ENTITIES, _AFFIXES)
+    return Task("entities", "entity", _ENTITY_SCHEME, template, "complete", 0.006, *parts)
 
 
 def _template(sources: tuple[str, ...], alone: tuple[str, ...] = ()) -> str:
