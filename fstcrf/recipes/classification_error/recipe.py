@@ -108,7 +108,7 @@ def _reading(setting: Setting) -> str:
         "MAP, whose training is not part of their seconds. The penalty l2 and the number of "
         f"iterations were chosen {how}, on held-out data: the last 2,000 training sentences of "
         "CoNLL-2000, after which all of them are trained on, and testa of CoNLL-2003; as was the "
-        "scheme of the labels, BIOES for chunks and IOB2 for entities (the paper: IOB2)."
+        "scheme of the labels, BIOES (the paper: IOB2)."
     )
 
 

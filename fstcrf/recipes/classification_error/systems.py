@@ -130,7 +130,7 @@ SYSTEMS = (
         from_map=False,
         quick=True,
         paper={"chunking": (93.96, 60.44), "entities": (84.72, 78.72)},
-        choice={"chunking": Choice(0.01, 83), "entities": Choice(0.01, 50)},
+        choice={"chunking": Choice(0.01, 83), "entities": Choice(0.01, 60)},
         grid=(0.1, 0.03, 0.01),
     ),
     System(
@@ -148,7 +148,7 @@ SYSTEMS = (
         from_map=True,
         quick=True,
         paper={"chunking": (94.03, 60.74), "entities": (85.29, 79.26)},
-        choice={"chunking": Choice(0.01, 21), "entities": Choice(0.01, 16)},
+        choice={"chunking": Choice(0.01, 21), "entities": Choice(0.01, 22)},
         grid=(0.1, 0.03, 0.01),
     ),
 )

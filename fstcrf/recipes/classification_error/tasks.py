@@ -24,9 +24,8 @@ _HELD_OUT = 2000
 _CHUNKING = ("word", "pos")
 _AFFIXES = tuple(f"{kind}(word,{n})" for n in range(1, 5) for kind in ("prefix", "suffix"))
 _ENTITIES = ("word", "pos", "chunk", "charclass(word)", "short_shape(word)")
-# The paper has IOB2. On the dev parts ends of spans help chunks, entities hardly.
-_CHUNK_SCHEME: Literal["iob2", "bioes"] = "bioes"
-_ENTITY_SCHEME: Literal["iob2", "bioes"] = "iob2"
+# The paper has IOB2. On the dev parts MAP does better with BIOES: chunks clearly, entities a little.
+_SCHEME: Literal["iob2", "bioes"] = "bioes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +71,14 @@ def chunking(setting: Setting) -> Task:
             read_columns(setting.files(f"conll2000/{part}.txt")[0], columns),
             "chunk",
             "iob2",
-            _CHUNK_SCHEME,
+            _SCHEME,
         )
         for part in ("train", "test")
     )
     cut = max(len(train) - _HELD_OUT, len(train) // 2)
     parts = train, train[:cut], train[cut:], test
     template = _template(_CHUNKING)
-    return Task("chunking", "chunk", _CHUNK_SCHEME, template, "complete", 0.03, *parts)
+    return Task("chunking", "chunk", _SCHEME, template, "complete", 0.03, *parts)
 
 
 def entities(setting: Setting) -> Task:
@@ -90,13 +89,13 @@ def entities(setting: Setting) -> Task:
             read_columns(setting.files(f"conll2003/eng.{part}")[0], columns),
             "entity",
             "iob1",
-            _ENTITY_SCHEME,
+            _SCHEME,
         )
         for part in ("train", "testa", "testb")
     )
     parts = train, train, dev, test
     template = _template(_ENTITIES, _AFFIXES)
-    return Task("entities", "entity", _ENTITY_SCHEME, template, "complete", 0.006, *parts)
+    return Task("entities", "entity", _SCHEME, template, "complete", 0.006, *parts)
 
 
 def _template(sources: tuple[str, ...], alone: tuple[str, ...] = ()) -> str:
