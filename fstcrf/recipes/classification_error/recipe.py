@@ -40,7 +40,8 @@ def run(setting: Setting) -> Result:
         for system in SYSTEMS:
             if setting.full or system.quick:
                 one = systems.trained(system)
-                rows += setting.rows(f"{task.name}, {one.system}", partial(_rows, task, one))
+                make = partial(_rows, task, one)
+                rows += setting.rows(f"{task.name}, {one.system}, rows", make, one)
                 found.append(one)
         sections += [_choices(task, found), _significance(task, found, setting.seed)]
     return Result(rows, sections)

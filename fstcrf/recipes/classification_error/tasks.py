@@ -24,7 +24,7 @@ _HELD_OUT = 2000
 _CHUNKING = ("word", "pos")
 _AFFIXES = tuple(f"{kind}(word,{n})" for n in range(1, 5) for kind in ("prefix", "suffix"))
 _ENTITIES = ("word", "pos", "chunk", "charclass(word)", "short_shape(word)")
-# The paper has IOB2. On the dev parts MAP does better with BIOES: chunks clearly, entities a little.
+# The paper has IOB2. On the dev parts MAP is better with BIOES: chunks clearly, entities a little.
 _SCHEME: Literal["iob2", "bioes"] = "bioes"
 
 

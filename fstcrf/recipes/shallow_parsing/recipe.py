@@ -52,8 +52,8 @@ def run(setting: Setting) -> Result:
     like, whole = _trained(_with_chosen_switch(held_out[0]), data, setting, threads)
     others, watched = _others(data, like, setting)
     held_out += [others[0], watched]
-    rows = setting.rows("table 3", lambda: _table3(whole))
-    rows += setting.rows("table 2", lambda: _table2(others))
+    rows = setting.rows("table 3", lambda: _table3(whole), whole)
+    rows += setting.rows("table 2", lambda: _table2(others), others)
     for features in ("supported", "complete"):
         rows += setting.rows(
             f"CRF, {features}", partial(_field, data, features, threads), CHOSEN_L2
