@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 import fstcrf
 from fstcrf.constraints import at_most, label
-from fstcrf.documents import Consistency, DocumentChain, Recounted, Violation
+from fstcrf.documents import Consistency, Document, DocumentChain, Recounted, Violation
+from fstcrf.documents.local import LocalScores
 from fstcrf.documents.sampler import Sweeps
+from fstcrf.documents.starts import Start
+from fstcrf.errors import NumericError
+from fstcrf.lattice.product import product
 from tests.document_cases import Exact, document_of, drawn, p_value
 
 LABELS = ("O", "I-X", "I-Y")
@@ -67,15 +76,76 @@ def test_the_test_notices_a_wrong_model() -> None:
     assert p_value(found, exact.probabilities()) < 1e-6
 
 
-@pytest.mark.parametrize("kind", ["token", "sentence"])
-def test_models_in_python_are_sampled_alike(kind: Sweeps) -> None:
-    exact = problem("a b", "b a", seed=5)
-    model = exact.model
-    assert model is not None
-    recounted = Recounted(model.score)
-    chain = DocumentChain(exact.document, exact.local, [recounted], tapes=("label",), seed=2)
+@pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
+@pytest.mark.parametrize("labels", [LABELS, IOB2])
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_models_in_python_are_sampled_alike(
+    kind: Sweeps, labels: tuple[str, ...], temperature: float
+) -> None:
+    exact = problem("a b", "b a", labels=labels, seed=5)
+    assert exact.model is not None
+    chain = python_chain(exact, exact.model.score)
+    found = drawn(chain, 250, kind, temperature, apart=5)
+    assert p_value(found, exact.probabilities(temperature)) > 1e-4
+
+
+def python_chain(exact: Exact, score: Callable[..., float], **options: Any) -> DocumentChain:
+    tapes = options.pop("tapes", ("label",))
+    return DocumentChain(
+        exact.document, exact.local, [Recounted(score)], tapes=tapes, seed=2, **options
+    )
+
+
+def without_x(document: Document, labels: Sequence[str]) -> float:
+    return -np.inf if "I-X" in labels else MODEL.score(document, labels)
+
+
+@pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
+@pytest.mark.parametrize("start", ["viterbi", "random"])
+def test_what_a_model_forbids_is_never_drawn(kind: Sweeps, start: Start) -> None:
+    alone = problem("a b", "b a b", seed=1, model=None)
+    assert "I-X" in max(alone.score, key=alone.score.__getitem__)
+    exact = problem("a b", "b a b", seed=1)
+    exact.score = {labels: x for labels, x in exact.score.items() if "I-X" not in labels}
+    chain = python_chain(exact, without_x, start=start)
     found = drawn(chain, 250, kind, 1.0, apart=5)
     assert p_value(found, exact.probabilities()) > 1e-4
+    assert np.isfinite(chain.best_score)
+
+
+def test_a_model_may_outweigh_the_tagger_by_far() -> None:
+    exact = problem("a", "b", model=None)
+    local = replace(exact.local, node=exact.local.node - [0.0, 5000.0, 0.0])
+    wanted = Recounted(lambda _, labels: 9000.0 * labels.count("I-X"))
+    chain = DocumentChain(exact.document, local, [wanted], tapes=("label",))
+    chain.sweep(np.ones(1), "token")
+    assert chain.labels() == [("I-X",)] * 2
+
+
+def test_all_starts_forbidden_is_an_error() -> None:
+    exact = problem("a b", "b a", seed=5)
+    with pytest.raises(NumericError, match="document 0: the violation models Recounted give −inf"):
+        python_chain(exact, lambda *_: -np.inf)
+
+
+@pytest.mark.parametrize("model", [None, MODEL])
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_start_counts_among_the_best(
+    model: Consistency | None,
+    slow: bool,
+    seed: int,
+) -> None:
+    exact = problem("a b c d e", "b a b", seed=seed, model=model)
+    score = (lambda *_: 0.0) if model is None else model.score
+    chain = python_chain(exact, score) if slow else exact.chain()
+    first = tuple(names[0] for names in chain.labels())
+    chain.sweep(np.full(3, 50.0))
+    best = tuple(names[0] for names in chain.labels(best=True))
+    assert chain.best_score == pytest.approx(exact.score[best])
+    assert chain.best_score >= exact.score[first] - 1e-9
+    if model is None:
+        assert best == first
 
 
 @pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
@@ -121,3 +191,44 @@ def test_under_a_grammar_joint_states_are_sampled() -> None:
     exact = Exact(document, lattices, MODEL)
     assert len(exact.score) == 8 * 8
     assert p_value(drawn(exact.chain(), 3000, "token", 1.0), exact.probabilities()) > 1e-4
+
+
+@pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
+@pytest.mark.parametrize("slow", [False, True])
+def test_a_product_of_two_tapes(kind: Sweeps, slow: bool) -> None:
+    random = np.random.default_rng(4)
+    document = document_of("a b", "a")
+    coupling = random.normal(size=(2, 3))
+    lattices = [
+        product(
+            [
+                fstcrf.Lattice.from_arrays(("A", "B"), random.normal(size=(n, 2)), tape="tag"),
+                fstcrf.Lattice.from_arrays(LABELS, random.normal(size=(n, 3)), tape="field"),
+            ],
+            coupling={(0, 1): coupling},
+        )
+        for n in (2, 1)
+    ]
+    model = replace(MODEL, tape="field")
+    score = {}
+    for one, other in itertools.product(*[lattice.nbest(50) for lattice in lattices]):
+        tags, fields = ((*x, *y) for x, y in zip(one.labels, other.labels, strict=True))
+        total = one.score + other.score + model.score(document, fields)
+        score[tuple(zip(tags, fields, strict=True))] = total
+    assert len(score) == 6**3
+    models = [TwoTapes(model.score)] if slow else [model]
+    chain = DocumentChain(
+        document, LocalScores.of(lattices), models, tapes=("tag", "field"), seed=3
+    )
+    found: Counter[tuple[tuple[str, ...], ...]] = Counter()
+    for _ in range(300 if slow else 3000):
+        chain.sweep(np.full(5 if slow else 20, 1.0), kind)
+        found[tuple(chain.labels())] += 1
+    p = np.exp(np.array(list(score.values())) - logsumexp(list(score.values())))
+    assert p_value(found, dict(zip(score, p.tolist(), strict=True))) > 1e-4  # type: ignore[arg-type]
+
+
+class TwoTapes(Recounted):
+    """A function's model of one of two tapes."""
+
+    tape = "field"

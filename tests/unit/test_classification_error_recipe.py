@@ -70,8 +70,8 @@ def test_settings_are_chosen_on_the_dev_part(folder: Path) -> None:
     ]
 
 
-def test_entities_are_read_in_iob2(folder: Path) -> None:
+def test_entities_are_read_in_bioes(folder: Path) -> None:
     task = entities(Setting(folder))
     labels = task.test.column_lists("entity")
-    assert {label[0] for sentence in labels for label in sentence} == set("BIO")
+    assert {label[0] for sentence in labels for label in sentence} == set("BIOES")
     assert task.part is task.train

@@ -49,6 +49,23 @@ def test_one_task_several_labellings_probabilities(folder: Path) -> None:
     assert 0 <= float(row[1].split("/")[1]) <= 1
 
 
+def test_how_sure_it_is(folder: Path) -> None:
+    (folder / "two.grm").write_text('tape c;\nexport ONE = at_most[1, "C1"];\n')
+    given = ("pipeline", "tag", folder / "out", "--confidence")
+    for options, below in (
+        (("--decode", "cascade"), False),
+        (("--decode", "joint"), False),
+        (("--decode", "joint", "--grammar", folder / "two.grm"), True),
+    ):
+        printed = done(*given, *options, given=TEXT)
+        heads = [line.split() for line in printed.splitlines() if line.startswith("#")]
+        assert [head[2] for head in heads] == ["legal:", "legal:"]
+        assert all(0 < float(head[1]) <= 1 for head in heads)
+        assert any(float(head[3]) < 1 for head in heads) == below
+    text = failure(*given, "--nbest", 2, status=2, given=TEXT)
+    assert "--confidence is for the best labels" in text
+
+
 def test_a_grammar_goes_with_joint_decisions(folder: Path) -> None:
     (folder / "one.grm").write_text('tape c;\nexport ONE = at_most[1, "C1"];\n')
     given = ("--grammar", folder / "one.grm")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fstcrf.corpus import Corpus
+from fstcrf.recipes import RECIPES, Setting, run_recipe
 from fstcrf.recipes.consistency import announcements, recipe
 from fstcrf.recipes.consistency.announcements import folds
 from fstcrf.recipes.consistency.elsewhere import CASE, columns, elsewhere
 from fstcrf.recipes.consistency.tokens import mean_f, token_counts
-from fstcrf.recipes.recipe import Setting
 
 NAMES = """\
 -DOCSTART- -X- O O
@@ -71,26 +72,69 @@ def test_folds_are_equal_and_keep_twins_together() -> None:
     assert {found.tolist().count(k) for k in range(5)} <= {96, 97, 98}
 
 
-def test_a_small_run_and_its_resumption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
+    """Return the setting of a small run."""
     for name, value in {"SAME": (0.0,), "WITHIN": (1.0,), "_TABLE1": (("token", 20),)}.items():
         monkeypatch.setattr(recipe, name, value)
     for name in ("TIMES", "NAMES"):
         monkeypatch.setattr(announcements, name, (0.0, -1.0))
-    data, report = tmp_path / "data", tmp_path / "report"
+    data = tmp_path / "data"
     (data / "conll2003").mkdir(parents=True)
     (data / "seminars/docs").mkdir(parents=True)
-    report.mkdir()
     for name in ("train", "testa", "testb"):
         (data / f"conll2003/eng.{name}").write_text(NAMES * 2)
     for k in range(10):
         (data / f"seminars/docs/{k:03}.txt").write_text(MESSAGE.format(k))
+    return Setting(data, tmp_path / "report")
+
+
+def test_a_small_run_and_its_resumption(setting: Setting) -> None:
     told: list[str] = []
-    first = recipe.run(Setting(data, report, say=told.append))
-    values = {(row.row, row.metric): row.value for row in first.rows}
+    setting = replace(setting, say=told.append)
+    first = run_recipe(RECIPES["consistency"], setting)
+    values = {(row.row, row.metric): row.value for row in first.result.rows}
     assert values["features of the paper, Viterbi", "F, test, %"] == 100
     name = "announcements, features of the paper, Viterbi"
     assert values[name, "token F, %: mean of the fields"] > 80
+    assert "L2 0.3, that of announcements 0.1 (features of the paper)" in first.markdown()
     told.clear()
-    again = recipe.run(Setting(data, report, say=told.append))
-    assert not any(line.endswith("training") for line in told)
-    assert [row.row for row in again.rows] == [row.row for row in first.rows]
+    again = run_recipe(RECIPES["consistency"], setting)
+    assert not any(line.startswith("consistency: ") for line in told)  # nothing is done again
+    assert again.result.rows == first.result.rows
+
+
+def interrupted(setting: Setting) -> tuple[str, list[str]]:
+    """Stop a run in the second fold of announcements; return its page and what was said."""
+    told: list[str] = []
+
+    def say(line: str) -> None:
+        told.append(line)
+        if line.endswith("fold 2 of 5"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_recipe(RECIPES["consistency"], replace(setting, say=say))
+    assert setting.report is not None
+    return (setting.report / "report.md").read_text("utf-8"), told
+
+
+def test_an_interrupted_run_tells_what_it_found_and_goes_on(setting: Setting) -> None:
+    page, _ = interrupted(setting)
+    assert "**Not complete**: interrupted after " in page
+    assert "| more features, Viterbi | F, test, % |" in page
+    assert "| announcements, features of the paper, fold 1: Viterbi |" in page
+    page, told = interrupted(setting)
+    assert "of earlier runs" in page
+    done = [line for line in told if line.startswith("consistency: ")]
+    assert done == ["consistency: announcements, features of the paper, fold 2 of 5"]
+
+
+def test_other_messages_are_another_run(setting: Setting) -> None:
+    interrupted(setting)
+    for path in setting.files("seminars/docs/*.txt")[::2]:
+        text = path.read_text("utf-8")
+        path.write_text(text.replace("<speaker>", "").replace("</speaker>", ""))
+    page, told = interrupted(setting)
+    assert "of earlier runs" not in page
+    assert "consistency: announcements, features of the paper, fold 1 of 5" in told

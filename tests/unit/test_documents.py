@@ -20,7 +20,9 @@ from fstcrf.documents import (
     Consistency,
     Document,
     DocumentTagger,
+    Fields,
     Recounted,
+    Unlabelled,
     Violation,
 )
 from fstcrf.documents.counting import count_pairs
@@ -220,3 +222,68 @@ def test_memory_does_not_grow_with_sweeps(tagger: fstcrf.CRF) -> None:
 
     peak(1)
     assert peak(2500) < 1.2 * peak(500)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sweeps": "foo"},
+        {"start": "foo"},
+        {"take": "first"},
+        {"chains": 0},
+        {"chains": 1.5},
+        {"seed": -1},
+        {"models": Recounted(lambda *_: 0.0)},
+        {"models": ["x"]},
+        {"models": [Recounted]},
+    ],
+)
+def test_wrong_options_of_the_tagger(tagger: fstcrf.CRF, options: dict[str, object]) -> None:
+    with pytest.raises(OptionError, match=next(iter(options))):
+        DocumentTagger(tagger, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("types", ["AB", ("A",), ("A", "B", "C")])
+def test_violations_have_two_types(types: object) -> None:
+    with pytest.raises(OptionError, match="expected a tuple of two names"):
+        Violation("same", types, -1.0)  # type: ignore[arg-type]
+
+
+def test_models_that_return_no_number(corpus: Corpus, tagger: fstcrf.CRF) -> None:
+    nothing = Recounted(lambda *_: None)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="Recounted returned a NoneType"):
+        DocumentTagger(tagger, [nothing]).tag_all(corpus)
+
+
+def test_documents_are_corpora(tagger: fstcrf.CRF) -> None:
+    with pytest.raises(DataError, match="expected a Corpus"):
+        DocumentTagger(tagger).tag_all([["Rotor"]])  # type: ignore[arg-type]
+
+
+def test_the_options_of_sampling_in_the_shell(
+    corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path
+) -> None:
+    tagger.save(tmp_path / "tagger.fstcrf")
+    names, fields = str(tmp_path / "names.json"), str(tmp_path / "fields.json")
+    same = Consistency([Violation("same", ("ORG", "PER"), -2.0)])
+    more = Fields([Unlabelled("ORG", -3.0)])
+    same.save(names)
+    more.save(fields)
+    tag = ("tag", str(tmp_path / "tagger.fstcrf"), str(tmp_path / "text.txt"))
+    both = ("--document-consistency", names, "--document-consistency", fields)
+    how = ("--sweeps", "9", "--schedule", "geometric", "--chains", "2", "--seed", "3")
+    found = program.run(*tag, *both, *how).stdout.splitlines()
+    labels = [x.split(" ")[-1] for x in found if x and "DOCSTART" not in x]
+    wanted = DocumentTagger(tagger, [same, more], Annealing(9, "geometric"), chains=2, seed=3)
+    assert labels == [label for sentence in wanted.tag_all(corpus) for label in sentence]
+    for refused in (
+        ("--on-no-path", "skip"),
+        ("--max-states", "9"),
+        ("--max-seconds", "9"),
+        ("--threads", "2"),
+    ):
+        failed = program.failure(*tag, *both, *refused, status=2)
+        assert f"{refused[0]} cannot go with --document-consistency" in failed
+    for option in ("--sweeps", "--chains", "--seed"):
+        failed = program.failure(*tag, option, "1", status=2)
+        assert f"{option} belongs to --document-consistency" in failed

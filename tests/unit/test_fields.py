@@ -104,3 +104,9 @@ def test_wrong_models() -> None:
         Fields([])
     with pytest.raises(OptionError, match="Unlabelled of 'speaker' is there 2 times"):
         Fields([Unlabelled("speaker"), Unlabelled("speaker")])
+
+
+def test_values_can_be_compared() -> None:
+    said = Fields([Differing("a", list, -1.0)])  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="the value of 'a' is a list, expected something that"):
+        said.score(document_of("x"), ["B-a"])

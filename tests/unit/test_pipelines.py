@@ -16,6 +16,7 @@ from fstcrf.constraints import at_most
 from fstcrf.errors import (
     DataError,
     FstcrfError,
+    GrammarError,
     ModelFileError,
     OptionError,
     TemplateError,
@@ -201,6 +202,14 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.checkpoint*"))
 
 
+def test_the_state_of_a_finished_task_does_not_stay(tmp_path: Path) -> None:
+    Pipeline(tasks()).train(tmp_path)
+    for ending in ("checkpoint", "checkpoint.of"):  # as if killed before they were removed
+        (tmp_path / f"b.{ending}").write_text("")
+    Pipeline(tasks()).train(tmp_path)
+    assert not list(tmp_path.glob("*.checkpoint*"))
+
+
 def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pipeline.json").write_text('{"format": "other"}')
     with pytest.raises(ModelFileError, match="not what a pipeline writes"):
@@ -250,6 +259,75 @@ def test_columns_are_looked_for_before_anything_is_trained() -> None:
         with pytest.raises(FstcrfError, match=message):
             Pipeline([good, task]).train(told=told.append)
     assert told == []
+
+
+SPANS = Corpus.from_sentences([{"word": ["a", "b"], "a": ["I-X", "O"], "b": ["B-Y", "I-Y"]}] * 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scheme": "bogus"}, "task 'b': .*'bogus'"),
+        ({"scheme": "bioes"}, r"sentence 0, token 1: task 'b': 'I-Y' after 'B-Y' is no"),
+        ({"scheme": "iob1"}, "token 0: task 'b': 'B-Y' after the start is no iob1"),
+        ({"scheme": "iob2"}, None),
+    ],
+)
+def test_schemes_are_looked_at_before_anything_is_trained(
+    options: dict[str, Any], message: str | None
+) -> None:
+    told: list[str] = []
+    pipeline = Pipeline([Task("a", SPANS, A), Task("b", SPANS, B, reads=["a"], options=options)])
+    if message is None:
+        pipeline.train(told=told.append)
+        assert len(told) == 2
+        return
+    with pytest.raises(FstcrfError, match=message):
+        pipeline.train(told=told.append)
+    assert told == []
+
+
+def test_gold_labels_for_jackknife_are_looked_at_before_anything_is_trained() -> None:
+    told: list[str] = []
+    fold = {"jackknife": 2}
+    first = Task("a", only(sentences(1), "word", "a"), A)
+    lacks = Task("b", only(sentences(2), "word", "b"), B, reads=["a"], options=fold)
+    with pytest.raises(DataError, match="'b': jackknife trains 'a' again, on column 'a'; the col"):
+        Pipeline([first, lacks]).train(told=told.append)
+    other = SPANS.with_column("a", [["B-X", "I-X"]] * 3)
+    first = Task("a", other, A, options={"scheme": "iob2"})
+    breaks = Task("b", SPANS, B, reads=["a"], options=fold)
+    message = "token 0: task 'b': jackknife trains 'a' .*: 'I-X' after the start is no iob2"
+    with pytest.raises(DataError, match=message):
+        Pipeline([first, breaks]).train(told=told.append)
+    tagger = Pipeline([first]).train()["a"]
+    with pytest.raises(DataError, match=message):
+        Pipeline([tagger, breaks]).train(told=told.append)
+    assert told == []
+
+
+def test_a_grammar_is_looked_at_before_anything_is_trained() -> None:
+    told: list[str] = []
+    for grammar in (at_most(1, "A9", tape="a"), at_most(1, "A1", tape="z")):
+        with pytest.raises(GrammarError):
+            Pipeline(tasks(), grammar=grammar).train(told=told.append)
+    assert told == []
+    with pytest.raises(OptionError, match="grammar is 'x', expected a Grammar"):
+        Pipeline(tasks(), grammar="x")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="normalize is 'foo', expected 'product' or 'chain'"):
+        Pipeline(tasks(), normalize="foo")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("decode", DECODES)
+def test_how_sure_the_best_labels_are(trained: TrainedPipeline, decode: Decode) -> None:
+    found = trained.confidence_all(TEST, decode=decode)
+    for sure, path in zip(found, trained.paths_all(TEST, decode=decode), strict=True):
+        assert path is not None
+        assert sure.path.labels == path.labels
+        assert sure.probability.low == pytest.approx(path.probability)
+        assert sure.legal.middle == pytest.approx(1.0)
+    bound = trained.constrained(at_most(1, "C1", tape="c"))
+    assert any(s.legal.middle < 0.999 for s in bound.confidence_all(TEST, decode="joint"))
 
 
 def test_labels_that_the_predecessor_does_not_have(trained: TrainedPipeline) -> None:
@@ -325,6 +403,15 @@ def test_a_pipeline_from_toml(tmp_path: Path) -> None:
         ('template = "a.tpl"\n', "", r"\[task.a\] has no template"),
         ('columns = ["word", "a"]\n', "", r"\[task.a\] has no columns"),
         ("weight = 0.5", 'weight = "half"', r"\[task.c\] weight is 'half'"),
+        ("l2 = 0.25", 'target = "z"', "toml: task 'b': .*b.txt: no column 'z'"),
+        ("l2 = 0.25", 'dev = "nix.txt"', r"toml: \[task.b\]: .*nix.txt: No such file"),
+        (
+            'template = "a.tpl"',
+            'template = "nix.tpl"',
+            r"toml: \[task.a\]: .*nix.tpl: No such file",
+        ),
+        ('decode = "joint"', 'grammar = "nix.grm"', "toml: grammar: .*nix.grm: No such file"),
+        ('decode = "joint"', 'grammar = "nix"', "toml: grammar: .*nix"),
         ("l2 = 0.25", "l3 = 0.25", "task 'b': unknown training option 'l3'"),
         ('reads = ["a"]', 'reads = ["z"]', "'b' reads 'z', which is not in the pipeline"),
         ('reads = ["a"]', "reads = 3", r"\[task.b\] reads is 3"),

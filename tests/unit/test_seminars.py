@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError
 from fstcrf.recipes import RECIPES, Setting, run_recipe
+from fstcrf.recipes.report import Report
 from fstcrf.recipes.seminars import choosing
 from fstcrf.recipes.seminars.agreement import agreeing
 from fstcrf.recipes.seminars.choosing import grammars
@@ -63,6 +65,7 @@ def test_tags_are_left_out_and_offsets_are_exact(tmp_path: Path) -> None:
         ("a\n<stime>3", "<stime> has no end"),
         ("a\n</stime>", "2: </stime> without <stime>"),
         ("<stime>\n<stime>3</stime>", "2: <stime> within <stime>"),
+        ("<location>a\n<speaker>b</location> c</speaker>", "2: <speaker> within <location>"),
     ],
 )
 def test_broken_tags_are_named(tmp_path: Path, text: str, wrong: str) -> None:
@@ -252,33 +255,70 @@ def toy(folder: Path) -> Path:
     return folder
 
 
-def test_the_recipe_runs_and_goes_on_at_the_last_split(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
+    """Return the setting of a small run."""
     pytest.importorskip("scipy")
     monkeypatch.setattr(choosing, "GRID", (0.5, 1.0))
     monkeypatch.setattr(choosing, "PRICES", {"location": (1.5,), "speaker": (3.0,)})
-    data, report = toy(tmp_path / "data"), tmp_path / "out"
+    return Setting(toy(tmp_path / "data"), tmp_path / "out")
+
+
+def values_of(report: Report) -> list[float]:
+    return [row.value for row in report.result.rows]
+
+
+def test_the_recipe_runs_and_goes_on_at_the_last_split(setting: Setting) -> None:
     told: list[str] = []
-    setting = Setting(data, report, say=told.append)
+    setting = replace(setting, say=told.append)
     first = run_recipe(RECIPES["seminars"], setting)
-    assert any("split 2" in line for line in told)
+    assert any("seminars: split 2" in line for line in told)
     told.clear()
     second = run_recipe(RECIPES["seminars"], setting)
-    assert not any("split" in line for line in told)
-    assert [row.value for row in first.result.rows] == [row.value for row in second.result.rows]
+    assert not any("seminars: split" in line for line in told)
+    assert values_of(first) == values_of(second)
+    assert "of earlier runs" in second.facts
     systems = {row.row for row in first.result.rows}
     assert "more features, joint, with a grammar, fields agree" in systems
     assert {"no transfer", "cascaded", "joint, λ = 1", "joint, chain"} <= systems
-    page = (report / "report.md").read_text("utf-8")
-    assert "| (paper: joint) | 99.10 | 96 | 85.30 | 76.30 | 89.20 |" in page
+    assert setting.report is not None
+    page = (setting.report / "report.md").read_text("utf-8")
+    assert page.count("| (paper: joint) | 99.10 | 96 | 85.30 | 76.30 | 89.20 |") == 1
     assert "`Host:`" in page
-    (report / "work-seed-0" / "split1" / "more" / "outcome.json").unlink()  # as if interrupted
+    (lost,) = (setting.report / "work-seed-0").glob("split-2-more-features-????????????.json")
+    lost.unlink()
+    told.clear()
     run_recipe(RECIPES["seminars"], setting)
-    begun = [line for line in told if "split" in line]
+    begun = [line for line in told if "seminars: split" in line]
     assert begun
     assert all("split 2: more features" in line for line in begun)
-    damaged = report / "work-seed-0" / "split0" / "outcome.json"
-    damaged.write_text("{")
-    with pytest.raises(DataError, match="not a finished split"):
-        run_recipe(RECIPES["seminars"], setting)
+
+
+def until_more_features(setting: Setting) -> str:
+    """Run until the first split's second set of features; return the page."""
+
+    def say(line: str) -> None:
+        if line.startswith("seminars: split 1: more features"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_recipe(RECIPES["seminars"], replace(setting, say=say))
+    assert setting.report is not None
+    assert (setting.report / "results.json").exists()
+    return (setting.report / "report.md").read_text("utf-8")
+
+
+def test_an_interrupted_run_tells_what_it_found(setting: Setting) -> None:
+    page = until_more_features(setting)
+    assert "**Not complete**: interrupted after " in page
+    assert "| parts of speech | accuracy on EWT's test part, % |" in page
+    assert "| split 1, features of the paper: cascaded | F overall, % |" in page
+
+
+def test_other_messages_are_another_run(setting: Setting) -> None:
+    until_more_features(setting)
+    assert "of earlier runs" in until_more_features(setting)
+    for path in setting.files("seminars/docs/*.txt")[::2]:
+        text = path.read_text("utf-8")
+        path.write_text(text.replace("<speaker>", "").replace("</speaker>", ""))
+    assert "of earlier runs" not in until_more_features(setting)
