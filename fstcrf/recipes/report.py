@@ -87,14 +87,17 @@ def number(value: float | None) -> str:
 
     Examples
     --------
-    >>> [number(x) for x in (None, 0, 37, 11134.0, 96.5432, 0.01234)]
-    ['', '0', '37', '11,134', '96.54', '0.0123']
+    >>> [number(x) for x in (None, 0, 37, 11134.0, 2034.18, 96.5432, 0.01234)]
+    ['', '0', '37', '11,134', '2,034.2', '96.54', '0.0123']
     """
     if value is None:
         return ""
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
-    return f"{value:.2f}" if 1 <= abs(value) < 1000 else f"{value:,.3g}"
+    if abs(value) < 1:
+        return f"{value:.3g}"
+    decimals = 2 if abs(value) < 1000 else 1 if abs(value) < 10_000 else 0
+    return f"{value:,.{decimals}f}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

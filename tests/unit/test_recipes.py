@@ -79,7 +79,7 @@ def test_numbers_and_tables() -> None:
         "1,234",
         "0.00123",
         "12.35",
-        "9.88e+04",
+        "98,765",
     ]
     assert table(["a"], [["x\n| y"]]) == "| a |\n| --- |\n| x \\| y |"
 
