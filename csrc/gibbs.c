@@ -525,6 +525,13 @@ static double score_all(sampler *g) {
     return total;
 }
 
+/* Keeps the labels if they are the best so far; the tolerance is that of sums kept up to date. */
+static void remember(const sampler *g, double total, int32_t *best, double *best_score) {
+    if (!(total > *best_score + 1e-9)) return;
+    *best_score = total;
+    memcpy(best, g->path, (size_t)g->N * sizeof *best);
+}
+
 void FC_NAME(fc_gibbs)(const fc_graph *graph, const fc_batch *batch, const fc_labelling *lab,
                        const fc_agreement *agree, int64_t sweeps, const double *temperature,
                        const uint8_t *whole, const double *uniform, int32_t *path, double *score,
@@ -552,6 +559,7 @@ void FC_NAME(fc_gibbs)(const fc_graph *graph, const fc_batch *batch, const fc_la
         for (int64_t j = 0; j < graph->S; j++)
             g.turned[j * graph->S + i] = graph->score[i * graph->S + j];
     double total = score_all(&g);
+    remember(&g, total, best, best_score);
     for (int64_t k = 0; k < sweeps; k++, uniform += N + B) {
         if (whole[k] && !graph->moving)
             tempered_arcs(&g, 0, temperature[k] == 0.0 ? 1.0 : 1.0 / temperature[k]);
@@ -565,9 +573,6 @@ void FC_NAME(fc_gibbs)(const fc_graph *graph, const fc_batch *batch, const fc_la
                 total += token(&g, first, end, t, temperature[k], uniform[t]);
         }
         score[k] = total;
-        if (total > *best_score + 1e-9) {
-            *best_score = total;
-            memcpy(best, path, (size_t)N * sizeof *best);
-        }
+        remember(&g, total, best, best_score);
     }
 }

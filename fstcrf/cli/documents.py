@@ -1,7 +1,9 @@
 """``fstcrf tag --document-consistency``: documents as a whole.
 
 ================  ===========================================================
-document_tagger   the tagger with a saved consistency model
+document_options  the options
+check_alone       that none of sampling stands alone
+document_tagger   the tagger with saved models of violations
 document_source   the input in batches that hold whole documents
 ================  ===========================================================
 """
@@ -10,9 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from fstcrf.cli.failures import say
+from fstcrf.cli.options import Command
 from fstcrf.cli.sources import Input
 
 if TYPE_CHECKING:
@@ -20,21 +25,86 @@ if TYPE_CHECKING:
     from fstcrf.corpus import Corpus
     from fstcrf.documents import DocumentTagger
 
-__all__ = ["document_source", "document_tagger", "whole_documents"]
+__all__ = [
+    "check_alone",
+    "document_options",
+    "document_source",
+    "document_tagger",
+    "whole_documents",
+]
 
 
-def document_tagger(model: Model, path: str, sweeps: int, seed: int) -> DocumentTagger:
-    """Return the tagger with a saved model of consistency or of fields.
+_OPTIONS = (
+    click.option(
+        "--document-consistency",
+        metavar="CONSISTENCY",
+        multiple=True,
+        help="Decide documents as a whole, by Gibbs sampling: a model of fstcrf consistency says "
+        "what it costs to give a token sequence several types, a file of Fields what it costs that "
+        "fields disagree. Repeatable. Lines -DOCSTART- begin documents.",
+    ),
+    click.option(
+        "--sweeps",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="How often each document is sampled, cooling down.  [default: 200]",
+    ),
+    click.option(
+        "--schedule",
+        type=click.Choice(["linear", "exponential", "geometric"]),
+        help="How it cools down.  [default: linear]",
+    ),
+    click.option(
+        "--chains",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="How often all of that is done; the best labels are taken.  [default: 1]",
+    ),
+    click.option(
+        "--seed", metavar="N", type=click.IntRange(min=0), help="Of the sampling.  [default: 0]"
+    ),
+)
+_ALONE = ("sweeps", "schedule", "chains", "seed")
+
+
+def document_options(command: Command) -> Command:
+    """Add ``--document-consistency`` and the options of sampling."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def check_alone(given: dict[str, Any]) -> None:
+    """Check that no options of sampling are given.
+
+    Raises
+    ------
+    click.UsageError
+        There are.
+    """
+    for name in _ALONE:
+        if given[name] is not None:
+            raise click.UsageError(f"--{name} belongs to --document-consistency")
+
+
+def document_tagger(model: Model, given: dict[str, Any]) -> DocumentTagger:
+    """Return the tagger with saved models of consistency or of fields.
 
     Raises
     ------
     ModelFileError
-        The file is no such model.
+        A file is no such model.
     """
     from fstcrf.documents import Annealing, DocumentTagger
     from fstcrf.documents.file import load
 
-    return DocumentTagger(model, [load(path)], Annealing(sweeps), sweeps="mixed", seed=seed)
+    return DocumentTagger(
+        model,
+        [load(path) for path in given["document_consistency"]],
+        Annealing(given["sweeps"] or 200, given["schedule"] or "linear"),
+        chains=given["chains"] or 1,
+        seed=given["seed"] or 0,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,12 @@ def train(path: str, output: str, *, threads: int, log_json: bool) -> None:
 @click.option(
     "--probabilities", is_flag=True, help="Print label/probability, and # p before each sentence."
 )
+@click.option(
+    "--confidence",
+    is_flag=True,
+    help="Before each sentence, # and the probability of its labels, or bounds of it, and of the "
+    "model's probability that labels are legal.",
+)
 @grammar_option
 @input_options
 @threads_option
@@ -94,6 +100,7 @@ def tag(
     tasks: tuple[str, ...],
     nbest: int | None,
     probabilities: bool,
+    confidence: bool,
     grammar: tuple[str, ...],
     columns: tuple[str, ...] | None,
     kind: str | None,
@@ -111,6 +118,9 @@ def tag(
     from fstcrf.corpus.files import open_target
     from fstcrf.pipelines import load_pipeline
 
+    if confidence and (nbest is not None or probabilities):
+        raise click.UsageError("--confidence is for the best labels: without --nbest or "
+                               "--probabilities")  # fmt: skip
     model = load_pipeline(folder)
     if grammar:
         if (decode or model.decode) != "joint":
@@ -125,7 +135,10 @@ def tag(
     with open_target(output) as file:
         for batch in source.stream(path):
             kept, between = source.written(batch)
-            found = _answer(model, batch, decode, nbest, threads, probabilities=probabilities)
+            if confidence:
+                found = _sure(model, batch, decode, threads)
+            else:
+                found = _answer(model, batch, decode, nbest, threads, probabilities=probabilities)
             rows = batch if found.sentences is None else batch.select(found.sentences)
             added = [f"%{k}" for k in shown]
             writer = writer or ColumnWriter(file, [*kept, *added], separator=between)
@@ -181,6 +194,23 @@ def _answer(
                 ]
     columns = tuple(Column.from_strings(strings) for strings in cells)
     return _Found(columns, comments, sentences)
+
+
+def _sure(model: TrainedPipeline, batch: Corpus, decode: Decode | None, threads: int) -> _Found:
+    """Return the best labels of the sentences that have any, and how sure they are."""
+    from fstcrf.corpus import Column
+
+    ranked = model.nbest_all(batch, 1, decode=decode, threads=threads)
+    _warn(ranked)
+    sentences = [s for s, paths in enumerate(ranked) if paths]
+    found = model.confidence_all(batch.select(sentences), decode=decode)
+    comments = [f"# {one.probability} legal: {one.legal}" for one in found]
+    cells: list[list[str]] = [[] for _ in model.tapes]
+    for one in found:
+        several = one.path.labels if len(model.tapes) > 1 else (one.path.labels,)
+        for cell, labels in zip(cells, several, strict=True):
+            cell.extend(labels)
+    return _Found(tuple(map(Column.from_strings, cells)), comments, sentences)
 
 
 def _warn(ranked: Iterable[list[Labelling]]) -> None:

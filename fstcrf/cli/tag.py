@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from fstcrf.cli.answers import Counts, Search
+from fstcrf.cli.documents import check_alone, document_options, document_source, document_tagger
 from fstcrf.cli.failures import say
 from fstcrf.cli.models import constrained, is_chain, load_model, tape_columns, tapes
 from fstcrf.cli.options import Assignment, grammar_option, input_options, threads_option
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from fstcrf.kernel import Budget
 
 __all__ = ["tag"]
+
+_SEARCH = {"on_no_path": "error", "max_states": None, "max_seconds": None, "threads": 1}
+"""Options of the search for best paths, and their defaults: sampling has no such search."""
 
 
 @click.command()
@@ -105,21 +109,7 @@ __all__ = ["tag"]
     type=click.FloatRange(min=0, min_open=True),
     help="The same, for each run of some thousand tokens.",
 )
-@click.option(
-    "--document-consistency",
-    metavar="CONSISTENCY",
-    help="Decide documents as a whole, by Gibbs sampling: a model of fstcrf consistency says what "
-    "it costs to give a token sequence several types. Lines -DOCSTART- begin documents.",
-)
-@click.option(
-    "--sweeps",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="How often each document is sampled, cooling down.  [default: 200]",
-)
-@click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), help="Of the sampling.  [default: 0]"
-)
+@document_options
 @threads_option
 def tag(
     model_path: str,
@@ -147,11 +137,10 @@ def tag(
     if given["grammar"]:
         model = constrained(model, given["grammar"])
     source = model_input(model, columns=columns, kind=kind, separator=separator)
-    if given["document_consistency"] is not None:
+    if given["document_consistency"]:
         _write_documents(model, source, path, output, asked, given)
         return
-    if given["sweeps"] is not None or given["seed"] is not None:
-        raise click.UsageError("--sweeps and --seed belong to --document-consistency")
+    check_alone(given)
     counts = Counts()
     _write(_answer(model, counts, given), source, path, output)
     counts.report()
@@ -206,15 +195,12 @@ def _write_documents(
     click.UsageError
         More is asked for than labels.
     """
-    from fstcrf.cli.documents import document_source, document_tagger
-
     other = [name for name in asked if name != "--grammar"]
     other += [] if given["joint"] else ["--cascade"]
+    other += [f"--{name.replace('_', '-')}" for name in _SEARCH if given[name] != _SEARCH[name]]
     if other:
         raise click.UsageError(f"{other[0]} cannot go with --document-consistency")
-    documents = document_tagger(
-        model, given["document_consistency"], given["sweeps"] or 200, given["seed"] or 0
-    )
+    documents = document_tagger(model, given)
     _write(
         lambda batch: Addition(documents.tag_columns(batch)),
         document_source(source),

@@ -13,12 +13,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.documents.options import one_of, whole_number
 from fstcrf.errors import OptionError
 
 __all__ = ["Annealing", "Schedule"]
 
 Schedule = Literal["linear", "exponential", "geometric", "constant"]
-_SCHEDULES = ("linear", "exponential", "geometric", "constant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Annealing:
     end : float
         Of the last sweep but one, geometric.
     rate : float
-        Per sweep, exponential.
+        Per sweep, exponential; below 5 / sweeps the last sweep but one is still warm.
 
     Raises
     ------
@@ -53,11 +53,8 @@ class Annealing:
     rate: float = 0.03
 
     def __post_init__(self) -> None:
-        if self.schedule not in _SCHEDULES:
-            known = ", ".join(_SCHEDULES)
-            raise OptionError(f"schedule is {self.schedule!r}, expected one of {known}")
-        if self.sweeps < 1:
-            raise OptionError(f"sweeps is {self.sweeps}, expected at least 1")
+        one_of("schedule", self.schedule, Schedule)
+        whole_number("sweeps", self.sweeps, 1)
         for name in ("start", "end", "rate"):
             value = getattr(self, name)
             if not (np.isfinite(value) and value > 0):

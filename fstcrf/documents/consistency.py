@@ -9,7 +9,6 @@ Consistency  a model of such violations, declared or estimated from a corpus
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Corpus, Scheme
 from fstcrf.documents.counting import PairCounts, count_pairs
 from fstcrf.documents.document import Document
+from fstcrf.documents.written import Written
 from fstcrf.errors import NumericError, OptionError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Violation:
     Raises
     ------
     OptionError
-        Another relation.
+        Another relation, or not two types.
     NumericError
         A penalty that is not finite.
     """
@@ -63,6 +63,9 @@ class Violation:
     def __post_init__(self) -> None:
         if self.relation not in {"same", "within"}:
             raise OptionError(f"relation is {self.relation!r}, expected 'same' or 'within'")
+        types: object = self.types
+        if not isinstance(types, tuple) or len(types) != 2:
+            raise OptionError(f"types is {types!r}, expected a tuple of two names")
         if not math.isfinite(self.penalty):
             raise NumericError(
                 f"the penalty of {self.relation} {self.types} is {self.penalty}, expected a finite "
@@ -71,7 +74,7 @@ class Violation:
 
 
 @dataclass(frozen=True)
-class Consistency:
+class Consistency(Written):
     """A model of violations of label consistency.
 
     Parameters
@@ -139,25 +142,6 @@ class Consistency:
         """
         counts = count_pairs(corpus, target, column=column, scheme=scheme)
         return cls(list(_estimated(counts)), column, tape)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Consistency:
-        """Read a model that `save` wrote, or that was written by hand.
-
-        Raises
-        ------
-        ModelFileError
-            It is no such file.
-        """
-        from fstcrf.documents.file import load_kind  # noqa: PLC0415 (it imports this module)
-
-        return load_kind(path, cls)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as JSON, one line a violation."""
-        from fstcrf.documents.file import save  # noqa: PLC0415 (it imports this module)
-
-        save(self, path)
 
     def scaled(self, factor: float, relation: Relation | None = None) -> Consistency:
         """Return the model with its penalties, or those of one relation, times a factor.

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -22,6 +21,7 @@ from typing import TypeAlias
 from fstcrf.documents.document import Document
 from fstcrf.documents.spans import span_tables
 from fstcrf.documents.violations import Recounted, Violations
+from fstcrf.documents.written import Written
 from fstcrf.errors import NumericError, OptionError
 
 __all__ = ["LONGEST", "VALUES", "Differing", "Fields", "Unlabelled", "last_word"]
@@ -105,10 +105,22 @@ class Differing:
         _checked(self.penalty, f"differing {self.type}")
 
     def of(self, words: Sequence[str]) -> Hashable:
-        """Return what a span of these tokens says, None if they are more than `LONGEST`."""
+        """Return what a span of these tokens says, None if they are more than `LONGEST`.
+
+        Raises
+        ------
+        OptionError
+            The function's value cannot be hashed.
+        """
         if len(words) > LONGEST:
             return None
-        return (VALUES[self.value] if isinstance(self.value, str) else self.value)(words)
+        found = (VALUES[self.value] if isinstance(self.value, str) else self.value)(words)
+        if not isinstance(found, Hashable):
+            raise OptionError(
+                f"the value of {self.type!r} is a {type(found).__name__}, expected something that "
+                "can be hashed: a string, a number, a tuple"
+            )
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +152,7 @@ def _checked(penalty: float, name: str) -> None:
 
 
 @dataclass(frozen=True)
-class Fields:
+class Fields(Written):
     """A model of fields that agree throughout a document.
 
     Parameters
@@ -190,31 +202,6 @@ class Fields:
         """
         times = [Differing(name, "clock", penalty) for name in ("stime", "etime")]
         return cls([*times, Unlabelled("speaker", penalty)], tape=tape)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Fields:
-        """Read a model that `save` wrote, or that was written by hand.
-
-        Raises
-        ------
-        ModelFileError
-            It is no such file.
-        """
-        from fstcrf.documents.file import load_kind  # noqa: PLC0415 (it imports this module)
-
-        return load_kind(path, cls)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as JSON, one line a violation.
-
-        Raises
-        ------
-        OptionError
-            A value that is a function has no name that could be written.
-        """
-        from fstcrf.documents.file import save  # noqa: PLC0415 (it imports this module)
-
-        save(self, path)
 
     @property
     def types(self) -> tuple[str, ...]:

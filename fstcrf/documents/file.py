@@ -19,11 +19,12 @@ import msgspec
 from fstcrf.corpus import atomic_write
 from fstcrf.documents.consistency import Consistency, Relation, Violation
 from fstcrf.documents.fields import Differing, Fields, Unlabelled
+from fstcrf.documents.written import Written
 from fstcrf.errors import FstcrfError, ModelFileError, OptionError
 
 __all__ = ["load", "load_kind", "save"]
 
-_Kind = TypeVar("_Kind", Consistency, Fields)
+_Kind = TypeVar("_Kind", bound=Written)
 _CONSISTENCY, _FIELDS, _VERSION = "fstcrf consistency", "fstcrf fields", 1
 
 
@@ -54,7 +55,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     tape: str | None = None
 
 
-def save(model: Consistency | Fields, path: str | os.PathLike[str]) -> None:
+def save(model: Written, path: str | os.PathLike[str]) -> None:
     """Write a model: one line a violation.
 
     Raises

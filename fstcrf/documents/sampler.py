@@ -7,7 +7,6 @@ DocumentChain  the state of one chain: sweeps, labels, scores
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
@@ -17,16 +16,17 @@ from numpy.typing import NDArray
 from fstcrf.documents.agreement import agreement, in_kernel
 from fstcrf.documents.document import Document
 from fstcrf.documents.local import LocalScores
+from fstcrf.documents.options import one_of
 from fstcrf.documents.scored import Scored
+from fstcrf.documents.starts import Start, starts
 from fstcrf.documents.violations import ViolationModel
 from fstcrf.errors import OptionError
 from fstcrf.kernel.gibbs import Chain, Gibbs
 
-__all__ = ["DocumentChain", "Start", "Sweeps"]
+__all__ = ["DocumentChain", "Sweeps"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
-Start: TypeAlias = Literal["viterbi", "random"]
 Sweeps: TypeAlias = Literal["token", "sentence", "mixed"]
 
 _DRAWS = 200_000  # uniform numbers that are there at a time
@@ -47,14 +47,22 @@ class DocumentChain:
         Names of the tapes.
     start : {"viterbi", "random"}
         The first labels: the tagger's best ones, or drawn uniformly among those that it allows.
+        Where models forbid them (−inf), others; see `starts`.
     seed : int or sequence of int
         Of numpy's default generator.
 
     Attributes
     ----------
     path, best : int32 [N]
-        Joint states now, and those of the best sweep.
+        Joint states now, and the best so far: the start, or those after a sweep.
     best_score : float
+
+    Raises
+    ------
+    NoPathError
+        A sentence has no legal label sequence.
+    NumericError
+        A model returned NaN or +inf, or −inf for every start.
     """
 
     def __init__(
@@ -67,29 +75,29 @@ class DocumentChain:
         start: Start = "viterbi",
         seed: int | Sequence[int] = 0,
     ) -> None:
-        if start not in {"viterbi", "random"}:
-            raise OptionError(f"start is {start!r}, expected 'viterbi' or 'random'")
+        one_of("start", start, Start)
         self.document, self.local = document, local
         self._random = np.random.default_rng(seed)
-        engine: Gibbs | Scored
         quick, agreed = in_kernel(models), None
         if quick and models:
             tape = _tape(models[0], tapes)
             agreed = agreement(models, document, [names[tape] for names in local.names])
-        engine = Gibbs(local.graph, document.offsets, local.node, local.labelling, agreed)
-        best = engine.viterbi()
-        if not quick:
-            engine = Scored(document, local, models, [_tape(m, tapes) for m in models])
-        self._engine = engine
-        path = best if start == "viterbi" else _random_path(local, document, self._random)
-        self.chain = Chain(path.copy(), path.copy())
+        gibbs = Gibbs(local.graph, document.offsets, local.node, local.labelling, agreed)
+        paths = starts(local, document, gibbs.viterbi(), start, self._random)
+        self._engine: Gibbs | Scored = gibbs
+        if quick:
+            path = next(paths)
+        else:
+            self._engine = Scored(document, local, models, [_tape(m, tapes) for m in models])
+            path = self._engine.begin(paths)
+        self.chain = Chain(path, path.copy())
 
     @property
     def best_score(self) -> float:
-        """Score of the best sweep so far: the tagger's and the models', not normalised."""
+        """Score of the best labels so far: the tagger's and the models', not normalised."""
         return self.chain.best_score
 
-    def sweep(self, temperatures: Floats, kind: Sweeps = "token") -> Floats:
+    def sweep(self, temperatures: Floats, kind: Sweeps = "mixed") -> Floats:
         """Sweep over the document.
 
         Parameters
@@ -104,8 +112,7 @@ class DocumentChain:
         float64 [n]
             The score after each sweep.
         """
-        if kind not in {"token", "sentence", "mixed"}:
-            raise OptionError(f"sweeps of {kind!r}, expected 'token', 'sentence' or 'mixed'")
+        one_of("sweeps", kind, Sweeps)
         n = len(temperatures)
         number = np.arange(n)
         whole = number % 2 == 0 if kind == "mixed" else np.full(n, kind == "sentence")
@@ -144,28 +151,5 @@ def _tape(model: ViolationModel, tapes: tuple[str, ...]) -> int:
         return 0
     if wanted not in tapes:
         asked = f"{type(model).__name__} reads no tape" if wanted is None else f"no tape {wanted!r}"
-        raise OptionError(f"{asked}: give it tape= one of {', '.join(tapes)}")
+        raise OptionError(f'{asked}: give it tape= (in a file: "tape":), one of {", ".join(tapes)}')
     return tapes.index(str(wanted))
-
-
-def _random_path(local: LocalScores, document: Document, random: np.random.Generator) -> Ints:
-    """Draw states so that each label has an equal chance among those with which one can go on."""
-    following, size = local.labelling.following, local.graph.n_states
-    final = local.graph.final > -np.inf
-    path = np.zeros(len(document), dtype=np.int32)
-    bounds = document.offsets.tolist()
-    allowed = local.node > -np.inf
-    for first, end in itertools.pairwise(bounds):
-        able = [final & allowed[end - 1]]  # states from which the sentence can be ended
-        for t in range(end - 2, first - 1, -1):
-            after = following[:size]
-            on = ((after >= 0) & able[-1][np.maximum(after, 0)]).any(axis=1)
-            able.append(on & allowed[t])
-        able.reverse()
-        now = size
-        for t in range(first, end):
-            after = following[now]
-            after = after[(after >= 0) & able[t - first][np.maximum(after, 0)]]
-            now = int(random.choice(after))
-            path[t] = now
-    return path

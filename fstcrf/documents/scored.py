@@ -5,7 +5,7 @@ The same sampling as the kernel's, with scores from models instead of counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.documents.document import Document
 from fstcrf.documents.local import LocalScores
-from fstcrf.documents.violations import ViolationModel
+from fstcrf.documents.violations import ViolationModel, log_score
 from fstcrf.errors import NumericError
 from fstcrf.kernel.gibbs import Chain
 
 __all__ = ["Scored"]
 
 Floats = NDArray[np.float64]
-_NEGLIGIBLE = 50.0  # e^-50 of what is there is not drawn in a lifetime
 
 
 class Scored:
@@ -37,7 +36,7 @@ class Scored:
     Raises
     ------
     NumericError
-        When it sweeps: a model returned NaN or +inf.
+        When it begins or sweeps: a model returned NaN or +inf.
     """
 
     def __init__(
@@ -54,14 +53,37 @@ class Scored:
         self._label = local.labelling.label.tolist()
         self._following = local.labelling.following.tolist()
         self._bounds = document.offsets.tolist()
-        self._total: float | None = None
+        self._total = 0.0
+
+    def begin(self, paths: Iterable[NDArray[np.int32]]) -> NDArray[np.int32]:
+        """Start from the first path unless the models forbid it, else from the best other one.
+
+        Raises
+        ------
+        NumericError
+            A model returned NaN or +inf, or the models forbid all paths.
+        """
+        found, reached, asked = None, -np.inf, 0
+        for asked, path in enumerate(paths, start=1):
+            total = self._start(path)
+            if total > reached:
+                found, reached = path, total
+            if asked == 1 and found is not None:
+                break
+        if found is None:
+            raise NumericError(
+                f"document {self._document.number}: the violation models "
+                f"{', '.join(self._models)} give −inf to all {asked} labellings that sampling "
+                "could start from; make what they forbid a large finite penalty"
+            )
+        self._total = self._start(found)
+        return found
 
     def sweep(
         self, chain: Chain, temperatures: Floats, whole: NDArray[np.bool_], uniform: Floats
     ) -> Floats:
         """Sweep over the document, changing a chain in place; as `kernel.gibbs.Gibbs.sweep`."""
-        if self._total is None:
-            self._total = self._start(chain.path)
+        self._remember(chain)
         tokens, scores = len(self._document), np.empty(len(temperatures))
         sentences = list(zip(self._bounds[:-1], self._bounds[1:], strict=True))
         for k, temperature in enumerate(temperatures.tolist()):
@@ -73,9 +95,12 @@ class Scored:
                 for t in range(first, end):
                     self._token(chain, first, end, t, temperature, uniform[k, t])
             scores[k] = self._total
-            if self._total > chain.best_score + 1e-9:
-                chain.best_score, chain.best = self._total, chain.path.copy()
+            self._remember(chain)
         return scores
+
+    def _remember(self, chain: Chain) -> None:
+        if self._total > chain.best_score + 1e-9:
+            chain.best_score, chain.best = self._total, chain.path.copy()
 
     # --- One token ------------------------------------------------------------------------------
 
@@ -89,8 +114,9 @@ class Scored:
         for label in range(labels):
             if label != now:
                 score[label] = self._difference(chain.path, first, end, t, label)
-        possible = np.flatnonzero(score > max(-_NEGLIGIBLE * temperature - 700.0, -np.inf))
-        for label in possible.tolist():
+        # All are asked about: models may outweigh the tagger, however far behind a label is. The
+        # kernel asks about fewer only where it knows that penalties can but lower scores.
+        for label in np.flatnonzero(score > -np.inf).tolist():
             if label != now:
                 score[label] += self._change(t, [label])
         drawn = _drawn(score, now, temperature, u)
@@ -98,7 +124,7 @@ class Scored:
             return
         self._change(t, [drawn])
         self._keep()
-        self._total = (self._total or 0.0) + float(score[drawn])
+        self._total = self._total + float(score[drawn])
         state = int(chain.path[t - 1]) if t > first else self._local.graph.n_states
         for n in range(t, end):
             old = int(chain.path[n])
@@ -154,7 +180,7 @@ class Scored:
         if taken:
             self._keep()
             chain.path[first:end] = path
-            self._total = (self._total or 0.0) + gain + change
+            self._total = self._total + gain + change
 
     def _path_score(self, path: NDArray[np.int32], first: int) -> float:
         graph, size = self._local.graph, self._local.graph.n_states
@@ -173,14 +199,14 @@ class Scored:
         )
         numbers = [self._label[state] for state in path.tolist()]
         for model, names, bound in zip(self._models, self._names, self._bound, strict=True):
-            score = float(bound.start([names[k] for k in numbers]))
+            score = log_score(bound.start([names[k] for k in numbers]), model)
             total += self._checked(score, model, 0)
         return total
 
     def _change(self, first: int, labels: Sequence[int]) -> float:
         total = 0.0
         for model, names, bound in zip(self._models, self._names, self._bound, strict=True):
-            change = float(bound.change(first, [names[k] for k in labels]))
+            change = log_score(bound.change(first, [names[k] for k in labels]), model)
             total += self._checked(change, model, first)
         return total
 
@@ -203,9 +229,8 @@ def _drawn(score: Floats, now: int, temperature: float, u: float) -> int:
     if temperature == 0.0:
         return best if score[best] > score[now] else now
     weight = np.exp((score - score[best]) / temperature)
-    return int(
-        min(np.searchsorted(np.cumsum(weight), u * weight.sum(), side="right"), len(score) - 1)
-    )
+    last = np.flatnonzero(weight)[-1]  # rounding must not lead to what is impossible
+    return int(min(np.searchsorted(np.cumsum(weight), u * weight.sum(), side="right"), last))
 
 
 def _sample(graph: kernel.Graph, node: Floats, draws: Floats) -> NDArray[np.int32]:

@@ -8,10 +8,10 @@ DocumentTagger  a tagger, models of violations, annealing
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -19,11 +19,15 @@ from fstcrf.corpus import Column, Corpus
 from fstcrf.documents.annealing import Annealing
 from fstcrf.documents.document import Document, documents
 from fstcrf.documents.local import LocalModel, Tagger
-from fstcrf.documents.sampler import DocumentChain, Start, Sweeps
+from fstcrf.documents.options import one_of, whole_number
+from fstcrf.documents.sampler import DocumentChain, Sweeps
+from fstcrf.documents.starts import Start
 from fstcrf.documents.violations import ViolationModel
 from fstcrf.errors import DataError, NoPathError, OptionError
 
 __all__ = ["DocumentTagger"]
+
+Take: TypeAlias = Literal["best", "last"]
 
 
 @dataclass(frozen=True)
@@ -39,13 +43,13 @@ class DocumentTagger:
     annealing : Annealing
         Temperatures of the sweeps.
     sweeps : {"token", "sentence", "mixed"}
-        What is drawn at once.
+        What is drawn at once; mixed: sentences and tokens in turns.
     start : {"viterbi", "random"}
         The first labels.
     chains : int
         Chains that run from different seeds; the best of all is taken.
     take : {"best", "last"}
-        The labels of the sweep with the highest score, or of the last sweep.
+        The labels with the highest score, of the start and all sweeps, or those of the last sweep.
     seed : int
         A document's labels depend on the seed and its number alone.
 
@@ -63,20 +67,18 @@ class DocumentTagger:
     tagger: Tagger
     models: Sequence[ViolationModel] = ()
     annealing: Annealing = field(default_factory=Annealing)
-    sweeps: Sweeps = "token"
+    sweeps: Sweeps = "mixed"
     start: Start = "viterbi"
     chains: int = 1
-    take: Literal["best", "last"] = "best"
+    take: Take = "best"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "models", tuple(self.models))
-        if self.chains < 1:
-            raise OptionError(f"chains is {self.chains}, expected at least 1")
-        if self.take not in {"best", "last"}:
-            raise OptionError(f"take is {self.take!r}, expected 'best' or 'last'")
-        if self.seed < 0:
-            raise OptionError(f"seed is {self.seed}, expected at least 0")
+        object.__setattr__(self, "models", _checked(self.models))
+        for name, known in (("sweeps", Sweeps), ("start", Start), ("take", Take)):
+            one_of(name, getattr(self, name), known)
+        for name, least in (("chains", 1), ("seed", 0)):
+            whole_number(name, getattr(self, name), least)
         self.local  # noqa: B018 (what cannot be done is said now)
 
     @cached_property
@@ -99,10 +101,14 @@ class DocumentTagger:
 
         Raises
         ------
+        DataError
+            It is no corpus.
         NoPathError
             A sentence has no legal label sequence.
         NumericError
-            A model returned NaN or +inf.
+            A model returned NaN or +inf, or −inf for every start.
+        OptionError
+            A model returned no number.
         """
         columns = [column.strings() for column in self.tag_columns(corpus)]
         bounds = corpus.offsets.tolist()
@@ -121,6 +127,11 @@ class DocumentTagger:
         return tuple(Column.from_strings(row) for row in rows)
 
     def _tagged(self, corpus: Corpus) -> Iterator[list[tuple[str, ...]]]:
+        kind = type(corpus).__name__
+        if not hasattr(corpus, "document_slices"):
+            raise DataError(
+                f"documents are a {kind}, expected a Corpus: Corpus.from_sentences makes one"
+            )
         done = 0
         for document in documents(corpus):
             if len(document):
@@ -160,3 +171,14 @@ class DocumentTagger:
                 found, reached = chain, score
         assert found is not None  # noqa: S101 (there is at least one chain)
         return found.labels(best=self.take == "best")
+
+
+def _checked(models: object) -> tuple[ViolationModel, ...]:
+    if not isinstance(models, Iterable):
+        name = type(models).__name__
+        raise OptionError(f"models is a {name}, expected a list of models of violations")
+    found = tuple(models)
+    for model in found:
+        if isinstance(model, type) or not hasattr(model, "bind"):
+            raise OptionError(f"models has {model!r}, expected objects with a method bind")
+    return found

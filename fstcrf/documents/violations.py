@@ -4,6 +4,7 @@
 ViolationModel  a model, told of a document
 Violations      its scores of that document
 Recounted       a model from one function, which counts anew each time
+log_score       what a model returned, as a number
 ==============  ==================================================================
 
 The score of a document is that of the tagger plus those of the models, in natural logs; a violation
@@ -19,18 +20,42 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fstcrf.documents.document import Document
+from fstcrf.errors import OptionError
 
-__all__ = ["Recounted", "ViolationModel", "Violations"]
+__all__ = ["Recounted", "ViolationModel", "Violations", "log_score"]
+
+
+def log_score(score: object, model: str) -> float:
+    """Return what a model returned as a number.
+
+    Raises
+    ------
+    OptionError
+        It is none.
+    """
+    try:
+        return float(score)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        kind = type(score).__name__
+        raise OptionError(
+            f"the violation model {model} returned a {kind}, expected a log score: a number or −inf"
+        ) from None
 
 
 class Violations(Protocol):
     """A model's scores of one document, as its labels change."""
 
     def start(self, labels: Sequence[str]) -> float:
-        """Return the score of labels, one for each token of the document, and remember them."""
+        """Return the score of labels, one for each token of the document, and remember them.
+
+        −inf forbids them: sampling then asks again with others, and never stays where it is −inf.
+        """
 
     def change(self, first: int, labels: Sequence[str]) -> float:
-        """Return by how much the score changes if tokens from `first` on had these labels."""
+        """Return by how much the score changes if tokens from `first` on had these labels.
+
+        −inf forbids them.
+        """
 
     def keep(self) -> None:
         """Remember the labels of the last `change`: they are the document's now."""
@@ -79,14 +104,17 @@ class _Recount:
 
     def start(self, labels: Sequence[str]) -> float:
         self._labels = list(labels)
-        self._value = self._score(self._document, self._labels)
+        self._value = self._asked(self._labels)
         return self._value
 
     def change(self, first: int, labels: Sequence[str]) -> float:
         self._changed = self._labels.copy()
         self._changed[first : first + len(labels)] = labels
-        self._new = self._score(self._document, self._changed)
+        self._new = self._asked(self._changed)
         return self._new - self._value
+
+    def _asked(self, labels: Sequence[str]) -> float:
+        return log_score(self._score(self._document, labels), "Recounted")
 
     def keep(self) -> None:
         self._labels, self._value = self._changed, self._new

@@ -54,7 +54,7 @@ class Chain:
     path : int32 [N]
         States, changed in place.
     best : int32 [N]
-        Those of the best sweep so far.
+        The best so far: those before the first sweep, or after one of the sweeps.
     best_score : float
     """
 

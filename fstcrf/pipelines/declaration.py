@@ -51,11 +51,12 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     Raises
     ------
     DataError
-        No TOML, keys or values that are not what they should be, or training data that is not.
-    OptionError, TemplateError, GrammarError
-        Tasks that do not go together, or a template or grammar that cannot be read.
+        No TOML; keys, values, training data or a grammar that are not what they should be; a file
+        that cannot be read.
+    OptionError, TemplateError
+        Tasks that do not go together, or a template that is none.
     OSError
-        A file that cannot be read.
+        The TOML file itself cannot be read.
     """
     place = Path(path)
     try:
@@ -88,9 +89,9 @@ def _task(name: str, table: Any, place: Path) -> Task:
             raise DataError(f"{where} has no {key}", path=str(place))
     options = {key: value for key, value in table.items() if key not in _INPUT_KEYS}
     template = place.parent / _text(table["template"], f"{where} template", place)
-    dev = None if "dev" not in table else _corpus([table["dev"]], table, where, place)
     try:
-        return Task(
+        dev = None if "dev" not in table else _corpus([table["dev"]], table, where, place)
+        task = Task(
             name,
             _corpus(_texts(table["data"], f"{where} data", place), table, where, place),
             template,
@@ -100,8 +101,19 @@ def _task(name: str, table: Any, place: Path) -> Task:
             weight=_number(table.get("weight", 1.0), f"{where} weight", place),
             options=options,
         )
+        task.check_columns()
+    except OSError as error:
+        raise _unread(where, error, place) from None
     except FstcrfError as error:
+        if str(error).startswith(str(place)):
+            raise
         raise type(error)(f"{place}: {error}") from None
+    return task
+
+
+def _unread(where: str, error: OSError, place: Path) -> DataError:
+    file, why = error.filename or error, error.strerror or "cannot be read"
+    return DataError(f"{where}: {file}: {why}", path=str(place))
 
 
 def _corpus(paths: Sequence[str], table: Mapping[str, Any], where: str, place: Path) -> Corpus:
@@ -124,9 +136,14 @@ def _corpus(paths: Sequence[str], table: Mapping[str, Any], where: str, place: P
 def _grammar(given: Any, place: Path) -> Grammar:
     name = _text(given, "grammar", place)
     file = place.parent / name
-    if file.exists() or Path(name).suffix:
-        return Grammar.from_file(file)
-    return Grammar.shipped(name)
+    try:
+        if file.exists() or Path(name).suffix:
+            return Grammar.from_file(file)
+        return Grammar.shipped(name)
+    except OSError as error:
+        raise _unread("grammar", error, place) from None
+    except FstcrfError as error:
+        raise DataError(f"grammar: {error}", path=str(place)) from None
 
 
 def _check_reads(declared: Mapping[str, Any], place: Path) -> None:

@@ -63,11 +63,16 @@ class Folder:
             raise ModelFileError(f"{file}: not what a pipeline writes: {error}") from None
 
     def finished(self, name: str, mark: str) -> CRF | None:
-        """Return the tagger of a task if it was trained by just that."""
+        """Return the tagger of a task if it was trained by just that.
+
+        The state of its training, left where a run ended just after it, is removed.
+        """
         file = self._file(name)
         if self.manifest().tasks.get(name) != mark or not file.exists():
             return None
-        return load_tagger(file)
+        tagger = load_tagger(file)
+        self._forget(name)
+        return tagger
 
     def checkpoint(self, name: str, mark: str) -> Path:
         """Return the file for the state of a task's training, made ready to be resumed."""
@@ -86,8 +91,7 @@ class Folder:
         found = self.manifest()
         found.tasks[name], found.finished = mark, False
         self._write(found)
-        for ending in ("checkpoint", "checkpoint.of"):
-            (self.path / f"{name}.{ending}").unlink(missing_ok=True)
+        self._forget(name)
 
     def finish(
         self, composition: Composition, decode: Literal["cascade", "joint", "marginals"]
@@ -101,6 +105,10 @@ class Folder:
 
     def _file(self, name: str) -> Path:
         return self.path / f"{name}.fstcrf"
+
+    def _forget(self, name: str) -> None:
+        for ending in ("checkpoint", "checkpoint.of"):
+            (self.path / f"{name}.{ending}").unlink(missing_ok=True)
 
     def _write(self, manifest: Manifest) -> None:
         with atomic_write(self.path / _MANIFEST) as file:

@@ -8,17 +8,18 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fstcrf.errors import OptionError
+from fstcrf.errors import FstcrfError, OptionError
+from fstcrf.grammar import Grammar
 from fstcrf.joint.composition import Composition, Normalize
 from fstcrf.model import CRF
 from fstcrf.model.fingerprints import fingerprint
 from fstcrf.model.jackknife import FoldProgress
+from fstcrf.pipelines.checks import check_tasks
 from fstcrf.pipelines.folder import Folder
 from fstcrf.pipelines.task import Task
 from fstcrf.pipelines.trained import Decode, TrainedPipeline, check_decode
 
 if TYPE_CHECKING:
-    from fstcrf.grammar import Grammar
     from fstcrf.train import Progress
 
 __all__ = ["Pipeline", "arranged", "reading_order"]
@@ -42,8 +43,9 @@ class Pipeline:
     Raises
     ------
     OptionError
-        No task; two of one name; tasks that read each other in a circle, read one that is not
-        there, or were trained to read labels that it does not have.
+        No task; two of one name; a kind of decision, or a grammar, that is none; tasks that read
+        each other in a circle, read one that is not there, or were trained to read labels that it
+        does not have.
     """
 
     tasks: Sequence[Task | CRF]
@@ -53,6 +55,12 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         check_decode(self.decode)
+        if self.normalize not in ("product", "chain"):
+            raise OptionError(f"normalize is {self.normalize!r}, expected 'product' or 'chain'")
+        if self.grammar is not None and not isinstance(self.grammar, Grammar):
+            raise OptionError(
+                f"grammar is {self.grammar!r}, expected a Grammar: Grammar.from_file, .shipped"
+            )
         object.__setattr__(self, "tasks", tuple(arranged(self.tasks)))
         check_labels([task for task in self.tasks if isinstance(task, CRF)])
 
@@ -80,17 +88,17 @@ class Pipeline:
 
         Raises
         ------
-        DataError, TemplateError, OptionError, LabelError, NumericError
-            As for `fstcrf.CRF.train`.
+        DataError, TemplateError, OptionError, LabelError, GrammarError
+            As for `check_tasks`: before anything is trained.
+        DataError, OptionError, NumericError
+            As for `fstcrf.CRF.train`, with the name of the task.
         OSError
             The folder cannot be written.
         """
         place = None if folder is None else Folder(Path(folder))
         tell = told or (lambda _: None)
         done: dict[str, CRF] = {}
-        for task in self.tasks:
-            if isinstance(task, Task):
-                task.check_columns()  # of all tasks, before the first of them takes its time
+        check_tasks(self.tasks, self.grammar)
         for task in self.tasks:
             if isinstance(task, CRF):
                 done[task.tape] = task
@@ -129,18 +137,21 @@ def _trained(
         checkpoint = {"checkpoint": place.checkpoint(task.name, mark), "resume": True}
         if task.options.get("objective", "likelihood") != "likelihood":
             checkpoint = {}  # such training starts in stages, which are not saved
-    tagger = CRF.train(
-        task.corpus,
-        task.labels,
-        task.templates,
-        tape=task.name,
-        reads=reads,
-        dev=task.dev,
-        threads=threads,
-        report=None if report is None else _named(task.name, report),
-        **checkpoint,
-        **task.options,
-    )
+    try:
+        tagger = CRF.train(
+            task.corpus,
+            task.labels,
+            task.templates,
+            tape=task.name,
+            reads=reads,
+            dev=task.dev,
+            threads=threads,
+            report=None if report is None else _named(task.name, report),
+            **checkpoint,
+            **task.options,
+        )
+    except FstcrfError as error:
+        raise type(error)(f"task {task.name!r}: {error}") from None
     if place is not None:
         place.keep(task.name, mark, tagger)
     return tagger

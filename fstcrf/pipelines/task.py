@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 
 from fstcrf.corpus import Corpus
-from fstcrf.errors import OptionError, TemplateError
+from fstcrf.errors import FstcrfError, OptionError, TemplateError
 from fstcrf.features import TemplateSet, parse_template, read_template, tape_column
-from fstcrf.model.options import checked_options
+from fstcrf.model.options import Options, checked_options
 
 __all__ = ["Task", "content"]
 
@@ -71,7 +71,7 @@ class Task:
         if not 0 <= self.weight < np.inf:
             raise OptionError(f"task {self.name!r}: weight is {self.weight}, expected at least 0")
         try:
-            checked_options(self.options)
+            _ = self.settings
         except OptionError as error:
             raise OptionError(f"task {self.name!r}: {error}") from None
         self._check_reads()
@@ -99,11 +99,19 @@ class Task:
         TemplateError
             It lacks a column of the template.
         """
-        for corpus in (self.corpus, self.held_out):
-            if corpus is not None:
-                corpus.column(self.labels)
-                tapes = [tape_column(name) for name in self.reads]
-                self.templates.resolved((*corpus.columns, *tapes), data=corpus.source)
+        tapes = [tape_column(name) for name in self.reads]
+        try:
+            for corpus in (self.corpus, self.held_out):
+                if corpus is not None:
+                    corpus.column(self.labels)
+                    self.templates.resolved((*corpus.columns, *tapes), data=corpus.source)
+        except FstcrfError as error:
+            raise type(error)(f"task {self.name!r}: {error}") from None
+
+    @cached_property
+    def settings(self) -> Options:
+        """The options of training, with those that are not given."""
+        return checked_options(self.options)
 
     @property
     def labels(self) -> str:

@@ -16,6 +16,7 @@ from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.joint.composition import Composition
 from fstcrf.joint.file import load
 from fstcrf.joint.sentences import as_corpus
+from fstcrf.lattice.confidence import Confidence, Interval
 from fstcrf.model import CRF
 from fstcrf.pipelines.folder import COMPOSITION, Folder
 from fstcrf.pipelines.stepwise import Steps, steps
@@ -198,6 +199,37 @@ class TrainedPipeline:
         ]
         return [self.composition.per_tape(part.__getitem__) for part in parts]
 
+    def confidence_all(
+        self, sentences: Data, *, decode: Decode | None = None, **options: Any
+    ) -> list[Confidence]:
+        """Return how sure the best labels of each sentence are.
+
+        In a cascade, and by marginals, the bounds are one number, the probability of `paths_all`:
+        no grammar counts there, and all is legal.
+
+        Parameters
+        ----------
+        sentences, decode
+            As for `tag_all`.
+        **options
+            Of `fstcrf.Lattice.confidence`: how a joint decision's bounds are found.
+
+        Raises
+        ------
+        NoPathError
+            No labelling of a sentence is legal (joint).
+        OptionError
+            A joint decision of ``normalize="chain"``, which has no sum over all labellings.
+        """
+        how = self._chosen(decode)
+        if how == "joint":
+            if self._joint.conditional:
+                raise OptionError("decode='joint' by normalize='chain' has no confidence")
+            lattices = self._joint.lattices(sentences)
+            return [lattice.confidence(**options) for lattice in lattices]
+        found = [ranked[0] for ranked in self.nbest_all(sentences, 1, decode=how)]
+        return [_sure(path) for path in found]
+
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the pipeline to a folder.
 
@@ -263,6 +295,11 @@ def check_decode(decode: str) -> None:
     """
     if decode not in _DECODES:
         raise OptionError(f"decode is {decode!r}, expected one of {', '.join(map(repr, _DECODES))}")
+
+
+def _sure(path: Path) -> Confidence:
+    one = Interval(path.probability, path.probability)
+    return Confidence(path, one, Interval(1.0, 1.0), "exact", 1.0)
 
 
 def _sentences(sentences: Data) -> Sequence[Any]:

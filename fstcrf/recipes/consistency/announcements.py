@@ -5,6 +5,7 @@ rows       train and score five folds; the rows of the report
 folds      which message is in which
 TEMPLATE   the features of the paper's table 2
 MORE       further ones: lower case, and where in the window a word is
+SETS       both, each with its prior
 =========  ====================================================================
 
 Every message is tested once. Weights of the penalties are chosen within the training folds, by a
@@ -16,7 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -24,20 +25,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.corpus import Corpus, convert_column
-from fstcrf.corpus.files import atomic_write
 from fstcrf.documents import Annealing, Differing, DocumentTagger, Fields, Unlabelled
-from fstcrf.errors import DataError
 from fstcrf.model import CRF
 from fstcrf.recipes.consistency.tokens import Counts, mean_f, token_counts
 from fstcrf.recipes.recipe import Row, Setting
-from fstcrf.recipes.seminars.messages import corpus_of, read_message
+from fstcrf.recipes.seminars.messages import TWINS, corpus_of, read_message
 
-__all__ = ["FILES", "FOLDS", "MORE", "SWEEPS", "TEMPLATE", "folds", "rows"]
+__all__ = ["FILES", "FOLDS", "MORE", "SETS", "SWEEPS", "TEMPLATE", "folds", "rows"]
 
 FILES = "seminars/docs/*.txt"
 FOLDS, SWEEPS, RUNS, RUNS_FULL = 5, 100, 3, 10
 SCHEME = "bioes"
-TWINS = (0, 25)  # the same message: both in one fold
 TIMES, NAMES = (-0.5, -1.0, -4.0), (0.0, -0.25, -0.5, -1.0)
 BY_HAND = -4.0
 
@@ -72,10 +70,11 @@ class _Features:
     l2: float
 
 
-_SETS = (
+SETS = (
     _Features("features of the paper", TEMPLATE, 0.1),
     _Features("more features", MORE + TEMPLATE, 0.3),
 )
+"""Both sets of features, each with its prior."""
 
 ORDER = ("stime", "etime", "speaker", "location")
 VITERBI = (96.67, 97.36, 83.39, 89.98, 91.85)
@@ -114,11 +113,8 @@ def rows(setting: Setting) -> Iterator[Row]:
     messages = corpus_of([read_message(path) for path in setting.files(FILES)])
     messages = convert_column(messages, "field", "iob2", SCHEME)
     number = folds(len(messages), setting.seed)
-    for features in _SETS:
-        found = []
-        for k in range(FOLDS):
-            setting.say(f"consistency: announcements, {features.name}, fold {k + 1} of {FOLDS}")
-            found.append(_fold(messages, number, k, features, setting))
+    for features in SETS:
+        found = [_kept(messages, number, k, features, setting) for k in range(FOLDS)]
         yield from _all_rows(f"announcements, {features.name}", found)
 
 
@@ -155,21 +151,34 @@ def _pooled(parts: Sequence[dict[str, Counts]]) -> dict[str, Counts]:
     return {field: sum((p[field] for p in parts), Counts()) for field in ORDER}
 
 
+def _kept(
+    messages: Corpus, number: NDArray[np.int64], k: int, features: _Features, setting: Setting
+) -> Fold:
+    """Return what was measured on a fold, told as it comes and kept."""
+    name = f"announcements, {features.name}, fold {k + 1}"
+    make = partial(_fold, messages, number, k, features, setting)
+    found = setting.kept(name, make, Fold, about=(features, TIMES, NAMES, BY_HAND, SWEEPS))
+    setting.rows(f"{name}, scores", partial(_of_fold, name, found), about=found)
+    return found
+
+
+def _of_fold(name: str, fold: Fold) -> Iterator[Row]:
+    """Yield what is known of one fold: a run that ends early has no others."""
+    for system, runs in fold.counts.items():
+        mean = 100 * float(np.mean([mean_f(run) for run in runs]))
+        yield Row(f"{name}: {system}", "token F, %: mean of the fields", mean)
+
+
 def _fold(
     messages: Corpus, number: NDArray[np.int64], k: int, features: _Features, setting: Setting
 ) -> Fold:
-    file = _file(setting, features, k)
-    if file is not None and file.exists():
-        return _read(file)
+    setting.say(f"consistency: announcements, {features.name}, fold {k + 1} of {FOLDS}")
     rest, next_one = number != k, (k + 1) % FOLDS
     inner = _trained(features, messages.select(np.flatnonzero(rest & (number != next_one))))
     times, names = _chosen(inner, messages.select(np.flatnonzero(number == next_one)))
     found = Fold(chosen={"times": times, "speaker": names})
     tagger = _trained(features, messages.select(np.flatnonzero(rest)))
     _measure_all(found, tagger, messages.select(np.flatnonzero(number == k)), setting)
-    if file is not None:
-        with atomic_write(file) as out:
-            out.write(msgspec.json.encode(found))
     return found
 
 
@@ -223,20 +232,3 @@ def _chosen(tagger: CRF, held: Corpus) -> tuple[float, float]:
 
     best = max(TIMES, key=lambda times: worth(times, 0.0))
     return best, max(NAMES, key=lambda names: worth(best, names))
-
-
-def _file(setting: Setting, features: _Features, k: int) -> Path | None:
-    if setting.report is None:
-        return None
-    runs = RUNS_FULL if setting.full else RUNS
-    folder = setting.report / f"work-seed-{setting.seed}"
-    folder.mkdir(exist_ok=True)
-    name = features.name.replace(" ", "-")
-    return folder / f"announcements-{name}-{k}-of-{runs}-runs.json"
-
-
-def _read(file: Path) -> Fold:
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=Fold)
-    except msgspec.MsgspecError as error:
-        raise DataError(f"not a finished fold: {error}", path=str(file)) from None

@@ -11,15 +11,16 @@ MORE       further ones, also of the word's other places in the document
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from fstcrf.corpus import Corpus, convert_column, read_columns
+from fstcrf.corpus import Corpus
 from fstcrf.recipes.consistency.elsewhere import CASE, columns, elsewhere
+from fstcrf.recipes.entities import TARGET, entities
 from fstcrf.recipes.recipe import Setting
 
-__all__ = ["FILES", "MORE", "SCHEME", "TARGET", "TEMPLATE", "Data", "read"]
+__all__ = ["MORE", "SCHEME", "TARGET", "TEMPLATE", "Data", "read"]
 
-FILES = ("conll2003/eng.train", "conll2003/eng.testa", "conll2003/eng.testb")
-TARGET, SCHEME = "ner", "bioes"
+SCHEME: Literal["bioes"] = "bioes"
 
 TEMPLATE = """\
 U0:%x[-1..1,word]
@@ -85,9 +86,5 @@ def read(setting: Setting) -> Data:
     DataError
         A file is missing or is not what it should be.
     """
-    return Data(*(_file(str(setting.files(name)[0])) for name in FILES))
-
-
-def _file(path: str) -> Corpus:
-    corpus = read_columns(path, ("word", "pos", "chunk", TARGET))
-    return elsewhere(convert_column(corpus, TARGET, "iob1", SCHEME))
+    parts = ("train", "testa", "testb")
+    return Data(*(elsewhere(entities(setting, part, SCHEME)) for part in parts))

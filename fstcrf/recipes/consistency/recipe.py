@@ -6,7 +6,7 @@ import itertools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from fstcrf.documents import Annealing, Consistency, DocumentTagger
 from fstcrf.documents.counting import PairCounts, count_pairs
 from fstcrf.evaluate import SpanReport, evaluate_spans
 from fstcrf.model import CRF
-from fstcrf.model.file import load as load_tagger
 from fstcrf.recipes.consistency import announcements
 from fstcrf.recipes.consistency.data import MORE, SCHEME, TARGET, TEMPLATE, Data, read
 from fstcrf.recipes.recipe import Result, Row, Setting
@@ -57,7 +56,7 @@ _MORE = _Features("more features", MORE + TEMPLATE)
 def run(setting: Setting) -> Result:
     """Train the local model, estimate penalties, decode the test file in both ways.
 
-    A finished tagger stays in the folder of the report, and is not trained again.
+    Taggers, weights, and the scores of each system are kept as they are found.
 
     Raises
     ------
@@ -67,49 +66,44 @@ def run(setting: Setting) -> Result:
     data = read(setting)
     counts = count_pairs(data.train, TARGET, scheme=SCHEME)
     model = Consistency.estimate(data.train, TARGET, scheme=SCHEME)
-    rows = list(_table1(data, setting))
+    section = setting.section(_counts(counts))
+    rows = _table1(data, setting)
     choices: list[str] = []
     for features in (_PAPER, _MORE):
         tagger = _tagger(features, data.train, setting)
-        weighted, choice = _chosen(tagger, model, data.dev, setting)
-        choices.append(f"{features.name}: {choice}")
-        rows += _systems(features, tagger, (model, weighted), data, setting)
+        same, within = _chosen(tagger, model, features, data.dev, setting)
+        weighted = _weighted(model, same, within)
+        choices.append(f"{features.name}: same × {same:g}, within × {within:g}")
+        rows += _table5(features, tagger, (model, weighted), data, setting)
     rows += announcements.rows(setting)
-    return Result(rows, [_reading(setting, choices), _counts(counts)])
+    return Result(rows, [_reading(setting, choices), section])
 
 
 def _tagger(features: _Features, train: Corpus, setting: Setting, scheme: str = SCHEME) -> CRF:
-    """Train a tagger, or take the one that was trained before."""
-    path = _kept(features, setting)
-    if path is not None and path.exists():
-        setting.say(f"consistency: {features.name}, trained before")
-        return load_tagger(path)
-    setting.say(f"consistency: {features.name}, training")
-    tagger = CRF.train(train, TARGET, features.template, scheme=scheme, l2=L2, seed=setting.seed)
-    if path is not None:
-        path.parent.mkdir(exist_ok=True)
-        tagger.save(path)
-    return tagger
+    options: dict[str, Any] = {"scheme": scheme, "l2": L2, "seed": setting.seed}
 
+    def make() -> CRF:
+        setting.say(f"consistency: {features.name}, training")
+        return CRF.train(train, TARGET, features.template, **options)
 
-def _kept(features: _Features, setting: Setting) -> Path | None:
-    if setting.report is None:
-        return None
-    name = features.name.replace(" ", "-")
-    return setting.report / f"work-seed-{setting.seed}" / f"{name}.fstcrf"
+    return setting.tagger(features.name, make, about=(features, options))
 
 
 def _chosen(
-    tagger: CRF, model: Consistency, dev: Corpus, setting: Setting
-) -> tuple[Consistency, str]:
+    tagger: CRF, model: Consistency, features: _Features, dev: Corpus, setting: Setting
+) -> tuple[float, float]:
     """Choose the weights of the two kinds of penalties on the dev file."""
-    setting.say("consistency: weights of the penalties, on the dev file")
-    scores = {
-        pair: _scored(_documents(tagger, _weighted(model, *pair)), dev).overall.f
-        for pair in itertools.product(SAME, WITHIN)
-    }
-    same, within = max(scores, key=scores.__getitem__)
-    return _weighted(model, same, within), f"same × {same:g}, within × {within:g}"
+
+    def make() -> tuple[float, float]:
+        setting.say("consistency: weights of the penalties, on the dev file")
+        scores = {
+            pair: _scored(_documents(tagger, _weighted(model, *pair)), dev).overall.f
+            for pair in itertools.product(SAME, WITHIN)
+        }
+        return max(scores, key=scores.__getitem__)
+
+    about = (features, L2, SAME, WITHIN)
+    return setting.kept(f"{features.name}, weights", make, tuple[float, float], about)
 
 
 def _weighted(model: Consistency, same: float, within: float) -> Consistency:
@@ -126,57 +120,78 @@ def _scored(tagger: CRF | DocumentTagger, corpus: Corpus) -> SpanReport:
     return evaluate_spans(corpus.column_lists(TARGET), tagger.tag_all(corpus))
 
 
-def _table1(data: Data, setting: Setting) -> Iterator[Row]:
-    """Yield what sampling without penalties reaches from a random start, and Viterbi.
+def _table1(data: Data, setting: Setting) -> list[Row]:
+    """Return what sampling without penalties reaches from a random start, and Viterbi.
 
     Labels in IOB1, where every label may follow every other: one at a time leads everywhere.
     """
     train, test = (convert_column(c, TARGET, SCHEME, "iob1") for c in (data.train, data.test))
-    tagger = _tagger(_Features("IOB1", TEMPLATE), train, setting, scheme="iob1")
-    viterbi = 100 * _scored(tagger, test).overall.f
-    yield Row("IOB1, Viterbi", "F, test, %", viterbi, 85.51)
+    features = _Features("IOB1", TEMPLATE)
+    tagger = _tagger(features, train, setting, scheme="iob1")
+    rows = setting.rows("IOB1, Viterbi", partial(_local, tagger, test), (features, L2))
+    viterbi = rows[0].value
     for kind, sweeps in _TABLE1:
-        setting.say(f"consistency: IOB1, {sweeps} sweeps of {kind}s")
-        options: dict[str, Any] = {"sweeps": kind, "start": "random", "take": "last"}
-        options["annealing"] = Annealing(sweeps)
-        found, seconds = _sampled(tagger, None, test, setting, **options)
         name = f"IOB1, Gibbs without penalties, {sweeps} sweeps of {kind}s"
-        yield from _spread(name, found, seconds, viterbi)
+        options: dict[str, Any] = {"sweeps": kind, "annealing": Annealing(sweeps)}
+        make = partial(_random, name, tagger, test, viterbi, setting, **options)
+        rows += setting.rows(name, make, (features, L2))
+    return rows
 
 
-def _spread(
-    name: str, found: Sequence[SpanReport], seconds: float, viterbi: float
+def _local(tagger: CRF, test: Corpus) -> Iterator[Row]:
+    yield Row("IOB1, Viterbi", "F, test, %", 100 * _scored(tagger, test).overall.f, 85.51)
+
+
+def _random(
+    name: str, tagger: CRF, test: Corpus, viterbi: float, setting: Setting, **options: Any
 ) -> Iterator[Row]:
+    """Yield what sampling without penalties reaches from a random start, beside Viterbi's F."""
+    setting.say(f"consistency: {name}")
+    options |= {"start": "random", "take": "last"}
+    found, seconds = _sampled(tagger, None, test, setting, **options)
     scores = [100 * x.overall.f for x in found]
     yield Row(name, "F, test, %: mean", float(np.mean(scores)), 85.51, seconds)
     yield Row(name, "F, test, %: standard deviation", float(np.std(scores)), 0.01)
     yield Row(name, "F, test, %: mean less Viterbi's", float(np.mean(scores)) - viterbi, 0.0)
 
 
-def _systems(
+def _table5(
     features: _Features,
     tagger: CRF,
     models: tuple[Consistency, Consistency],
     data: Data,
     setting: Setting,
-) -> Iterator[Row]:
-    """Yield the rows of table 5."""
-    setting.say(f"consistency: {features.name}, test")
-    dev = _scored(tagger, data.dev).overall.f
-    yield Row(f"{features.name}, Viterbi", "F, dev, %", 100 * dev)
-    started = time.perf_counter()
-    viterbi = _scored(tagger, data.test)
-    seconds = time.perf_counter() - started
-    yield from _table5(f"{features.name}, Viterbi", [viterbi], VITERBI, seconds, SECONDS[0])
-    found, seconds = _sampled(tagger, None, data.test, setting, start="random", take="last")
+) -> list[Row]:
+    """Return the rows of table 5, each system's kept when it is scored."""
+    about = (features, L2)
+    name = f"{features.name}, Viterbi"
+    rows = setting.rows(name, partial(_viterbi, name, tagger, data), about)
+    viterbi = next(row.value for row in rows if row.metric == "F, test, %")
     name = f"{features.name}, Gibbs without penalties"
-    yield from _spread(name, found, seconds, 100 * viterbi.overall.f)
+    make = partial(_random, name, tagger, data.test, viterbi, setting)
+    rows += setting.rows(name, make, about)
     for label, model in zip(("as estimated", "weighted on dev"), models, strict=True):
         name = f"{features.name}, Gibbs, penalties {label}"
-        score = 100 * _scored(_documents(tagger, model), data.dev).overall.f
-        yield Row(name, "F, dev, %", score)
-        found, seconds = _sampled(tagger, model, data.test, setting)
-        yield from _table5(name, found, NON_LOCAL, seconds, SECONDS[1])
+        weighed = partial(_non_local, name, tagger, model, data, setting)
+        rows += setting.rows(name, weighed, (*about, SAME, WITHIN))
+    return rows
+
+
+def _viterbi(name: str, tagger: CRF, data: Data) -> Iterator[Row]:
+    yield Row(name, "F, dev, %", 100 * _scored(tagger, data.dev).overall.f)
+    started = time.perf_counter()
+    found = _scored(tagger, data.test)
+    seconds = time.perf_counter() - started
+    yield from _by_type(name, [found], VITERBI, seconds, SECONDS[0])
+
+
+def _non_local(
+    name: str, tagger: CRF, model: Consistency, data: Data, setting: Setting
+) -> Iterator[Row]:
+    setting.say(f"consistency: {name}")
+    yield Row(name, "F, dev, %", 100 * _scored(_documents(tagger, model), data.dev).overall.f)
+    found, seconds = _sampled(tagger, model, data.test, setting)
+    yield from _by_type(name, found, NON_LOCAL, seconds, SECONDS[1])
 
 
 def _sampled(
@@ -191,7 +206,7 @@ def _sampled(
     return found, (time.perf_counter() - started) / runs
 
 
-def _table5(
+def _by_type(
     name: str,
     found: Sequence[SpanReport],
     paper: Sequence[float],
@@ -212,7 +227,8 @@ def _reading(setting: Setting, choices: Sequence[str]) -> str:
     runs = RUNS_FULL if setting.full else RUNS
     return (
         "## How to read this\n\n"
-        f"Labels in BIOES where nothing else is said; L2 {L2}. Each Gibbs figure is the mean of "
+        f"Labels in BIOES where nothing else is said; L2 {L2}, "
+        f"that of announcements {_priors()}. Each Gibbs figure is the mean of "
         f"{runs} runs of {SWEEPS} sweeps ({announcements.SWEEPS} for announcements), of which "
         "every second draws whole sentences: of BIOES labels hardly one can change alone. Those of "
         "IOB1 draw one label, or one sentence, at a time from a random start. The temperature "
@@ -229,6 +245,10 @@ def _reading(setting: Setting, choices: Sequence[str]) -> str:
         "whose folds are not known either. Penalties are chosen for each fold by a tagger trained "
         "on three of the other four, on the fourth."
     )
+
+
+def _priors() -> str:
+    return ", ".join(f"{one.l2:g} ({one.name})" for one in announcements.SETS)
 
 
 def _counts(counts: PairCounts) -> str:

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
-from fstcrf.corpus.files import atomic_write
 from fstcrf.pipelines import Pipeline, Task
 from fstcrf.recipes.recipe import Setting
 from fstcrf.recipes.report import table
 from fstcrf.recipes.seminars.scoring import scored
 from fstcrf.recipes.seminars.splits import split
-from fstcrf.recipes.seminars.taggers import Shared
+from fstcrf.recipes.seminars.taggers import DECLARED, Shared
 from fstcrf.recipes.seminars.templates import PAPER
 
 __all__ = ["Learned", "curve"]
@@ -39,11 +38,11 @@ class Learned:
     plots: list[str]
 
 
-def curve(setting: Setting, common: Shared, folder: Path | None) -> Learned:
+def curve(setting: Setting, common: Shared) -> Learned:
     """Train on more and more messages of the first splits; score cascade and joint decision."""
     found = []
     for size in SIZES:
-        points = [_point(setting, common, folder, size, k) for k in range(SPLITS)]
+        points = [_kept(setting, common, size, k) for k in range(SPLITS)]
         found.append([100 * float(np.mean([p[how] for p in points])) for how in (0, 1)])
     rows = [[str(n), f"{a:.2f}", f"{b:.2f}"] for n, (a, b) in zip(SIZES, found, strict=True)]
     text = (
@@ -54,13 +53,14 @@ def curve(setting: Setting, common: Shared, folder: Path | None) -> Learned:
     return Learned(text + table(["messages", "cascaded", "joint"], rows), plots)
 
 
-def _point(
-    setting: Setting, common: Shared, folder: Path | None, size: int, k: int
-) -> tuple[float, float]:
+def _kept(setting: Setting, common: Shared, size: int, k: int) -> tuple[float, float]:
+    name = f"learning curve, {size} messages, split {k + 1}"
+    make = partial(_point, setting, common, size, k)
+    return setting.kept(name, make, tuple[float, float], about=(PAPER, DECLARED))
+
+
+def _point(setting: Setting, common: Shared, size: int, k: int) -> tuple[float, float]:
     """Return F of cascade and joint decision, in [0, 1]."""
-    file = None if folder is None else folder / f"curve-{size}-{k}.json"
-    if file is not None and file.exists():
-        return msgspec.json.decode(file.read_bytes(), type=tuple[float, float])
     setting.say(f"seminars: learning curve, {size} messages, split {k + 1}")
     one = split(len(common.messages), setting.seed, k)
     chosen = np.sort(np.random.default_rng([setting.seed, k, size]).permutation(one.train)[:size])
@@ -77,9 +77,6 @@ def _point(
         f([fields for _, fields in pipeline.tag_all(test, decode=how)])
         for how in ("cascade", "joint")
     )
-    if file is not None:
-        with atomic_write(file) as out:
-            out.write(msgspec.json.encode((cascaded, joint)))
     return cascaded, joint
 
 

@@ -24,9 +24,19 @@ from fstcrf.errors import DataError
 from fstcrf.recipes.seminars.layout import LAYOUT, layout
 from fstcrf.recipes.seminars.surroundings import MARKS, marks
 
-__all__ = ["FIELDS", "Field", "Message", "corpus_of", "read_message", "retokenised", "tokens"]
+__all__ = [
+    "FIELDS",
+    "TWINS",
+    "Field",
+    "Message",
+    "corpus_of",
+    "read_message",
+    "retokenised",
+    "tokens",
+]
 
 FIELDS = ("stime", "etime", "location", "speaker")
+TWINS = (0, 25)  # numbers of two messages that are the same: never one to train, one to test
 
 # Runs of letters, of digits, of one sign: a field may end between any two of them.
 _TOKEN = re.compile(r"[^\W\d_]+|\d+|([^\w\s]|_)\1*")
@@ -60,10 +70,12 @@ class Message:
 def read_message(path: Path) -> Message:
     """Read a message; sentence and paragraph tags, which may cross fields, are left out.
 
+    Tags are in lower case; whatever else stands between ``<`` and ``>`` is text.
+
     Raises
     ------
     DataError
-        A field that ends without having begun, begins within itself, or does not end.
+        A field that ends without having begun, begins within another, or does not end.
     """
     tagged = path.read_bytes().decode("utf-8", "replace")
     parts: list[str] = []
@@ -79,8 +91,9 @@ def read_message(path: Path) -> Message:
             continue
         line = tagged.count("\n", 0, tag.start()) + 1
         if not closing:
-            if name in open_at:
-                raise DataError(f"<{name}> within <{name}>", path=str(path), line=line)
+            if open_at:  # a token has one field
+                outer = next(iter(open_at))
+                raise DataError(f"<{name}> within <{outer}>", path=str(path), line=line)
             open_at[name] = size
         elif name not in open_at:
             raise DataError(f"</{name}> without <{name}>", path=str(path), line=line)

@@ -3,7 +3,7 @@
 =========  ========================================================================
 Split      which messages are for training, which for testing
 split      a split by its number
-measured   scores of all systems on a split, from its files when it is finished
+measured   scores of all systems on a split, kept when it is finished
 SYSTEMS    the systems, with the paper's name where it has one
 =========  ========================================================================
 """
@@ -12,25 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus import Corpus
-from fstcrf.model import CRF
 from fstcrf.pipelines import TrainedPipeline
+from fstcrf.recipes.recipe import Setting
+from fstcrf.recipes.seminars import choosing
 from fstcrf.recipes.seminars.choosing import Choice, Folds, grammars
+from fstcrf.recipes.seminars.messages import TWINS
 from fstcrf.recipes.seminars.study import Outcome, Study
+from fstcrf.recipes.seminars.taggers import DECLARED, Shared
 from fstcrf.recipes.seminars.templates import MORE, PAPER, Features
 
 __all__ = ["SYSTEMS", "Measured", "Split", "System", "measured", "split"]
 
 Say: TypeAlias = Callable[[str], None]
 Measured: TypeAlias = dict[str, Outcome]
-
-TWINS = (0, 25)  # the same message: both on one side of a split
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,37 +94,28 @@ def split(n: int, seed: int, number: int) -> Split:
     return Split(np.sort(order[:half]), np.sort(order[half:]))
 
 
-def measured(messages: Corpus, ner: CRF, one: Split, folder: Path | None, say: Say) -> Measured:
-    """Train and score all systems on a split; take what is finished from its folder.
-
-    Returns
-    -------
-    dict of str to Outcome
-        By the name of the features.
-
-    Raises
-    ------
-    DataError
-        The folder holds something else.
-    """
-    found = {}
-    for features, measure in ((PAPER, _all_ways), (MORE, _and_agreement)):
-        file = None if folder is None else folder / features.folder / "outcome.json"
-        if file is not None and file.exists():
-            found[features.name] = Outcome.read(file)
-            continue
-        train, test = messages.select(one.train), messages.select(one.test)
-        study = Study(features, train, test, ner, folder)
-        measure(study, _of(features, say))
-        found[features.name] = study.found
-        if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            study.found.write(file)
-    return found
+def measured(setting: Setting, common: Shared, number: int, features: Features) -> Outcome:
+    """Train and score the systems of one set of features on a split; an earlier run's are taken."""
+    name = f"split {number + 1}, {features.name}"
+    make = partial(_measured, setting, common, number, features)
+    grids = (choosing.GRID, choosing.PRICES, choosing.PENALTIES)
+    return setting.kept(name, make, Outcome, about=(features, grids, DECLARED))
 
 
-def _of(features: Features, say: Say) -> Say:
-    return lambda what: say(f"{features.name}, {what}")
+def _measured(setting: Setting, common: Shared, number: int, features: Features) -> Outcome:
+    prefix = f"split {number + 1}, {features.name}"
+    one = split(len(common.messages), setting.seed, number)
+    train, test = common.messages.select(one.train), common.messages.select(one.test)
+
+    def place(name: str) -> Path | None:
+        return setting.parts.file(f"{prefix}, {name}", "pipeline")
+
+    def say(what: str) -> None:
+        setting.say(f"seminars: split {number + 1}: {features.name}, {what}")
+
+    study = Study(features, train, test, common.ner, place)
+    (_and_agreement if features is MORE else _all_ways)(study, say)
+    return study.found
 
 
 def _all_ways(study: Study, say: Say) -> None:

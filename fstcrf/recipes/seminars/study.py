@@ -9,15 +9,13 @@ Study    trains the systems of one set of features, and scores them
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from fstcrf.corpus import Corpus
-from fstcrf.corpus.files import atomic_write
-from fstcrf.errors import DataError
 from fstcrf.model import CRF
 from fstcrf.pipelines import Pipeline, Task, TrainedPipeline
 from fstcrf.pipelines.trained import Decode
@@ -36,25 +34,6 @@ class Outcome(msgspec.Struct):
     host: dict[str, int] = {}
     seconds: dict[str, float] = {}
 
-    @classmethod
-    def read(cls, file: Path) -> Outcome:
-        """Read what `write` wrote.
-
-        Raises
-        ------
-        DataError
-            It is something else.
-        """
-        try:
-            return msgspec.json.decode(file.read_bytes(), type=cls)
-        except msgspec.MsgspecError as error:
-            raise DataError(f"not a finished split: {error}", path=str(file)) from None
-
-    def write(self, file: Path) -> None:
-        """Write it."""
-        with atomic_write(file) as out:
-            out.write(msgspec.json.format(msgspec.json.encode(self)))
-
 
 class Study:
     """The systems of one set of features on a split, and their scores.
@@ -66,16 +45,21 @@ class Study:
         The halves.
     ner : CRF
         The entity tagger.
-    folder : Path, optional
-        Finished taggers are kept there.
+    place : callable
+        The folder in which the pipeline of a name is kept; None for none.
     """
 
     def __init__(
-        self, features: Features, train: Corpus, test: Corpus, ner: CRF, folder: Path | None
+        self,
+        features: Features,
+        train: Corpus,
+        test: Corpus,
+        ner: CRF,
+        place: Callable[[str], Path | None],
     ) -> None:
         self.found = Outcome()
         self.train = features.prepared(train)
-        self._features, self._test, self._ner, self._folder = features, test, ner, folder
+        self._features, self._test, self._ner, self._place = features, test, ner, place
         self._words = test.column_lists("word")
         self._gold = test.column_lists("field")
 
@@ -93,8 +77,7 @@ class Study:
     def _timed(self, name: str, pipeline: Pipeline) -> TrainedPipeline:
         told: list[str] = []
         started = time.perf_counter()
-        place = None if self._folder is None else self._folder / self._features.folder / name
-        found = pipeline.train(place, told=told.append)
+        found = pipeline.train(self._place(name), told=told.append)
         if not any("finished before" in line for line in told):
             self.found.seconds[f"training, {name}"] = time.perf_counter() - started
         return found

@@ -3,6 +3,7 @@
 =============  ====================================================================
 Shared         both taggers, and the messages with the tags of the first
 shared         train them (or take the finished ones), read the messages
+DECLARED       what both are trained by
 =============  ====================================================================
 
 The messages have no parts of speech. They, and CoNLL-2003, get those that the first tagger
@@ -11,21 +12,24 @@ predicts; it has seen neither, so that it errs alike on both.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
-from fstcrf.corpus import Corpus, read_columns, read_conllu
-from fstcrf.corpus.span import convert
+from fstcrf.corpus import Corpus, read_conllu
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.model import CRF
 from fstcrf.pipelines import Pipeline, Task
+from fstcrf.recipes.entities import TARGET, entities
 from fstcrf.recipes.recipe import Row, Setting
 from fstcrf.recipes.seminars.messages import corpus_of, read_message, retokenised
 from fstcrf.recipes.seminars.templates import NAMES, TAGS
 
-__all__ = ["Shared", "shared"]
+__all__ = ["DECLARED", "Shared", "shared"]
 
-_COLUMNS = ("word", "gold-pos", "chunk", "ner")
+_FAST = {"method": "ap", "max_iterations": 8}
+_BEST = {"scheme": "iob2", "max_iterations": 100}
+DECLARED = (TAGS, _FAST, NAMES, _BEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class Shared:
     rows: tuple[Row, ...]
 
 
-def shared(setting: Setting, folder: Path | None) -> Shared:
+def shared(setting: Setting) -> Shared:
     """Train both taggers, or take the finished ones; read the messages.
 
     Raises
@@ -55,36 +59,34 @@ def shared(setting: Setting, folder: Path | None) -> Shared:
     DataError
         A file is missing or is not what it should be.
     """
-    place = None if folder is None else folder / "shared"
     ewt, ewt_test = (
         retokenised(read_conllu(setting.files(f"ud_english_ewt/*{part}.conllu")[0]), "xpos",
                     spans=False)
         for part in ("train", "test")
     )  # fmt: skip
-    fast = {"method": "ap", "max_iterations": 8}
-    first = Task("tag", ewt, TAGS, target="xpos", options=fast)
+    first = Task("tag", ewt, TAGS, target="xpos", options=_FAST)
     setting.say("seminars: parts of speech, entities")
-    tagger = Pipeline([first]).train(place and place / "tag")["tag"]
-    conll = _tagged(_entities(setting, "conll2003/eng.train"), tagger)
-    names = Task("ner", conll, NAMES, options={"scheme": "iob2", "max_iterations": 100})
-    ner = Pipeline([names]).train(place and place / "ner")["ner"]
-    test = _tagged(_entities(setting, "conll2003/eng.testb"), tagger)
-    accuracy = evaluate_tokens(ewt_test.column_lists("xpos"), tagger.tag_all(ewt_test)).accuracy
-    f = evaluate_spans(test.column_lists("ner"), ner.tag_all(test)).f
+    tagger = Pipeline([first]).train(setting.parts.file("tag", "pipeline"))["tag"]
+    conll = _tagged(_entities(setting, "train"), tagger)
+    names = Task("ner", conll, NAMES, options=_BEST)
+    ner = Pipeline([names]).train(setting.parts.file("ner", "pipeline"))["ner"]
+    test = _tagged(_entities(setting, "testb"), tagger)
+    rows = setting.rows("taggers", partial(_rows, tagger, ewt_test, ner, test), about=DECLARED)
     messages = corpus_of([read_message(path) for path in setting.files("seminars/docs/*.txt")])
-    rows = (
-        Row("parts of speech", "accuracy on EWT's test part, %", 100 * accuracy),
-        Row("entities", "F on CoNLL-2003's test part, %", 100 * f),
-    )
-    return Shared(_tagged(messages, tagger), ner, rows)
+    return Shared(_tagged(messages, tagger), ner, tuple(rows))
+
+
+def _rows(tagger: CRF, sentences: Corpus, ner: CRF, names: Corpus) -> Iterator[Row]:
+    found = evaluate_tokens(sentences.column_lists("xpos"), tagger.tag_all(sentences))
+    yield Row("parts of speech", "accuracy on EWT's test part, %", 100 * found.accuracy)
+    f = evaluate_spans(names.column_lists("ner"), ner.tag_all(names)).f
+    yield Row("entities", "F on CoNLL-2003's test part, %", 100 * f)
 
 
 def _tagged(corpus: Corpus, tagger: CRF) -> Corpus:
     return corpus.with_interned("tag", tagger.tag_column(corpus))
 
 
-def _entities(setting: Setting, name: str) -> Corpus:
+def _entities(setting: Setting, part: str) -> Corpus:
     """Return a file of CoNLL-2003 in IOB2, its words cut as those of messages are."""
-    corpus = read_columns(setting.files(name)[0], _COLUMNS)
-    labels = [convert(labels, "iob1", "iob2") for labels in corpus.column_lists("ner")]
-    return retokenised(corpus.with_column("ner", labels), "ner", spans=True)
+    return retokenised(entities(setting, part, "iob2"), TARGET, spans=True)

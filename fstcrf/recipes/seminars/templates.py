@@ -74,8 +74,6 @@ class Features:
         Of training.
     prefix : str
         What the names of its systems begin with.
-    folder : str
-        Where its taggers are kept, within the folder of a split.
     """
 
     name: str
@@ -83,7 +81,6 @@ class Features:
     transfer: str
     options: dict[str, Any] = field(hash=False)
     prefix: str = ""
-    folder: str = "."
 
     def named(self, system: str) -> str:
         """Return the name of a system with these features."""
@@ -156,5 +153,4 @@ MORE = Features(
     _prefixed(f"{_TABLE1}{_PAGE}{_WORDS}{_MORE_PAIRS}\nB"),
     {"scheme": "bioes", "l2": 1.0, "max_iterations": 60},
     prefix="more features, ",
-    folder="more",
 )

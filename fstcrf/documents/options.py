@@ -1,0 +1,41 @@
+"""Checks of options, so that what is wrong is said before anything is sampled.
+
+============  ==========================
+one_of        one of a few words
+whole_number  a number that counts
+============  ==========================
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, get_args
+
+from fstcrf.errors import OptionError
+
+__all__ = ["one_of", "whole_number"]
+
+
+def one_of(name: str, given: object, known: Any) -> None:
+    """Check an option against a literal type.
+
+    Raises
+    ------
+    OptionError
+        It is none of those.
+    """
+    if given not in get_args(known):
+        expected = ", ".join(map(repr, get_args(known)))
+        raise OptionError(f"{name} is {given!r}, expected one of {expected}")
+
+
+def whole_number(name: str, given: object, least: int) -> None:
+    """Check a whole number.
+
+    Raises
+    ------
+    OptionError
+        It is none, or below `least`.
+    """
+    if not isinstance(given, Integral) or int(given) < least:
+        raise OptionError(f"{name} is {given!r}, expected a whole number, at least {least}")
