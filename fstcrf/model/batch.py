@@ -148,15 +148,20 @@ class _Run:
             max_line_search=settings.max_line_search,
         )
 
+    def units(self, ties: Ties, u: Floats) -> Floats:
+        """Return a power of the curvature at u; ones where it is not known, or costs too much."""
+        problem, l2 = ties.problem, self.settings.l2
+        if not l2 > 0 or problem.partial.any() or arc_cells(problem) > _MOST_CELLS:
+            return np.ones(len(u))
+        curvature = DiagonalHessian(problem, ties.space, l2=l2, scale=ties.scale)
+        unit: Floats = curvature(u) ** _UNIT_POWER
+        return unit
+
     def in_units(self, problem: Problem, space: ParameterSpace, start: Floats) -> Optimiser:
-        """Go on in units that suit the curvature, where that is known and cheap."""
-        ties, l2 = tied(problem, space), self.settings.l2
+        """Go on in units that suit the curvature."""
+        ties = tied(problem, space)
         u = ties.reduce(start)
-        unit = np.ones(len(u))
-        known = l2 > 0 and not problem.partial.any()
-        if known and arc_cells(problem) <= _MOST_CELLS:
-            curvature = DiagonalHessian(ties.problem, ties.space, l2=l2, scale=ties.scale)
-            unit = curvature(u) ** _UNIT_POWER
+        unit = self.units(ties, u)
         return Untied(InUnits(self.likelihood(ties), u, unit, self.lbfgs, self.workers), ties)
 
 

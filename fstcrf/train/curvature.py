@@ -24,7 +24,7 @@ __all__ = ["DiagonalHessian", "arc_cells"]
 
 Floats = NDArray[np.float64]
 
-_CELLS = 2_000_000  # posteriors of arcs that are held at once
+_CELLS = 200_000  # posteriors of arcs that are held at once
 
 
 class DiagonalHessian:
@@ -64,33 +64,38 @@ class DiagonalHessian:
         self.l2, self.evaluations = l2, 0
         self._space, self._scale = space, scale
         self._parts = list(_parts(problem))
-        self._node = _squared(problem.node).transposed()
-        self._arc = None if problem.arc is None else _squared(problem.arc).transposed()
-        self._variance = np.zeros((len(problem.node), space.width))
-        self._arc_variance = (
-            np.zeros((len(problem.node), space.arc_width)) if space.n_arc_rows else None
-        )
+        self._node = _squared(problem.node)
+        self._arc = None if problem.arc is None else _squared(problem.arc)
 
     def __call__(self, theta: Floats) -> Floats:
         """Return the diagonal at theta (float64 [size]); every entry is at least 2 l2."""
         self.evaluations += 1
-        space, topology = self._space, self._space.topology
-        tables = space.tables(theta if self._scale is None else theta * self._scale)
-        transition = np.zeros(topology.n_arc_slots)
-        ends = np.zeros((2, topology.n_states))
-        for part in self._parts:
-            self._add(part, tables, transition, ends)
+        sums = self._variances(theta)
         arc = None
-        if self._arc is not None and self._arc_variance is not None:
-            arc = self._arc.times(self._arc_variance)
-        node = self._node.times(self._variance)
-        diagonal = space.collect(Tables(node, transition, arc, ends[0], ends[1]))
+        if self._arc is not None and sums.arc is not None:
+            arc = self._arc.transposed().times(sums.arc)
+        node = self._node.transposed().times(sums.node)
+        begin, end = sums.ends
+        diagonal = self._space.collect(Tables(node, sums.transition, arc, begin, end))
         if self._scale is not None:
             diagonal *= self._scale**2
         diagonal += 2.0 * self.l2
         return diagonal
 
-    def _add(self, part: _Part, tables: Tables, transition: Floats, ends: Floats) -> None:
+    def _variances(self, theta: Floats) -> _Sums:
+        space, topology, tokens = self._space, self._space.topology, len(self._node)
+        tables = space.tables(theta if self._scale is None else theta * self._scale)
+        sums = _Sums(
+            np.zeros((tokens, space.width)),
+            np.zeros((tokens, space.arc_width)) if space.n_arc_rows else None,
+            np.zeros(topology.n_arc_slots),
+            np.zeros((2, topology.n_states)),
+        )
+        for part in self._parts:
+            self._add(part, tables, sums)
+        return sums
+
+    def _add(self, part: _Part, tables: Tables, sums: _Sums) -> None:
         """Add the variances of some sentences; those of attributes wait for the product."""
         topology, space = self._space.topology, self._space
         node = topology.node_potentials(part.node.times(tables.node))
@@ -100,18 +105,26 @@ class DiagonalHessian:
         graph = topology.graph(slots, tables.initial, tables.final)
         found = kernel.forward_backward(graph, part.offsets, node)
         weight = np.repeat(part.weight, np.diff(part.offsets))[:, None]
-        self._variance[part.tokens] = weight * _variance(
-            topology.slot_sums(found.node, space.width)
-        )
+        sums.node[part.tokens] = weight * _variance(topology.slot_sums(found.node, space.width))
         first, last = part.offsets[:-1], part.offsets[1:] - 1
         arcs = topology.arc_slot_sums(found.arc)
         arcs[first] = 0.0
         arcs = weight * _variance(arcs)
-        transition += arcs.sum(axis=0)
-        if self._arc_variance is not None:
-            self._arc_variance[part.tokens, : topology.n_arc_slots] = arcs
+        sums.transition[:] += arcs.sum(axis=0)
+        if sums.arc is not None:
+            sums.arc[part.tokens, : topology.n_arc_slots] = arcs
         for k, tokens in enumerate((first, last)):
-            ends[k] += (weight[tokens] * _variance(found.node[tokens])).sum(axis=0)
+            sums.ends[k] += (weight[tokens] * _variance(found.node[tokens])).sum(axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Variances of slots at tokens, of arc slots at tokens and in all, of first and last states."""
+
+    node: Floats
+    arc: Floats | None
+    transition: Floats
+    ends: Floats
 
 
 @dataclass(frozen=True, slots=True)
