@@ -46,7 +46,7 @@ _STAGED_CALIBRATION = Calibration(sentences=400)
 # Units are curvature^-0.35: half of Newton's -0.5 is too little, all of it too much away from the
 # point where curvature was measured.
 _UNIT_POWER = -0.35
-_MOST_CELLS = 500_000_000  # arcs at all tokens: with more, the curvature costs what it saves
+_MOST_CELLS = 100_000_000  # arcs at all tokens: with more, the curvature costs memory (and time)
 
 
 def _scaling(
