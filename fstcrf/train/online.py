@@ -69,7 +69,8 @@ class OnlineEpochs:
         self._learner = online_learner(problem, space)
         self._size = len(problem.weight)
         self._orders = shuffled(seed, self._size) if orders is None else orders
-        self._tables = {"theta": online_parameters(space, theta)}
+        start = online_parameters(space, theta)
+        self._tables = {"theta": start, **self._beside(start)}
         self._step, self._epoch = 1, 0
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -84,6 +85,10 @@ class OnlineEpochs:
         self._step, self._epoch = state["counters"].tolist()
         self._tables = {name: restored_parameters(name, state) for name in self._tables}
 
+    def _beside(self, theta: Parameters) -> dict[str, Parameters]:  # noqa: ARG002 (for others)
+        """Return what a learner keeps beside its weights."""
+        return {}
+
     def _next_order(self) -> NDArray[np.int64]:
         """Return the sentences of the next epoch in the order of their turn."""
         self._epoch += 1
@@ -96,18 +101,8 @@ class OnlineEpochs:
 class AveragedEpochs(OnlineEpochs):
     """Epochs whose weights are the average over all steps; parameters as above."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        space: ParameterSpace,
-        theta: Floats,
-        *,
-        epsilon: float | None,
-        seed: int,
-        orders: Orders | None,
-    ) -> None:
-        super().__init__(problem, space, theta, epsilon=epsilon, seed=seed, orders=orders)
-        self._tables["sums"] = self._tables["theta"].zeros()
+    def _beside(self, theta: Parameters) -> dict[str, Parameters]:
+        return {"sums": theta.zeros()}
 
     def _average(self) -> Floats:
         return self._collected() - self._collected("sums") / self._step
