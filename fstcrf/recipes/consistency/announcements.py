@@ -4,7 +4,7 @@
 rows       train and score five folds; the rows of the report
 folds      which message is in which
 TEMPLATE   the features of the paper's table 2
-MORE       further ones: lower case, and where in the window a word is
+MORE       those of the recipe ``seminars``, without parts of speech and entities
 SETS       both, each with its prior
 =========  ====================================================================
 
@@ -30,13 +30,14 @@ from fstcrf.model import CRF
 from fstcrf.recipes.consistency.tokens import Counts, mean_f, token_counts
 from fstcrf.recipes.recipe import Row, Setting
 from fstcrf.recipes.seminars.messages import TWINS, corpus_of, read_message
+from fstcrf.recipes.seminars.templates import FURTHER, windows
 
 __all__ = ["FILES", "FOLDS", "MORE", "SETS", "SWEEPS", "TEMPLATE", "folds", "rows"]
 
 FILES = "seminars/docs/*.txt"
 FOLDS, SWEEPS, RUNS, RUNS_FULL = 5, 100, 3, 10
 SCHEME = "bioes"
-TIMES, NAMES = (-0.5, -1.0, -4.0), (0.0, -0.25, -0.5, -1.0)
+TIMES = NAMES = (0.0, -0.25, -0.5, -1.0, -2.0, -4.0)
 BY_HAND = -4.0
 
 TEMPLATE = """\
@@ -51,14 +52,7 @@ U7:%x{1..9,word}
 B
 """
 
-MORE = """\
-UA0:%x[-1..1,lower(word)]
-UA1:%x[0,ngrams(lower(word),1,6)]
-UA2:%x{-9..-1,lower(word)}
-UA3:%x{1..9,lower(word)}
-UB0:%x[-4..4,word]
-UB1:%x[-4..4,short_shape(word)]
-"""
+MORE = windows(("word", "pattern", "list", "time")) + FURTHER
 
 
 @dataclass(frozen=True, slots=True)

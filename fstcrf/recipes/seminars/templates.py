@@ -6,17 +6,20 @@ NAMES     entities
 Features  of the field tagger, alone or with the entity label, and its options
 PAPER     Table 1 of the paper
 MORE      lines and their heads, word parts, neighbours, what is said elsewhere
+windows   templates of columns from four tokens before to four after
+FURTHER   what MORE adds to the paper's windows
 ========  ======================================================================
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from fstcrf.corpus import Corpus, convert_column
 
-__all__ = ["MORE", "NAMES", "PAPER", "TAGS", "Features"]
+__all__ = ["FURTHER", "MORE", "NAMES", "PAPER", "TAGS", "Features", "windows"]
 
 
 def _prefixed(text: str) -> str:
@@ -93,13 +96,23 @@ class Features:
 
 
 _WINDOWS = {"W": "word", "P": "pattern", "L": "list", "T": "time", "G": "tag"}
-_TABLE1 = "".join(f"{name}:%x[-4..4,{column}]\n" for name, column in _WINDOWS.items())
+
+
+_LABELS = "U\nB\n"  # a weight for each label and for each pair
+
+
+def windows(columns: Collection[str]) -> str:
+    """Return templates of columns of the paper's Table 1: each token from -4 to 4."""
+    return _prefixed("".join(f"{n}:%x[-4..4,{c}]\n" for n, c in _WINDOWS.items() if c in columns))
+
+
+_TABLE1 = windows(_WINDOWS.values())
 _PAIRS = "".join(f"E{n}:%y[0,ner]/%x[-4..4,{c}]\n" for n, c in _WINDOWS.items()) + "E:%y[0,ner]\n"
 
 PAPER = Features(
     "features of the paper",
-    _prefixed(f"{_TABLE1}\nB"),
-    _prefixed(f"{_TABLE1}{_PAIRS}\nB"),
+    f"{_TABLE1}{_LABELS}",
+    f"{_TABLE1}{_prefixed(_PAIRS)}{_LABELS}",
     {"scheme": "iob2", "l2": 1.0, "max_iterations": 100},  # l2 = 1 / 2σ², for its σ² = 0.5
 )
 
@@ -135,6 +148,9 @@ DW:%x[-1..1,short_shape(word)]/%x[-1,lower(word)]
 M:%x{-9..-1,lower(word)}
 Q:%x{1..9,lower(word)}
 """
+FURTHER = _prefixed(_PAGE + _WORDS)
+"""Of lines and their heads, rooms, runs of capitals, parts of words, neighbours."""
+
 _MORE_PAIRS = """\
 E:%y[0,ner]
 EW:%y[0,ner]/%x[0,lower(word)]
@@ -149,8 +165,8 @@ ER:%y[0,ner]/%x[0,room]
 
 MORE = Features(
     "more features",
-    _prefixed(f"{_TABLE1}{_PAGE}{_WORDS}\nB"),
-    _prefixed(f"{_TABLE1}{_PAGE}{_WORDS}{_MORE_PAIRS}\nB"),
+    f"{_TABLE1}{FURTHER}{_LABELS}",
+    f"{_TABLE1}{FURTHER}{_prefixed(_MORE_PAIRS)}{_LABELS}",
     {"scheme": "bioes", "l2": 1.0, "max_iterations": 60},
     prefix="more features, ",
 )
