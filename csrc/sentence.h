@@ -41,7 +41,7 @@ typedef struct {
     uint8_t *reach;   /* [2][P] */
 } workspace;
 
-/* Lays the workspace out over `work`; its size is fc_work_size (dispatch.c). */
+/* Lays the workspace out over `work`; its size is fc_work_size (entry_chains.c). */
 static inline void lay_out(workspace *w, const fc_graph *graph, int64_t longest, double *work) {
     machine *m = &w->m;
     const int64_t S = graph->S, P = fc_padded(S);

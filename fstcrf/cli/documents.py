@@ -10,8 +10,8 @@ document_source   the input in batches that hold whole documents
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,9 +30,7 @@ __all__ = [
     "document_options",
     "document_source",
     "document_tagger",
-    "whole_documents",
 ]
-
 
 _OPTIONS = (
     click.option(
@@ -40,8 +38,8 @@ _OPTIONS = (
         metavar="CONSISTENCY",
         multiple=True,
         help="Decide documents as a whole, by Gibbs sampling: a model of fstcrf consistency says "
-        "what it costs to give a token sequence several types, a file of Fields what it costs that "
-        "fields disagree. Repeatable. Lines -DOCSTART- begin documents.",
+        "what it costs to give a token sequence several types, one of fstcrf fields what it costs "
+        "that fields disagree. Repeatable. Lines -DOCSTART- begin documents.",
     ),
     click.option(
         "--sweeps",
@@ -51,8 +49,26 @@ _OPTIONS = (
     ),
     click.option(
         "--schedule",
-        type=click.Choice(["linear", "exponential", "geometric"]),
-        help="How it cools down.  [default: linear]",
+        type=click.Choice(["linear", "exponential", "geometric", "constant"]),
+        help="How it cools down; constant: not at all, which is no search.  [default: linear]",
+    ),
+    click.option(
+        "--draw",
+        type=click.Choice(["token", "sentence", "mixed"]),
+        help="What is drawn at once: a label, the labels of a sentence, or both in turns.  "
+        "[default: mixed]",
+    ),
+    click.option(
+        "--start",
+        type=click.Choice(["viterbi", "random"]),
+        help="The labels before the first sweep: the tagger's best ones, or any.  "
+        "[default: viterbi]",
+    ),
+    click.option(
+        "--take",
+        type=click.Choice(["best", "last"]),
+        help="The best labels of the start and all sweeps, or those of the last sweep.  "
+        "[default: best]",
     ),
     click.option(
         "--chains",
@@ -64,7 +80,7 @@ _OPTIONS = (
         "--seed", metavar="N", type=click.IntRange(min=0), help="Of the sampling.  [default: 0]"
     ),
 )
-_ALONE = ("sweeps", "schedule", "chains", "seed")
+_ALONE = ("sweeps", "schedule", "draw", "start", "take", "chains", "seed")
 
 
 def document_options(command: Command) -> Command:
@@ -102,7 +118,10 @@ def document_tagger(model: Model, given: dict[str, Any]) -> DocumentTagger:
         model,
         [load(path) for path in given["document_consistency"]],
         Annealing(given["sweeps"] or 200, given["schedule"] or "linear"),
+        sweeps=given["draw"] or "mixed",
+        start=given["start"] or "viterbi",
         chains=given["chains"] or 1,
+        take=given["take"] or "best",
         seed=given["seed"] or 0,
     )
 
@@ -113,39 +132,16 @@ class _WholeDocuments(Input):
 
     def stream(self, path: str) -> Iterator[Corpus]:
         """Read a file of any size, some documents at a time."""
-        several = False
+        from fstcrf.corpus.wholedocuments import whole_documents
+
+        begun = False
         for batch in whole_documents(Input.stream(self, path)):
-            several = several or len(batch.document_headers) > 1
+            begun = begun or any(batch.document_headers) or batch.documents[-1] > 0
             yield batch
-        if not several:
+        if not begun:
             say("warning: no lines -DOCSTART-: the input was decided as one document")
 
 
 def document_source(source: Input) -> Input:
     """Return the input in batches that hold whole documents."""
-    return _WholeDocuments(
-        source.columns,
-        source.min_columns,
-        source.separator,
-        source.conllu,
-        source.features,
-        source.items,
-    )
-
-
-def whole_documents(batches: Iterable[Corpus]) -> Iterator[Corpus]:
-    """Yield the sentences of batches in others that end where a document does."""
-    from fstcrf.corpus import concatenated
-
-    held: list[Corpus] = []
-    for batch in batches:
-        last = batch.document_slices()[-1].start if len(batch) else 0
-        begins = held and len(batch) and batch.documents[0] != held[-1].documents[-1]
-        if last == 0 and not begins:
-            held.append(batch)  # nothing ends here
-            continue
-        ready = [*held, batch[:last]] if last else held
-        held = [batch[last:]]
-        yield concatenated([part for part in ready if len(part)])
-    if held:
-        yield concatenated(held)
+    return _WholeDocuments(**{f.name: getattr(source, f.name) for f in fields(source)})

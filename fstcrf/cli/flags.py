@@ -24,16 +24,16 @@ __all__ = ["check_training", "in_flags", "spoken"]
 def spoken(message: str, command: click.Command) -> str:
     """Return a message with ``--f-gamma`` for ``f_gamma``.
 
-    A name of one word is an option where the message begins with it, and before a quoted value:
-    elsewhere it is a word.
+    A name of one word is an option where the message begins with it, before a quoted value, and as
+    ``reads=``: elsewhere it is a word.
     """
     message = message.removeprefix("training options: ")
     for parameter in command.params:
         if isinstance(parameter, click.Option) and parameter.name is not None:
             name, where = re.escape(parameter.name), r"\b"
             if "_" not in parameter.name:
-                name, where = f"(?:^{name}|{name}(?= '))", r"(?<![-\w])"
-            message = re.sub(f"{where}{name}\\b", _flag(parameter), message)
+                name, where = f"(?:{name}=(?=[, ])|^{name}|{name}(?= '))", r"(?<![-\w])"
+            message = re.sub(f"{where}{name}(?!\\w)", _flag(parameter), message)
     return message
 
 
@@ -67,10 +67,11 @@ def check_training(given: Mapping[str, Any]) -> None:
     OptionError
         They do not go together, or one is outside what it may be.
     """
-    from fstcrf.model.options import Options, checked_options
+    from fstcrf.model.options import Options, check_passing, checked_options
 
     known = set(Options.__struct_fields__)
-    checked_options({name: value for name, value in given.items() if name in known})
+    settings = checked_options({name: value for name, value in given.items() if name in known})
+    check_passing(settings, given.get("reads", ()))
 
 
 def _flag(option: click.Option) -> str:

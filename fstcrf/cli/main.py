@@ -30,6 +30,7 @@ from fstcrf.cli.failures import (
     keep_stdout,
     say,
 )
+from fstcrf.cli.fields import fields
 from fstcrf.cli.info import info
 from fstcrf.cli.pipeline import pipeline
 from fstcrf.cli.recipe import recipe
@@ -134,6 +135,7 @@ _COMMANDS = (
     compose,
     pipeline,
     consistency,
+    fields,
     tag,
     evaluate,
     info,

@@ -11,6 +11,7 @@ scored_input      labels to be scored, from options
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,8 @@ class Input:
         It is CRFsuite's item text instead.
     aliases : tuple of (str, str)
         Second names of columns: (name, column); those of columns that are missing are ignored.
+    least : int
+        Fewer columns than so many are too few, whatever they are called.
     """
 
     columns: tuple[str, ...] | None = None
@@ -59,18 +62,26 @@ class Input:
     features: tuple[str, ...] = ()
     items: bool = False
     aliases: tuple[tuple[str, str], ...] = ()
+    least: int = 1
 
     def read(self, path: str) -> Corpus:
-        """Read a whole file."""
+        """Read a whole file.
+
+        Raises
+        ------
+        DataError
+            It is not what it should be.
+        """
         from fstcrf.corpus import read_columns, read_conllu, read_items
 
         if self.items:
             return read_items(path)
         if self.conllu:
             return read_conllu(path, feature_columns=self.features)
-        corpus = read_columns(
-            path, self.columns, min_columns=self.min_columns, separator=self.separator
-        )
+        with self._advising():
+            corpus = read_columns(
+                path, self.columns, min_columns=self.min_columns, separator=self.separator
+            )
         return self._with_aliases(corpus)
 
     def stream(self, path: str) -> Iterator[Corpus]:
@@ -79,7 +90,7 @@ class Input:
         Raises
         ------
         DataError
-            There is no sentence.
+            It is not what it should be, or there is no sentence.
         """
         from fstcrf.corpus import stream_columns, stream_conllu, stream_items
 
@@ -92,9 +103,10 @@ class Input:
                 path, self.columns, min_columns=self.min_columns, separator=self.separator
             )
         seen = False
-        for batch in batches:
-            seen = True
-            yield self._with_aliases(batch)
+        with self._advising():
+            for batch in batches:
+                seen = True
+                yield self._with_aliases(batch)
         if not seen:
             raise DataError("holds no sentences", path="<stdin>" if path == "-" else path)
 
@@ -110,6 +122,19 @@ class Input:
             return list(CONLLU), "\t"
         second = {name for name, _ in self.aliases}
         return [name for name in corpus.columns if name not in second], self.separator or " "
+
+    @contextmanager
+    def _advising(self) -> Iterator[None]:
+        """Say of a file with other columns than expected what is to be done."""
+        from fstcrf.corpus.scan import WidthError
+
+        try:
+            yield
+        except WidthError as error:
+            if self.columns is None or not error.first or error.width < self.least:
+                raise
+            n = "1 column" if error.width == 1 else f"{error.width} columns"
+            raise DataError(f"{error}; if the text has {n}, name them all: --columns") from None
 
     def _with_aliases(self, corpus: Corpus) -> Corpus:
         for name, column in self.aliases:
@@ -185,7 +210,9 @@ def model_input(
     read = _columns_read(parts) | set(targets)
     if columns is not None and kind != "conllu":
         aliases = _by_place(columns, read)
-        return Input(columns, separator=_SEPARATORS[separator], aliases=aliases)
+        return Input(
+            columns, separator=_SEPARATORS[separator], aliases=aliases, least=max(1, len(read))
+        )
     named = [tagger for tagger in parts if not _counts(tagger)]
     if not named and kind != "conllu":
         return Input(separator=_SEPARATORS[separator], aliases=_labels_behind(parts))
@@ -195,10 +222,16 @@ def model_input(
     if kind == "conllu" or (kind is None and trained_on_conllu):
         extra = known[len(CONLLU) :] if trained_on_conllu else ()
         return _conllu(columns, tuple(name for name in extra if name != "upos+feats"))
-    aliases = _by_place(known, numbers)
+    aliases, least = _by_place(known, numbers), max(1, len(read))
     read |= {name for _, name in aliases}
     last = max((i for i, name in enumerate(known, 1) if name in read), default=1)
-    return Input(known, min_columns=last, separator=_SEPARATORS[separator], aliases=aliases)
+    return Input(
+        known,
+        min_columns=last,
+        separator=_SEPARATORS[separator],
+        aliases=aliases,
+        least=least,
+    )
 
 
 def _by_place(columns: tuple[str, ...], read: set[str]) -> tuple[tuple[str, str], ...]:

@@ -200,13 +200,15 @@ def _write_documents(
     other += [f"--{name.replace('_', '-')}" for name in _SEARCH if given[name] != _SEARCH[name]]
     if other:
         raise click.UsageError(f"{other[0]} cannot go with --document-consistency")
-    documents = document_tagger(model, given)
-    _write(
-        lambda batch: Addition(documents.tag_columns(batch)),
-        document_source(source),
-        path,
-        output,
-    )
+    documents, done = document_tagger(model, given), 0
+
+    def answer(batch: Corpus) -> Addition:
+        nonlocal done
+        found = Addition(documents.tag_columns(batch, first=done))
+        done += len(batch.document_slices())
+        return found
+
+    _write(answer, document_source(source), path, output)
 
 
 def _check(model: Model, asked: list[str], *, joint: bool) -> None:

@@ -3,6 +3,7 @@
 ============= ================================================================
 Layout        how the lines of a column file are to be read
 Scan          what one block holds: ids, sentence offsets, document lines
+WidthError    a row with another number of columns than expected
 scan          read one block
 first_width   number of fields of the first row of a block
 ============= ================================================================
@@ -21,7 +22,7 @@ from fstcrf.corpus.files import decoded
 from fstcrf.errors import DataError
 from fstcrf.kernel.strings import Lines, RowError, Strings, read_lines
 
-__all__ = ["Layout", "Scan", "first_width", "scan"]
+__all__ = ["Layout", "Scan", "WidthError", "first_width", "scan"]
 
 _SHOWN = 60
 
@@ -76,13 +77,33 @@ class Scan:
     headers: list[str]
 
 
+class WidthError(DataError):
+    """A row with another number of columns than expected.
+
+    Parameters
+    ----------
+    message : str
+    path : str
+    line : int
+    width : int
+        How many it has.
+    first : bool
+        It is the first row of the file.
+    """
+
+    def __init__(self, message: str, *, path: str, line: int, width: int, first: bool) -> None:
+        self.width, self.first = width, first
+        super().__init__(message, path=path, line=line)
+
+
 def scan(block: Block, layout: Layout, interned: Sequence[Strings]) -> Scan:
     """Read one block of a column file; new strings are added to those of its column.
 
     Raises
     ------
     DataError
-        A byte that is not UTF-8, a row of another width, an empty field; names file and line.
+        A byte that is not UTF-8, a row of another width (`WidthError`), an empty field; names file
+        and line.
     """
     decoded(block.data, layout.path, first_line=block.first_line)
     try:
@@ -127,9 +148,11 @@ def _located(error: RowError, block: Block, layout: Layout) -> DataError:
         return DataError(f"column {name!r} is empty", path=layout.path, line=line)
     text = block.data.split(b"\n", error.line + 1)[error.line].decode()
     shown = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
-    return DataError(
+    return WidthError(
         f"{error.fields} columns, expected {len(layout.columns)} "
         f"({', '.join(layout.columns)}): {shown!r}",
         path=layout.path,
         line=line,
+        width=error.fields,
+        first=block.first_line == 1 and error.row == 0,
     )

@@ -1,6 +1,6 @@
 """Consistency of one document in Python, for use beside models that are written in Python.
 
-The kernel keeps the same counts (``csrc/gibbs.c``); tests compare the two.
+The kernel keeps the same counts (``csrc/agreement.h``); tests compare the two.
 """
 
 from __future__ import annotations

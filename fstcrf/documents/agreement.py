@@ -15,7 +15,7 @@ import numpy as np
 
 from fstcrf.documents.consistency import Consistency
 from fstcrf.documents.document import Document
-from fstcrf.documents.fields import LONGEST, Differing, Fields, last_word
+from fstcrf.documents.fields import LONGEST, Fields, last_word
 from fstcrf.documents.sequences import repeated_sequences
 from fstcrf.documents.spans import span_tables
 from fstcrf.documents.violations import ViolationModel
@@ -89,17 +89,17 @@ def _values(model: Fields, document: Document, types: Sequence[str]) -> ValueTab
         return None
     words, ends = document.column(model.column), document.offsets[1:]
     last = np.repeat(ends, np.diff(document.offsets)).tolist()
-    readers = list(dict.fromkeys(v.value for v in differing.values()))
+    readers = {v.value: v for v in differing.values()}
     number: dict[Hashable, int] = {}
     value = np.full((len(readers), len(words), LONGEST), -1, dtype=np.int32)
-    for f, reader in enumerate(readers):
-        said = Differing("", reader)
+    for f, said in enumerate(readers.values()):
         for start, stop in enumerate(last):
             for end in range(start + 1, min(start + LONGEST, stop) + 1):
                 found = said.of(words[start:end])
                 if found is not None:
                     value[f, start, end - start - 1] = number.setdefault(found, len(number))
-    table = [readers.index(differing[y].value) if y in differing else -1 for y in types]
+    place = {reader: f for f, reader in enumerate(readers)}
+    table = [place[differing[y].value] if y in differing else -1 for y in types]
     penalty = [differing[y].penalty if y in differing else 0.0 for y in types]
     return ValueTables(np.asarray(table, dtype=np.int32), value, np.asarray(penalty))
 

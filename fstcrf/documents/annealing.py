@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.documents.options import one_of, whole_number
+from fstcrf.documents.options import number, one_of, whole_number
 from fstcrf.errors import OptionError
 
 __all__ = ["Annealing", "Schedule"]
@@ -57,6 +57,7 @@ class Annealing:
         whole_number("sweeps", self.sweeps, 1)
         for name in ("start", "end", "rate"):
             value = getattr(self, name)
+            number(name, value)
             if not (np.isfinite(value) and value > 0):
                 raise OptionError(f"{name} is {value}, expected a finite number above 0")
 

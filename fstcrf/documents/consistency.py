@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Corpus, Scheme
 from fstcrf.documents.counting import PairCounts, count_pairs
 from fstcrf.documents.document import Document
+from fstcrf.documents.options import each_a, number
 from fstcrf.documents.written import Written
 from fstcrf.errors import NumericError, OptionError
 
@@ -50,7 +51,7 @@ class Violation:
     Raises
     ------
     OptionError
-        Another relation, or not two types.
+        Another relation, not two types, or a penalty that is no number.
     NumericError
         A penalty that is not finite.
     """
@@ -66,6 +67,7 @@ class Violation:
         types: object = self.types
         if not isinstance(types, tuple) or len(types) != 2:
             raise OptionError(f"types is {types!r}, expected a tuple of two names")
+        number(f"the penalty of {self.relation} {self.types}", self.penalty)
         if not math.isfinite(self.penalty):
             raise NumericError(
                 f"the penalty of {self.relation} {self.types} is {self.penalty}, expected a finite "
@@ -100,6 +102,7 @@ class Consistency(Written):
         object.__setattr__(self, "violations", tuple(self.violations))
         if not self.violations:
             raise OptionError("a consistency model needs at least one violation")
+        each_a("violations", self.violations, Violation)
 
     @property
     def types(self) -> tuple[str, ...]:

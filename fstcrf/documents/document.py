@@ -55,7 +55,7 @@ class Document:
         return self.corpus.column(name).strings()
 
 
-def documents(corpus: Corpus) -> Iterator[Document]:
-    """Yield the documents of a corpus, in order; a corpus without any is one document."""
-    for number, part in enumerate(corpus.document_slices()):
+def documents(corpus: Corpus, first: int = 0) -> Iterator[Document]:
+    """Yield the documents of a corpus, numbered from `first`; without any it is one document."""
+    for number, part in enumerate(corpus.document_slices(), first):
         yield Document(corpus[part], number)

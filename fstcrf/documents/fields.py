@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from fstcrf.documents.document import Document
+from fstcrf.documents.options import each_a, number
 from fstcrf.documents.spans import span_tables
 from fstcrf.documents.violations import Recounted, Violations
 from fstcrf.documents.written import Written
@@ -90,7 +91,7 @@ class Differing:
     Raises
     ------
     OptionError
-        An unknown value.
+        An unknown value, or a penalty that is no number.
     NumericError
         A penalty that is not finite.
     """
@@ -135,6 +136,8 @@ class Unlabelled:
 
     Raises
     ------
+    OptionError
+        A penalty that is no number.
     NumericError
         A penalty that is not finite.
     """
@@ -147,6 +150,7 @@ class Unlabelled:
 
 
 def _checked(penalty: float, name: str) -> None:
+    number(f"the penalty of {name}", penalty)
     if not math.isfinite(penalty):
         raise NumericError(f"the penalty of {name} is {penalty}, expected a finite number")
 
@@ -167,7 +171,7 @@ class Fields(Written):
     Raises
     ------
     OptionError
-        No violations, or two of a kind for one type.
+        No violations, others than those, or two of a kind for one type.
 
     Examples
     --------
@@ -183,6 +187,7 @@ class Fields(Written):
         object.__setattr__(self, "violations", tuple(self.violations))
         if not self.violations:
             raise OptionError("a model of fields needs at least one violation")
+        each_a("violations", self.violations, Differing, Unlabelled)
         kinds = Counter((type(v).__name__, v.type) for v in self.violations)
         (kind, name), often = kinds.most_common(1)[0]
         if often > 1:

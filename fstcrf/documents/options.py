@@ -3,17 +3,20 @@
 ============  ==========================
 one_of        one of a few words
 whole_number  a number that counts
+number        any number
+each_a        things of some types
 ============  ==========================
 """
 
 from __future__ import annotations
 
-from numbers import Integral
+from collections.abc import Iterable
+from numbers import Integral, Real
 from typing import Any, get_args
 
 from fstcrf.errors import OptionError
 
-__all__ = ["one_of", "whole_number"]
+__all__ = ["each_a", "number", "one_of", "whole_number"]
 
 
 def one_of(name: str, given: object, known: Any) -> None:
@@ -39,3 +42,29 @@ def whole_number(name: str, given: object, least: int) -> None:
     """
     if not isinstance(given, Integral) or int(given) < least:
         raise OptionError(f"{name} is {given!r}, expected a whole number, at least {least}")
+
+
+def number(name: str, given: object) -> None:
+    """Check a number.
+
+    Raises
+    ------
+    OptionError
+        It is none.
+    """
+    if not isinstance(given, Real):
+        raise OptionError(f"{name} is {given!r}, expected a number")
+
+
+def each_a(name: str, given: Iterable[object], *kinds: type) -> None:
+    """Check the types of several things.
+
+    Raises
+    ------
+    OptionError
+        One is of none of those types.
+    """
+    for one in given:
+        if not isinstance(one, kinds):
+            expected = " or ".join(kind.__name__ for kind in kinds)
+            raise OptionError(f"{name} has {one!r}, expected {expected}")

@@ -19,7 +19,7 @@ from fstcrf.corpus import Column, Corpus
 from fstcrf.documents.annealing import Annealing
 from fstcrf.documents.document import Document, documents
 from fstcrf.documents.local import LocalModel, Tagger
-from fstcrf.documents.options import one_of, whole_number
+from fstcrf.documents.options import each_a, one_of, whole_number
 from fstcrf.documents.sampler import DocumentChain, Sweeps
 from fstcrf.documents.starts import Start
 from fstcrf.documents.violations import ViolationModel
@@ -75,6 +75,7 @@ class DocumentTagger:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "models", _checked(self.models))
+        each_a("annealing", [self.annealing], Annealing)
         for name, known in (("sweeps", Sweeps), ("start", Start), ("take", Take)):
             one_of(name, getattr(self, name), known)
         for name, least in (("chains", 1), ("seed", 0)):
@@ -118,22 +119,31 @@ class DocumentTagger:
             found.append(parts[0] if len(parts) == 1 else parts)
         return found
 
-    def tag_columns(self, corpus: Corpus) -> tuple[Column, ...]:
-        """Return a column of labels for each tape; arguments and errors as for `tag_all`."""
+    def tag_columns(self, corpus: Corpus, *, first: int = 0) -> tuple[Column, ...]:
+        """Return a column of labels for each tape; errors as for `tag_all`.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            As for `tag_all`.
+        first : int
+            Number of its first document, where it is the rest of a text: labels are then those
+            that the whole text would have.
+        """
         rows: list[list[str]] = [[] for _ in self.tapes]
-        for labels in self._tagged(corpus):
+        for labels in self._tagged(corpus, first):
             for k, strings in enumerate(zip(*labels, strict=True)):
                 rows[k] += strings
         return tuple(Column.from_strings(row) for row in rows)
 
-    def _tagged(self, corpus: Corpus) -> Iterator[list[tuple[str, ...]]]:
+    def _tagged(self, corpus: Corpus, first: int) -> Iterator[list[tuple[str, ...]]]:
         kind = type(corpus).__name__
         if not hasattr(corpus, "document_slices"):
             raise DataError(
                 f"documents are a {kind}, expected a Corpus: Corpus.from_sentences makes one"
             )
         done = 0
-        for document in documents(corpus):
+        for document in documents(corpus, first):
             if len(document):
                 try:
                     yield self.tag_document(document)

@@ -3,21 +3,23 @@
 ================  ==============================================================
 Options           checked options
 checked_options   keyword arguments as `Options`
+check_passing     refuse options of labels that are read where none are
 TrainingRecord    what was trained, on what, and how it went
 ================  ==============================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
+from fstcrf.corpus.schemes import named_scheme
 from fstcrf.errors import OptionError
 
-__all__ = ["Options", "TrainingRecord", "checked_options"]
+__all__ = ["Options", "TrainingRecord", "check_passing", "checked_options"]
 
 _CONJUGATE = ("cg", "preconditioned-cg", "mixed-cg")
 _BATCH = ("lbfgs", *_CONJUGATE, "gis", "quickprop")
@@ -273,7 +275,7 @@ def checked_options(given: Mapping[str, Any]) -> Options:
     Raises
     ------
     OptionError
-        An unknown option or a value outside what it may be.
+        An unknown option, scheme, or value outside what it may be.
     """
     unknown = sorted(set(given) - set(Options.__struct_fields__))
     if unknown:
@@ -282,6 +284,29 @@ def checked_options(given: Mapping[str, Any]) -> Options:
             f"{', '.join(Options.__struct_fields__)}"
         )
     try:
-        return msgspec.convert(dict(given), Options)
+        found = msgspec.convert(dict(given), Options)
     except msgspec.ValidationError as error:
         raise OptionError(f"training options: {error}") from None
+    if found.scheme not in (None, "observed"):
+        named_scheme(str(found.scheme))
+    return found
+
+
+def check_passing(settings: Options, reads: Sequence[object]) -> None:
+    """Refuse options that say how labels are passed on where no labels are read.
+
+    Parameters
+    ----------
+    settings : Options
+    reads : sequence
+        The taggers that are read, or their names.
+
+    Raises
+    ------
+    OptionError
+        There are such options, and no taggers.
+    """
+    given = {"jackknife": settings.jackknife is not None, "passing": settings.passing != "best"}
+    for name, there in given.items():
+        if there and not reads:
+            raise OptionError(f"{name} is for the taggers of reads=, and there are none")

@@ -16,7 +16,7 @@ from fstcrf.model.fingerprints import fingerprint, run_fingerprint
 from fstcrf.model.heldout import has_spans, held_out_labels, held_out_score
 from fstcrf.model.jackknife import ordered
 from fstcrf.model.optimisers import chosen_optimiser
-from fstcrf.model.options import Options, TrainingRecord, checked_options
+from fstcrf.model.options import Options, TrainingRecord, check_passing, checked_options
 from fstcrf.model.sentenceweights import sentence_weights
 from fstcrf.model.source import Source, Target, read_source
 from fstcrf.model.structure import structure
@@ -336,10 +336,7 @@ def _record(
 
 
 def _check_reads(reads: Sequence[CRF], tape: str, settings: Options) -> None:
-    if settings.jackknife is not None and not reads:
-        raise OptionError("jackknife is for the taggers of reads=, and there are none")
-    if settings.passing != "best" and not reads:
-        raise OptionError("passing is for the taggers of reads=, and there are none")
+    check_passing(settings, reads)
     if any(tagger.tape == tape for tagger in reads):
         raise OptionError(
             f"tape {tape!r} would be read and written: give the new one another name by tape="

@@ -87,8 +87,10 @@ class Folder:
     def keep(self, name: str, mark: str, tagger: CRF) -> None:
         """Write a finished tagger, and only then that it is."""
         self.path.mkdir(parents=True, exist_ok=True)
-        tagger.save(self._file(name))
         found = self.manifest()
+        if found.tasks.pop(name, None) is not None:
+            self._write(found)  # the old tagger is gone before the manifest has the new one
+        tagger.save(self._file(name))
         found.tasks[name], found.finished = mark, False
         self._write(found)
         self._forget(name)

@@ -16,7 +16,7 @@ import numpy as np
 from fstcrf.corpus import Corpus
 from fstcrf.errors import FstcrfError, OptionError, TemplateError
 from fstcrf.features import TemplateSet, parse_template, read_template, tape_column
-from fstcrf.model.options import Options, checked_options
+from fstcrf.model.options import Options, check_passing, checked_options
 
 __all__ = ["Task", "content"]
 
@@ -49,7 +49,8 @@ class Task:
     Raises
     ------
     OptionError
-        A name that is none, unknown options, or a weight below 0.
+        A name that is none, unknown options, options for `reads` where nothing is read, or a weight
+        below 0.
     TemplateError
         A template that cannot be read, or reads other tasks than `reads` names.
     """
@@ -71,7 +72,7 @@ class Task:
         if not 0 <= self.weight < np.inf:
             raise OptionError(f"task {self.name!r}: weight is {self.weight}, expected at least 0")
         try:
-            _ = self.settings
+            check_passing(self.settings, self.reads)
         except OptionError as error:
             raise OptionError(f"task {self.name!r}: {error}") from None
         self._check_reads()

@@ -2,7 +2,7 @@
 
 ========  ==================================
 entities  one of its files, in a scheme
-TARGET    the column of the labels
+TARGET    the column of the labels, unless another one is asked for
 ========  ==================================
 """
 
@@ -18,8 +18,10 @@ __all__ = ["TARGET", "entities"]
 TARGET = "ner"
 
 
-def entities(setting: Setting, part: str, scheme: Literal["iob2", "bioes"]) -> Corpus:
-    """Return a file of CoNLL-2003, with columns ``word``, ``pos``, ``chunk`` and ``ner``.
+def entities(
+    setting: Setting, part: str, scheme: Literal["iob2", "bioes"], target: str = TARGET
+) -> Corpus:
+    """Return a file of CoNLL-2003, with columns ``word``, ``pos``, ``chunk`` and the labels'.
 
     Parameters
     ----------
@@ -28,6 +30,8 @@ def entities(setting: Setting, part: str, scheme: Literal["iob2", "bioes"]) -> C
         What comes after ``eng.`` in its name: ``train``, ``testa``, ``testb``.
     scheme : {"iob2", "bioes"}
         Of the labels; the file has IOB1.
+    target : str
+        What their column is called; taggers are kept under that name.
 
     Raises
     ------
@@ -35,5 +39,5 @@ def entities(setting: Setting, part: str, scheme: Literal["iob2", "bioes"]) -> C
         The file is missing or is not what it should be.
     """
     path = setting.files(f"conll2003/eng.{part}")[0]
-    corpus = read_columns(path, ("word", "pos", "chunk", TARGET))
-    return convert_column(corpus, TARGET, "iob1", scheme)
+    corpus = read_columns(path, ("word", "pos", "chunk", target))
+    return convert_column(corpus, target, "iob1", scheme)

@@ -12,6 +12,7 @@ from fstcrf.demo import corpus_path
 from fstcrf.recipes import Setting
 from fstcrf.recipes.classification_error.systems import SYSTEMS, Choice, System, chosen
 from fstcrf.recipes.classification_error.tasks import chunking, entities
+from fstcrf.recipes.entities import entities as read_entities
 
 
 @pytest.fixture(scope="module")
@@ -75,3 +76,8 @@ def test_entities_are_read_in_bioes(folder: Path) -> None:
     labels = task.test.column_lists("entity")
     assert {label[0] for sentence in labels for label in sentence} == set("BIOES")
     assert task.part is task.train
+    setting = Setting(folder)
+    for corpus, part in ((task.train, "train"), (task.dev, "testa"), (task.test, "testb")):
+        shared = read_entities(setting, part, "bioes")  # the file as other recipes read it
+        assert corpus.column_lists("entity") == shared.column_lists("ner")
+        assert corpus.column_lists("word") == shared.column_lists("word")

@@ -27,6 +27,7 @@ COMMANDS = [
     "compose",
     "pipeline",
     "consistency",
+    "fields",
     "tag",
     "eval",
     "info",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import done, failure
+from tests.command import done, failure, run
 from tests.unit.test_pipelines import GOOD, declared
 
 
@@ -75,6 +75,38 @@ def test_a_grammar_goes_with_joint_decisions(folder: Path) -> None:
         *("pipeline", "tag", folder / "out", "--decode", "cascade"), *given, status=2, given=TEXT
     )
     assert "--grammar needs a joint decision" in text
+
+
+def test_a_text_with_other_columns(folder: Path) -> None:
+    given = ("pipeline", "tag", folder / "out")
+    text = failure(*given, given="a x y\nb x y\n")
+    assert text.endswith("if the text has 3 columns, name them all: --columns")
+    printed = done(*given, "--columns", "word,x,y", given="a x y\nb x y\n")
+    assert [line.split()[:3] for line in printed.splitlines() if line] == [
+        ["a", "x", "y"],
+        ["b", "x", "y"],
+    ]
+    assert failure(*given, given="a x\nb x y\n").endswith("'b x y'")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("jackknife = 3", "task 'a': jackknife is for the taggers of reads=, and there are none"),
+        ('passing = "nbest"', "task 'a': passing is for the taggers of reads=, and there are none"),
+        ('scheme = "bogus"', "task 'a': scheme 'bogus', expected one of iob1, iob2"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_first(
+    tmp_path: Path, option: str, message: str
+) -> None:
+    text = GOOD.replace('template = "a.tpl"', f'template = "a.tpl"\n{option}')
+    path = declared(tmp_path, text)
+    result = run("pipeline", "train", path, "-o", tmp_path / "out")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"fstcrf: error: {path}: {message}")
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_failures_are_one_line(folder: Path, tmp_path: Path) -> None:

@@ -239,7 +239,14 @@ def test_a_bias_gives_more_or_less_of_a_label(field: str) -> None:
     ("content", "message"),
     [
         (b"a b c\nd e\n", "<stdin>:2: 2 columns, expected 3 (word, pos, field): 'd e'"),
-        (b"a b c d\n", "<stdin>:1: 4 columns, expected 3 (word, pos, field): 'a b c d'"),
+        (
+            b"-DOCSTART- -X-\n\na b c d\n",
+            (
+                "<stdin>:3: 4 columns, expected 3 (word, pos, field): 'a b c d'; "
+                "if the text has 4 columns, name them all: --columns"
+            ),
+        ),
+        (b"a\n", "<stdin>:1: 1 columns, expected 3 (word, pos, field): 'a'"),
         (b"", "<stdin>: holds no sentences"),
         (b"a b c\n\n\xff b c\n", "<stdin>:3: byte 0xff is not UTF-8; convert the file to UTF-8"),
     ],
@@ -247,6 +254,22 @@ def test_a_bias_gives_more_or_less_of_a_label(field: str) -> None:
 def test_bad_data(field: str, content: bytes, message: str) -> None:
     assert failure("tag", field, "-o", "out.txt", given=content) == message
     assert sorted(p.name for p in Path.cwd().iterdir()) == ["in.txt"]
+
+
+def test_other_columns_than_those_named(field: str) -> None:
+    text = failure("tag", field, "--columns", "word,pos", given="a b c\n")
+    assert text.endswith("'a b c'; if the text has 3 columns, name them all: --columns")
+    printed = done("tag", field, "--columns", "word,pos,more", given="a b c\n")
+    assert printed.startswith("a b c ")
+
+
+def test_fewer_columns_may_be_enough(tmp_path: Path) -> None:
+    corpus = fstcrf.read_columns(corpus_path("train"), ("a", "word", "field"))[:50]
+    path = tmp_path / "second.fstcrf"
+    CRF.train(corpus, "field", "U0:%x[0,word]\nB\n", max_iterations=2).save(path)
+    text = failure("tag", path, given="hall\n")
+    assert text.endswith("'hall'; if the text has 1 column, name them all: --columns")
+    assert done("tag", path, "--columns", "word", given="hall\n").startswith("hall ")
 
 
 def test_bad_models(field: str, models: Path) -> None:

@@ -335,6 +335,8 @@ def test_bad_data(folder: Path, content: bytes, message: str) -> None:
         ),
         (["--method", "cg", "--l1", 1], "--l1 needs --method 'lbfgs', not 'cg'"),
         (["--candidates", 3], "--candidates needs --passing 'nbest', not 'best'"),
+        (["--jackknife", 3], "--jackknife is for the taggers of --reads, and there are none"),
+        (["--passing", "nbest"], "--passing is for the taggers of --reads, and there are none"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_before_a_file_is_read(
@@ -348,7 +350,7 @@ def test_words_that_are_no_options_stay() -> None:
     for message in (
         "the features of order 2 are too many",
         "train.txt: no column 'pos'",
-        "a method of its own: no method 'x' there, nor a min_count",
+        "a method of its own: no method 'x' there, nor a min_count; order=3 and a seed",
     ):
         worded = message.replace("method 'x'", "--method 'x'").replace("min_count", "--min-count")
         assert spoken(message, command) == worded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
 import tracemalloc
@@ -13,8 +14,8 @@ import pytest
 
 import fstcrf
 import tests.command as program
-from fstcrf.cli.documents import whole_documents
-from fstcrf.corpus import Corpus, read_columns
+from fstcrf.corpus import ColumnWriter, Corpus, read_columns, stream_columns
+from fstcrf.corpus.wholedocuments import whole_documents
 from fstcrf.documents import (
     Annealing,
     Consistency,
@@ -26,6 +27,7 @@ from fstcrf.documents import (
     Violation,
 )
 from fstcrf.documents.counting import count_pairs
+from fstcrf.documents.sampler import Sweeps
 from fstcrf.documents.sequences import repeated_sequences
 from fstcrf.errors import DataError, LabelError, ModelFileError, NumericError, OptionError
 
@@ -192,6 +194,46 @@ def test_batches_hold_whole_documents(corpus: Corpus) -> None:
     batches = [corpus[:1], corpus[1:3], corpus[3:]]
     found = list(whole_documents(batches))
     assert [len(batch) for batch in found] == [2, 2]
+    assert [len(batch.document_slices()) for batch in found] == [1, 1]
+
+
+@pytest.mark.parametrize("tokens", range(1, 12))
+@pytest.mark.parametrize("head", ["", "-DOCSTART- 0\n\n", "-DOCSTART- 0\n\n-DOCSTART- 00\n\n"])
+def test_whole_documents_are_written_as_they_were(tmp_path: Path, tokens: int, head: str) -> None:
+    text = head + (
+        "a x\nb x\n\n\nc x\n\nd x\n\n-DOCSTART- 1\n\n-DOCSTART- 2 z\n\na x\n\nb x\nc x\n\n\n\n"
+        "-DOCSTART- 3\n\nd x\ne x\n\n-DOCSTART- 4\n\n"
+    )
+    path = tmp_path / "text.txt"
+    path.write_text(text)
+    whole = read_columns(path, ("word", "label"))
+    found = list(whole_documents(stream_columns(path, ("word", "label"), batch_tokens=tokens)))
+    written = io.BytesIO()
+    writer = ColumnWriter(written, ["word", "label"])
+    for batch in found:
+        writer.write(batch)
+    assert written.getvalue().decode() == text
+    for name in ("documents", "lines", "blank_lines"):
+        parts = np.concatenate([getattr(batch, name) for batch in found])
+        assert parts.tolist() == getattr(whole, name).tolist(), name
+    first = [set(batch.documents.tolist()) for batch in found]
+    assert all(not one & other for one, other in itertools.combinations(first, 2))
+
+
+@pytest.mark.parametrize("tokens", [1, 4, 1000])
+def test_labels_do_not_depend_on_batches(
+    corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path, tokens: int
+) -> None:
+    model = Consistency([Violation("same", ("ORG", "PER"), -0.5)])
+    sampling = DocumentTagger(
+        tagger, [model], Annealing(2, "constant"), start="random", take="last"
+    )
+    done, found = 0, []
+    stream = stream_columns(tmp_path / "text.txt", ("word", "ner"), batch_tokens=tokens)
+    for batch in whole_documents(stream):
+        found += sampling.tag_columns(batch, first=done)[0].strings()
+        done += len(batch.document_slices())
+    assert found == labels_of(sampling, corpus)
 
 
 def test_the_commands(corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path) -> None:
@@ -236,6 +278,7 @@ def test_memory_does_not_grow_with_sweeps(tagger: fstcrf.CRF) -> None:
         {"models": Recounted(lambda *_: 0.0)},
         {"models": ["x"]},
         {"models": [Recounted]},
+        {"annealing": 200},
     ],
 )
 def test_wrong_options_of_the_tagger(tagger: fstcrf.CRF, options: dict[str, object]) -> None:
@@ -247,6 +290,15 @@ def test_wrong_options_of_the_tagger(tagger: fstcrf.CRF, options: dict[str, obje
 def test_violations_have_two_types(types: object) -> None:
     with pytest.raises(OptionError, match="expected a tuple of two names"):
         Violation("same", types, -1.0)  # type: ignore[arg-type]
+
+
+def test_what_is_no_number_and_no_violation() -> None:
+    with pytest.raises(OptionError, match=r"penalty of same .* is '2', expected a number"):
+        Violation("same", ("A", "B"), "2")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="violations has 1, expected Violation"):
+        Consistency([1])  # type: ignore[list-item]
+    with pytest.raises(OptionError, match="start is 'a', expected a number"):
+        Annealing(start="a")  # type: ignore[arg-type]
 
 
 def test_models_that_return_no_number(corpus: Corpus, tagger: fstcrf.CRF) -> None:
@@ -272,10 +324,8 @@ def test_the_options_of_sampling_in_the_shell(
     tag = ("tag", str(tmp_path / "tagger.fstcrf"), str(tmp_path / "text.txt"))
     both = ("--document-consistency", names, "--document-consistency", fields)
     how = ("--sweeps", "9", "--schedule", "geometric", "--chains", "2", "--seed", "3")
-    found = program.run(*tag, *both, *how).stdout.splitlines()
-    labels = [x.split(" ")[-1] for x in found if x and "DOCSTART" not in x]
     wanted = DocumentTagger(tagger, [same, more], Annealing(9, "geometric"), chains=2, seed=3)
-    assert labels == [label for sentence in wanted.tag_all(corpus) for label in sentence]
+    assert printed_labels(*tag, *both, *how) == labels_of(wanted, corpus)
     for refused in (
         ("--on-no-path", "skip"),
         ("--max-states", "9"),
@@ -284,6 +334,73 @@ def test_the_options_of_sampling_in_the_shell(
     ):
         failed = program.failure(*tag, *both, *refused, status=2)
         assert f"{refused[0]} cannot go with --document-consistency" in failed
-    for option in ("--sweeps", "--chains", "--seed"):
-        failed = program.failure(*tag, option, "1", status=2)
+    for option, value in (
+        *(("--sweeps", "1"), ("--schedule", "linear"), ("--draw", "token"), ("--start", "random")),
+        *(("--take", "last"), ("--chains", "1"), ("--seed", "1")),
+    ):
+        failed = program.failure(*tag, option, value, status=2)
         assert f"{option} belongs to --document-consistency" in failed
+
+
+def printed_labels(*arguments: str) -> list[str]:
+    lines = program.done(*arguments).splitlines()
+    return [x.split(" ")[-1] for x in lines if x and "DOCSTART" not in x]
+
+
+def labels_of(tagger: DocumentTagger, corpus: Corpus) -> list[str]:
+    return [label for sentence in tagger.tag_all(corpus) for label in sentence]
+
+
+@pytest.mark.parametrize("draw", ["token", "sentence", "mixed"])
+def test_samples_in_the_shell(
+    corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path, draw: Sweeps
+) -> None:
+    tagger.save(tmp_path / "tagger.fstcrf")
+    model = Consistency([Violation("same", ("ORG", "PER"), -0.5)])
+    model.save(tmp_path / "names.json")
+    tag = ("tag", str(tmp_path / "tagger.fstcrf"), str(tmp_path / "text.txt"))
+    how = ("--schedule", "constant", "--draw", draw, "--start", "random", "--take", "last")
+    found = []
+    for seed in range(5):
+        more = ("--document-consistency", str(tmp_path / "names.json"), "--sweeps", "2")
+        found.append(printed_labels(*tag, *more, *how, "--seed", str(seed)))
+        wanted = DocumentTagger(
+            tagger,
+            [model],
+            Annealing(2, "constant"),
+            sweeps=draw,
+            start="random",
+            take="last",
+            seed=seed,
+        )
+        assert found[-1] == labels_of(wanted, corpus)
+    assert len(set(map(tuple, found))) > 1
+
+
+@pytest.mark.parametrize(
+    ("head", "warned"),
+    [("", True), ("-DOCSTART- O\n\n", False), ("x O\n\n-DOCSTART- O\n\n", False)],
+)
+def test_a_text_that_has_no_documents(
+    tagger: fstcrf.CRF, tmp_path: Path, head: str, warned: bool
+) -> None:
+    tagger.save(tmp_path / "tagger.fstcrf")
+    Consistency([Violation("same", ("ORG", "PER"), -1.0)]).save(tmp_path / "names.json")
+    given = ("--document-consistency", str(tmp_path / "names.json"), "--sweeps", "2")
+    result = program.run("tag", str(tmp_path / "tagger.fstcrf"), *given, given=f"{head}Rotor O\n")
+    assert result.exit_code == 0
+    assert ("decided as one document" in result.stderr) == warned
+
+
+def test_columns_known_by_number(corpus: Corpus, tmp_path: Path) -> None:
+    numbered = Corpus.from_sentences(
+        [
+            {"0": words, "ner": labels}
+            for words, labels in zip(*map(corpus.column_lists, ("word", "ner")), strict=True)
+        ]
+    )
+    fstcrf.CRF.train(numbered, "ner", "U:%x[0,0]\nB").save(tmp_path / "numbered.fstcrf")
+    Consistency([Violation("same", ("ORG", "PER"), -1.0)], "0").save(tmp_path / "names.json")
+    given = ("tag", str(tmp_path / "numbered.fstcrf"), str(tmp_path / "text.txt"))
+    more = ("--document-consistency", str(tmp_path / "names.json"), "--columns", "word,gold")
+    assert len(printed_labels(*given, *more)) == corpus.n_tokens

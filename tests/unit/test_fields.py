@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import tests.command as program
 from fstcrf.documents import Consistency, Differing, Fields, Unlabelled, Violation
 from fstcrf.documents.fields import LONGEST, VALUES, last_word
 from fstcrf.errors import ModelFileError, NumericError, OptionError
@@ -93,7 +94,38 @@ def test_wrong_files(tmp_path: Path, row: str) -> None:
         Fields.load(path)
 
 
+def test_the_command(tmp_path: Path) -> None:
+    path = str(tmp_path / "fields.json")
+    program.done("fields", "-o", path, "--seminars")
+    assert Fields.load(path) == Fields.seminars()
+    given = ("--differing", "stime", "clock", "-2", "--differing", "room", "text", "-1.5")
+    more = ("--unlabelled", "speaker", "-3", "--compare", "form", "--tape", "field")
+    program.done("fields", "-o", path, *given, *more)
+    wanted = [Differing("stime", "clock", -2.0), Differing("room", "text", -1.5)]
+    assert Fields.load(path) == Fields([*wanted, Unlabelled("speaker", -3.0)], "form", "field")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "nothing to write: give --differing, --unlabelled or --seminars"),
+        (["--seminars", "--unlabelled", "speaker", "-1"], "Unlabelled of 'speaker' is there 2"),
+        (["--differing", "room", "txt", "-1"], "'txt' is not one of 'clock', 'text'"),
+        (["--unlabelled", "room", "-inf"], "penalty of unlabelled room is -inf"),
+    ],
+)
+def test_what_the_command_refuses(tmp_path: Path, given: list[str], message: str) -> None:
+    result = program.run("fields", "-o", str(tmp_path / "fields.json"), *given)
+    assert result.exit_code != 0
+    assert message in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_wrong_models() -> None:
+    with pytest.raises(OptionError, match="violations has 1, expected Differing or Unlabelled"):
+        Fields([1])  # type: ignore[list-item]
+    with pytest.raises(OptionError, match="penalty of differing a is '1', expected a number"):
+        Differing("a", "clock", "1")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="no value 'tme', expected one of clock, text"):
         Differing("stime", "tme")
     with pytest.raises(NumericError, match="penalty of differing stime is nan"):

@@ -22,6 +22,7 @@ from fstcrf.errors import (
     TemplateError,
 )
 from fstcrf.pipelines import Pipeline, Task, TrainedPipeline, load_pipeline, read_pipeline
+from fstcrf.pipelines.folder import Folder, Manifest
 from fstcrf.pipelines.trained import Decode
 from fstcrf.train import Progress
 
@@ -210,6 +211,26 @@ def test_the_state_of_a_finished_task_does_not_stay(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.checkpoint*"))
 
 
+def test_a_tagger_is_never_taken_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: TrainedPipeline
+) -> None:
+    folder = Folder(tmp_path)
+    folder.keep("a", "first", trained["a"])
+    assert folder.finished("a", "first") is not None
+    write = Folder._write
+
+    def interrupt(self: Folder, manifest: Manifest) -> None:
+        if "a" in manifest.tasks:
+            raise KeyboardInterrupt
+        write(self, manifest)
+
+    monkeypatch.setattr(Folder, "_write", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        folder.keep("a", "second", trained["b"])
+    assert folder.finished("a", "first") is None
+    assert folder.finished("a", "second") is None
+
+
 def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pipeline.json").write_text('{"format": "other"}')
     with pytest.raises(ModelFileError, match="not what a pipeline writes"):
@@ -267,7 +288,6 @@ SPANS = Corpus.from_sentences([{"word": ["a", "b"], "a": ["I-X", "O"], "b": ["B-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"scheme": "bogus"}, "task 'b': .*'bogus'"),
         ({"scheme": "bioes"}, r"sentence 0, token 1: task 'b': 'I-Y' after 'B-Y' is no"),
         ({"scheme": "iob1"}, "token 0: task 'b': 'B-Y' after the start is no iob1"),
         ({"scheme": "iob2"}, None),
@@ -343,6 +363,19 @@ def test_an_option_without_anything_to_read_is_refused() -> None:
         CRF.train(sentences(1), "a", A, passing="marginals")
     with pytest.raises(OptionError, match="candidates needs passing 'nbest'"):
         CRF.train(sentences(1), "a", A, candidates=3)
+    for options in ({"jackknife": 2}, {"passing": "nbest"}):
+        name = next(iter(options))
+        with pytest.raises(OptionError, match=f"task 'a': {name} is for the taggers of reads="):
+            Task("a", TEST, A, options=options)
+    Task("a", TEST, A, options={"passing": "best", "jackknife": None})
+
+
+def test_schemes_that_there_are_not_are_refused() -> None:
+    with pytest.raises(OptionError, match="task 'a': scheme 'bogus', expected one of iob1, iob2"):
+        Task("a", TEST, A, options={"scheme": "bogus"})
+    with pytest.raises(OptionError, match=r"^scheme 'bogus', expected one of iob1, iob2"):
+        CRF.train(sentences(1), "a", A, scheme="bogus")
+    Task("a", TEST, A, options={"scheme": "observed"})
 
 
 # --- TOML -------------------------------------------------------------------------------------

@@ -11,8 +11,9 @@ import pytest
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError
 from fstcrf.recipes import RECIPES, Setting, run_recipe
+from fstcrf.recipes.parts import Parts
 from fstcrf.recipes.report import Report
-from fstcrf.recipes.seminars import choosing
+from fstcrf.recipes.seminars import ablation, choosing
 from fstcrf.recipes.seminars.agreement import agreeing
 from fstcrf.recipes.seminars.choosing import grammars
 from fstcrf.recipes.seminars.layout import layout
@@ -20,6 +21,7 @@ from fstcrf.recipes.seminars.messages import Message, corpus_of, read_message, r
 from fstcrf.recipes.seminars.scoring import mean_f, scored, token_f, values
 from fstcrf.recipes.seminars.splits import split
 from fstcrf.recipes.seminars.surroundings import marks
+from fstcrf.recipes.seminars.taggers import shared
 
 TEXT = (
     "Time: <stime>3:30</stime> - <etime>5:00 pm</etime>\n"
@@ -322,3 +324,18 @@ def test_other_messages_are_another_run(setting: Setting) -> None:
         text = path.read_text("utf-8")
         path.write_text(text.replace("<speaker>", "").replace("</speaker>", ""))
     assert "of earlier runs" not in until_more_features(setting)
+
+
+def test_what_features_bring_is_told_and_kept(setting: Setting) -> None:
+    told: list[str] = []
+    settings = [replace(setting, say=told.append, parts=Parts(setting.report)) for _ in "ab"]
+    section = ablation.ablation(settings[0], shared(settings[0]))
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][2:]
+    assert [row[0].removeprefix("| ") for row in rows] == [v.name for v in ablation.VARIANTS]
+    scores = [float(cell.removesuffix(" |")) for row in rows for cell in row[1:]]
+    assert all(0 <= score <= 100 for score in scores)
+    assert max(scores) > 50
+    assert sum(line.startswith("seminars: cross-validation") for line in told) == len(rows)
+    told.clear()
+    assert ablation.ablation(settings[1], shared(settings[1])) == section
+    assert not any(line.startswith("seminars: cross-validation") for line in told)

@@ -3,7 +3,7 @@
 ========  ==================================================
 Task      sentences to train on, to choose by, to test on
 chunking  all phrases; the last 2,000 training sentences choose
-entities  in IOB2; testa chooses
+entities  in BIOES; testa chooses
 ========  ==================================================
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fstcrf.corpus import Corpus, convert_column, read_columns
+from fstcrf.recipes.entities import entities as read_entities
 from fstcrf.recipes.recipe import Setting
 
 __all__ = ["Task", "chunking", "entities"]
@@ -83,19 +84,13 @@ def chunking(setting: Setting) -> Task:
 
 def entities(setting: Setting) -> Task:
     """Read CoNLL-2003."""
-    columns = ("word", "pos", "chunk", "entity")
+    target = "entity"
     train, dev, test = (
-        convert_column(
-            read_columns(setting.files(f"conll2003/eng.{part}")[0], columns),
-            "entity",
-            "iob1",
-            _SCHEME,
-        )
-        for part in ("train", "testa", "testb")
+        read_entities(setting, part, _SCHEME, target) for part in ("train", "testa", "testb")
     )
     parts = train, train, dev, test
     template = _template(_ENTITIES, _AFFIXES)
-    return Task("entities", "entity", _SCHEME, template, "complete", 0.006, *parts)
+    return Task("entities", target, _SCHEME, template, "complete", 0.006, *parts)
 
 
 def _template(sources: tuple[str, ...], alone: tuple[str, ...] = ()) -> str:

@@ -3,6 +3,7 @@
 =========  =====================================================================
 grammars   the grammars to choose from
 Choice     what was chosen
+folded     a corpus in parts to train on and parts to score
 Folds      choose by cross-validation; only the training half is looked at
 =========  =====================================================================
 """
@@ -25,7 +26,7 @@ from fstcrf.recipes.seminars.agreement import agreeing, ranked
 from fstcrf.recipes.seminars.messages import FIELDS
 from fstcrf.recipes.seminars.scoring import POLICIES, mean_f, scored
 
-__all__ = ["Choice", "Folds", "grammars"]
+__all__ = ["FOLDS", "Choice", "Folds", "folded", "grammars"]
 
 GRID = (0.35, 0.5, 0.75, 1.0, 1.5, 2.0)
 PRICES = {"location": (0.0, 1.5, 3.0), "speaker": (1.5, 3.0, 5.0)}
@@ -97,6 +98,15 @@ def grammars() -> dict[str, Grammar]:
     return found
 
 
+def folded(corpus: Corpus) -> list[tuple[Corpus, Corpus]]:
+    """Return, for each fold, the others and the fold: every third message."""
+    fold = np.arange(len(corpus)) % FOLDS
+    return [
+        (corpus.select(np.flatnonzero(fold != k)), corpus.select(np.flatnonzero(fold == k)))
+        for k in range(FOLDS)
+    ]
+
+
 class Folds:
     """Pipelines that have not seen a third of the training half, and that third.
 
@@ -109,11 +119,9 @@ class Folds:
     """
 
     def __init__(self, train: Corpus, trained: Train) -> None:
-        fold = np.arange(len(train)) % FOLDS
-        self._held = [train.select(np.flatnonzero(fold == k)) for k in range(FOLDS)]
-        self._inner = [
-            trained(f"fold{k}", train.select(np.flatnonzero(fold != k))) for k in range(FOLDS)
-        ]
+        parts = folded(train)
+        self._held = [held for _, held in parts]
+        self._inner = [trained(f"fold{k}", rest) for k, (rest, _) in enumerate(parts)]
         self._words = [w for part in self._held for w in part.column_lists("word")]
         self._gold = [y for part in self._held for y in part.column_lists("field")]
 

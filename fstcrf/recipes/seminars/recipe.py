@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fstcrf.recipes.recipe import Result, Row, Setting
 from fstcrf.recipes.report import number, table
+from fstcrf.recipes.seminars.ablation import ablation
 from fstcrf.recipes.seminars.curve import curve
 from fstcrf.recipes.seminars.messages import FIELDS
 from fstcrf.recipes.seminars.scoring import POLICIES
@@ -72,6 +73,7 @@ def run(setting: Setting) -> Result:
     sections = [_table2(found), _significance(found), _hosts(found), _choices(found)]
     plots: list[str] = []
     if setting.full:
+        sections.append(ablation(setting, common))
         learned = curve(setting, common)
         sections.append(learned.section)
         plots += learned.plots
@@ -192,7 +194,11 @@ def _choices(found: Sequence[Measured]) -> str:
 
 
 def _notes(setting: Setting, count: int) -> str:
-    extent = "" if setting.full else " `--full` takes ten, and adds the learning curve."
+    extent = (
+        ""
+        if setting.full
+        else " `--full` takes ten, and adds the learning curve and what features bring."
+    )
     return (
         "## How to read this\n\n"
         f"{count} random 50/50 splits, seed {setting.seed}.{extent} A message is one sequence. "

@@ -7,7 +7,10 @@ Features  of the field tagger, alone or with the entity label, and its options
 PAPER     Table 1 of the paper
 MORE      lines and their heads, word parts, neighbours, what is said elsewhere
 windows   templates of columns from four tokens before to four after
-FURTHER   what MORE adds to the paper's windows
+LABELS    weights of each label and each pair
+PAGE      of lines and their heads, rooms, runs of capitals, what is said elsewhere
+WORDS     of parts of words, neighbours, wider windows
+FURTHER   both: what MORE adds to the paper's windows
 ========  ======================================================================
 """
 
@@ -19,7 +22,9 @@ from typing import Any
 
 from fstcrf.corpus import Corpus, convert_column
 
-__all__ = ["FURTHER", "MORE", "NAMES", "PAPER", "TAGS", "Features", "windows"]
+__all__ = [
+    "FURTHER", "LABELS", "MORE", "NAMES", "PAGE", "PAPER", "TAGS", "WORDS", "Features", "windows",
+]  # fmt: skip
 
 
 def _prefixed(text: str) -> str:
@@ -98,7 +103,7 @@ class Features:
 _WINDOWS = {"W": "word", "P": "pattern", "L": "list", "T": "time", "G": "tag"}
 
 
-_LABELS = "U\nB\n"  # a weight for each label and for each pair
+LABELS = "U\nB\n"
 
 
 def windows(columns: Collection[str]) -> str:
@@ -111,12 +116,12 @@ _PAIRS = "".join(f"E{n}:%y[0,ner]/%x[-4..4,{c}]\n" for n, c in _WINDOWS.items())
 
 PAPER = Features(
     "features of the paper",
-    f"{_TABLE1}{_LABELS}",
-    f"{_TABLE1}{_prefixed(_PAIRS)}{_LABELS}",
+    f"{_TABLE1}{LABELS}",
+    f"{_TABLE1}{_prefixed(_PAIRS)}{LABELS}",
     {"scheme": "iob2", "l2": 1.0, "max_iterations": 100},  # l2 = 1 / 2σ², for its σ² = 0.5
 )
 
-_PAGE = """\
+PAGE = _prefixed("""\
 H:%x[-1..1,head]
 HP:%x[0,head]/%x[0,place]
 HW:%x[0,head]/%x[0,lower(word)]
@@ -133,8 +138,8 @@ VB:%x[0,run]/%x[-1,lower(word)]
 VA:%x[0,run]/%x[1,lower(word)]
 K:%x[-1..1,also]
 KV:%x[0,also]/%x[0,run]
-"""
-_WORDS = """\
+""")
+WORDS = _prefixed("""\
 A:%x[-4..4,lower(word)]
 B2:%x[-3..2,lower(word)]/%x[-2..3,lower(word)]
 B3:%x[-2..0,lower(word)]/%x[-1..1,lower(word)]/%x[0..2,lower(word)]
@@ -147,9 +152,8 @@ DD:%x[-2..1,short_shape(word)]/%x[-1..2,short_shape(word)]
 DW:%x[-1..1,short_shape(word)]/%x[-1,lower(word)]
 M:%x{-9..-1,lower(word)}
 Q:%x{1..9,lower(word)}
-"""
-FURTHER = _prefixed(_PAGE + _WORDS)
-"""Of lines and their heads, rooms, runs of capitals, parts of words, neighbours."""
+""")
+FURTHER = PAGE + WORDS
 
 _MORE_PAIRS = """\
 E:%y[0,ner]
@@ -165,8 +169,8 @@ ER:%y[0,ner]/%x[0,room]
 
 MORE = Features(
     "more features",
-    f"{_TABLE1}{FURTHER}{_LABELS}",
-    f"{_TABLE1}{FURTHER}{_prefixed(_MORE_PAIRS)}{_LABELS}",
+    f"{_TABLE1}{FURTHER}{LABELS}",
+    f"{_TABLE1}{FURTHER}{_prefixed(_MORE_PAIRS)}{LABELS}",
     {"scheme": "bioes", "l2": 1.0, "max_iterations": 60},
     prefix="more features, ",
 )

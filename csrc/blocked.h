@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One sentence at a time: blocked Gibbs sampling. The graph alone proposes a path, by forward filtering
+ * and backward sampling; a Metropolis-Hastings step lets the penalties say whether it is taken. */
+#ifndef FSTCRF_BLOCKED_H
+#define FSTCRF_BLOCKED_H
+
+#include "draw.h"
+#include "spans.h"
+
+/* --- Proposals ------------------------------------------------------------------------------- */
+
+static inline void tempered_arcs(sampler *g, int64_t t, double by) {
+    const int64_t S = g->graph->S, P = g->P;
+    const double *from = arcs_into(g->graph, t);
+    for (int64_t i = 0; i < S; i++) {
+        for (int64_t j = 0; j < S; j++) g->arc[i * P + j] = from[i * S + j] * by;
+        for (int64_t j = S; j < P; j++) g->arc[i * P + j] = FC_NEVER;
+    }
+}
+
+/* top[j] = max_i before[i] + arc[i][j] */
+static inline void max_into(sampler *g, const double *restrict before) {
+    const int64_t S = g->graph->S, P = g->P;
+    double *restrict top = g->top;
+    fc_fill(P, FC_NEVER, top);
+    for (int64_t i = 0; i < S; i++) {
+        const double *restrict arc = g->arc + i * P;
+        const double score = before[i];
+        for (int64_t j = 0; j < P; j++) {
+            const double x = score + arc[j];
+            top[j] = x > top[j] ? x : top[j];
+        }
+    }
+}
+
+/* sum[j] = sum_i exp(before[i] + arc[i][j] - top[j]) */
+static inline void sum_into(sampler *g, const double *restrict before) {
+    const int64_t S = g->graph->S, P = g->P;
+    double *restrict top = g->top, *restrict sum = g->sum;
+    fc_fill(P, 0.0, sum);
+    for (int64_t i = 0; i < S; i++) {
+        const double *restrict arc = g->arc + i * P;
+        const double score = before[i];
+        for (int64_t j = 0; j < P; j++) {
+            const double high = top[j] > FC_NEVER ? top[j] : 0.0;
+            sum[j] += fc_exp(score + arc[j] - high);
+        }
+    }
+}
+
+/* alpha[t][j]: log of the sum (or the maximum) over all beginnings that end in j at t. */
+static inline void filter(sampler *g, int64_t first, int64_t end, double by, int best) {
+    const int64_t S = g->graph->S, P = g->P;
+    for (int64_t t = first; t < end; t++) {
+        double *restrict a = g->alpha + (t - first) * P;
+        const double *node = g->batch->node + t * S, *top = g->top, *sum = g->sum;
+        if (t == first) {
+            for (int64_t j = 0; j < S; j++) a[j] = (g->graph->initial[j] + node[j]) * by;
+        } else {
+            if (g->graph->moving) tempered_arcs(g, t, by);
+            max_into(g, a - P);
+            if (!best) sum_into(g, a - P);
+            for (int64_t j = 0; j < S; j++) {
+                const double into = !(top[j] > FC_NEVER) ? FC_NEVER
+                                    : best               ? top[j]
+                                                         : top[j] + log(sum[j]);
+                a[j] = into + node[j] * by;
+            }
+        }
+        for (int64_t j = S; j < P; j++) a[j] = FC_NEVER;
+    }
+}
+
+/* Draws a path of the sentence into g->path, or finds the best one. */
+static inline void trace(sampler *g, int64_t first, int64_t end, double by, int best,
+                         const double *uniform) {
+    const int64_t S = g->graph->S, P = g->P;
+    int32_t next = -1;
+    for (int64_t t = end - 1; t >= first; t--) {
+        const double *a = g->alpha + (t - first) * P;
+        const double *arc = t + 1 < end ? arcs_into(g->graph, t + 1) : NULL;
+        int32_t peak = 0;
+        for (int64_t i = 0; i < S; i++) {
+            g->top[i] = a[i] + by * (arc == NULL ? g->graph->final[i] : arc[i * S + next]);
+            if (g->top[i] > g->top[peak]) peak = (int32_t)i;
+        }
+        next = draw(S, g->top, peak, best ? 0.0 : 1.0, uniform[t - first]);
+        g->path[t] = next;
+    }
+}
+
+/* --- Metropolis-Hastings --------------------------------------------------------------------- */
+
+/* Resamples a sentence; returns by how much the score of the document has changed. */
+static inline double resample_sentence(sampler *g, int64_t first, int64_t end, double temperature,
+                                       const double *uniform, double u) {
+    const int best = temperature == 0.0;
+    const double by = best ? 1.0 : 1.0 / temperature;
+    const size_t bytes = (size_t)(end - first) * sizeof *g->path;
+    const stretch s = {first, end, first, -1, 0};
+    const int free = agreed_upon(g->agree, first, end);
+    const double was = path_score(g, first, end);
+    double penalty = 0.0;
+    filter(g, first, end, by, best);
+    if (!free) {
+        leave(g, &s);
+        penalty = -enter(g, &s);
+        leave(g, &s);
+    }
+    memcpy(g->old, g->path + first, bytes);
+    trace(g, first, end, by, best, uniform);
+    const double gain = path_score(g, first, end) - was;
+    if (!free) penalty += enter(g, &s);
+    const int taken = best ? gain + penalty > 0.0 : free || log(u) * temperature < penalty;
+    if (taken) return gain + penalty;
+    if (!free) leave(g, &s);
+    memcpy(g->path + first, g->old, bytes);
+    if (!free) enter(g, &s);
+    return 0.0;
+}
+
+#endif
