@@ -9,8 +9,9 @@ import pytest
 
 from fstcrf.corpus import Corpus
 from fstcrf.recipes import RECIPES, Setting, run_recipe
-from fstcrf.recipes.consistency import announcements, recipe
+from fstcrf.recipes.consistency import ablation, announcements, recipe
 from fstcrf.recipes.consistency.announcements import folds
+from fstcrf.recipes.consistency.data import read
 from fstcrf.recipes.consistency.elsewhere import CASE, columns, elsewhere
 from fstcrf.recipes.consistency.tokens import mean_f, token_counts
 
@@ -102,6 +103,19 @@ def test_a_small_run_and_its_resumption(setting: Setting) -> None:
     again = run_recipe(RECIPES["consistency"], setting)
     assert not any(line.startswith("consistency: ") for line in told)  # nothing is done again
     assert again.result.rows == first.result.rows
+
+
+def test_local_models_on_the_dev_file(setting: Setting) -> None:
+    """Every variant trains, in the scheme that it names; nothing of the test file is read."""
+    data = replace(read(setting), test=None)  # type: ignore[arg-type]
+    rows = [
+        line.strip("| ").split(" | ")
+        for line in ablation.ablation(setting, data, 0.3).splitlines()
+        if line.startswith("| ")
+    ][2:]
+    assert [row[0] for row in rows] == [variant.name for variant in ablation.VARIANTS]
+    assert all(len(row) == 6 for row in rows)
+    assert {float(cell) for row in rows for cell in row[1:]} <= {100.0}  # train and dev are equal
 
 
 def interrupted(setting: Setting) -> tuple[str, list[str]]:

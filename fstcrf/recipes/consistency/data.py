@@ -4,7 +4,9 @@
 Data       the three files, labels in BIOES
 read       read them
 TEMPLATE   the paper's features
-MORE       further ones, also of the word's other places in the document
+AFFIXES    further ones: lower case, affixes, pairs, words and shapes two tokens away
+ELSEWHERE  of the word's other places in the document
+MORE       both
 =========  ===================================================
 """
 
@@ -18,7 +20,7 @@ from fstcrf.recipes.consistency.elsewhere import CASE, columns, elsewhere
 from fstcrf.recipes.entities import TARGET, entities
 from fstcrf.recipes.recipe import Setting
 
-__all__ = ["MORE", "SCHEME", "TARGET", "TEMPLATE", "Data", "read"]
+__all__ = ["AFFIXES", "ELSEWHERE", "MORE", "SCHEME", "TARGET", "TEMPLATE", "Data", "read"]
 
 SCHEME: Literal["bioes"] = "bioes"
 
@@ -43,11 +45,11 @@ _NEAR = "".join(
     for name in columns(side)
 )
 
-MORE = f"""\
+AFFIXES = """\
 UA0:%x[-1..1,lower(word)]
 UA1:%x[0,ngrams(lower(word),1,30)]
-UA2:%x{{-4..-1,lower(word)}}
-UA3:%x{{1..4,lower(word)}}
+UA2:%x{-4..-1,lower(word)}
+UA3:%x{1..4,lower(word)}
 UA4:%x[-1..0,lower(word)]/%x[0..1,lower(word)]
 UA5:%x[-1,lower(word)]/%x[1,lower(word)]
 UA6:%x[-2,word]
@@ -62,11 +64,16 @@ UB6:%x[-1..1,suffix(word,2)]
 UB7:%x[-2..2,shape(word)]
 UB8:%x[-1..0,shape(word)]/%x[0..1,shape(word)]
 UB9:%x[-2..0,short_shape(word)]/%x[-1..1,short_shape(word)]/%x[0..2,short_shape(word)]
+"""
+
+ELSEWHERE = f"""\
 {_NEAR}\
 UC2:%x[-1..1,{CASE}]
 UC3:%x[-1..1,{CASE}]/%x[-1..1,short_shape(word)]
 UC4:%x[-1..0,{CASE}]/%x[-1..0,short_shape(word)]/%x[0..1,{CASE}]/%x[0..1,short_shape(word)]
 """
+
+MORE = AFFIXES + ELSEWHERE
 
 
 @dataclass(frozen=True, slots=True)

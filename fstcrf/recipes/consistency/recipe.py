@@ -17,6 +17,7 @@ from fstcrf.documents.counting import PairCounts, count_pairs
 from fstcrf.evaluate import SpanReport, evaluate_spans
 from fstcrf.model import CRF
 from fstcrf.recipes.consistency import announcements
+from fstcrf.recipes.consistency.ablation import ablation
 from fstcrf.recipes.consistency.data import MORE, SCHEME, TARGET, TEMPLATE, Data, read
 from fstcrf.recipes.recipe import Result, Row, Setting
 from fstcrf.recipes.report import number, table
@@ -76,7 +77,10 @@ def run(setting: Setting) -> Result:
         choices.append(f"{features.name}: same × {same:g}, within × {within:g}")
         rows += _table5(features, tagger, (model, weighted), data, setting)
     rows += announcements.rows(setting)
-    return Result(rows, [_reading(setting, choices), section])
+    sections = [_reading(setting, choices), section]
+    if setting.full:
+        sections.append(ablation(setting, data, L2))
+    return Result(rows, sections)
 
 
 def _tagger(features: _Features, train: Corpus, setting: Setting, scheme: str = SCHEME) -> CRF:
