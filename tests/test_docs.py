@@ -18,14 +18,16 @@ import pkgutil
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import fstcrf
+from fstcrf.compat.installing import DROP_INS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -171,6 +173,22 @@ def _runnable(block: Block) -> bool:
     return not block.not_run and block.language in SHELL | {"python", "pycon"}
 
 
+@pytest.fixture
+def _real_packages() -> Iterator[None]:
+    """Take drop-ins that a page has installed out again: other tests compare them with the real."""
+
+    def there() -> dict[str, ModuleType]:
+        names = tuple(DROP_INS)
+        return {key: m for key, m in sys.modules.items() if key.split(".")[0] in names}
+
+    before = there()
+    yield
+    for key in there():
+        del sys.modules[key]
+    sys.modules.update(before)
+
+
+@pytest.mark.usefixtures("_real_packages")
 @pytest.mark.parametrize(("page", "selected"), list(_cases()))
 def test_page(
     page: Path,

@@ -1,30 +1,40 @@
 """The best labels of sentences, with what is known beforehand, and what to do where none are legal.
 
-=========  ======================================================================
-Search     what is searched for, and what is known beforehand
-Counts     sentences that were not answered as asked, by what became of them
-Answer     the best paths of a sentence, and what gives their probabilities
-answered   answer sentences; give up the grammar, then what is known, where wanted
-=========  ======================================================================
+=============  ======================================================================
+Search         what is searched for, and what is known beforehand
+search_budget  when to give up on a sentence, from options
+Counts         sentences that were not answered as asked, by what became of them
+Answer         the best paths of a sentence, and what gives their probabilities
+answered       answer sentences; give up the grammar, then what is known, where wanted
+=============  ======================================================================
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
+
+import click
 
 from fstcrf.cli.failures import say
 from fstcrf.cli.forcing import Masks, known_labels
+from fstcrf.cli.models import is_chain
 from fstcrf.errors import DataError, NoPathError, TooLargeError
 
 if TYPE_CHECKING:
+    from fstcrf.cli.models import Model
     from fstcrf.corpus import Corpus, Sentence
     from fstcrf.joint import Composition
+    from fstcrf.joint.chainlattice import ChainLattice
     from fstcrf.kernel import Budget
     from fstcrf.lattice import Lattice, Path
 
-__all__ = ["Answer", "Counts", "OnNoPath", "Search", "answered"]
+__all__ = ["Answer", "Counts", "OnNoPath", "Search", "answered", "search_budget"]
+
+_LONG = 10.0
+"""Seconds after which something is said of a search."""
 
 OnNoPath: TypeAlias = Literal["error", "skip", "relax"]
 
@@ -54,6 +64,24 @@ class Search:
     on_no_path: OnNoPath = "error"
     budget: Budget | None = None
     threads: int = 1
+
+
+def search_budget(model: Model, states: int | None, seconds: float | None) -> Budget | None:
+    """Return when to give up on a sentence; None where no option says so.
+
+    Raises
+    ------
+    click.UsageError
+        Seconds for a chain, whose search counts labellings.
+    """
+    from fstcrf.kernel import Budget
+
+    if seconds is not None and is_chain(model):
+        raise click.UsageError("--max-seconds: the search of a chain counts labellings; give "
+                               "--max-states")  # fmt: skip
+    if states is None and seconds is None:
+        return None
+    return Budget(seconds=seconds) if states is None else Budget(states, seconds)
 
 
 @dataclass(slots=True)
@@ -171,7 +199,7 @@ def _search(
     model: Composition, batch: Corpus, known: Sequence[Masks] | None, search: Search
 ) -> list[Answer]:
     if model.conditional and search.n > 1:
-        return [Answer(_ranked(model, sentence, search.n)) for sentence in batch]
+        return [Answer(_ranked(model, sentence, search)) for sentence in _patiently(batch)]
     if model.conditional:
         paths = model.paths_all(batch, threads=search.threads, budget=search.budget)
         return [Answer(() if path is None else (path,)) for path in paths]
@@ -188,11 +216,27 @@ def _search(
     return [Answer(*pair) for pair in zip(ranked, lattices, strict=True)]
 
 
-def _ranked(model: Composition, sentence: Sentence, n: int) -> tuple[Path, ...]:
+def _ranked(model: Composition, sentence: Sentence, search: Search) -> tuple[Path, ...]:
+    """Return the best labellings of a sentence by a chain, one sentence at a time."""
+    lattice = cast("ChainLattice", model.lattice(sentence))
+    more = {} if search.budget is None else {"budget": search.budget.states}
     try:
-        return tuple(model.lattice(sentence).nbest(n))
+        return tuple(lattice.nbest(search.n, **more))
     except NoPathError:
         return ()
+
+
+def _patiently(batch: Corpus) -> Iterator[Sentence]:
+    """Yield the sentences; say once that there is a shorter search, where it is a long one."""
+    started, told = time.monotonic(), False
+    for number, sentence in enumerate(batch):
+        if not told and time.monotonic() - started > _LONG:
+            say(
+                f"{number} of {len(batch)} sentences so far: the n best of a chain take long; "
+                "--max-states N looks at fewer labellings"
+            )
+            told = True
+        yield sentence
 
 
 def _lattices(

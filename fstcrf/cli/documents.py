@@ -110,6 +110,8 @@ def document_tagger(model: Model, given: dict[str, Any]) -> DocumentTagger:
     ------
     ModelFileError
         A file is no such model.
+    LabelError, OptionError
+        It does not go with the tagger.
     """
     from fstcrf.documents import Annealing, DocumentTagger
     from fstcrf.documents.file import load

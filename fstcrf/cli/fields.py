@@ -7,9 +7,14 @@ fields  the command
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from fstcrf.cli.failures import say
+
+if TYPE_CHECKING:
+    from fstcrf.documents import Fields
 
 __all__ = ["fields"]
 
@@ -22,7 +27,7 @@ __all__ = ["fields"]
     type=(str, click.Choice(["clock", "text"]), float),
     multiple=True,
     help="Two spans of a type say different things: clock, a time; text, letters and digits. The "
-    "penalty, a natural log, is for each token of the two. Repeatable.",
+    "penalty, a natural log, at most 0, is for each token of the two. Repeatable.",
 )
 @click.option(
     "--unlabelled",
@@ -74,5 +79,23 @@ def fields(
         compare,
         tape,
     )
+    _check_signs(model)
     model.save(output)
     say(f"{len(model.violations)} types of violations: {output}")
+
+
+def _check_signs(model: Fields) -> None:
+    """Check that no penalty is a reward; most likely its minus is missing.
+
+    Raises
+    ------
+    click.UsageError
+        One is.
+    """
+    for violation in model.violations:
+        if violation.penalty > 0:
+            raise click.UsageError(
+                f"--{type(violation).__name__.lower()} {violation.type}: the penalty is "
+                f"{violation.penalty:g}, which would be a reward; expected at most 0, such as "
+                f"{-violation.penalty:g}"
+            )

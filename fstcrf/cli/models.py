@@ -17,7 +17,6 @@ tape_columns  the columns that an option gives for tapes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 from operator import and_
 from pathlib import Path
@@ -53,6 +52,8 @@ def load_model(path: str) -> Model:
 
     Raises
     ------
+    DataError
+        It is a folder.
     ModelFileError, OSError
         It cannot be loaded.
     """
@@ -60,9 +61,24 @@ def load_model(path: str) -> Model:
     from fstcrf.interop.formats import HEAD
     from fstcrf.joint import load
 
+    if Path(path).is_dir():
+        raise _folder(path)
     with Path(path).open("rb") as file:
         head = file.read(HEAD)
     return load(path) if is_native(head) else read_tagger(path)
+
+
+def _folder(path: str) -> DataError:
+    """Return the error of a folder; of one that a pipeline has made, it says what to give."""
+    from fstcrf.pipelines.folder import COMPOSITION
+
+    whole = Path(path) / COMPOSITION
+    if not whole.exists():
+        return DataError("a folder, expected the file of a model", path=path)
+    return DataError(
+        f"the folder of a pipeline: give {whole} to decide jointly, or use fstcrf pipeline tag",
+        path=path,
+    )
 
 
 def tagger(path: str) -> CRF:
@@ -107,16 +123,15 @@ def constrained(model: Model, grammars: Sequence[str]) -> Composition:
         A file that cannot be read.
     """
     from fstcrf.joint import compose
+    from fstcrf.pipelines.grammars import on_tape
 
     composition = compose(model)
     for given in grammars:
         tape, _, name = given.rpartition("=")
-        if tape in composition.tapes:
-            acceptors = _grammar(name).bind({tape: composition.label_sets[tape]})
-            conjuncts = (*composition.conjuncts, *acceptors)
-            composition = replace(composition, conjuncts=conjuncts)
-        else:
-            composition = composition.constrained(_grammar(given))
+        known = tape in composition.tapes
+        composition = composition.constrained(
+            on_tape(_grammar(name), tape) if known else _grammar(given)
+        )
     return composition
 
 

@@ -3,6 +3,7 @@
 ==============  ===================================================
 input_options   ``--columns``, ``--format``, ``--separator``
 grammar_option  ``--grammar``
+search_options  ``--on-no-path``, ``--max-states``, ``--max-seconds``
 threads_option  ``--threads``
 CommaList       a parameter type: ``word,pos,chunk``
 Numbers         a parameter type: ``1,0.5``
@@ -14,7 +15,7 @@ Assignment      a parameter type: ``LABEL=NUMBER``
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -26,6 +27,7 @@ __all__ = [
     "Numbers",
     "grammar_option",
     "input_options",
+    "search_options",
     "threads_option",
 ]
 
@@ -134,11 +136,15 @@ _INPUT = (
 )
 
 
-def input_options(command: Command) -> Command:
-    """Add the options that say how the input is to be read."""
-    for option in reversed(_INPUT):
+def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
+    for option in reversed(options):
         command = option(command)
     return command
+
+
+def input_options(command: Command) -> Command:
+    """Add the options that say how the input is to be read."""
+    return _with(_INPUT, command)
 
 
 def grammar_option(command: Command) -> Command:
@@ -151,6 +157,36 @@ def grammar_option(command: Command) -> Command:
         "fstcrf, such as bio. Repeatable.",
     )
     return option(command)
+
+
+_SEARCH = (
+    click.option(
+        "--on-no-path",
+        type=click.Choice(["error", "skip", "relax"]),
+        default="error",
+        show_default=True,
+        help="Where no label sequence is legal: stop, print _ as labels, or do without the "
+        "grammar, and if that is not enough without labels known beforehand.",
+    ),
+    click.option(
+        "--max-states",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="Where a grammar is too large to multiply out: states of a sentence to look at, "
+        "before the best labels found are given as not proven. With a chain, labellings of a tape.",
+    ),
+    click.option(
+        "--max-seconds",
+        metavar="S",
+        type=click.FloatRange(min=0, min_open=True),
+        help="The same, for each run of some thousand tokens. Not for a chain.",
+    ),
+)
+
+
+def search_options(command: Command) -> Command:
+    """Add the options that say what a search for the best labels may cost, and what if it fails."""
+    return _with(_SEARCH, command)
 
 
 def threads_option(command: Command) -> Command:

@@ -7,21 +7,25 @@ pipeline  its two commands
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fstcrf.cli.failures import say
-from fstcrf.cli.models import constrained
-from fstcrf.cli.options import grammar_option, input_options, threads_option
+from fstcrf.cli.answers import Counts, Search, search_budget
+from fstcrf.cli.models import constrained, is_chain
+from fstcrf.cli.options import grammar_option, input_options, search_options, threads_option
 from fstcrf.cli.progress import reporter
 from fstcrf.cli.sources import model_input
+from fstcrf.cli.tagging import Addition, Wishes, tagged, write_tagged
 
 if TYPE_CHECKING:
-    from fstcrf.corpus import Column, Corpus
-    from fstcrf.lattice import Path as Labelling
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fstcrf.corpus import Corpus
     from fstcrf.pipelines import TrainedPipeline
     from fstcrf.pipelines.trained import Decode
 
@@ -89,6 +93,7 @@ def train(path: str, output: str, *, threads: int, log_json: bool) -> None:
     "model's probability that labels are legal.",
 )
 @grammar_option
+@search_options
 @input_options
 @threads_option
 def tag(
@@ -96,85 +101,120 @@ def tag(
     path: str,
     output: str,
     *,
-    decode: Decode | None,
-    tasks: tuple[str, ...],
-    nbest: int | None,
-    probabilities: bool,
-    confidence: bool,
-    grammar: tuple[str, ...],
     columns: tuple[str, ...] | None,
     kind: str | None,
     separator: str,
-    threads: int,
+    **given: Any,
 ) -> None:
     """Tag a file by a trained pipeline: its columns again, and one for each task.
 
     \b
     fstcrf pipeline tag notices new.txt --decode joint > tagged.txt
     """
-    from dataclasses import replace
-
-    from fstcrf.corpus import ColumnWriter
-    from fstcrf.corpus.files import open_target
-    from fstcrf.pipelines import load_pipeline
-
-    if confidence and (nbest is not None or probabilities):
+    if given["confidence"] and (given["nbest"] is not None or given["probabilities"]):
         raise click.UsageError("--confidence is for the best labels: without --nbest or "
                                "--probabilities")  # fmt: skip
+    model = _loaded(folder, given["decode"], given["grammar"])
+    shown = _shown(model, given["tasks"])
+    counts = Counts()
+    answer = _joint(model, counts, given) if model.decode == "joint" else _steps(model, given)
+    source = model_input(model.composition, columns=columns, kind=kind, separator=separator)
+
+    def chosen(batch: Corpus) -> Addition:
+        found = answer(batch)
+        return replace(found, columns=tuple(found.columns[k] for k in shown))
+
+    write_tagged(chosen, source, path, output)
+    counts.report()
+
+
+def _loaded(folder: str, decode: Decode | None, grammar: tuple[str, ...]) -> TrainedPipeline:
+    """Return the pipeline of a folder, which decodes as asked, under grammars."""
+    from fstcrf.pipelines import load_pipeline
+
     model = load_pipeline(folder)
-    if grammar:
-        if (decode or model.decode) != "joint":
-            raise click.UsageError("--grammar needs a joint decision: --decode joint")
-        model = replace(model, composition=constrained(model.composition, grammar))
+    model = replace(model, decode=decode or model.decode)
+    if not grammar:
+        return model
+    if model.decode != "joint":
+        raise click.UsageError("--grammar needs a joint decision: --decode joint")
+    return replace(model, composition=constrained(model.composition, grammar))
+
+
+def _shown(model: TrainedPipeline, tasks: tuple[str, ...]) -> list[int]:
+    """Return the numbers of the tasks to print."""
     odd = [name for name in tasks if name not in model.tapes]
     if odd:
         raise click.UsageError(f"--task {odd[0]}: the tasks are {', '.join(model.tapes)}")
-    shown = [k for k, tape in enumerate(model.tapes) if not tasks or tape in tasks]
-    source = model_input(model.composition, columns=columns, kind=kind, separator=separator)
-    writer: ColumnWriter | None = None
-    with open_target(output) as file:
-        for batch in source.stream(path):
-            kept, between = source.written(batch)
-            if confidence:
-                found = _sure(model, batch, decode, threads)
-            else:
-                found = _answer(model, batch, decode, nbest, threads, probabilities=probabilities)
-            rows = batch if found.sentences is None else batch.select(found.sentences)
-            added = [f"%{k}" for k in shown]
-            writer = writer or ColumnWriter(file, [*kept, *added], separator=between)
-            for name, k in zip(added, shown, strict=True):
-                rows = rows.with_interned(name, found.columns[k])
-            writer.write(rows, comments=found.comments)
+    return [k for k, tape in enumerate(model.tapes) if not tasks or tape in tasks]
 
 
-class _Found:
-    """What is written of a batch: labels, a line before each sentence, which sentences."""
-
-    def __init__(
-        self,
-        columns: tuple[Column, ...],
-        comments: list[str] | None = None,
-        sentences: list[int] | None = None,
-    ) -> None:
-        self.columns, self.comments, self.sentences = columns, comments, sentences
+# --- Jointly --------------------------------------------------------------------------------------
 
 
-def _answer(
-    model: TrainedPipeline,
-    batch: Corpus,
-    decode: Decode | None,
-    n: int | None,
-    threads: int,
-    *,
-    probabilities: bool,
-) -> _Found:
-    if n is None and not probabilities:
-        return _Found(model.tag_columns(batch, decode=decode, threads=threads))
+def _joint(
+    model: TrainedPipeline, counts: Counts, given: dict[str, Any]
+) -> Callable[[Corpus], Addition]:
+    """Return what tags a batch as `fstcrf tag` does with a composition.
+
+    Raises
+    ------
+    click.UsageError
+        More is asked for than a chain has.
+    """
+    composition = model.composition
+    for name in ("probabilities", "confidence"):
+        if given[name] and is_chain(composition):
+            raise click.UsageError(
+                f'--{name} needs a transducer, and a joint decision by normalize = "chain" is '
+                'none: decode in another way, or train with normalize = "product"'
+            )
+    search = Search(
+        n=given["nbest"] or 1,
+        on_no_path=given["on_no_path"],
+        budget=search_budget(composition, given["max_states"], given["max_seconds"]),
+        threads=given["threads"],
+    )
+    wishes = Wishes(
+        search,
+        ranked=given["nbest"] is not None,
+        probabilities=given["probabilities"],
+        confidence=given["confidence"],
+    )
+    return lambda batch: tagged(composition, batch, wishes, counts)
+
+
+# --- One after the other --------------------------------------------------------------------------
+
+
+def _steps(model: TrainedPipeline, given: dict[str, Any]) -> Callable[[Corpus], Addition]:
+    """Return what tags a batch task after task.
+
+    Raises
+    ------
+    click.UsageError
+        Options of a search that there is not.
+    """
+    for name in ("on_no_path", "max_states", "max_seconds"):
+        if given[name] not in (None, "error"):
+            option = name.replace("_", "-")
+            raise click.UsageError(f"--{option} needs a joint decision: --decode joint")
+    n, threads = given["nbest"], given["threads"]
+    if given["confidence"]:
+        return lambda batch: _sure(model, batch)
+    if n is None and not given["probabilities"]:
+        return lambda batch: Addition(model.tag_columns(batch, threads=threads))
+    return lambda batch: _ranked(model, batch, n, threads, probabilities=given["probabilities"])
+
+
+def _ranked(
+    model: TrainedPipeline, batch: Corpus, n: int | None, threads: int, *, probabilities: bool
+) -> Addition:
+    """Return the best labellings of each sentence, with their probabilities."""
     from fstcrf.corpus import Column
 
-    ranked = model.nbest_all(batch, n or 1, decode=decode, threads=threads)
-    _warn(ranked)
-    rows = model.marginals_all(batch, decode=decode, threads=threads) if probabilities else None
+    ranked = model.nbest_all(batch, n or 1, threads=threads)
+    rows = model.marginals_all(batch, threads=threads) if probabilities else None
     comments, sentences = [], []
     cells: list[list[str]] = [[] for _ in model.tapes]
     for s, paths in enumerate(ranked):
@@ -182,38 +222,36 @@ def _answer(
             comments.append(f"# {path.probability:f}" if n is None else
                             f"# {i} {path.probability:f}")  # fmt: skip
             sentences.append(s)
-            several = path.labels if len(model.tapes) > 1 else (path.labels,)
-            for k, labels in enumerate(several):
-                if rows is None:
+            tables = None if rows is None else _several(model, rows[s])
+            for k, labels in enumerate(_several(model, path.labels)):
+                if tables is not None:
+                    cells[k] += _with_chances(labels, model.taggers[k].labels, tables[k])
+                else:
                     cells[k] += labels
-                    continue
-                table = rows[s][k] if len(model.tapes) > 1 else rows[s]
-                number = {label: j for j, label in enumerate(model.taggers[k].labels)}
-                cells[k] += [
-                    f"{label}/{table[t, number[label]]:f}" for t, label in enumerate(labels)
-                ]
-    columns = tuple(Column.from_strings(strings) for strings in cells)
-    return _Found(columns, comments, sentences)
+    return Addition(tuple(map(Column.from_strings, cells)), comments, sentences)
 
 
-def _sure(model: TrainedPipeline, batch: Corpus, decode: Decode | None, threads: int) -> _Found:
-    """Return the best labels of the sentences that have any, and how sure they are."""
+def _with_chances(
+    labels: Sequence[str], names: Sequence[str], table: NDArray[np.float64]
+) -> list[str]:
+    """Return labels of a task with their probabilities: ``label/probability``."""
+    number = {label: j for j, label in enumerate(names)}
+    return [f"{label}/{table[t, number[label]]:f}" for t, label in enumerate(labels)]
+
+
+def _several(model: TrainedPipeline, answer: Any) -> Sequence[Any]:
+    """Return what is answered of each task; of an only one it is not in a tuple."""
+    return answer if len(model.tapes) > 1 else (answer,)
+
+
+def _sure(model: TrainedPipeline, batch: Corpus) -> Addition:
+    """Return the best labels of the sentences, and how sure they are."""
     from fstcrf.corpus import Column
 
-    ranked = model.nbest_all(batch, 1, decode=decode, threads=threads)
-    _warn(ranked)
-    sentences = [s for s, paths in enumerate(ranked) if paths]
-    found = model.confidence_all(batch.select(sentences), decode=decode)
+    found = model.confidence_all(batch)
     comments = [f"# {one.probability} legal: {one.legal}" for one in found]
     cells: list[list[str]] = [[] for _ in model.tapes]
     for one in found:
-        several = one.path.labels if len(model.tapes) > 1 else (one.path.labels,)
-        for cell, labels in zip(cells, several, strict=True):
+        for cell, labels in zip(cells, _several(model, one.path.labels), strict=True):
             cell.extend(labels)
-    return _Found(tuple(map(Column.from_strings, cells)), comments, sentences)
-
-
-def _warn(ranked: Iterable[list[Labelling]]) -> None:
-    missing = sum(not paths for paths in ranked)
-    if missing:
-        say(f"warning: {missing} sentences have no legal labelling and are left out")
+    return Addition(tuple(map(Column.from_strings, cells)), comments)

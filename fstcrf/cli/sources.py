@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -76,12 +76,13 @@ class Input:
 
         if self.items:
             return read_items(path)
-        if self.conllu:
-            return read_conllu(path, feature_columns=self.features)
         with self._advising():
-            corpus = read_columns(
-                path, self.columns, min_columns=self.min_columns, separator=self.separator
-            )
+            if self.conllu:
+                corpus = read_conllu(path, feature_columns=self.features)
+            else:
+                corpus = read_columns(
+                    path, self.columns, min_columns=self.min_columns, separator=self.separator
+                )
         return self._with_aliases(corpus)
 
     def stream(self, path: str) -> Iterator[Corpus]:
@@ -131,9 +132,13 @@ class Input:
         try:
             yield
         except WidthError as error:
+            n = "1 column" if error.width == 1 else f"{error.width} columns"
+            if self.conllu and error.first:
+                raise DataError(
+                    f"{error}; it is read as CoNLL-U: of a column file, name its {n}: --columns"
+                ) from None
             if self.columns is None or not error.first or error.width < self.least:
                 raise
-            n = "1 column" if error.width == 1 else f"{error.width} columns"
             raise DataError(f"{error}; if the text has {n}, name them all: --columns") from None
 
     def _with_aliases(self, corpus: Corpus) -> Corpus:
@@ -197,7 +202,7 @@ def model_input(
     click.UsageError
         Options that do not belong together, or taggers trained on different columns.
     """
-    from fstcrf.corpus.conllu import CONLLU
+    from fstcrf.corpus.conllu import CONLLU, JOINED
 
     parts = taggers(model)
     if _literal(parts):
@@ -218,10 +223,11 @@ def model_input(
         return Input(separator=_SEPARATORS[separator], aliases=_labels_behind(parts))
     numbers = set() if len(named) == len(parts) else set(filter(_is_number, read))
     known = _common_columns(named or parts, read - numbers)
-    trained_on_conllu = known[: len(CONLLU)] == CONLLU
+    trained_on_conllu = known[: len(CONLLU)] == CONLLU or known[len(CONLLU) :][:1] == (JOINED,)
     if kind == "conllu" or (kind is None and trained_on_conllu):
         extra = known[len(CONLLU) :] if trained_on_conllu else ()
-        return _conllu(columns, tuple(name for name in extra if name != "upos+feats"))
+        source = _conllu(columns, tuple(name for name in extra if name != JOINED))
+        return replace(source, aliases=_renamed(known)) if trained_on_conllu else source
     aliases, least = _by_place(known, numbers), max(1, len(read))
     read |= {name for _, name in aliases}
     last = max((i for i, name in enumerate(known, 1) if name in read), default=1)
@@ -232,6 +238,13 @@ def model_input(
         aliases=aliases,
         least=least,
     )
+
+
+def _renamed(known: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return what training called the columns of CoNLL-U, where that was something else."""
+    from fstcrf.corpus.conllu import CONLLU
+
+    return tuple((new, name) for new, name in zip(known, CONLLU, strict=False) if new != name)
 
 
 def _by_place(columns: tuple[str, ...], read: set[str]) -> tuple[tuple[str, str], ...]:

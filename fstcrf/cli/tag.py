@@ -12,19 +12,24 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from fstcrf.cli.answers import Counts, Search
+from fstcrf.cli.answers import Counts, Search, search_budget
 from fstcrf.cli.documents import check_alone, document_options, document_source, document_tagger
 from fstcrf.cli.failures import say
 from fstcrf.cli.models import constrained, is_chain, load_model, tape_columns, tapes
-from fstcrf.cli.options import Assignment, grammar_option, input_options, threads_option
+from fstcrf.cli.options import (
+    Assignment,
+    grammar_option,
+    input_options,
+    search_options,
+    threads_option,
+)
 from fstcrf.cli.sources import Input, model_input
-from fstcrf.cli.tagging import Addition, Wishes, cascaded, tagged
+from fstcrf.cli.tagging import Addition, Wishes, cascaded, tagged, write_tagged
 
 if TYPE_CHECKING:
     from fstcrf.cli.models import Model
-    from fstcrf.corpus import ColumnWriter, Corpus
+    from fstcrf.corpus import Corpus
     from fstcrf.joint import Composition
-    from fstcrf.kernel import Budget
 
 __all__ = ["tag"]
 
@@ -88,27 +93,7 @@ _SEARCH = {"on_no_path": "error", "max_states": None, "max_seconds": None, "thre
     show_default=True,
     help="Decide all tapes of a composition together, or one after the other.",
 )
-@click.option(
-    "--on-no-path",
-    type=click.Choice(["error", "skip", "relax"]),
-    default="error",
-    show_default=True,
-    help="Where no label sequence is legal: stop, print _ as labels, or do without the grammar, "
-    "and if that is not enough without --force.",
-)
-@click.option(
-    "--max-states",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Where a grammar is too large to multiply out: states of a sentence to look at, before "
-    "the best labels found are given as not proven. With a chain, labellings of a tape.",
-)
-@click.option(
-    "--max-seconds",
-    metavar="S",
-    type=click.FloatRange(min=0, min_open=True),
-    help="The same, for each run of some thousand tokens.",
-)
+@search_options
 @document_options
 @threads_option
 def tag(
@@ -142,7 +127,7 @@ def tag(
         return
     check_alone(given)
     counts = Counts()
-    _write(_answer(model, counts, given), source, path, output)
+    write_tagged(_answer(model, counts, given), source, path, output)
     counts.report()
 
 
@@ -172,7 +157,7 @@ def _wishes(model: Model, given: dict[str, Any]) -> Wishes:
         force={} if force is None else tape_columns("--force", force, tapes(model)),
         bias=dict(given["bias"]),
         on_no_path=given["on_no_path"],
-        budget=_budget(given["max_states"], given["max_seconds"]),
+        budget=search_budget(model, given["max_states"], given["max_seconds"]),
         threads=given["threads"],
     )
     return Wishes(
@@ -208,7 +193,7 @@ def _write_documents(
         done += len(batch.document_slices())
         return found
 
-    _write(answer, document_source(source), path, output)
+    write_tagged(answer, document_source(source), path, output)
 
 
 def _check(model: Model, asked: list[str], *, joint: bool) -> None:
@@ -239,14 +224,6 @@ def _check(model: Model, asked: list[str], *, joint: bool) -> None:
         )
 
 
-def _budget(states: int | None, seconds: float | None) -> Budget | None:
-    from fstcrf.kernel import Budget
-
-    if states is None and seconds is None:
-        return None
-    return Budget(seconds=seconds) if states is None else Budget(states, seconds)
-
-
 def _span_tapes(model: Model) -> tuple[str, ...]:
     """Return the tapes whose labels look like those of spans; an only tape in any case.
 
@@ -266,20 +243,3 @@ def _span_tapes(model: Model) -> tuple[str, ...]:
     if not found:
         raise click.UsageError("--span-probabilities: no tape has labels of spans, such as B-NP")
     return found
-
-
-def _write(answer: Callable[[Corpus], Addition], source: Input, path: str, output: str) -> None:
-    from fstcrf.corpus import ColumnWriter
-    from fstcrf.corpus.files import open_target
-
-    writer: ColumnWriter | None = None
-    with open_target(output) as file:
-        for batch in source.stream(path):
-            found = answer(batch)
-            kept, between = source.written(batch)
-            added = [f"%{k}" for k in range(len(found.columns))]
-            writer = writer or ColumnWriter(file, [*kept, *added], separator=between)
-            rows = batch if found.sentences is None else batch.select(found.sentences)
-            for name, column in zip(added, found.columns, strict=True):
-                rows = rows.with_interned(name, column)
-            writer.write(rows, comments=found.comments)

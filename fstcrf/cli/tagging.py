@@ -1,11 +1,12 @@
 """One batch of sentences as the columns that `fstcrf tag` adds to it.
 
-========  =====================================================================
-Wishes    what is asked for beside the labels
-Addition  columns to add, and a line before each sentence
-tagged    tag a batch
-cascaded  tag a batch with one tagger after the other
-========  =====================================================================
+============  =================================================
+Wishes        what is asked for beside the labels
+Addition      columns to add, and a line before each sentence
+tagged        tag a batch
+cascaded      tag a batch with one tagger after the other
+write_tagged  write a file again with what is added to batches
+============  =================================================
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from fstcrf.errors import NoPathError, TooLargeError
 
 if TYPE_CHECKING:
     from fstcrf.cli.models import Model
+    from fstcrf.cli.sources import Input
     from fstcrf.corpus import Column, Corpus
     from fstcrf.joint import Composition
     from fstcrf.lattice import Path
     from fstcrf.lattice.confidence import Confidence
 
-__all__ = ["Addition", "Wishes", "cascaded", "tagged"]
+__all__ = ["Addition", "Wishes", "cascaded", "tagged", "write_tagged"]
 
 _RUN_NUMBERS = 4_000_000
 """Joint states of the tokens that are looked at together."""
@@ -133,6 +135,26 @@ def tagged(model: Model, batch: Corpus, wishes: Wishes, counts: Counts) -> Addit
 def cascaded(model: Composition, batch: Corpus, threads: int) -> Addition:
     """Tag a batch with one tagger after the other, each reading the labels of those before it."""
     return Addition(model.cascade(batch, threads=threads))
+
+
+def write_tagged(
+    answer: Callable[[Corpus], Addition], source: Input, path: str, output: str
+) -> None:
+    """Write a file again, with what is added to each batch of it."""
+    from fstcrf.corpus import ColumnWriter
+    from fstcrf.corpus.files import open_target
+
+    writer: ColumnWriter | None = None
+    with open_target(output) as file:
+        for batch in source.stream(path):
+            found = answer(batch)
+            kept, between = source.written(batch)
+            added = [f"%{k}" for k in range(len(found.columns))]
+            writer = writer or ColumnWriter(file, [*kept, *added], separator=between)
+            rows = batch if found.sentences is None else batch.select(found.sentences)
+            for name, column in zip(added, found.columns, strict=True):
+                rows = rows.with_interned(name, column)
+            writer.write(rows, comments=found.comments)
 
 
 def _best(model: Model, batch: Corpus, search: Search, counts: Counts) -> tuple[Column, ...]:

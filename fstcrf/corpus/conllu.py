@@ -2,6 +2,7 @@
 
 ============= ================================================================
 CONLLU        names of the ten columns
+JOINED        name of the one that `read_conllu` makes of two
 read_conllu   a whole file as one corpus
 stream_conllu a file of any size, some sentences at a time
 ============= ================================================================
@@ -31,13 +32,14 @@ from fstcrf.corpus.batching import DocumentCounter, batches
 from fstcrf.corpus.blocks import Block, blocks
 from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.corpus.files import Source, decoded, open_binary, source_name
+from fstcrf.corpus.scan import WidthError
 from fstcrf.corpus.surface import Surface
 from fstcrf.errors import DataError, OptionError
 
-__all__ = ["CONLLU", "read_conllu", "stream_conllu"]
+__all__ = ["CONLLU", "JOINED", "read_conllu", "stream_conllu"]
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-_JOINED = "upos+feats"
+JOINED = "upos+feats"
 _FEATS = CONLLU.index("feats")
 _BLOCK_LINES = 1 << 16
 _NEWDOC = re.compile(r"#\s*newdoc\b(?:\s+id)?\s*=?\s*(.*)")
@@ -143,7 +145,7 @@ def _stream(path: Source, batch_tokens: int, feature_columns: Sequence[str]) -> 
 def _check_features(names: Sequence[str]) -> None:
     if isinstance(names, str):
         raise OptionError(f"feature_columns={names!r}, expected a sequence: ({names!r},)")
-    taken = [*CONLLU, _JOINED, *names]
+    taken = [*CONLLU, JOINED, *names]
     repeated = sorted({name for name in names if taken.count(name) > 1})
     if repeated:
         raise OptionError(f"feature column {repeated[0]!r} names a column that there is already")
@@ -167,6 +169,7 @@ class _Rows:
     """What was read of a block: an entry per token, or per sentence for `lengths`."""
 
     position: int  # where the next sentence starts in its document's text
+    opens: bool = False  # they are the first of the file
     fields: list[list[str]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
@@ -198,6 +201,7 @@ def _read_block(
     interners: Sequence[_Interner],
 ) -> _Part:
     text = decoded(block.data, path, first_line=block.first_line)
+    rows.opens = block.first_line == 1
     headers: dict[int, str] = {}
     surface = Surface()
     for number, line in enumerate(text.split("\n"), block.first_line):
@@ -240,10 +244,10 @@ def _read_row(line: str, number: int, path: str, rows: _Rows, surface: Surface) 
         return
     identifier = _RANGE.fullmatch(fields[0])
     if len(fields) != len(CONLLU) or identifier is None or "" in fields:
-        raise _bad_row(line, fields, number, path)
+        raise _bad_row(line, fields, number, path, first=rows.opens and not rows.lines)
     first, mark, last = identifier.groups()
     if mark == "-" and int(last) < int(first):
-        raise _bad_row(line, fields, number, path)
+        raise _bad_row(line, fields, number, path, first=rows.opens and not rows.lines)
     if mark == "-":
         surface.multiword(fields[1], int(last) - int(first) + 1, spaced=_spaced(fields))
 
@@ -253,11 +257,14 @@ def _spaced(fields: Sequence[str]) -> bool:
     return misc == "_" or "SpaceAfter=No" not in misc.split("|")
 
 
-def _bad_row(line: str, fields: Sequence[str], number: int, path: str) -> DataError:
+def _bad_row(line: str, fields: Sequence[str], number: int, path: str, *, first: bool) -> DataError:
     shown = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
     if len(fields) != len(CONLLU):
         what = f"{len(fields)} columns, expected {len(CONLLU)} split by tabs"
-    elif "" in fields:
+        return WidthError(
+            f"{what}: {shown!r}", path=path, line=number, width=len(fields), first=first
+        )
+    if "" in fields:
         what = f"column {CONLLU[fields.index('')]!r} is empty"
     else:
         what = f"id {fields[0]!r}, expected n, n-m (n < m) or n.m"
@@ -276,7 +283,7 @@ def _corpus(
         for c, (name, interner) in enumerate(zip(CONLLU, interners, strict=True))
     }
     feats = columns["feats"]
-    columns[_JOINED] = _joined(columns["upos"], feats)
+    columns[JOINED] = _joined(columns["upos"], feats)
     parsed = [_features(value) for value in feats.values]
     for name in feature_columns:
         values = Column.from_strings([features.get(name, "_") for features in parsed])

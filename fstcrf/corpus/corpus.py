@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.corpus.sentence import Sentence, as_sentence, no_column
-from fstcrf.errors import DataError
+from fstcrf.errors import DataError, OptionError
 
 __all__ = ["Column", "Corpus", "Place", "Sentence", "as_sentence"]
 
@@ -271,6 +271,28 @@ class Corpus(Sequence[Sentence]):
             A column of another number of tokens.
         """
         return self._replaced({**self.columns, name: column})
+
+    def renamed(self, names: Mapping[str, str]) -> Corpus:
+        """Return the corpus with other names of some columns, which stay where they are.
+
+        Parameters
+        ----------
+        names : mapping of str to str
+            Old names to new ones.
+
+        Raises
+        ------
+        OptionError
+            A column that is not there, or a new name that another column has.
+        """
+        odd = next((name for name in names if name not in self.columns), None)
+        if odd is not None:
+            raise OptionError(no_column(odd, self.columns))
+        new = [names.get(name, name) for name in self.columns]
+        twice = next((name for name in new if new.count(name) > 1), None)
+        if twice is not None:
+            raise OptionError(f"two columns would be called {twice!r}")
+        return self._replaced(dict(zip(new, self.columns.values(), strict=True)))
 
     def select(self, sentences: NDArray[np.int64] | Sequence[int]) -> Corpus:
         """Return the corpus of the given sentences, in the given order.

@@ -36,14 +36,14 @@ class Annealing:
     start : float
         Temperature of the first sweep; 1 is the distribution itself.
     end : float
-        Of the last sweep but one, geometric.
+        Of the last sweep but one, geometric; at most `start`.
     rate : float
         Per sweep, exponential; below 5 / sweeps the last sweep but one is still warm.
 
     Raises
     ------
     OptionError
-        A schedule that there is not; numbers out of range.
+        A schedule that there is not; numbers out of range; a geometric one that heats up.
     """
 
     sweeps: int = 200
@@ -60,6 +60,11 @@ class Annealing:
             number(name, value)
             if not (np.isfinite(value) and value > 0):
                 raise OptionError(f"{name} is {value}, expected a finite number above 0")
+        if self.schedule == "geometric" and self.end > self.start:
+            raise OptionError(
+                f"end is {self.end}, expected at most start, {self.start}: a geometric schedule "
+                "cools down"
+            )
 
     def temperatures(self) -> NDArray[np.float64]:
         """Return the temperature of each sweep, float64 [sweeps].

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Corpus, Scheme
 from fstcrf.documents.counting import PairCounts, count_pairs
 from fstcrf.documents.document import Document
-from fstcrf.documents.options import each_a, number
+from fstcrf.documents.options import each_a, finite
 from fstcrf.documents.written import Written
-from fstcrf.errors import NumericError, OptionError
+from fstcrf.errors import OptionError
 
 if TYPE_CHECKING:
     from fstcrf.documents.agreeing import Agreeing
@@ -67,12 +67,8 @@ class Violation:
         types: object = self.types
         if not isinstance(types, tuple) or len(types) != 2:
             raise OptionError(f"types is {types!r}, expected a tuple of two names")
-        number(f"the penalty of {self.relation} {self.types}", self.penalty)
-        if not math.isfinite(self.penalty):
-            raise NumericError(
-                f"the penalty of {self.relation} {self.types} is {self.penalty}, expected a finite "
-                "number"
-            )
+        penalty = finite(f"the penalty of {self.relation} {self.types}", self.penalty)
+        object.__setattr__(self, "penalty", penalty)
 
 
 @dataclass(frozen=True)

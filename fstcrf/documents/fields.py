@@ -11,7 +11,6 @@ VALUES       what a span says, by name: clock, text
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -19,11 +18,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from fstcrf.documents.document import Document
-from fstcrf.documents.options import each_a, number
+from fstcrf.documents.options import each_a, finite
 from fstcrf.documents.spans import span_tables
 from fstcrf.documents.violations import Recounted, Violations
 from fstcrf.documents.written import Written
-from fstcrf.errors import NumericError, OptionError
+from fstcrf.errors import OptionError
 
 __all__ = ["LONGEST", "VALUES", "Differing", "Fields", "Unlabelled", "last_word"]
 
@@ -103,7 +102,8 @@ class Differing:
     def __post_init__(self) -> None:
         if isinstance(self.value, str) and self.value not in VALUES:
             raise OptionError(f"no value {self.value!r}, expected one of {', '.join(VALUES)}")
-        _checked(self.penalty, f"differing {self.type}")
+        penalty = finite(f"the penalty of differing {self.type}", self.penalty)
+        object.__setattr__(self, "penalty", penalty)
 
     def of(self, words: Sequence[str]) -> Hashable:
         """Return what a span of these tokens says, None if they are more than `LONGEST`.
@@ -146,13 +146,8 @@ class Unlabelled:
     penalty: float = -4.0
 
     def __post_init__(self) -> None:
-        _checked(self.penalty, f"unlabelled {self.type}")
-
-
-def _checked(penalty: float, name: str) -> None:
-    number(f"the penalty of {name}", penalty)
-    if not math.isfinite(penalty):
-        raise NumericError(f"the penalty of {name} is {penalty}, expected a finite number")
+        penalty = finite(f"the penalty of unlabelled {self.type}", self.penalty)
+        object.__setattr__(self, "penalty", penalty)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from fstcrf.errors import OptionError
 from fstcrf.joint import Composition, compose
 from fstcrf.kernel.gibbs import Labelling
 from fstcrf.lattice import Lattice
-from fstcrf.lattice.export import JointArrays, joint_arrays
+from fstcrf.lattice.export import JointArrays, joint_arrays, joint_nodes
 from fstcrf.model import CRF
 
 __all__ = ["LocalModel", "LocalScores", "Tagger"]
@@ -131,7 +131,7 @@ def _nodes(lattice: Lattice, still: JointArrays) -> Floats:
         machine = lattice.program.machine
         if machine.residual is None and len(machine.factors) == 1:
             return lattice.values[0]
-    return joint_arrays(lattice).node
+    return joint_nodes(lattice)
 
 
 def _labelling(joint: JointArrays) -> Labelling:

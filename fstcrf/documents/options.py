@@ -4,19 +4,21 @@
 one_of        one of a few words
 whole_number  a number that counts
 number        any number
+finite        a number that is finite
 each_a        things of some types
 ============  ==========================
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, get_args
 
-from fstcrf.errors import OptionError
+from fstcrf.errors import NumericError, OptionError
 
-__all__ = ["each_a", "number", "one_of", "whole_number"]
+__all__ = ["each_a", "finite", "number", "one_of", "whole_number"]
 
 
 def one_of(name: str, given: object, known: Any) -> None:
@@ -54,6 +56,26 @@ def number(name: str, given: object) -> None:
     """
     if not isinstance(given, Real):
         raise OptionError(f"{name} is {given!r}, expected a number")
+
+
+def finite(name: str, given: object) -> float:
+    """Return a number as a float.
+
+    Raises
+    ------
+    OptionError
+        It is no number.
+    NumericError
+        It is not finite, or too large for a float.
+    """
+    number(name, given)
+    try:
+        found = float(given)  # type: ignore[arg-type]
+    except OverflowError:
+        found = math.inf
+    if not math.isfinite(found):
+        raise NumericError(f"{name} is {found}, expected a finite number")
+    return found
 
 
 def each_a(name: str, given: Iterable[object], *kinds: type) -> None:

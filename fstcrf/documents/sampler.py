@@ -17,10 +17,10 @@ from fstcrf.documents.agreement import agreement, in_kernel
 from fstcrf.documents.document import Document
 from fstcrf.documents.local import LocalScores
 from fstcrf.documents.options import one_of
+from fstcrf.documents.reading import tape_of
 from fstcrf.documents.scored import Scored
 from fstcrf.documents.starts import Start, starts
 from fstcrf.documents.violations import ViolationModel
-from fstcrf.errors import OptionError
 from fstcrf.kernel.gibbs import Chain, Gibbs
 
 __all__ = ["DocumentChain", "Sweeps"]
@@ -63,6 +63,8 @@ class DocumentChain:
         A sentence has no legal label sequence.
     NumericError
         A model returned NaN or +inf, or −inf for every start.
+    OptionError
+        A model reads none of the tapes, or what it returned lacks a method or is no number.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class DocumentChain:
         self._random = np.random.default_rng(seed)
         quick, agreed = in_kernel(models), None
         if quick and models:
-            tape = _tape(models[0], tapes)
+            tape = tapes.index(tape_of(models[0], tapes))
             agreed = agreement(models, document, [names[tape] for names in local.names])
         gibbs = Gibbs(local.graph, document.offsets, local.node, local.labelling, agreed)
         paths = starts(local, document, gibbs.viterbi(), start, self._random)
@@ -88,7 +90,8 @@ class DocumentChain:
         if quick:
             path = next(paths)
         else:
-            self._engine = Scored(document, local, models, [_tape(m, tapes) for m in models])
+            read = [tapes.index(tape_of(model, tapes)) for model in models]
+            self._engine = Scored(document, local, models, read)
             path = self._engine.begin(paths)
         self.chain = Chain(path, path.copy())
 
@@ -136,20 +139,3 @@ class DocumentChain:
         path = self.chain.best if best else self.chain.path
         names, label = self.local.names, self.local.labelling.label
         return [names[k] for k in label[path].tolist()]
-
-
-def _tape(model: ViolationModel, tapes: tuple[str, ...]) -> int:
-    """Return the number of the tape that a model reads.
-
-    Raises
-    ------
-    OptionError
-        It names none of several, or one that there is not.
-    """
-    wanted = getattr(model, "tape", None)
-    if wanted is None and len(tapes) == 1:
-        return 0
-    if wanted not in tapes:
-        asked = f"{type(model).__name__} reads no tape" if wanted is None else f"no tape {wanted!r}"
-        raise OptionError(f'{asked}: give it tape= (in a file: "tape":), one of {", ".join(tapes)}')
-    return tapes.index(str(wanted))

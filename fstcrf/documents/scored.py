@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.documents.document import Document
 from fstcrf.documents.local import LocalScores
-from fstcrf.documents.violations import ViolationModel, log_score
+from fstcrf.documents.violations import ViolationModel, bound_to, log_score
 from fstcrf.errors import NumericError
 from fstcrf.kernel.gibbs import Chain
 
@@ -35,6 +35,8 @@ class Scored:
 
     Raises
     ------
+    OptionError
+        What a model's `bind` returned lacks a method.
     NumericError
         When it begins or sweeps: a model returned NaN or +inf.
     """
@@ -49,7 +51,7 @@ class Scored:
         self._document, self._local = document, local
         self._names = [[names[tape] for names in local.names] for tape in tapes]
         self._models = [type(model).__name__ for model in models]
-        self._bound = [model.bind(document) for model in models]
+        self._bound = [bound_to(model, document) for model in models]
         self._label = local.labelling.label.tolist()
         self._following = local.labelling.following.tolist()
         self._bounds = document.offsets.tolist()

@@ -3,6 +3,7 @@
 ==========  ==========================================================
 SpanTables  whether a span starts at, or goes on to, a label
 span_tables the tables of a set of labels
+span_types  the types of a set of labels
 ==========  ==========================================================
 """
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from fstcrf.corpus.schemes import OUTSIDE, named_scheme, split_label, tables
 from fstcrf.errors import LabelError
 
-__all__ = ["SpanTables", "span_tables"]
+__all__ = ["SpanTables", "span_tables", "span_types"]
 
 
 class SpanTables(NamedTuple):
@@ -49,6 +50,19 @@ class SpanTables(NamedTuple):
             before = label
         if start >= 0:
             yield start, len(labels), kind
+
+
+def span_types(labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the types of spans that labels are of, sorted.
+
+    Examples
+    --------
+    >>> span_types(["O", "B-PER", "I-PER", "S-LOC"])
+    ('LOC', 'PER')
+    """
+    scheme = named_scheme("conlleval")
+    parts = (split_label(label, scheme) for label in labels)
+    return tuple(sorted({name for letter, name in parts if letter in scheme.letters and name}))
 
 
 def span_tables(labels: Sequence[str], types: Sequence[str], *, strict: bool = True) -> SpanTables:

@@ -20,10 +20,12 @@ from fstcrf.documents.annealing import Annealing
 from fstcrf.documents.document import Document, documents
 from fstcrf.documents.local import LocalModel, Tagger
 from fstcrf.documents.options import each_a, one_of, whole_number
+from fstcrf.documents.reading import check_types
 from fstcrf.documents.sampler import DocumentChain, Sweeps
 from fstcrf.documents.starts import Start
 from fstcrf.documents.violations import ViolationModel
 from fstcrf.errors import DataError, NoPathError, OptionError
+from fstcrf.pipelines.trained import TrainedPipeline
 
 __all__ = ["DocumentTagger"]
 
@@ -36,8 +38,9 @@ class DocumentTagger:
 
     Parameters
     ----------
-    tagger : CRF or Composition
-        The local model: it scores sentences.
+    tagger : CRF, Composition or TrainedPipeline
+        The local model: it scores sentences. A pipeline decides jointly here, whatever its
+        ``decode``, as its `composition` does.
     models : sequence of ViolationModel
         They score what sentences say together. One `Consistency` runs in the kernel.
     annealing : Annealing
@@ -56,7 +59,10 @@ class DocumentTagger:
     Raises
     ------
     OptionError
-        Options out of range, or a composition with ``normalize="chain"``.
+        Options out of range, a composition with ``normalize="chain"``, or a model that reads none
+        of several tapes, or one that there is not.
+    LabelError
+        A `Consistency` or a `Fields` names a type of which the tagger has no label.
 
     Examples
     --------
@@ -64,7 +70,7 @@ class DocumentTagger:
     >>> DocumentTagger(tagger, [model]).tag_all(test)  # doctest: +SKIP
     """
 
-    tagger: Tagger
+    tagger: Tagger | TrainedPipeline
     models: Sequence[ViolationModel] = ()
     annealing: Annealing = field(default_factory=Annealing)
     sweeps: Sweeps = "mixed"
@@ -80,11 +86,15 @@ class DocumentTagger:
             one_of(name, getattr(self, name), known)
         for name, least in (("chains", 1), ("seed", 0)):
             whole_number(name, getattr(self, name), least)
-        self.local  # noqa: B018 (what cannot be done is said now)
+        labels = self.local.composition.label_sets  # what cannot be done is said now
+        for model in self.models:
+            check_types(model, labels)
 
     @cached_property
     def local(self) -> LocalModel:
         """The tagger, made ready for documents."""
+        if isinstance(self.tagger, TrainedPipeline):
+            return LocalModel(self.tagger.composition)
         return LocalModel(self.tagger)
 
     @property
@@ -109,7 +119,7 @@ class DocumentTagger:
         NumericError
             A model returned NaN or +inf, or −inf for every start.
         OptionError
-            A model returned no number.
+            A model returned no number, or no scores that can be asked.
         """
         columns = [column.strings() for column in self.tag_columns(corpus)]
         bounds = corpus.offsets.tolist()
@@ -189,6 +199,6 @@ def _checked(models: object) -> tuple[ViolationModel, ...]:
         raise OptionError(f"models is a {name}, expected a list of models of violations")
     found = tuple(models)
     for model in found:
-        if isinstance(model, type) or not hasattr(model, "bind"):
+        if isinstance(model, type) or not callable(getattr(model, "bind", None)):
             raise OptionError(f"models has {model!r}, expected objects with a method bind")
     return found

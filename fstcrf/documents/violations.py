@@ -4,6 +4,7 @@
 ViolationModel  a model, told of a document
 Violations      its scores of that document
 Recounted       a model from one function, which counts anew each time
+bound_to        a model's scores of a document, checked
 log_score       what a model returned, as a number
 ==============  ==================================================================
 
@@ -22,7 +23,7 @@ from typing import Protocol
 from fstcrf.documents.document import Document
 from fstcrf.errors import OptionError
 
-__all__ = ["Recounted", "ViolationModel", "Violations", "log_score"]
+__all__ = ["Recounted", "ViolationModel", "Violations", "bound_to", "log_score"]
 
 
 def log_score(score: object, model: str) -> float:
@@ -66,6 +67,24 @@ class ViolationModel(Protocol):
 
     def bind(self, document: Document) -> Violations:
         """Return the scores of a document."""
+
+
+def bound_to(model: ViolationModel, document: Document) -> Violations:
+    """Return what a model's `bind` returns.
+
+    Raises
+    ------
+    OptionError
+        It lacks a method.
+    """
+    found = model.bind(document)
+    for method in ("start", "change", "keep"):
+        if not callable(getattr(found, method, None)):
+            raise OptionError(
+                f"the violation model {type(model).__name__}: bind returned a "
+                f"{type(found).__name__} without a method {method}; it needs start, change, keep"
+            )
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fstcrf.errors import GrammarError, OptionError
 from fstcrf.grammar.acceptor import Acceptor
@@ -117,31 +118,16 @@ def pairs(
     mapping = isinstance(allowed, Mapping)
     if isinstance(tapes, str) or len(tapes) < 2 or (mapping and len(tapes) > 2):
         raise OptionError(f"pairs: tapes are {tapes!r}, expected the names of two tapes or more")
-    names = tuple(tapes)
-    keys: frozenset[str] | None = None
-    listed_pairs: list[tuple[str, ...]]
-    if isinstance(allowed, Mapping):
-        listed_pairs = [(a, b) for a, others in allowed.items() for b in others]
-        keys = frozenset(allowed)
-    else:
-        listed_pairs = [tuple(labels) for labels in allowed]
-    wrong = next((labels for labels in listed_pairs if len(labels) != len(tapes)), None)
+    names, chosen = tuple(tapes), _tuples(allowed)
+    keys = frozenset(allowed) if isinstance(allowed, Mapping) else None
+    wrong = next((labels for labels in chosen if len(labels) != len(names)), None)
     if wrong is not None:
         raise OptionError(f"pairs: {wrong!r}, expected a label of each of {listed(tapes)}")
     checked_weight(weight)
+    title = f"pairs(…, {names!r})"
 
     def build(sets: LabelSets) -> tuple[Acceptor, ...]:
-        index = _indexes(sets, names)
-        legal = np.zeros(tuple(map(len, index)), dtype=bool)
-        if keys is not None:
-            legal[[i for name, i in index[0].items() if name not in keys]] = True
-        named = [*listed_pairs, *((key,) for key in keys or ())]
-        for labels in named:
-            for name, known in zip(labels, index, strict=False):
-                if name not in known:
-                    raise GrammarError(f"no label {name!r}{nearest(name, known)}")
-        for labels in listed_pairs:
-            legal[tuple(known[name] for name, known in zip(labels, index, strict=True))] = True
+        legal = _table(_indexes(sets, names), chosen, keys)
         step = np.where(legal | (weight is not None), 0, -1)
         acceptor = Acceptor(
             tapes=names,
@@ -153,8 +139,39 @@ def pairs(
         )
         return (trim(acceptor),)
 
-    title = f"pairs(…, {names!r})"
     return Grammar.of(title, build)
+
+
+def _tuples(
+    allowed: Mapping[str, Iterable[str]] | Iterable[tuple[str, ...]],
+) -> list[tuple[str, ...]]:
+    if isinstance(allowed, Mapping):
+        return [(a, b) for a, others in allowed.items() for b in others]
+    return [tuple(labels) for labels in allowed]
+
+
+def _table(
+    index: Sequence[Mapping[str, int]],
+    chosen: Sequence[tuple[str, ...]],
+    keys: frozenset[str] | None,
+) -> NDArray[np.bool_]:
+    """Return which labels may meet, bool [L of each tape]; with keys, others of the first are free.
+
+    Raises
+    ------
+    GrammarError
+        A label that is not there.
+    """
+    for labels in [*chosen, *((key,) for key in keys or ())]:
+        for name, known in zip(labels, index, strict=False):
+            if name not in known:
+                raise GrammarError(f"no label {name!r}{nearest(name, known)}")
+    legal = np.zeros(tuple(map(len, index)), dtype=bool)
+    if keys is not None:
+        legal[[i for name, i in index[0].items() if name not in keys]] = True
+    for labels in chosen:
+        legal[tuple(known[name] for name, known in zip(labels, index, strict=True))] = True
+    return legal
 
 
 def _indexes(sets: LabelSets, tapes: tuple[str, ...]) -> list[dict[str, int]]:

@@ -130,15 +130,12 @@ def tune(
     partial = bool(options.pop("partial", True))
     labels = _labels(sentences, target, partial=partial)
     space = searched(options, templates, labels=labels, seed=seed, warm_start=warm_start)
-    training = Training(
-        sentences,
-        target if isinstance(target, str) else _lists(target),
-        tuple(reads),
-        dict(class_weights or {}),
-        threads,
-        {"grammar": grammar, "tape": tape, "seed": seed, "partial": partial}
-        | ({} if warm_start is None else {"warm_start": warm_start}),
-    )
+    fixed: dict[str, Any] = {"grammar": grammar, "tape": tape, "seed": seed, "partial": partial}
+    if warm_start is not None:
+        fixed["warm_start"] = warm_start
+    gold = target if isinstance(target, str) else _lists(target)
+    weights = dict(class_weights or {})
+    training = Training(sentences, gold, tuple(reads), weights, threads, fixed)
     check_templates(templates, sentences, target, [one.tape for one in reads])
     held = _held(training, dev, dev_target, folds, seed)
     search = {"seed": str(seed), "pruner": pruner, "folds": str(folds)}
@@ -153,13 +150,7 @@ def tune(
         search=search,
     )
     scored = _Scored(held, templates)
-    try:
-        _run(study, scored.score, study.limit(trials), report)
-        interrupted = False
-    except KeyboardInterrupt:
-        if not keep_on_interrupt or not study.trials:
-            raise
-        interrupted = True
+    interrupted = _run(study, scored.score, trials, report, keep=keep_on_interrupt)
     return Tuning(study.trials, space.varied, held.step, interrupted, scored.train)
 
 
@@ -183,12 +174,25 @@ class _Scored:
 
 
 def _run(
-    study: Study, score: Evaluate, trials: int, report: Callable[[Trial], None] | None
-) -> None:
-    while len(study.trials) < trials:
-        trial = study.run(score)
-        if report is not None:
-            report(trial)
+    study: Study,
+    score: Evaluate,
+    trials: int,
+    report: Callable[[Trial], None] | None,
+    *,
+    keep: bool,
+) -> bool:
+    """Run what is left of the trials; return whether Ctrl-C came before the last."""
+    try:
+        limit = study.limit(trials)
+        while len(study.trials) < limit:
+            trial = study.run(score)
+            if report is not None:
+                report(trial)
+    except KeyboardInterrupt:
+        if not keep or not study.trials:
+            raise
+        return True
+    return False
 
 
 def _held(

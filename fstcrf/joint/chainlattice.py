@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.corpus import Corpus
 from fstcrf.errors import OptionError, ShapeError
-from fstcrf.joint.chain import Solver, no_path
+from fstcrf.joint.chain import Solver
+from fstcrf.joint.chainruns import no_path
 from fstcrf.joint.composition import BUDGET, Composition
 from fstcrf.joint.legality import possible_lengths
 from fstcrf.joint.sentences import as_corpus
@@ -33,7 +34,7 @@ __all__ = ["ChainLattice"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
-_OF_LATTICES = frozenset(name for name in vars(Lattice) if not name.startswith("_"))
+_OF_LATTICES = frozenset(name for name in dir(Lattice) if not name.startswith("_"))
 
 
 class ChainLattice:

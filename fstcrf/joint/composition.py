@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.corpus import Column, Corpus
-from fstcrf.errors import LabelError, OptionError, TooLargeError
+from fstcrf.errors import OptionError, TooLargeError
 from fstcrf.features import LiteralIndex
 from fstcrf.grammar import Acceptor, Grammar
+from fstcrf.joint.checks import check
 from fstcrf.joint.component import Component
 from fstcrf.joint.relabelling import Reading, Relabelling
 from fstcrf.joint.tapemap import TapeMap
@@ -31,6 +32,7 @@ from fstcrf.model import CRF
 from fstcrf.model.algebra import Composable
 from fstcrf.model.reading import Data, SentenceLike
 from fstcrf.plans import Plan, Program, Search, check_consistent, plan_of
+from fstcrf.plans.axes import reading_order
 
 if TYPE_CHECKING:
     from fstcrf.joint.chainlattice import ChainLattice
@@ -86,34 +88,7 @@ class Composition(Composable):
     search: Search = "auto"
 
     def __post_init__(self) -> None:
-        names = [*(t.tape for t in self.taggers), *(m.tape for m in self.maps)]
-        if not self.taggers:
-            raise OptionError("nothing to compose: give at least one tagger")
-        twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
-        if twice is not None:
-            raise OptionError(
-                f"two taggers write one tape: {', '.join(names)}; {twice!r} is there twice, train "
-                "or load one of its taggers with another tape="
-            )
-        if len(self.weights) != len(self.taggers):
-            raise OptionError(f"{len(self.weights)} weights for {len(self.taggers)} taggers")
-        if any(not 0 <= weight < np.inf for weight in self.weights):
-            raise OptionError(f"weights are {list(self.weights)}, expected numbers from 0")
-        if self.normalize not in ("product", "chain"):
-            raise OptionError(f"normalize is {self.normalize!r}, expected 'product' or 'chain'")
-        if len({isinstance(tagger.index, LiteralIndex) for tagger in self.taggers}) > 1:
-            raise OptionError(
-                "some of the taggers read columns, others attribute lists: they cannot read one "
-                "sentence"
-            )
-        if self.conditional and (self.maps or self.literal):
-            what = (
-                "taggers that read attribute lists"
-                if self.literal
-                else ("maps that leave a choice, where a label may become several")
-            )
-            raise OptionError(f"normalize='chain' has no {what}; use 'product'")
-        _check(self)
+        check(self)
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{tape} ({len(labels)})" for tape, labels in self.label_sets.items())
@@ -175,14 +150,7 @@ class Composition(Composable):
         """
         reads = {c.tagger.tape: {r.tape for r in c.readings.values()} for c in self.components}
         reads |= {tape_map.tape: {tape_map.source} for tape_map in self.maps}
-        found: list[str] = []
-        while len(found) < len(reads):
-            ready = [t for t in reads if t not in found and reads[t] <= set(found)]
-            if not ready:
-                waiting = ", ".join(t for t in reads if t not in found)
-                raise OptionError(f"tapes read each other in a circle: {waiting}")
-            found.append(ready[0])
-        return tuple(found)
+        return reading_order(reads)
 
     @property
     def conditional(self) -> bool:
@@ -335,7 +303,7 @@ class Composition(Composable):
             No labelling of a sentence is legal.
         """
         if self.conditional:
-            from fstcrf.joint.chain import decide  # noqa: PLC0415 (it imports this module)
+            from fstcrf.joint.chainruns import decide  # noqa: PLC0415 (it imports this module)
 
             return decide(self, sentences, threads=threads, budget=_labellings(budget))
         from fstcrf.joint.batches import columns  # noqa: PLC0415 (it imports this module)
@@ -366,7 +334,7 @@ class Composition(Composable):
         weights and grammar, the probability that of the labels without them.
         """
         if self.conditional:
-            from fstcrf.joint.chain import paths  # noqa: PLC0415 (it imports this module)
+            from fstcrf.joint.chainruns import paths  # noqa: PLC0415 (it imports this module)
 
             return paths(self, sentences, threads=threads, budget=_labellings(budget))
 
@@ -429,27 +397,3 @@ def _labellings(budget: int | Budget | None) -> int:
 
 def _states(budget: int | Budget | None) -> Budget | None:
     return Budget(states=budget) if isinstance(budget, int) else budget
-
-
-def _check(composition: Composition) -> None:
-    """Check that the parts go together; what they read is checked with them."""
-    sets = composition.label_sets
-    for acceptor in (*composition.conjuncts, *(m.acceptor for m in composition.maps)):
-        for tape, labels in zip(acceptor.tapes, acceptor.labels, strict=True):
-            if tape not in sets:
-                there = ", ".join(map(repr, sets))
-                raise LabelError(f"{acceptor.name} reads the tape {tape!r}; there is {there}")
-            if sets[tape] != labels:
-                other = ", ".join(sorted(set(labels) ^ set(sets[tape]))[:5])
-                raise LabelError(
-                    f"{acceptor.name} was bound to other labels than the tape {tape!r} has: "
-                    f"{other or 'in another order'}"
-                )
-    reads = {(tagger.tape, t.name) for tagger in composition.taggers for t in tagger.reads}
-    for r in composition.relabellings:
-        if (r.reader, r.read) not in reads or len(r.place) != len(sets.get(r.tape, ())):
-            raise OptionError(
-                f"a relabelling of {r.tape!r} for {r.reader!r}, read as {r.read!r}, does not go "
-                "with the taggers"
-            )
-    assert len(composition.order) == len(sets)  # noqa: S101 (raises where they do not)

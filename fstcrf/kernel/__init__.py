@@ -1,7 +1,9 @@
 """The compiled kernel behind checked NumPy functions; nothing else touches ``ffi``.
 
 ==================  ===================================================
-machines            compositions: axes, factors, residual automaton
+machines            compositions without and with the potentials of sentences
+parts               what they are put together from: axes, factors, residual automaton
+views               those parts as C reads them
 alone               best paths of sentences that come one at a time
 lazy                best paths under grammars that are not multiplied out
 decoding            best paths, n best, sums, posteriors, samples of compositions
@@ -49,10 +51,11 @@ from fstcrf.kernel.graphs import (
 )
 from fstcrf.kernel.lazy import Budget, Conjunction, Reader, Searched, lazy_paths
 from fstcrf.kernel.learner_call import Parameters
-from fstcrf.kernel.machines import Axis, Bound, Factor, Machine, Residual
+from fstcrf.kernel.machines import Bound, Machine
 from fstcrf.kernel.native import use, variant, variants
 from fstcrf.kernel.online import Learner, PassiveAggressive
 from fstcrf.kernel.packed import PackedTable
+from fstcrf.kernel.parts import Axis, Factor, Residual
 from fstcrf.kernel.rows import SparseRows, padded
 from fstcrf.kernel.sweep import Layout, Shard, ShardAttributes, Sweep, SweepWorkspace
 from fstcrf.kernel.vectors import VectorStore, dot, norm

@@ -22,7 +22,15 @@ from fstcrf.openfst import Machine, att_text, sausage_machine, svg, symbols, to_
 if TYPE_CHECKING:
     import pynini
 
-__all__ = ["JointArrays", "drawn", "joint_arrays", "lattice_att", "lattice_fst", "lattice_machine"]
+__all__ = [
+    "JointArrays",
+    "drawn",
+    "joint_arrays",
+    "joint_nodes",
+    "lattice_att",
+    "lattice_fst",
+    "lattice_machine",
+]
 
 Floats = NDArray[np.float64]
 
@@ -56,6 +64,7 @@ def lattice_machine(lattice: Lattice) -> Machine:
     TooLargeError
         More arcs than memory should be asked for.
     """
+    _check_size(lattice, max(len(lattice) - 1, 0))
     joint = joint_arrays(lattice)
     flat = joint.step.reshape(len(joint.step), -1)
     return sausage_machine(
@@ -102,19 +111,10 @@ def joint_arrays(lattice: Lattice) -> JointArrays:
     TooLargeError
         More arcs than memory should be asked for.
     """
-    program = lattice.program
-    machine = program.machine
-    states = int(np.prod(machine.shape)) * machine.n_residual
+    machine = lattice.program.machine
     moving = any(axis.score is None for axis in machine.axes)
-    arcs = states**2 * (len(lattice) if moving else 1)
-    if max(arcs, states**2 * max(len(lattice) - 1, 0)) > _MAX_ARCS:
-        raise TooLargeError(
-            f"the lattice has {states:,} joint states at every token, {states**2:,} arcs between "
-            f"tokens: too many to write out; restrict it, or export its parts"
-        )
-    values = iter(program.moving(lattice.values))
-    factors = [f.value[None] if f.value is not None else next(values) for f in machine.factors]
-    axes = [a.score[None] if a.score is not None else next(values) for a in machine.axes]
+    _check_size(lattice, len(lattice) if moving else 1)
+    factors, axes = _values(lattice)
     node = _node(machine, factors, len(lattice))
     step = _joint_arcs(machine, axes)
     initial, final = machine.initial.reshape(-1), machine.final.reshape(-1)
@@ -123,6 +123,33 @@ def joint_arrays(lattice: Lattice) -> JointArrays:
         node, step, initial, final = _with_residual(machine, node, step, initial, final)
         label = np.tile(label, machine.n_residual)
     return JointArrays(node, step, initial, final, label, names, moving)
+
+
+def joint_nodes(lattice: Lattice) -> Floats:
+    """Return the potentials of joint states alone, float64 [T, S], as in `JointArrays`."""
+    machine = lattice.program.machine
+    node = _node(machine, _values(lattice)[0], len(lattice))
+    return node if machine.residual is None else np.tile(node, machine.residual.n_states)
+
+
+def _check_size(lattice: Lattice, times: int) -> None:
+    """Refuse to write out all arcs between two tokens so many times."""
+    machine = lattice.program.machine
+    states = int(np.prod(machine.shape)) * machine.n_residual
+    if states**2 * times > _MAX_ARCS:
+        raise TooLargeError(
+            f"the lattice has {states:,} joint states at every token, {states**2:,} arcs between "
+            "two tokens: too many to write out; restrict it, or take its parts"
+        )
+
+
+def _values(lattice: Lattice) -> tuple[list[Floats], list[Floats]]:
+    """Return the potentials of factors and of axes; those that do not move as [1, ...]."""
+    machine = lattice.program.machine
+    moving = iter(lattice.program.moving(lattice.values))
+    factors = [f.value[None] if f.value is not None else next(moving) for f in machine.factors]
+    axes = [a.score[None] if a.score is not None else next(moving) for a in machine.axes]
+    return factors, axes
 
 
 def _joint_labels(lattice: Lattice) -> tuple[NDArray[np.int64], list[tuple[str, ...]]]:

@@ -11,22 +11,24 @@ exact. Scores are natural logs; a path that is forbidden has −inf.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fstcrf import kernel
 from fstcrf.corpus import Scheme
-from fstcrf.errors import NoPathError, OptionError, ShapeError
+from fstcrf.errors import NoPathError, OptionError
 from fstcrf.kernel import Budget
 from fstcrf.lattice.arrays import array_lattice
 from fstcrf.lattice.batch import Group, best, marginals, nbest, sample
+from fstcrf.lattice.masks import checked_masks, labelling_masks, restricted
 from fstcrf.lattice.path import Labels, Path
+from fstcrf.lattice.posteriors import entropies, label_maxima, successions
 from fstcrf.lattice.results import share
-from fstcrf.plans import Plan, Program, no_path_error, plan_of, scaled
+from fstcrf.lattice.tapes import Taped
+from fstcrf.plans import Plan, no_path_error, plan_of, scaled
 
 if TYPE_CHECKING:
     import pynini
@@ -41,7 +43,7 @@ __all__ = ["Lattice"]
 Floats = NDArray[np.float64]
 
 
-class Lattice:
+class Lattice(Taped):
     """One sentence's weighted transducer.
 
     Made by `Lattice.from_arrays`, by a tagger's ``lattice(sentence)``, by composing lattices
@@ -54,9 +56,6 @@ class Lattice:
     values : tuple of float64 arrays
         What this sentence brings, one array for each of ``program.inputs``.
     """
-
-    def __init__(self, program: Program, values: tuple[Floats, ...]) -> None:
-        self.program, self.values = program, values
 
     @classmethod
     def from_arrays(
@@ -120,19 +119,6 @@ class Lattice:
     def __repr__(self) -> str:
         sizes = " × ".join(f"{len(self.program.labels(t))} {t}" for t in self.tapes)
         return f"<Lattice: {len(self)} tokens, {sizes} labels>"
-
-    def __len__(self) -> int:
-        return len(self.values[0])
-
-    @property
-    def tapes(self) -> tuple[str, ...]:
-        """Names of the tapes."""
-        return self.program.tapes
-
-    @property
-    def labels(self) -> Labels:
-        """The labels; axis of `marginals` and of masks."""
-        return self.per_tape(self.program.labels)  # type: ignore[no-any-return]
 
     # --- Best, all, some paths ----------------------------------------------------------------
 
@@ -213,35 +199,16 @@ class Lattice:
         NoPathError
             Every label sequence is forbidden.
         """
-        order, n = self.program.order, max(len(self) - 1, 0)
         if not len(self):
             return self.per_tape(lambda t: np.empty((0, *[len(self.program.labels(t))] * 2)))
-        found = kernel.axis_posterior(self._group.bound, arcs=tuple(range(len(order))))
-        self._check(found.log_z[0])
-        machine = self.program.machine
-
-        def pairs(tape: str) -> Floats:
-            k = order.index(tape)
-            label = self.program.chain[tape].topology.state_label
-            size = len(self.program.labels(tape))
-            source, target = _ends(machine.axes[k])
-            out = np.zeros((n, size, size))
-            rows = found.arc[k]
-            assert rows is not None  # noqa: S101 (asked for above)
-            flat = out.reshape(n, size * size)
-            for k, number in enumerate((label[source] * size + label[target]).tolist()):
-                flat[:, number] += rows[1:, k]
-            return out
-
-        return self.per_tape(pairs)
+        found = successions(self._group)
+        return self.per_tape(lambda tape: found[tape][1:])
 
     def max_marginals(self) -> Any:
         """Return the score of the best path through each label, float64 [T, L]; −inf: none."""
         if not len(self):
             return self.per_tape(lambda t: np.empty((0, len(self.program.labels(t)))))
-        found = kernel.axis_max_marginals(self._group.bound)
-        states = dict(zip(self.program.order, found, strict=True))
-        return self.per_tape(lambda t: self.program.chain[t].topology.label_max(states[t]))
+        return self.per_tape(label_maxima(self._group).__getitem__)
 
     def entropy(self) -> float:
         """Return the entropy of the distribution over paths, in nats.
@@ -253,12 +220,7 @@ class Lattice:
         NoPathError
             Every label sequence is forbidden.
         """
-        if not len(self):
-            return 0.0
-        found = kernel.axis_posterior(self._group.bound, entropy=True)
-        self._check(found.log_z[0])
-        assert found.entropy is not None  # noqa: S101 (asked for above)
-        return float(found.entropy[0])
+        return float(entropies(self._group)[0]) if len(self) else 0.0
 
     def span_probability(
         self,
@@ -390,8 +352,7 @@ class Lattice:
         ShapeError
             Another number of labels than tokens, or of tapes.
         """
-        masks = [self._one_label(tape, seq) for tape, seq in self._tape_sequences(labels)]
-        return float(best([self._restricted(masks)]).scores[0])
+        return float(best([restricted(self, labelling_masks(self, labels))]).scores[0])
 
     def probability(self, labels: Sequence[Any]) -> float:
         """Return exp(score − log Z) of a label sequence; raises as `score`."""
@@ -412,19 +373,7 @@ class Lattice:
         ShapeError
             Another shape.
         """
-        parts = (mask,) if len(self.tapes) == 1 else tuple(mask)
-        if len(parts) != len(self.tapes):
-            raise ShapeError(f"{len(parts)} masks for the {len(self.tapes)} tapes")
-        masks = []
-        for tape, part in zip(self.tapes, parts, strict=True):
-            allowed = np.asarray(part, dtype=bool)
-            wanted = (len(self), len(self.program.labels(tape)))
-            if allowed.shape != wanted:
-                raise ShapeError(
-                    f"mask is {list(allowed.shape)}, expected {list(wanted)} (tokens, labels)"
-                )
-            masks.append(allowed)
-        return self._restricted(masks)
+        return restricted(self, checked_masks(self, mask))
 
     def scale(self, factor: float) -> Lattice:
         """Return the lattice with every potential times a factor, soft grammars included.
@@ -503,59 +452,6 @@ class Lattice:
 
         return drawn(self)
 
-    # --- Tapes --------------------------------------------------------------------------------
-
-    def per_tape(self, make: Callable[[str], Any]) -> Any:
-        """Return what a function makes of the only tape, or a tuple of what it makes of each."""
-        if len(self.tapes) == 1:
-            return make(self.tapes[0])
-        return tuple(make(tape) for tape in self.tapes)
-
-    def of_tape(self, answer: Any, tape: str) -> Any:
-        """Return what an answer about all tapes says of one."""
-        name = self.tape_named(tape)
-        return answer if len(self.tapes) == 1 else answer[self.tapes.index(name)]
-
-    def tape_named(self, tape: str | None) -> str:
-        """Return a tape by name, or the only one.
-
-        Raises
-        ------
-        OptionError
-            There are several, or none of that name.
-        """
-        if tape is None and len(self.tapes) == 1:
-            return self.tapes[0]
-        if tape not in self.tapes:
-            wanted = "say which tape" if tape is None else f"no tape {tape!r}"
-            raise OptionError(f"{wanted}: there is {', '.join(self.tapes)}")
-        return str(tape)
-
-    def path_labels(self, path: NDArray[np.int32]) -> Labels:
-        """Return the labels along joint states."""
-        axes = self.program.decoder.machine.axis_states(path)
-        states = dict(zip(self.program.order, axes, strict=True))
-
-        def names(tape: str) -> tuple[str, ...]:
-            topology = self.program.chain[tape].topology
-            return tuple([topology.labels[i] for i in topology.state_label[states[tape]].tolist()])
-
-        return self.per_tape(names)  # type: ignore[no-any-return]
-
-    def state_potentials(self, tape: str) -> int:
-        """Return which of the values holds a tape's own node potentials."""
-        return next(
-            k
-            for k, what in enumerate(self.program.inputs)
-            if what.kind == "node" and what.tape == tape and not what.context
-        )
-
-    def with_values(self, changed: Mapping[int, Floats]) -> Lattice:
-        """Return the lattice with other values at some places."""
-        return Lattice(
-            self.program, tuple(changed.get(k, value) for k, value in enumerate(self.values))
-        )
-
     @cached_property
     def _group(self) -> Group:
         return Group(self.program, [-1], [self])
@@ -570,28 +466,6 @@ class Lattice:
     def _check(self, score: float) -> None:
         self._group.check(np.asarray([score]))
 
-    def _tape_sequences(self, labels: Sequence[Any]) -> list[tuple[str, Sequence[str]]]:
-        parts = (labels,) if len(self.tapes) == 1 else tuple(labels)
-        if len(parts) != len(self.tapes):
-            raise ShapeError(f"labels of {len(parts)} tapes for the tapes {', '.join(self.tapes)}")
-        return list(zip(self.tapes, parts, strict=True))
-
-    def _one_label(self, tape: str, labels: Sequence[str]) -> NDArray[np.bool_]:
-        if len(labels) != len(self):
-            raise ShapeError(f"{len(labels)} labels for {len(self)} tokens")
-        topology = self.program.chain[tape].topology
-        mask = np.zeros((len(self), topology.n_labels), dtype=bool)
-        mask[np.arange(len(self)), topology.label_ids(labels)] = True
-        return mask
-
-    def _restricted(self, masks: Sequence[NDArray[np.bool_]]) -> Lattice:
-        changed = {}
-        for tape, mask in zip(self.tapes, masks, strict=True):
-            k = self.state_potentials(tape)
-            states = mask[:, self.program.chain[tape].topology.state_label]
-            changed[k] = np.where(states, self.values[k], -np.inf)
-        return self.with_values(changed)
-
     def _scaled(self, factor: float, *, grammar: bool) -> Lattice:
         if not np.isfinite(factor):
             raise OptionError(f"factor is {factor}, expected a finite number")
@@ -599,10 +473,3 @@ class Lattice:
 
         program = scaled_program(self.program, float(factor), grammar=grammar)
         return Lattice(program, tuple(scaled(v, factor) for v in self.values))
-
-
-def _ends(axis: kernel.Axis) -> tuple[NDArray[Any], NDArray[Any]]:
-    if axis.source is not None and axis.target is not None:
-        return axis.source, axis.target
-    n = axis.n_states
-    return np.repeat(np.arange(n), n), np.tile(np.arange(n), n)

@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.corpus import Column, Corpus
-from fstcrf.errors import DataError, OptionError
+from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.features import FeatureIndex
 from fstcrf.features.template import tape_column
-from fstcrf.model.targets import label_set
+from fstcrf.model.targets import column_labels
 from fstcrf.train import Progress
 
 if TYPE_CHECKING:
@@ -156,6 +156,9 @@ def jackknifed(
         More folds than sentences, or a tagger whose record does not say how to train it.
     DataError
         The corpus has no column of a tagger's gold labels.
+    LabelError
+        It has gold labels that the tagger does not have: whoever learned to read them would never
+        see them.
     """
     labels = {tagger.tape: _Labels(corpus.n_tokens) for tagger in taggers}
     token_sentence = np.repeat(np.arange(len(corpus)), np.diff(corpus.offsets))
@@ -225,9 +228,7 @@ def _retrained(
         # What decided it is not here any more; that it took so many iterations is known.
         options = msgspec.structs.replace(options, max_iterations=max(record.best_iteration, 1))
     target = str(record.target)
-    column, partial = corpus.column(target), options.partial
-    values = [column.values[i] for i in np.unique(column.ids).tolist()]
-    present = set(label_set(values, partial=partial))
+    present = set(column_labels(corpus.column(target), partial=options.partial))
     return train(
         corpus,
         target,
@@ -258,6 +259,14 @@ def _check(tagger: CRF, corpus: Corpus) -> None:
             f"jackknife trains the tagger of tape {tagger.tape!r} again, on column {target!r}; "
             f"the columns are {', '.join(corpus.columns)}",
             path=corpus.source,
+        )
+    there = column_labels(corpus.column(target), partial=_record(tagger).options.partial)
+    odd = sorted(set(there) - set(tagger.labels))
+    if odd:
+        raise LabelError(
+            f"jackknife trains the tagger of tape {tagger.tape!r} again, on column {target!r}, "
+            f"which has the label {odd[0]!r}; the tagger has {', '.join(tagger.labels)}, and would "
+            "never say it"
         )
 
 

@@ -4,14 +4,16 @@
 Options           checked options
 checked_options   keyword arguments as `Options`
 check_passing     refuse options of labels that are read where none are
+not_there         what to say of a name that is none
 TrainingRecord    what was trained, on what, and how it went
 ================  ==============================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
@@ -19,7 +21,7 @@ import numpy as np
 from fstcrf.corpus.schemes import named_scheme
 from fstcrf.errors import OptionError
 
-__all__ = ["Options", "TrainingRecord", "check_passing", "checked_options"]
+__all__ = ["Options", "TrainingRecord", "check_passing", "checked_options", "not_there"]
 
 _CONJUGATE = ("cg", "preconditioned-cg", "mixed-cg")
 _BATCH = ("lbfgs", *_CONJUGATE, "gis", "quickprop")
@@ -279,10 +281,12 @@ def checked_options(given: Mapping[str, Any]) -> Options:
     """
     unknown = sorted(set(given) - set(Options.__struct_fields__))
     if unknown:
+        known = Options.__struct_fields__
         raise OptionError(
-            f"unknown training option {unknown[0]!r}; there are "
-            f"{', '.join(Options.__struct_fields__)}"
+            f"unknown training option {unknown[0]!r}; {not_there(unknown[0], known, known)}"
         )
+    for name, value in given.items():
+        _check_kind(name, value)
     try:
         found = msgspec.convert(dict(given), Options)
     except msgspec.ValidationError as error:
@@ -290,6 +294,55 @@ def checked_options(given: Mapping[str, Any]) -> Options:
     if found.scheme not in (None, "observed"):
         named_scheme(str(found.scheme))
     return found
+
+
+def not_there(name: str, known: Collection[str], shown: Collection[str]) -> str:
+    """Return what to say of a name that is none: which are like it, else which there are.
+
+    Parameters
+    ----------
+    name : str
+    known : collection of str
+        The names there are.
+    shown : collection of str
+        Those that are told where none is like it.
+    """
+    import difflib  # noqa: PLC0415 (only mistakes need it)
+
+    near = difflib.get_close_matches(name, known, cutoff=0.5)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    return f"there are {', '.join(shown)}"
+
+
+_KINDS = {float: "a number", int: "a whole number", bool: "true or false", str: "a text"}
+
+
+def _check_kind(name: str, value: object) -> None:
+    """Check that a value is of the kind of its option.
+
+    Raises
+    ------
+    OptionError
+        It is not; says what it may be.
+    """
+    kind = _hints()[name]
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        raise OptionError(f"{name} is {value!r}, expected {_spoken(kind)}") from None
+
+
+@cache
+def _hints() -> dict[str, Any]:
+    return get_type_hints(Options)
+
+
+def _spoken(kind: Any) -> str:
+    """Return what a value of a kind is: a number, one of some texts."""
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(map(repr, get_args(kind)))}"
+    return " or ".join(_KINDS[one] for one in get_args(kind) or (kind,) if one in _KINDS)
 
 
 def check_passing(settings: Options, reads: Sequence[object]) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Column
 from fstcrf.errors import DataError, LabelError
 
-__all__ = ["UNKNOWN", "allowed_labels", "label_set"]
+__all__ = ["UNKNOWN", "allowed_labels", "column_labels", "label_set"]
 
 UNKNOWN = "_"
 
@@ -52,6 +52,12 @@ def label_set(
     if not strings and not earlier:
         raise DataError("the target column holds no label")
     return sorted(strings)
+
+
+def column_labels(column: Column, *, partial: bool = True) -> list[str]:
+    """Return the labels that occur in a column, sorted; arguments and errors as of `label_set`."""
+    values = [column.values[i] for i in np.unique(column.ids).tolist()]
+    return label_set(values, partial=partial)
 
 
 def allowed_labels(

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.corpus import Corpus, legal_transitions
-from fstcrf.errors import DataError, FstcrfError
+from fstcrf.errors import DataError, LabelError, OptionError
+from fstcrf.features import FeatureIndex
 from fstcrf.model import CRF
-from fstcrf.model.targets import allowed_labels, label_set
+from fstcrf.model.targets import allowed_labels, column_labels
+from fstcrf.pipelines.naming import named
+from fstcrf.pipelines.task import Task
 
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
     from fstcrf.model.options import Options
-    from fstcrf.pipelines.task import Task
 
 __all__ = ["check_tasks"]
 
@@ -33,14 +35,17 @@ def check_tasks(tasks: Sequence[Task | CRF], grammar: Grammar | None) -> None:
     Raises
     ------
     DataError
-        A column is missing: of labels, also of an earlier task's that is to be jack-knifed; or
-        labels in it follow each other as their scheme does not allow.
+        A column is missing: of labels, also of an earlier task's that is to be jack-knifed, or
+        one that an earlier tagger reads; labels in it follow each other as their scheme does not
+        allow.
     TemplateError
         A column of a template is missing.
     LabelError, OptionError
-        A label that is not of its scheme; a scheme that is none.
+        A label that is not of its scheme, or that an earlier task is to be trained on again but
+        does not have; a scheme that is none; class weights of labels that there are not; a tagger
+        that cannot be trained again, or reads no columns.
     GrammarError
-        The grammar names a tape or label that is not there.
+        A grammar names a tape or label that is not there.
     """
     sets: dict[str, Sequence[str]] = {}
     for number, task in enumerate(tasks):
@@ -50,11 +55,23 @@ def check_tasks(tasks: Sequence[Task | CRF], grammar: Grammar | None) -> None:
         task.check_columns()
         where = f"task {task.name!r}"
         sets[task.name] = _checked(task.corpus, task.labels, task.settings, where)
-        if task.settings.jackknife is not None:
-            for earlier in _ancestors(task, tasks[:number]):
-                _check_gold(task, earlier)
+        _check_training(task, sets[task.name], where)
+        for earlier in _ancestors(task, tasks[:number]):
+            _check_readable(task, earlier)
+            if task.settings.jackknife is not None:
+                _check_gold(task, earlier, sets)
     if grammar is not None:
         grammar.bind(sets)
+
+
+def _check_training(task: Task, labels: Sequence[str], where: str) -> None:
+    """Check that grammar and class weights go with the labels."""
+    with named(where):
+        if task.grammar is not None:
+            task.grammar.bind(labels)
+        odd = sorted(set(task.class_weights) - set(labels))
+        if odd:
+            raise OptionError(f"class_weights has {odd[0]!r}; the labels are {', '.join(labels)}")
 
 
 def _ancestors(task: Task, before: Sequence[Task | CRF]) -> list[Task | CRF]:
@@ -72,32 +89,60 @@ def _ancestors(task: Task, before: Sequence[Task | CRF]) -> list[Task | CRF]:
     return found
 
 
-def _check_gold(task: Task, earlier: Task | CRF) -> None:
+def _check_readable(task: Task, earlier: Task | CRF) -> None:
+    """Check that a text has the columns that an earlier tagger reads: it must label the text."""
+    if isinstance(earlier, Task):
+        name, needed = earlier.name, earlier.columns
+    else:
+        name = earlier.tape
+        if not isinstance(earlier.index, FeatureIndex):
+            raise OptionError(
+                f"task {task.name!r}: the tagger of {name!r} reads attributes, expected columns"
+            )
+        needed = tuple(map(str, earlier.index.templates.columns))
+    for corpus in task.corpora:
+        missing = next((column for column in needed if column not in corpus.columns), None)
+        if missing is not None:
+            raise DataError(
+                f"task {task.name!r}: the tagger of {name!r}, whose labels it reads, reads column "
+                f"{missing!r}; this text has {', '.join(map(repr, corpus.columns))}: what tasks "
+                "share has one name in all of them (in TOML by columns, of CoNLL-U by rename)",
+                path=corpus.source,
+            )
+
+
+def _check_gold(task: Task, earlier: Task | CRF, sets: Mapping[str, Sequence[str]]) -> None:
     """Check that a text has the gold labels that an earlier task is trained on again."""
     if isinstance(earlier, CRF):
         if earlier.record is None or earlier.record.target is None:
             return  # training says what is missing
         name, column, settings = earlier.tape, earlier.record.target, earlier.record.options
+        grammar: object = earlier.record.grammar
     else:
         name, column, settings = earlier.name, earlier.labels, earlier.settings
+        grammar = earlier.grammar
     where = f"task {task.name!r}: jackknife trains {name!r} again, on column {column!r}"
+    if grammar is not None:
+        raise OptionError(f"{where}, and cannot: it is trained under {grammar}")
     if column not in task.corpus.columns:
         columns = ", ".join(task.corpus.columns)
         raise DataError(f"{where}; the columns are {columns}", path=task.corpus.source)
-    _checked(task.corpus, column, settings, where)
+    odd = sorted(set(_checked(task.corpus, column, settings, where)) - set(sets[name]))
+    if odd:
+        raise LabelError(
+            f"{where}, which has the label {odd[0]!r}; the tagger of {name!r} has "
+            f"{', '.join(sets[name])}, and would never say it"
+        )
 
 
 def _checked(corpus: Corpus, name: str, settings: Options, where: str) -> list[str]:
     """Return the labels of a column; check that they follow each other as their scheme says."""
     column = corpus.column(name)
-    try:
-        values = [column.values[i] for i in np.unique(column.ids).tolist()]
-        labels = label_set(values, partial=settings.partial)
+    with named(where):
+        labels = column_labels(column, partial=settings.partial)
         if settings.scheme in (None, "observed"):
             return labels
         legal = legal_transitions(labels, str(settings.scheme))
-    except FstcrfError as error:
-        raise type(error)(f"{where}: {error}") from None
     allowed = allowed_labels(column, labels, partial=settings.partial)
     wrong = np.flatnonzero(~_legal(allowed, legal, corpus.offsets))
     if len(wrong):

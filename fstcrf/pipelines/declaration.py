@@ -4,12 +4,15 @@ r"""Pipelines in TOML files.
 
     decode = "joint"            # cascade (when absent), joint, marginals
     normalize = "product"       # or chain
-    grammar = "seminar.grm"     # a file, or a grammar that comes with fstcrf
+    grammar = "seminar.grm"     # a file, a grammar that comes with fstcrf, TASK=FILE, or a list
 
     [task.ner]
     data = ["eng.train"]        # paths are relative to this file
     columns = ["word", "pos", "chunk", "ner"]
     template = "ner.tpl"
+
+    [task.place]
+    model = "place.fstcrf"      # a tagger that is trained already
 
     [task.field]
     data = ["notices.txt"]
@@ -21,28 +24,33 @@ r"""Pipelines in TOML files.
     passing = "marginals"
     jackknife = 5
 
-Other keys of a task: ``target`` (its name when absent), ``dev`` (a file), ``separator``.
+Other keys of a task: ``target`` (its name when absent), ``dev``, ``grammar``, ``class_weights``;
+``separator`` and ``format`` of its texts, of CoNLL-U also ``rename`` and ``feature_columns``.
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fstcrf.corpus import Corpus, read_columns, read_conllu
-from fstcrf.corpus.joining import concatenated
-from fstcrf.errors import DataError, FstcrfError, OptionError
-from fstcrf.grammar import Grammar
+from fstcrf.errors import DataError, ModelFileError, OptionError
+from fstcrf.model import CRF, load
+from fstcrf.model.options import Options
+from fstcrf.pipelines.grammars import grammar_of
+from fstcrf.pipelines.naming import named
 from fstcrf.pipelines.pipeline import Pipeline, reading_order
+from fstcrf.pipelines.table import Table
 from fstcrf.pipelines.task import Task
+from fstcrf.pipelines.texts import TEXT, text_of, unread
 
 __all__ = ["read_pipeline"]
 
-_KEYS = {"task", "decode", "normalize", "grammar"}
-_INPUT_KEYS = {"data", "columns", "separator", "dev", "template", "target", "reads", "weight"}
+_KEYS = ("task", "decode", "normalize", "grammar")
+_OWN = ("model", *TEXT, "template", "target", "reads", "weight", "grammar", "class_weights")
 
 
 def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
@@ -50,138 +58,88 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
 
     Raises
     ------
-    DataError
-        No TOML; keys, values, training data or a grammar that are not what they should be; a file
-        that cannot be read.
-    OptionError, TemplateError
-        Tasks that do not go together, or a template that is none.
+    OptionError
+        The file is wrong: no TOML, keys or values that there are not, tasks that do not go
+        together.
+    DataError, TemplateError, GrammarError
+        A file that it names cannot be read, or is wrong.
     OSError
-        The TOML file itself cannot be read.
+        The TOML file itself cannot be read, or what should be a tagger is none.
     """
     place = Path(path)
     try:
         given = tomllib.loads(place.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"no TOML: {error}", path=str(path)) from None
-    _check_keys(given, _KEYS, "the file", place)
-    declared = given.get("task")
+        raise OptionError(f"{path}: no TOML: {error}") from None
+    file = Table(given, place)
+    file.check_keys(_KEYS)
+    tables = _tables(file)
+    normalize = file.choice("normalize", ("product", "chain"))
+    decode = file.choice("decode", ("cascade", "joint", "marginals"))
+    _check_reads(tables, place)
+    tasks = [_task(name, table) for name, table in tables.items()]
+    grammar = grammar_of(file, list(tables))
+    with named(str(place)):
+        return Pipeline(tasks, decode=decode, normalize=normalize, grammar=grammar)  # type: ignore[arg-type]
+
+
+def _tables(file: Table) -> dict[str, Table]:
+    """Return the table of each task."""
+    declared = file.given.get("task")
     if not isinstance(declared, dict) or not declared:
-        raise DataError("there is no [task.NAME]", path=str(path))
-    arguments = {key: given[key] for key in ("decode", "normalize") if key in given}
-    if arguments.get("normalize", "product") not in ("product", "chain"):
-        raise DataError(
-            f"normalize is {arguments['normalize']!r}, expected 'product' or 'chain'",
-            path=str(path),
-        )
-    _check_reads(declared, place)
-    tasks = [_task(name, table, place) for name, table in declared.items()]
-    grammar = _grammar(given["grammar"], place) if "grammar" in given else None
-    try:
-        return Pipeline(tasks, grammar=grammar, **arguments)
-    except OptionError as error:
-        raise OptionError(f"{place}: {error}") from None
+        raise file.error("there is no [task.NAME]")
+    for name, table in declared.items():
+        if not isinstance(table, dict):
+            raise file.error(f"task.{name} is {table!r}, expected a table")
+    return {name: Table(table, file.place, f"[task.{name}]") for name, table in declared.items()}
 
 
-def _task(name: str, table: Any, place: Path) -> Task:
-    where = f"[task.{name}]"
-    for key in ("data", "template"):
-        if key not in table:
-            raise DataError(f"{where} has no {key}", path=str(place))
-    options = {key: value for key, value in table.items() if key not in _INPUT_KEYS}
-    template = place.parent / _text(table["template"], f"{where} template", place)
+def _check_reads(tables: Mapping[str, Table], place: Path) -> None:
+    """Check keys, and what reads what, before any text is read: reading takes its time."""
+    reads = {}
+    for name, table in tables.items():
+        if "model" in table:
+            table.check_keys(("model",))
+            reads[name] = [tape.name for tape in _tagger(name, table).reads]
+            continue
+        table.check_keys((*_OWN, *Options.__struct_fields__), (*_OWN, "and options of training"))
+        for key in ("data", "template"):
+            if key not in table:
+                raise table.error(f"has no {key}")
+        reads[name] = table.texts("reads")
+    with named(str(place)):
+        reading_order(reads)
+
+
+def _task(name: str, table: Table) -> Task | CRF:
+    if "model" in table:
+        return _tagger(name, table)
+    options = {key: value for key, value in table.given.items() if key not in _OWN}
+    template = table.file(table.text("template"))
+    arguments: dict[str, Any] = {
+        "target": table.text("target", name),
+        "reads": table.texts("reads"),
+        "weight": table.number("weight", 1.0),
+        "grammar": grammar_of(table),
+        "class_weights": table.numbers("class_weights"),
+        "dev": text_of(table, "dev") if "dev" in table else None,
+    }
+    data = text_of(table, "data")
     try:
-        dev = None if "dev" not in table else _corpus([table["dev"]], table, where, place)
-        task = Task(
-            name,
-            _corpus(_texts(table["data"], f"{where} data", place), table, where, place),
-            template,
-            target=_text(table.get("target", name), f"{where} target", place),
-            reads=_texts(table.get("reads", []), f"{where} reads", place),
-            dev=dev,
-            weight=_number(table.get("weight", 1.0), f"{where} weight", place),
-            options=options,
-        )
-        task.check_columns()
+        with named(str(table.place)):
+            task = Task(name, data, template, options=options, **arguments)
+            task.check_columns()
     except OSError as error:
-        raise _unread(where, error, place) from None
-    except FstcrfError as error:
-        if str(error).startswith(str(place)):
-            raise
-        raise type(error)(f"{place}: {error}") from None
+        raise unread(table, error) from None
     return task
 
 
-def _unread(where: str, error: OSError, place: Path) -> DataError:
-    file, why = error.filename or error, error.strerror or "cannot be read"
-    return DataError(f"{where}: {file}: {why}", path=str(place))
-
-
-def _corpus(paths: Sequence[str], table: Mapping[str, Any], where: str, place: Path) -> Corpus:
-    separator = table.get("separator")
-    parts = []
-    for given in paths:
-        path = str(place.parent / _text(given, f"{where} data", place))
-        if path.endswith((".conllu", ".conllu.gz")):
-            parts.append(read_conllu(path))
-            continue
-        if "columns" not in table:
-            raise DataError(f"{where} has no columns: name those of {given}", path=str(place))
-        columns = _texts(table["columns"], f"{where} columns", place)
-        parts.append(read_columns(path, columns, separator=separator))
-    if not parts:
-        raise DataError(f"{where} names no data", path=str(place))
-    return concatenated(parts)
-
-
-def _grammar(given: Any, place: Path) -> Grammar:
-    name = _text(given, "grammar", place)
-    file = place.parent / name
+def _tagger(name: str, table: Table) -> CRF:
+    """Return the tagger that a task is, under the name of the task."""
     try:
-        if file.exists() or Path(name).suffix:
-            return Grammar.from_file(file)
-        return Grammar.shipped(name)
+        found = load(table.file(table.text("model")))
+    except ModelFileError as error:
+        raise DataError(f"{table.name}: {error}", path=str(table.place)) from None
     except OSError as error:
-        raise _unread("grammar", error, place) from None
-    except FstcrfError as error:
-        raise DataError(f"grammar: {error}", path=str(place)) from None
-
-
-def _check_reads(declared: Mapping[str, Any], place: Path) -> None:
-    """Check what reads what before any file is read: reading takes its time."""
-    reads = {}
-    for name, table in declared.items():
-        if not isinstance(table, dict):
-            raise DataError(f"task.{name} is {table!r}, expected a table", path=str(place))
-        reads[name] = _texts(table.get("reads", []), f"[task.{name}] reads", place)
-    try:
-        reading_order(reads)
-    except OptionError as error:
-        raise OptionError(f"{place}: {error}") from None
-
-
-def _check_keys(given: Mapping[str, Any], known: set[str], what: str, place: Path) -> None:
-    odd = sorted(set(given) - known)
-    if odd:
-        raise DataError(
-            f"{what} has {odd[0]!r}; there are {', '.join(sorted(known))}", path=str(place)
-        )
-
-
-def _text(value: Any, what: str, place: Path) -> str:
-    if not isinstance(value, str) or not value:
-        raise DataError(f"{what} is {value!r}, expected a text", path=str(place))
-    return value
-
-
-def _texts(value: Any, what: str, place: Path) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    if not isinstance(value, list) or not all(isinstance(v, str) and v for v in value):
-        raise DataError(f"{what} is {value!r}, expected a list of texts", path=str(place))
-    return value
-
-
-def _number(value: Any, what: str, place: Path) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise DataError(f"{what} is {value!r}, expected a number", path=str(place))
-    return float(value)
+        raise unread(table, error) from None
+    return found if found.tape == name else replace(found, tape=name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fstcrf.errors import FstcrfError, OptionError
+from fstcrf.errors import OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.joint.composition import Composition, Normalize
 from fstcrf.model import CRF
@@ -16,8 +16,10 @@ from fstcrf.model.fingerprints import fingerprint
 from fstcrf.model.jackknife import FoldProgress
 from fstcrf.pipelines.checks import check_tasks
 from fstcrf.pipelines.folder import Folder
+from fstcrf.pipelines.naming import named
 from fstcrf.pipelines.task import Task
 from fstcrf.pipelines.trained import Decode, TrainedPipeline, check_decode
+from fstcrf.train.checkpoint import saved_iteration
 
 if TYPE_CHECKING:
     from fstcrf.train import Progress
@@ -43,9 +45,9 @@ class Pipeline:
     Raises
     ------
     OptionError
-        No task; two of one name; a kind of decision, or a grammar, that is none; tasks that read
-        each other in a circle, read one that is not there, or were trained to read labels that it
-        does not have.
+        No task, or what is none; two of one name; a kind of decision, or a grammar, that is none;
+        tasks that read each other in a circle, read one that is not there, or were trained to read
+        labels that it does not have.
     """
 
     tasks: Sequence[Task | CRF]
@@ -131,13 +133,15 @@ def _trained(
         if finished is not None:
             tell(f"{task.name}: finished before")
             return finished
-    tell(f"{task.name}: training on {len(task.corpus):,} sentences")
     checkpoint: dict[str, Any] = {}
-    if place is not None:
+    resumed = ""
+    # Training that counts errors starts in stages, which are not saved.
+    if place is not None and task.settings.objective == "likelihood":
         checkpoint = {"checkpoint": place.checkpoint(task.name, mark), "resume": True}
-        if task.options.get("objective", "likelihood") != "likelihood":
-            checkpoint = {}  # such training starts in stages, which are not saved
-    try:
+        iteration = saved_iteration(checkpoint["checkpoint"])
+        resumed = "" if iteration is None else f", on from iteration {iteration:,}"
+    tell(f"{task.name}: training on {len(task.corpus):,} sentences{resumed}")
+    with named(f"task {task.name!r}"):
         tagger = CRF.train(
             task.corpus,
             task.labels,
@@ -145,13 +149,13 @@ def _trained(
             tape=task.name,
             reads=reads,
             dev=task.dev,
+            grammar=task.grammar,
+            class_weights=task.class_weights or None,
             threads=threads,
-            report=None if report is None else _named(task.name, report),
+            report=None if report is None else _staged(task.name, report),
             **checkpoint,
             **task.options,
         )
-    except FstcrfError as error:
-        raise type(error)(f"task {task.name!r}: {error}") from None
     if place is not None:
         place.keep(task.name, mark, tagger)
     return tagger
@@ -176,7 +180,7 @@ def arranged(tasks: Sequence[Task | CRF]) -> list[Task | CRF]:
     OptionError
         As for `Pipeline`.
     """
-    tasks = list(tasks)
+    tasks = _each_a_task(tasks)
     if not tasks:
         raise OptionError("a pipeline of nothing: expected tasks, or taggers")
     by_name = {_name(task): task for task in tasks}
@@ -186,6 +190,17 @@ def arranged(tasks: Sequence[Task | CRF]) -> list[Task | CRF]:
         raise OptionError(f"two tasks are called {twice!r}")
     order = reading_order({name: _reads(task) for name, task in by_name.items()})
     return [by_name[name] for name in order]
+
+
+def _each_a_task(given: object) -> list[Task | CRF]:
+    if not isinstance(given, Iterable):
+        name = type(given).__name__
+        raise OptionError(f"tasks is a {name}, expected a list of tasks and taggers")
+    found = list(given)
+    for task in found:
+        if not isinstance(task, Task | CRF):
+            raise OptionError(f"tasks has {task!r}, expected a Task or a CRF")
+    return found
 
 
 def reading_order(reads: Mapping[str, Sequence[str]]) -> list[str]:
@@ -259,7 +274,7 @@ def _reads(task: Task | CRF) -> tuple[str, ...]:
     return tuple(task.reads)
 
 
-def _named(name: str, report: Callable[[Progress], None]) -> Callable[[Progress], None]:
+def _staged(name: str, report: Callable[[Progress], None]) -> Callable[[Progress], None]:
     """Tell of iterations under the name of the task."""
 
     def told(progress: Progress) -> None:

@@ -14,9 +14,12 @@ import msgspec
 import numpy as np
 
 from fstcrf.corpus import Corpus
-from fstcrf.errors import FstcrfError, OptionError, TemplateError
+from fstcrf.errors import OptionError, TemplateError
 from fstcrf.features import TemplateSet, parse_template, read_template, tape_column
+from fstcrf.grammar import Grammar
 from fstcrf.model.options import Options, check_passing, checked_options
+from fstcrf.model.targets import column_labels
+from fstcrf.pipelines.naming import named
 
 __all__ = ["Task", "content"]
 
@@ -45,6 +48,10 @@ class Task:
         Of training, as for `fstcrf.CRF.train`. Three of them say how the labels of `reads` come
         into the training text: ``passing`` ("best", "nbest", "marginals"), ``candidates``,
         ``jackknife``.
+    grammar : Grammar, optional
+        A hard grammar that becomes part of the tagger's structure, as of `fstcrf.CRF.train`.
+    class_weights : mapping of str to float
+        Weights of sentences by their labels, as of `fstcrf.CRF.train`.
 
     Raises
     ------
@@ -63,6 +70,8 @@ class Task:
     dev: Any = None
     weight: float = 1.0
     options: Mapping[str, Any] = field(default_factory=dict)
+    grammar: Grammar | None = None
+    class_weights: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.name or Path(self.name).name != self.name or self.name.startswith("."):
@@ -71,10 +80,12 @@ class Task:
             raise OptionError(f"task {self.name!r}: reads is {self.reads!r}, expected a list")
         if not 0 <= self.weight < np.inf:
             raise OptionError(f"task {self.name!r}: weight is {self.weight}, expected at least 0")
-        try:
+        if self.grammar is not None and not isinstance(self.grammar, Grammar):
+            raise OptionError(
+                f"task {self.name!r}: grammar is {self.grammar!r}, expected a Grammar"
+            )
+        with named(f"task {self.name!r}"):
             check_passing(self.settings, self.reads)
-        except OptionError as error:
-            raise OptionError(f"task {self.name!r}: {error}") from None
         self._check_reads()
 
     def _check_reads(self) -> None:
@@ -101,13 +112,10 @@ class Task:
             It lacks a column of the template.
         """
         tapes = [tape_column(name) for name in self.reads]
-        try:
-            for corpus in (self.corpus, self.held_out):
-                if corpus is not None:
-                    corpus.column(self.labels)
-                    self.templates.resolved((*corpus.columns, *tapes), data=corpus.source)
-        except FstcrfError as error:
-            raise type(error)(f"task {self.name!r}: {error}") from None
+        with named(f"task {self.name!r}"):
+            for corpus in self.corpora:
+                corpus.column(self.labels)
+                self.templates.resolved((*corpus.columns, *tapes), data=corpus.source)
 
     @cached_property
     def settings(self) -> Options:
@@ -140,6 +148,23 @@ class Task:
             return self.dev
         return Corpus.from_sentences(self.dev)
 
+    @property
+    def corpora(self) -> tuple[Corpus, ...]:
+        """What it is trained on, and what ends its training if anything does."""
+        return (self.corpus,) if self.held_out is None else (self.corpus, self.held_out)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that its template reads, by name, without the labels of other tasks."""
+        tapes = [tape_column(name) for name in self.reads]
+        found = self.templates.resolved((*self.corpus.columns, *tapes), data=self.corpus.source)
+        return tuple(map(str, found.columns))
+
+    @cached_property
+    def label_names(self) -> list[str]:
+        """The labels that its tagger will have."""
+        return column_labels(self.corpus.column(self.labels), partial=self.settings.partial)
+
     def fingerprint(self, earlier: Sequence[str]) -> str:
         """Return a hash of all that decides what is trained.
 
@@ -154,6 +179,11 @@ class Task:
         digest.update(content(self.corpus).encode())
         if self.held_out is not None:
             digest.update(content(self.held_out).encode())
+        for acceptor in () if self.grammar is None else self.grammar.bind(self.label_names):
+            digest.update(np.ascontiguousarray(acceptor.target).data)
+            digest.update(np.ascontiguousarray(acceptor.final).data)
+        if self.class_weights:
+            digest.update(msgspec.json.encode(sorted(self.class_weights.items())))
         return digest.hexdigest()
 
 

@@ -7,6 +7,7 @@ Input      an array of potentials that every sentence brings
 Program    the compiled composition
 Decoder    how it finds its best paths
 Plan       what was decided and what it costs
+scaled     potentials times a factor
 conflict   constraints that contradict each other, as few as can be
 =========  =====================================================================
 """
@@ -15,8 +16,9 @@ from fstcrf.plans.chain import Chain, Coupling, Input
 from fstcrf.plans.conflict import check_consistent, conflict, no_path_error
 from fstcrf.plans.decoder import Decoder, Search
 from fstcrf.plans.folding import arc_ends
-from fstcrf.plans.program import Program, scaled
+from fstcrf.plans.program import Program
 from fstcrf.plans.report import AxisPlan, Plan, plan_of
+from fstcrf.plans.scaling import scaled
 
 __all__ = [
     "AxisPlan",

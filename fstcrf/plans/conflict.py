@@ -20,7 +20,8 @@ from fstcrf.errors import ContradictionError, NoPathError, TooLargeError
 from fstcrf.grammar import Acceptor, contradictory, irreducible, listed_names, minimise, trim
 from fstcrf.plans.chain import Chain, Coupling
 from fstcrf.plans.folding import arc_ends
-from fstcrf.plans.program import Program, scaled
+from fstcrf.plans.program import Program
+from fstcrf.plans.scaling import scaled
 from fstcrf.plans.witness import Sentence
 
 __all__ = ["check_consistent", "conflict", "no_path_error"]

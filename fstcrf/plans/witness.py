@@ -162,11 +162,7 @@ class Sentence:
     @cached_property
     def _labels(self) -> dict[str, NDArray[np.int64]]:
         """Label of each tape in each joint state."""
-        states = np.indices(self.program.shape).reshape(len(self.program.order), -1)
-        return {
-            t: self.program.chain[t].topology.state_label[s].astype(np.int64)
-            for t, s in zip(self.program.order, states, strict=True)
-        }
+        return self.program.axes.joint_labels()
 
     def _bound(self, program: Program, values: Sequence[Floats]) -> kernel.Bound:
         offsets = np.asarray([0, len(self.values[0])])

@@ -13,12 +13,13 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fstcrf.errors import OptionError
 from fstcrf.topology.topology import START, Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["chain_topology"]
 
@@ -85,30 +86,9 @@ def _second_order(
     legal: Callable[[str | None, str | None], bool],
     start_label: str | None,
 ) -> Topology:
-    if start_label is not None and start_label not in names:
-        raise OptionError(f"start label {start_label!r} is not a label")
-    if START in names:
-        raise OptionError(f"order 2 keeps the label {START!r} for the start of a sentence")
-    pairs: list[tuple[str, str]] = []
-    if start_label is None:
-        pairs += [(START, c) for c in names if legal(None, c)]
-    pairs += [(a, b) for a, b in product(names, repeat=2) if legal(a, b)]
-    if not pairs:
-        raise OptionError("every label is forbidden at the start and behind every other")
-    # Among states of one label ties go by state: sort by label first, then by history.
     rank = {name: i for i, name in enumerate((*names, START))}
-    pairs.sort(key=lambda pair: (rank[pair[1]], rank[pair[0]]))
-    by_first: dict[str, list[int]] = {}
-    for number, (a, _) in enumerate(pairs):
-        by_first.setdefault(a, []).append(number)
-    n_arcs = sum(len(by_first.get(b, ())) for _, b in pairs)
-    if n_arcs > MAX_ARCS:
-        raise OptionError(
-            f"order 2 over {len(names)} labels has {n_arcs} arcs, more than {MAX_ARCS}; "
-            "use order 1 or a scheme that forbids successions"
-        )
-    arcs = [(s, t) for s, (_, b) in enumerate(pairs) for t in by_first.get(b, ())]
-    ends = np.asarray(arcs, dtype=np.int32).reshape(-1, 2)
+    pairs = _histories(names, legal, start_label, rank)
+    ends = _pair_arcs(pairs, len(names))
     shown = [f"{a} {b}" for a, b in pairs]
     begin = START if start_label is None else start_label
     return Topology(
@@ -121,8 +101,44 @@ def _second_order(
         node_slot_names=(*names, *shown),
         source=ends[:, 0].copy(),
         target=ends[:, 1].copy(),
-        arc_slot=np.arange(len(arcs), dtype=np.int32),
-        n_arc_slots=len(arcs),
+        arc_slot=np.arange(len(ends), dtype=np.int32),
+        n_arc_slots=len(ends),
         initial=np.asarray([a == begin and legal(None, b) for a, b in pairs]),
         final=np.asarray([legal(b, None) for _, b in pairs]),
     )
+
+
+def _histories(
+    names: tuple[str, ...],
+    legal: Callable[[str | None, str | None], bool],
+    start_label: str | None,
+    rank: Mapping[str, int],
+) -> list[tuple[str, str]]:
+    """Return the legal pairs of a label and the one before it."""
+    if start_label is not None and start_label not in names:
+        raise OptionError(f"start label {start_label!r} is not a label")
+    if START in names:
+        raise OptionError(f"order 2 keeps the label {START!r} for the start of a sentence")
+    pairs: list[tuple[str, str]] = []
+    if start_label is None:
+        pairs += [(START, c) for c in names if legal(None, c)]
+    pairs += [(a, b) for a, b in product(names, repeat=2) if legal(a, b)]
+    if not pairs:
+        raise OptionError("every label is forbidden at the start and behind every other")
+    # Among states of one label ties go by state: sort by label first, then by history.
+    return sorted(pairs, key=lambda pair: (rank[pair[1]], rank[pair[0]]))
+
+
+def _pair_arcs(pairs: Sequence[tuple[str, str]], n_labels: int) -> NDArray[np.int32]:
+    """Return the ends of the arcs, int32 [A, 2]: (c'', c') → (c', c), by source, then target."""
+    by_first: dict[str, list[int]] = {}
+    for number, (a, _) in enumerate(pairs):
+        by_first.setdefault(a, []).append(number)
+    n_arcs = sum(len(by_first.get(b, ())) for _, b in pairs)
+    if n_arcs > MAX_ARCS:
+        raise OptionError(
+            f"order 2 over {n_labels} labels has {n_arcs} arcs, more than {MAX_ARCS}; "
+            "use order 1 or a scheme that forbids successions"
+        )
+    arcs = [(s, t) for s, (_, b) in enumerate(pairs) for t in by_first.get(b, ())]
+    return np.asarray(arcs, dtype=np.int32).reshape(-1, 2)

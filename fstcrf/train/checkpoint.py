@@ -15,7 +15,7 @@ from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.storage import read_arrays, write_arrays
 from fstcrf.train.protocols import Optimiser
 
-__all__ = ["Checkpoint", "Saved"]
+__all__ = ["Checkpoint", "Saved", "saved_iteration"]
 
 Floats = NDArray[np.float64]
 
@@ -143,3 +143,17 @@ class Checkpoint:
             position.best_iteration,
             position.done,
         )
+
+
+def saved_iteration(path: str | os.PathLike[str]) -> int | None:
+    """Return the iteration from which a run would go on; None where nothing is saved.
+
+    Raises
+    ------
+    ModelFileError
+        Damaged, or no checkpoint.
+    """
+    if not Path(path).exists():
+        return None
+    _, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    return msgspec.json.decode(metadata["position"], type=_Position).iteration

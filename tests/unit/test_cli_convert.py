@@ -84,7 +84,7 @@ def test_what_cannot_be_read() -> None:
             assert line.startswith(f"{name}: "), line
     assert not Path("out.fstcrf").exists()
     assert failure("convert", "none", "out.fstcrf") == "none: No such file or directory"
-    assert failure("info", ".") == ".: Is a directory"
+    assert failure("info", ".") == ".: a folder, expected the file of a model"
 
 
 def test_own_models_by_another_name() -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from fstcrf.cli import answers
 from tests.command import done, failure, run
-from tests.unit.test_pipelines import GOOD, declared
+from tests.unit.test_pipelines import CONLLU, GOOD, declared, mixed
 
 
 @pytest.fixture(scope="module")
@@ -15,6 +16,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pipeline")
     done("pipeline", "train", declared(folder, GOOD), "-o", folder / "out")
     return folder
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("chain")
+    path = declared(folder, f'normalize = "chain"\n{GOOD}')
+    done("pipeline", "train", path, "-o", folder / "out")
+    return folder / "out"
 
 
 TEXT = "a\nb\n\nc\nd\ne\n\n"
@@ -124,3 +133,89 @@ def test_failures_are_one_line(folder: Path, tmp_path: Path) -> None:
     )
     (tmp_path / "none").mkdir()
     assert "no finished pipeline" in failure("pipeline", "tag", tmp_path / "none", given=TEXT)
+
+
+@pytest.mark.parametrize("model", ["product", "chain"])
+def test_no_labelling_is_legal(model: str, folder: Path, chain: Path, tmp_path: Path) -> None:
+    (tmp_path / "long.grm").write_text("tape c;\nexport LONG = any{3,};\n")
+    (tmp_path / "in.txt").write_text(TEXT)
+    place = chain if model == "chain" else folder / "out"
+    given = ("pipeline", "tag", place, tmp_path / "in.txt", "--grammar", tmp_path / "long.grm")
+    text = failure(*given)
+    assert text.startswith(f"{tmp_path / 'in.txt'}:")
+    assert text.endswith("; --on-no-path skip or relax goes on")
+    for more in ((), ("--nbest", 2)):
+        skipped = run(*given, *more, "--on-no-path", "skip")
+        rows = [r.split() for r in skipped.stdout.splitlines() if r and not r.startswith("#")]
+        assert rows[:2] == [["a", "_", "_", "_"], ["b", "_", "_", "_"]]
+        assert "_" not in rows[2]
+        assert skipped.stderr == "fstcrf: 1 sentence tagged _: no label sequence is legal\n"
+    relaxed = run(*given, "--on-no-path", "relax", "--task", "b")
+    assert "_" not in relaxed.stdout
+    assert "1 sentence tagged without the grammar" in relaxed.stderr
+
+
+def test_a_search_of_a_chain_has_a_budget(chain: Path) -> None:
+    given = ("pipeline", "tag", chain, "--nbest", 2)
+    whole = run(*given, given=TEXT)
+    cut = run(*given, "--max-states", 1, given=TEXT)
+    heads = [line for line in whole.stdout.splitlines() if line.startswith("#")]
+    assert [line.split()[1] for line in heads] == ["0", "1"] * 2
+    assert whole.stderr == ""
+    assert "tagged with the best labels found, not proven to be the best" in cut.stderr
+
+
+def test_a_long_search_says_how_to_make_it_shorter(
+    chain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "_LONG", -1.0)
+    found = run("pipeline", "tag", chain, "--nbest", 2, given=TEXT)
+    assert found.stderr.startswith("fstcrf: 0 of 2 sentences so far: the n best of a chain take lo")
+    assert found.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--probabilities",), "--probabilities needs a transducer, and a joint decision by norm"),
+        (("--confidence",), "--confidence needs a transducer, and a joint decision by norm"),
+        (
+            ("--max-seconds", 1),
+            "--max-seconds: the search of a chain counts labellings; give --max",
+        ),
+        (("--decode", "cascade", "--max-states", 1), "--max-states needs a joint decision: --dec"),
+        (("--decode", "marginals", "--on-no-path", "skip"), "--on-no-path needs a joint decision"),
+    ],
+)
+def test_what_a_chain_and_a_cascade_do_not_have(
+    chain: Path, options: tuple[object, ...], message: str
+) -> None:
+    """It is said before anything is read."""
+    text = failure("pipeline", "tag", chain, "nix.txt", *options, status=2)
+    assert text.startswith(message)
+
+
+def test_conllu_whose_columns_have_other_names(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done("pipeline", "train", mixed(tmp_path), "-o", out)
+    rows = done("pipeline", "tag", out, given=CONLLU).splitlines()
+    assert rows[0].startswith("1\tWe\twe\tPRON\tPRP\tNumber=Plur\t2\tnsubj\t_\t_\tPRON\tB")
+    text = failure("pipeline", "tag", out, given="We\ngo\n")
+    assert text.startswith("<stdin>:1: 1 columns, expected 10 split by tabs: 'We'; it is read as ")
+    assert text.endswith("CoNLL-U: of a column file, name its 1 column: --columns")
+    named = done("pipeline", "tag", out, "--columns", "word", given="We\ngo\n")
+    assert [row.split()[:2] for row in named.splitlines()[:2]] == [["We", "PRON"], ["go", "VERB"]]
+    late = CONLLU + "x\n"
+    assert failure("pipeline", "tag", out, given=late).endswith("split by tabs: 'x'")
+
+
+def test_the_folder_of_a_pipeline_is_no_model(folder: Path, tmp_path: Path) -> None:
+    whole = folder / "out" / "pipeline.fstcrf"
+    for command in ("tag", "info"):
+        text = failure(command, folder / "out", given=TEXT)
+        assert f"the folder of a pipeline: give {whole} to decide jointly" in text
+    text = failure("eval", folder / "out", folder / "a.txt", given=TEXT)
+    assert "the folder of a pipeline: give" in text
+    text = failure("tag", tmp_path, given=TEXT)
+    assert text == f"{tmp_path}: a folder, expected the file of a model"
+    assert done("tag", whole, given=TEXT) == done("pipeline", "tag", folder / "out", given=TEXT)

@@ -7,7 +7,7 @@ import pytest
 
 from fstcrf.corpus import Column, Corpus, Sentence
 from fstcrf.corpus.corpus import as_sentence
-from fstcrf.errors import DataError
+from fstcrf.errors import DataError, OptionError
 
 ROWS = [
     [("the", "DT"), ("dog", "NN")],
@@ -123,3 +123,14 @@ def test_arrays_that_disagree() -> None:
         Corpus({}, np.asarray([0, 1]), documents=np.zeros(2, dtype=np.int32))
     with pytest.raises(DataError, match=r"char_offsets is \[2, 2\], expected \[1, 2\]"):
         Corpus({}, np.asarray([0, 1]), char_offsets=np.zeros((2, 2), dtype=np.int32))
+
+
+def test_columns_have_other_names(corpus: Corpus) -> None:
+    names = list(corpus.columns)
+    found = corpus.renamed({names[0]: "token"})
+    assert list(found.columns) == ["token", *names[1:]]
+    assert found.column_lists("token") == corpus.column_lists(names[0])
+    with pytest.raises(OptionError, match="no column 'nix'"):
+        corpus.renamed({"nix": "a"})
+    with pytest.raises(OptionError, match=f"two columns would be called {names[1]!r}"):
+        corpus.renamed({names[0]: names[1]})

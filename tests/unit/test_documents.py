@@ -7,7 +7,9 @@ import itertools
 import math
 import tracemalloc
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from fstcrf.corpus.wholedocuments import whole_documents
 from fstcrf.documents import (
     Annealing,
     Consistency,
+    Differing,
     Document,
     DocumentTagger,
     Fields,
@@ -79,11 +82,24 @@ def test_constant_temperatures_are_no_search() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"sweeps": 0}, {"schedule": "quick"}, {"start": 0.0}, {"rate": math.nan}]
+    "options",
+    [
+        {"sweeps": 0},
+        {"schedule": "quick"},
+        {"start": 0.0},
+        {"rate": math.nan},
+        {"schedule": "geometric", "start": 0.1, "end": 0.5},
+    ],
 )
 def test_wrong_schedules(options: dict[str, object]) -> None:
     with pytest.raises(OptionError):
         Annealing(**options)  # type: ignore[arg-type]
+
+
+def test_only_geometric_schedules_have_an_end() -> None:
+    assert Annealing(5, "linear", start=0.005).temperatures()[0] == 0.005
+    flat = Annealing(3, "geometric", start=0.5, end=0.5)
+    assert flat.temperatures().tolist() == [0.5, 0.5, 0.0]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -186,8 +202,49 @@ def test_penalties_must_be_finite() -> None:
 
 def test_a_model_of_types_that_there_are_not(corpus: Corpus, tagger: fstcrf.CRF) -> None:
     model = Consistency([Violation("same", ("A", "B"), -1.0)])
-    with pytest.raises(LabelError, match="no label is of the types A, B"):
-        DocumentTagger(tagger, [model]).tag_all(corpus)
+    with pytest.raises(LabelError, match="no label is of the types A, B, which"):
+        DocumentTagger(tagger, [model])
+    half: list[Consistency | Fields] = [
+        Consistency([Violation("same", ("ORG", "PER"), -1.0), Violation("same", ("ORG", "B"), -1)]),
+        Fields([Unlabelled("B"), Unlabelled("PER")]),
+    ]
+    for one in half:
+        with pytest.raises(LabelError, match=r"of the type B, which .* of ner are ORG, PER$"):
+            DocumentTagger(tagger, [one])
+    plain = tagger_of(corpus, "word")
+    with pytest.raises(LabelError, match="the types of word are none: labels of spans are like"):
+        DocumentTagger(plain, [model])
+
+
+def tagger_of(corpus: Corpus, target: str) -> fstcrf.CRF:
+    return fstcrf.CRF.train(corpus, target, "U0:%x[0,ner]", max_iterations=1)
+
+
+def test_types_that_a_grammar_forbids_are_there(corpus: Corpus, tagger: fstcrf.CRF) -> None:
+    none = tagger & fstcrf.constraints.at_most(0, "PER", tape="ner")
+    model = Consistency([Violation("same", ("ORG", "PER"), -1.0)])
+    assert not any("PER" in x for x in labels_of(DocumentTagger(none, [model]), corpus))
+
+
+def test_the_tape_of_a_model_is_checked_at_once(corpus: Corpus, tagger: fstcrf.CRF) -> None:
+    model = Consistency([Violation("same", ("ORG", "PER"), -1.0)], tape="chunk")
+    with pytest.raises(OptionError, match=r"no tape 'chunk': give it tape= .* one of ner"):
+        DocumentTagger(tagger, [model])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Consistency([Violation("same", ("ORG", "PER"), -2)]),
+        Fields([Differing("ORG", "text", -2)]),
+        Fields([Unlabelled("ORG", -2)]),
+    ],
+)
+def test_penalties_may_be_whole_numbers(
+    corpus: Corpus, tagger: fstcrf.CRF, model: Consistency | Fields
+) -> None:
+    assert type(model.violations[0].penalty) is float
+    assert len(labels_of(DocumentTagger(tagger, [model], Annealing(5)), corpus)) == 11
 
 
 def test_batches_hold_whole_documents(corpus: Corpus) -> None:
@@ -307,6 +364,38 @@ def test_models_that_return_no_number(corpus: Corpus, tagger: fstcrf.CRF) -> Non
         DocumentTagger(tagger, [nothing]).tag_all(corpus)
 
 
+class Bound:
+    """A model that returns what it is given."""
+
+    def __init__(self, found: object) -> None:
+        self.found = found
+
+    def bind(self, _: Document) -> Any:
+        return self.found
+
+
+class Forgetful:
+    def start(self, labels: Sequence[str]) -> float:
+        return 0.0 * len(labels)
+
+    def change(self, first: int, labels: Sequence[str]) -> float:
+        return 0.0 * first * len(labels)
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong"),
+    [
+        (None, "bind returned a NoneType without a method start; it needs start, change, keep"),
+        (Forgetful(), "bind returned a Forgetful without a method keep"),
+    ],
+)
+def test_models_that_lack_a_method(
+    corpus: Corpus, tagger: fstcrf.CRF, found: object, wrong: str
+) -> None:
+    with pytest.raises(OptionError, match=f"the violation model Bound: {wrong}"):
+        DocumentTagger(tagger, [Bound(found)]).tag_all(corpus)
+
+
 def test_documents_are_corpora(tagger: fstcrf.CRF) -> None:
     with pytest.raises(DataError, match="expected a Corpus"):
         DocumentTagger(tagger).tag_all([["Rotor"]])  # type: ignore[arg-type]
@@ -390,6 +479,30 @@ def test_a_text_that_has_no_documents(
     result = program.run("tag", str(tmp_path / "tagger.fstcrf"), *given, given=f"{head}Rotor O\n")
     assert result.exit_code == 0
     assert ("decided as one document" in result.stderr) == warned
+
+
+@pytest.mark.parametrize("text", ["", "\n", "-DOCSTART- O\n\n-DOCSTART- O\n\n"])
+def test_a_text_without_tokens(
+    corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path, text: str
+) -> None:
+    tagger.save(tmp_path / "tagger.fstcrf")
+    Consistency.estimate(corpus, "ner").save(tmp_path / "names.json")
+    tag = ("tag", str(tmp_path / "tagger.fstcrf"))
+    for more in ((), ("--document-consistency", str(tmp_path / "names.json"))):
+        result = program.run(*tag, *more, given=text)
+        assert result.exit_code == 1
+        assert "<stdin>: holds no sentences" in result.stderr
+    assert DocumentTagger(tagger).tag_all(corpus[:0]) == []
+
+
+def test_documents_without_tokens_stay(corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path) -> None:
+    tagger.save(tmp_path / "tagger.fstcrf")
+    Consistency.estimate(corpus, "ner").save(tmp_path / "names.json")
+    given = ("--document-consistency", str(tmp_path / "names.json"), "--sweeps", "2")
+    text = "-DOCSTART- 1\n\nRotor\n\n-DOCSTART- 2\n\n-DOCSTART- 3\n\nwon\n\n-DOCSTART- 4\n\n"
+    tag = ("tag", str(tmp_path / "tagger.fstcrf"), *given, "--columns", "word")
+    lines = program.run(*tag, given=text).stdout.splitlines()
+    assert [line.split(" ")[0] for line in lines] == [x.split(" ")[0] for x in text.splitlines()]
 
 
 def test_columns_known_by_number(corpus: Corpus, tmp_path: Path) -> None:

@@ -112,6 +112,8 @@ def test_the_command(tmp_path: Path) -> None:
         (["--seminars", "--unlabelled", "speaker", "-1"], "Unlabelled of 'speaker' is there 2"),
         (["--differing", "room", "txt", "-1"], "'txt' is not one of 'clock', 'text'"),
         (["--unlabelled", "room", "-inf"], "penalty of unlabelled room is -inf"),
+        (["--unlabelled", "a", "0", "--differing", "b", "text", "4"], "--differing b: the penalty"),
+        (["--unlabelled", "room", "4"], "is 4, which would be a reward; expected at most 0, such"),
     ],
 )
 def test_what_the_command_refuses(tmp_path: Path, given: list[str], message: str) -> None:
@@ -136,6 +138,17 @@ def test_wrong_models() -> None:
         Fields([])
     with pytest.raises(OptionError, match="Unlabelled of 'speaker' is there 2 times"):
         Fields([Unlabelled("speaker"), Unlabelled("speaker")])
+
+
+def test_penalties_that_no_float_holds() -> None:
+    with pytest.raises(NumericError, match="penalty of unlabelled a is inf"):
+        Unlabelled("a", 10**400)
+
+
+def test_rewards_are_legal_in_python(tmp_path: Path) -> None:
+    path = tmp_path / "fields.json"
+    Fields([Differing("room", "text", 4)]).save(path)
+    assert Fields.load(path).violations[0].penalty == 4.0
 
 
 def test_values_can_be_compared() -> None:

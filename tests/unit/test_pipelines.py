@@ -17,6 +17,7 @@ from fstcrf.errors import (
     DataError,
     FstcrfError,
     GrammarError,
+    LabelError,
     ModelFileError,
     OptionError,
     TemplateError,
@@ -198,9 +199,24 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
         load_pipeline(tmp_path)
     told: list[str] = []
     found = Pipeline(tasks()).train(tmp_path, told=told.append)
-    assert told[0] == "a: finished before"
+    assert told[:2] == ["a: finished before", "b: training on 15 sentences"]
     assert np.array_equal(found["c"].theta, Pipeline(tasks()).train()["c"].theta)
     assert not list(tmp_path.glob("*.checkpoint*"))
+
+
+def test_the_iteration_is_told_where_training_goes_on(tmp_path: Path) -> None:
+    options = {"epsilon": 1e-12, "delta": 0.0, "max_iterations": 14}
+    one = Task("a", sentences(1), A, options=options)
+
+    def interrupt(progress: Progress) -> None:
+        if progress.iteration == 12:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Pipeline([one]).train(tmp_path, report=interrupt)
+    told: list[str] = []
+    Pipeline([one]).train(tmp_path, told=told.append)
+    assert told == ["a: training on 15 sentences, on from iteration 10"]
 
 
 def test_the_state_of_a_finished_task_does_not_stay(tmp_path: Path) -> None:
@@ -267,6 +283,10 @@ def test_tasks_that_do_not_go_together() -> None:
         Pipeline([Task("a", TEST, A)], decode="both")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="a pipeline of nothing"):
         Pipeline([])
+    with pytest.raises(OptionError, match="tasks has 3, expected a Task or a CRF"):
+        Pipeline([Task("a", TEST, A), 3])  # type: ignore[list-item]
+    with pytest.raises(OptionError, match="tasks is a Task, expected a list of tasks"):
+        Pipeline(Task("a", TEST, A))  # type: ignore[arg-type]
 
 
 def test_columns_are_looked_for_before_anything_is_trained() -> None:
@@ -378,6 +398,95 @@ def test_schemes_that_there_are_not_are_refused() -> None:
     Task("a", TEST, A, options={"scheme": "observed"})
 
 
+def test_what_an_earlier_tagger_reads_is_looked_for_before_anything_is_trained() -> None:
+    told: list[str] = []
+    first, other = Task("a", sentences(1), A), sentences(2).renamed({"word": "form"})
+    reader = "U1:%y[0,a]\nB\n"
+    message = (
+        "task 'b': the tagger of 'a', whose labels it reads, reads column 'word'; this text has"
+    )
+    for task in (
+        Task("b", other, reader, reads=["a"]),
+        Task("b", sentences(2), reader, reads=["a"], dev=other),
+    ):
+        for earlier in (first, Pipeline([first]).train()["a"]):
+            with pytest.raises(DataError, match=message):
+                Pipeline([earlier, task]).train(told=told.append)
+    literal = CRF.train([[["x"]]], [["A0"]], tape="a", max_iterations=1)
+    with pytest.raises(OptionError, match="the tagger of 'a' reads attributes, expected columns"):
+        Pipeline([literal, Task("b", sentences(2), reader, reads=["a"])]).train(told=told.append)
+    assert told == []
+
+
+def test_jackknife_needs_the_labels_of_the_tagger_that_will_be_read() -> None:
+    told: list[str] = []
+    text = sentences(2)
+    odd = text.with_column("a", [["A0", "A1", "A2", "ZZ"]] * len(text))
+    first = Task("a", sentences(1), A)
+    task = Task("b", odd, B, reads=["a"], options={"jackknife": 2})
+    tagger = Pipeline([first]).train()["a"]
+    message = "again, on column 'a', which has the label 'ZZ'; the tagger"
+    for earlier in (first, tagger):
+        with pytest.raises(LabelError, match=f"task 'b': jackknife trains 'a' {message}"):
+            Pipeline([earlier, task]).train(told=told.append)
+    assert told == []
+    with pytest.raises(LabelError, match=f"the tagger of tape 'a' {message}"):
+        CRF.train(odd, "b", B, reads=[tagger], jackknife=2)
+
+
+def test_grammars_and_class_weights_of_a_task(tmp_path: Path) -> None:
+    rare = at_most(1, "A1")
+    hard = Task("a", only(legal(sentences(1)), "word", "a"), A, grammar=rare)
+    told: list[str] = []
+    found = Pipeline([hard]).train(tmp_path, told=told.append)
+    assert all(labels.count("A1") <= 1 for labels in found.tag_all(TEST))
+    weighted = dataclasses.replace(hard, class_weights={"A2": 5.0})
+    for task in (hard, weighted, dataclasses.replace(hard, grammar=at_most(2, "A1"))):
+        Pipeline([task]).train(tmp_path, told=told.append)
+    assert [line.split()[1] for line in told] == ["training", "finished", "training", "training"]
+    by_hand = CRF.train(hard.corpus, "a", A, grammar=rare, class_weights={"A2": 5.0})
+    assert np.array_equal(Pipeline([weighted]).train()["a"].theta, by_hand.theta)
+
+
+def legal(corpus: Corpus) -> Corpus:
+    """The sentences with one A1 at most."""
+    labels = corpus.column_lists("a")
+    return corpus.select([k for k, row in enumerate(labels) if row.count("A1") <= 1])
+
+
+def test_what_does_not_go_with_a_task() -> None:
+    for task, message in (
+        (Task("a", sentences(1), A, class_weights={"X": 1}), "class_weights has 'X'; the labels"),
+        (Task("a", sentences(1), A, grammar=at_most(1, "X9")), "task 'a': .*X9"),
+    ):
+        with pytest.raises(FstcrfError, match=message):
+            Pipeline([task]).train()
+    with pytest.raises(OptionError, match="task 'a': grammar is 'bio', expected a Grammar"):
+        Task("a", TEST, A, grammar="bio")  # type: ignore[arg-type]
+    hard = Task("a", sentences(1), A, grammar=at_most(4, "A1"))
+    again = Task("b", sentences(2), B, reads=["a"], options={"jackknife": 2})
+    with pytest.raises(OptionError, match=r"'b': jackknife trains 'a' .* cannot: it is trained"):
+        Pipeline([hard, again]).train()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"passing": "all"}, "task 'a': passing is 'all', expected one of 'best', 'nbest', 'marg"),
+        ({"method": "x"}, "method is 'x', expected one of 'lbfgs', 'cg'"),
+        ({"l2": "a"}, "l2 is 'a', expected a number"),
+        ({"jackknife": 2.5}, "jackknife is 2.5, expected a whole number"),
+        ({"ends": 1}, "ends is 1, expected true or false"),
+        ({"scheme": 3}, "scheme is 3, expected a text"),
+        ({"methods": 1}, "unknown training option 'methods'; did you mean 'method'"),
+        ({"xyzzy": 1}, "unknown training option 'xyzzy'; there are order, objective"),
+    ],
+)
+def test_options_say_what_they_may_be(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        Task("a", TEST, A, options=options)
+
+
 # --- TOML -------------------------------------------------------------------------------------
 
 
@@ -445,7 +554,41 @@ def test_a_pipeline_from_toml(tmp_path: Path) -> None:
         ),
         ('decode = "joint"', 'grammar = "nix.grm"', "toml: grammar: .*nix.grm: No such file"),
         ('decode = "joint"', 'grammar = "nix"', "toml: grammar: .*nix"),
-        ("l2 = 0.25", "l3 = 0.25", "task 'b': unknown training option 'l3'"),
+        (
+            'columns = ["word", "a"]',
+            'columns = ["a"]',
+            r"\[task.a\]: .*a.txt:1: 2 columns, expected 1",
+        ),
+        ("l2 = 0.25", 'separator = "tab"', r"\[task.b\]: .*b.txt:1: 1 columns, expected 2"),
+        ("l2 = 0.25", "separator = true", r"\[task.b\] separator is True, expected a text"),
+        ("l2 = 0.25", "dev = [3]", r"\[task.b\] dev is \[3\], expected a text, or a list"),
+        ('data = "a.txt"', "data = []", r"\[task.a\] data names no file"),
+        ("l2 = 0.25", 'passing = "all"', "task 'b': passing is 'all', expected one of 'best', "),
+        (
+            "l2 = 0.25",
+            'class_weight = "x"',
+            r"\[task.b\] has 'class_weight'; did you mean 'class_w",
+        ),
+        (
+            "l2 = 0.25",
+            "class_weights = 3",
+            r"\[task.b\] class_weights is 3, expected names and num",
+        ),
+        ("l2 = 0.25", 'rename = {x = "y"}', r"\[task.b\] rename is for CoNLL-U"),
+        (
+            "l2 = 0.25",
+            'format = "xml"',
+            r"\[task.b\] format is 'xml', expected 'columns' or 'conllu'",
+        ),
+        (
+            "l2 = 0.25",
+            'grammar = "b=bio"',
+            r"\[task.b\] grammar is 'b=bio', but there is no task 'b'",
+        ),
+        ("l2 = 0.25", 'model = "b.fstcrf"', r"\[task.b\] has 'columns'; there are model"),
+        ('decode = "joint"', 'grammar = ["c=nix"]', "toml: grammar: .*'nix'"),
+        ('decode = "joint"', 'grammar = ["x=bio"]', "no task 'x' here; the tasks are c, a, b"),
+        ("l2 = 0.25", "l3 = 0.25", r"\[task.b\] has 'l3'; did you mean 'l2' or 'l1'"),
         ('reads = ["a"]', 'reads = ["z"]', "'b' reads 'z', which is not in the pipeline"),
         ('reads = ["a"]', "reads = 3", r"\[task.b\] reads is 3"),
         ('reads = ["a"]', 'reads = ["c"]', "toml: tasks read each other in a circle: c ← b ← c"),
@@ -460,5 +603,104 @@ def test_bad_toml_is_refused(tmp_path: Path, old: str, new: str, message: str) -
 def test_a_file_without_tasks(tmp_path: Path) -> None:
     path = tmp_path / "empty.toml"
     path.write_text("task = 3")
-    with pytest.raises(DataError, match=r"there is no \[task.NAME\]"):
+    with pytest.raises(OptionError, match=r"there is no \[task.NAME\]"):
         read_pipeline(path)
+
+
+def test_a_wrong_declaration_is_wrong_usage_and_a_wrong_file_is_not(tmp_path: Path) -> None:
+    """One rule for what is raised, and so for the exit status of the command."""
+    for old, new, kind in (
+        ('decode = "joint"', "decode = ", OptionError),
+        ('decode = "joint"', 'decoding = "joint"', OptionError),
+        ('reads = ["a"]', 'reads = ["c"]', OptionError),
+        ("l2 = 0.25", "l2 = -1", OptionError),
+        ("l2 = 0.25", "l3 = 1", OptionError),
+        ("l2 = 0.25", 'dev = "nix.txt"', DataError),
+        ('columns = ["word", "a"]', 'columns = ["a"]', DataError),
+    ):
+        with pytest.raises(kind):
+            read_pipeline(declared(tmp_path, GOOD.replace(old, new, 1)))
+
+
+def test_grammars_in_toml(tmp_path: Path) -> None:
+    path = declared(
+        tmp_path,
+        'grammar = ["c=one.grm", "two.grm"]\n'
+        + GOOD.replace("l2 = 0.25", 'grammar = "hard.grm"\nclass_weights = {B1 = 2.0}', 1),
+    )
+    (tmp_path / "one.grm").write_text('export ONE = at_most[1, "C1"];\n')
+    (tmp_path / "two.grm").write_text('tape a;\nexport TWO = at_most[1, "A1"];\n')
+    (tmp_path / "hard.grm").write_text('export HARD = at_most[4, "B1"];\n')
+    found = read_pipeline(path).train()
+    for a, _, c in found.tag_all(TEST):
+        assert a.count("A1") <= 1
+        assert c.count("C1") <= 1
+    record = found["b"].record
+    assert record is not None
+    assert record.grammar is not None
+    assert record.class_weights == {"B1": 2.0}
+
+
+def test_a_tagger_in_toml(tmp_path: Path, trained: TrainedPipeline) -> None:
+    trained["a"].save(tmp_path / "other.fstcrf")
+    old = 'data = "a.txt"\ncolumns = ["word", "a"]\ntemplate = "a.tpl"\n'
+    path = declared(tmp_path, GOOD.replace(old, 'model = "other.fstcrf"\n'))
+    told: list[str] = []
+    found = read_pipeline(path).train(told=told.append)
+    assert told[0] == "a: trained already"
+    assert np.array_equal(found["a"].theta, trained["a"].theta)
+    for wrong in ("a.txt", "nix.fstcrf"):
+        path.write_text(GOOD.replace(old, f'model = "{wrong}"\n'))
+        with pytest.raises(DataError, match=rf"toml: \[task.a\]: .*{wrong}"):
+            read_pipeline(path)
+    trained["b"].save(tmp_path / "reads.fstcrf")
+    path.write_text('[task.b]\nmodel = "reads.fstcrf"\n')
+    with pytest.raises(OptionError, match="'b' reads 'a', which is not in the pipeline"):
+        read_pipeline(path)
+
+
+CONLLU = """\
+1\tWe\twe\tPRON\tPRP\tNumber=Plur\t2\tnsubj\t_\t_
+2\tgo\tgo\tVERB\tVBP\t_\t0\troot\t_\t_
+
+1\tHe\the\tPRON\tPRP\tNumber=Sing\t2\tnsubj\t_\t_
+2\truns\trun\tVERB\tVBZ\t_\t0\troot\t_\t_
+
+"""
+MIXED = """
+[task.upos]
+data = "text.ud"
+format = "conllu"
+rename = {form = "word"}
+feature_columns = ["Number"]
+template = "upos.tpl"
+
+[task.b]
+data = "b.txt"
+columns = ["word", "b"]
+template = "reader.tpl"
+reads = ["upos"]
+"""
+
+
+def mixed(folder: Path, text: str = MIXED) -> Path:
+    """A task on CoNLL-U, and one on a column file that reads its labels."""
+    path = declared(folder, text)
+    (folder / "text.ud").write_text(CONLLU)
+    (folder / "upos.tpl").write_text("U:%x[0,word]\nB\n")
+    (folder / "reader.tpl").write_text("U:%y[0,upos]/%x[0,word]\nB\n")
+    return path
+
+
+def test_columns_of_conllu_have_other_names(tmp_path: Path) -> None:
+    found = read_pipeline(mixed(tmp_path)).train()
+    assert found["upos"].columns[:2] == ("id", "word")
+    assert found["upos"].columns[-1] == "Number"
+    assert found.tag({"word": ["We", "go"]})[0] == ["PRON", "VERB"]
+    for old, new, message in (
+        ("{form", "{forms", r"\[task.upos\] rename has 'forms'; the columns are id, form"),
+        ('"word"}', '"lemma"}', r"\[task.upos\]: two columns would be called 'lemma'"),
+        ('{form = "word"}', "3", r"\[task.upos\] rename is 3, expected names by name"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            read_pipeline(mixed(tmp_path, MIXED.replace(old, new)))

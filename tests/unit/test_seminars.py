@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +16,14 @@ from fstcrf.recipes.parts import Parts
 from fstcrf.recipes.report import Report
 from fstcrf.recipes.seminars import ablation, choosing
 from fstcrf.recipes.seminars.agreement import agreeing
+from fstcrf.recipes.seminars.checks import check_splits
 from fstcrf.recipes.seminars.choosing import grammars
 from fstcrf.recipes.seminars.layout import layout
 from fstcrf.recipes.seminars.messages import Message, corpus_of, read_message, retokenised, tokens
 from fstcrf.recipes.seminars.scoring import mean_f, scored, token_f, values
 from fstcrf.recipes.seminars.splits import split
 from fstcrf.recipes.seminars.surroundings import marks
-from fstcrf.recipes.seminars.taggers import shared
+from fstcrf.recipes.seminars.taggers import all_messages, shared
 
 TEXT = (
     "Time: <stime>3:30</stime> - <etime>5:00 pm</etime>\n"
@@ -99,8 +101,6 @@ def marked(text: str) -> dict[str, dict[str, str]]:
 
 
 def _words(text: str) -> list[tuple[int, str]]:
-    import re
-
     return [(m.start(), m.group()) for m in re.finditer(r"\w+|[^\w\s]", text)]
 
 
@@ -296,6 +296,48 @@ def test_the_recipe_runs_and_goes_on_at_the_last_split(setting: Setting) -> None
     assert all("split 2: more features" in line for line in begun)
 
 
+def refused(setting: Setting) -> str:
+    """Run the recipe, which must fail before it trains; return the message."""
+    told: list[str] = []
+    with pytest.raises(DataError) as failed:
+        run_recipe(RECIPES["seminars"], replace(setting, say=told.append))
+    assert not any("parts of speech" in line for line in told)
+    return str(failed.value)
+
+
+def test_a_broken_message_is_met_before_anything_is_trained(setting: Setting) -> None:
+    path = setting.files("seminars/docs/*.txt")[-1]
+    path.write_text("Time: <stime>3:30")
+    assert f"{path}: <stime> has no end" in refused(setting)
+
+
+def test_too_few_messages_are_met_before_anything_is_trained(setting: Setting) -> None:
+    docs = setting.files("seminars/docs/*.txt")
+    for path in docs[3:]:
+        path.unlink()
+    assert refused(setting).startswith(f"{docs[0].parent}: 3 messages, expected at least 4: half")
+
+
+def test_fields_that_too_few_messages_have(setting: Setting) -> None:
+    for path in setting.files("seminars/docs/*.txt")[1:]:
+        path.write_text(re.sub("</?speaker>", "", path.read_text()))
+    assert "too few of the 12 messages have a <speaker>: none of the 4" in refused(setting)
+
+
+def test_four_messages_are_enough(setting: Setting) -> None:
+    for path in setting.files("seminars/docs/*.txt")[4:]:
+        path.unlink()
+    messages = all_messages(setting)
+    check_splits(setting, messages, 10)
+    assert len(messages) == 4
+
+
+def test_bytes_that_are_no_text_are_marked(tmp_path: Path) -> None:
+    path = tmp_path / "000.txt"
+    path.write_bytes(b"<speaker>Ann L\xe9e</speaker>")
+    assert read_message(path).text == "Ann L\ufffde"
+
+
 def until_more_features(setting: Setting) -> str:
     """Run until the first split's second set of features; return the page."""
 
@@ -329,7 +371,8 @@ def test_other_messages_are_another_run(setting: Setting) -> None:
 def test_what_features_bring_is_told_and_kept(setting: Setting) -> None:
     told: list[str] = []
     settings = [replace(setting, say=told.append, parts=Parts(setting.report)) for _ in "ab"]
-    section = ablation.ablation(settings[0], shared(settings[0]))
+    messages = all_messages(setting)
+    section = ablation.ablation(settings[0], shared(settings[0], messages))
     rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][2:]
     assert [row[0].removeprefix("| ") for row in rows] == [v.name for v in ablation.VARIANTS]
     scores = [float(cell.removesuffix(" |")) for row in rows for cell in row[1:]]
@@ -337,5 +380,5 @@ def test_what_features_bring_is_told_and_kept(setting: Setting) -> None:
     assert max(scores) > 50
     assert sum(line.startswith("seminars: cross-validation") for line in told) == len(rows)
     told.clear()
-    assert ablation.ablation(settings[1], shared(settings[1])) == section
+    assert ablation.ablation(settings[1], shared(settings[1], messages)) == section
     assert not any(line.startswith("seminars: cross-validation") for line in told)

@@ -70,7 +70,8 @@ class Message:
 def read_message(path: Path) -> Message:
     """Read a message; sentence and paragraph tags, which may cross fields, are left out.
 
-    Tags are in lower case; whatever else stands between ``<`` and ``>`` is text.
+    Tags are in lower case; whatever else stands between ``<`` and ``>`` is text. Bytes that are
+    no UTF-8 become ``U+FFFD``, silently.
 
     Raises
     ------

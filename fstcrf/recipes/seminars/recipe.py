@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from fstcrf.recipes.recipe import Result, Row, Setting
 from fstcrf.recipes.report import number, table
 from fstcrf.recipes.seminars.ablation import ablation
+from fstcrf.recipes.seminars.checks import check_splits
 from fstcrf.recipes.seminars.curve import curve
 from fstcrf.recipes.seminars.messages import FIELDS
 from fstcrf.recipes.seminars.scoring import POLICIES
 from fstcrf.recipes.seminars.splits import SYSTEMS, Measured, measured
 from fstcrf.recipes.seminars.study import Outcome
-from fstcrf.recipes.seminars.taggers import Shared, shared
+from fstcrf.recipes.seminars.taggers import Shared, all_messages, shared
 from fstcrf.recipes.seminars.templates import MORE, PAPER
 
 __all__ = ["run"]
@@ -67,7 +68,9 @@ def run(setting: Setting) -> Result:
     """
     count = SPLITS_FULL if setting.full else SPLITS
     notes = setting.section(_notes(setting, count))
-    common = shared(setting)
+    messages = all_messages(setting)
+    check_splits(setting, messages, count)
+    common = shared(setting, messages)
     found = [_split(setting, common, k) for k in range(count)]
     rows = [*common.rows, *_rows(found)]
     sections = [_table2(found), _significance(found), _hosts(found), _choices(found)]
@@ -158,7 +161,7 @@ def _significance(found: Sequence[Measured]) -> str:
         for field in (*FIELDS, "overall"):
             a, b = (_scores(found, system, field) for system in (one, other))
             p = float(ttest_rel(a, b).pvalue) if (a != b).any() else 1.0
-            cells.append(f"{float(np.mean(a - b)):+.2f} (p = {p:.3f})")
+            cells.append(f"{round(float(np.mean(a - b)), 2) + 0.0:+.2f} (p = {p:.3f})")
         rows.append(cells)
     return (
         "## Significance\n\nMean difference in F over the splits, with the p-value of a paired "

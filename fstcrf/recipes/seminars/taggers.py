@@ -2,8 +2,10 @@
 
 =============  ====================================================================
 Shared         both taggers, and the messages with the tags of the first
-shared         train them (or take the finished ones), read the messages
+all_messages   read the messages
+shared         train both (or take the finished ones), tag the messages
 DECLARED       what both are trained by
+FILES          the messages in the data folder
 =============  ====================================================================
 
 The messages have no parts of speech. They, and CoNLL-2003, get those that the first tagger
@@ -25,7 +27,9 @@ from fstcrf.recipes.recipe import Row, Setting
 from fstcrf.recipes.seminars.messages import corpus_of, read_message, retokenised
 from fstcrf.recipes.seminars.templates import NAMES, TAGS
 
-__all__ = ["DECLARED", "Shared", "shared"]
+__all__ = ["DECLARED", "FILES", "Shared", "all_messages", "shared"]
+
+FILES = "seminars/docs/*.txt"
 
 _FAST = {"method": "ap", "max_iterations": 8}
 _BEST = {"scheme": "iob2", "max_iterations": 100}
@@ -51,8 +55,19 @@ class Shared:
     rows: tuple[Row, ...]
 
 
-def shared(setting: Setting) -> Shared:
-    """Train both taggers, or take the finished ones; read the messages.
+def all_messages(setting: Setting) -> Corpus:
+    """Read the messages, before anything is trained.
+
+    Raises
+    ------
+    DataError
+        There are none, or one is broken.
+    """
+    return corpus_of([read_message(path) for path in setting.files(FILES)])
+
+
+def shared(setting: Setting, messages: Corpus) -> Shared:
+    """Train both taggers, or take the finished ones; tag the messages.
 
     Raises
     ------
@@ -72,7 +87,6 @@ def shared(setting: Setting) -> Shared:
     ner = Pipeline([names]).train(setting.parts.file("ner", "pipeline"))["ner"]
     test = _tagged(_entities(setting, "testb"), tagger)
     rows = setting.rows("taggers", partial(_rows, tagger, ewt_test, ner, test), about=DECLARED)
-    messages = corpus_of([read_message(path) for path in setting.files("seminars/docs/*.txt")])
     return Shared(_tagged(messages, tagger), ner, tuple(rows))
 
 

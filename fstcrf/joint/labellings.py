@@ -1,0 +1,172 @@
+"""The labellings of one tape of a chain, best first, each with the best that can follow it.
+
+======  ================================================================
+Search  rounds of labellings, until the best completion of one is proven
+======  ================================================================
+
+Rounds look at 1, 8, 64, ... labellings of the sentences that are still open, all of them in one
+batch; the last tagger is asked about what changed only (`variations`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.corpus import Corpus
+from fstcrf.joint.solved import Solved
+from fstcrf.joint.stages import Given, bounds_of, repeated, with_tape
+from fstcrf.joint.variations import Variations, varies
+from fstcrf.model.reading import runs_of
+
+if TYPE_CHECKING:
+    from fstcrf.joint.chain import Solver
+
+__all__ = ["Search"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+_PATH_TOKENS = 4_000_000  # labels in the labellings that are ranked at once
+_LOOK_TOKENS = 400_000  # tokens that later taggers are asked about at once
+
+
+class Search:
+    """The labellings of one tape, best first, for a batch of sentences.
+
+    Parameters
+    ----------
+    solver : Solver
+        Decodes the later tapes.
+    k : int
+        The stage of this tape.
+    corpus : Corpus
+        No empty sentences; the tapes before stage k as columns.
+    given : Given
+        Potentials of stage k there.
+    normaliser : float64 [B]
+        Weighted log Z of stage k.
+    """
+
+    def __init__(
+        self, solver: Solver, k: int, corpus: Corpus, given: Given, normaliser: Floats
+    ) -> None:
+        self.solver, self.k, self.corpus = solver, k, corpus
+        self.stage, self.given, self.normaliser = solver.stages[k], given, normaliser
+        size = len(corpus)
+        self.labels = np.full(corpus.n_tokens, -1, dtype=np.int32)
+        self.total, self.bound = np.full(size, -np.inf), np.full(size, -np.inf)
+        self.missed = np.full(size, -np.inf)  # what later tapes have left unproven
+        self.gain = solver.gain(k, np.diff(corpus.offsets))
+        self.open = np.arange(size)  # sentences that are not proven yet
+        self.variants: Variations | None = None
+
+    def run(self) -> Solved:
+        """Look at 1, 8, 64, ... labellings until every sentence is proven."""
+        seen, wanted = 0, 1
+        while len(self.open):
+            self._round(seen, wanted)
+            if wanted >= self.solver.budget:
+                break
+            seen, wanted = wanted, min(8 * wanted, self.solver.budget)
+        dead = np.repeat(np.isneginf(self.total), np.diff(self.corpus.offsets))
+        labels = [np.where(dead, np.int32(-1), ids) for ids in (self.labels, *self._later())]
+        bound = np.maximum(np.maximum(self.bound, self.missed), self.total)
+        return Solved(labels, self.total, bound)
+
+    def _later(self) -> list[Ints]:
+        """Return the best labels of the later tapes for the labelling that was chosen here."""
+        if self.variants is None:
+            return self._solved(np.arange(len(self.corpus)), self.labels).labels
+        whole = self.variants.labels.copy()
+        changed = np.add.reduceat(self.labels != self.variants.around, self.corpus.offsets[:-1])
+        other = np.flatnonzero(changed)
+        if len(other):
+            tokens = repeated(self.corpus.offsets, other)
+            whole[tokens] = self._solved(other, self.labels[tokens]).labels[0]
+        return [whole]
+
+    def _round(self, seen: int, wanted: int) -> None:
+        """Look at the labellings seen .. wanted of the open sentences."""
+        lengths = np.diff(self.given.offsets)[self.open].tolist()
+        for part in runs_of(lengths, max(1, _PATH_TOKENS // (wanted + 1))):
+            self._rank(self.open[part.first : part.end], seen, wanted)
+        self.open = self.open[self.bound[self.open] > self.total[self.open]]
+
+    def _rank(self, sentences: NDArray[np.int64], seen: int, wanted: int) -> None:
+        """Look at the labellings seen .. wanted of some sentences."""
+        bounds = bounds_of(self.given.offsets, sentences)
+        tokens = repeated(self.given.offsets, sentences)
+        ranked = kernel.nbest_paths(
+            self.stage.legal_bound(_taken(self.given, bounds, tokens)), wanted + 1
+        )
+        score = ranked.score - self.normaliser[sentences, None]
+        reach = score + self.gain[sentences, None]  # what a labelling can become at most
+        labels = self.stage.labels(ranked.path)
+        step = max(1, _LOOK_TOKENS // len(tokens))
+        for first in range(seen, wanted, step):
+            block = reach[:, first : min(first + step, wanted)]
+            place, number = np.nonzero(block > self.total[sentences, None])
+            if len(place):
+                ids = _picked(labels, bounds, place, number + first)
+                self._look(sentences[place], ids, score[place, number + first])
+        self.bound[sentences] = reach[:, wanted]
+
+    def _look(self, sentences: NDArray[np.int64], ids: Ints, score: Floats) -> None:
+        """Complete some labellings of this tape, sentence by sentence; keep what is better."""
+        total, bound = self._completed(sentences, ids)
+        unproven = np.where(bound > total, score + bound, -np.inf)
+        np.maximum.at(self.missed, sentences, unproven)
+        total = score + total
+        best = np.lexsort((-total, sentences))  # stable: of equals the first
+        best = best[np.append(True, np.diff(sentences[best]) > 0)]
+        best = best[total[best] > self.total[sentences[best]]]
+        self.total[sentences[best]] = total[best]
+        to = repeated(self.corpus.offsets, sentences[best])
+        self.labels[to] = ids[repeated(bounds_of(self.corpus.offsets, sentences), best)]
+
+    def _completed(self, sentences: NDArray[np.int64], ids: Ints) -> tuple[Floats, Floats]:
+        """Return the best totals of the later tapes for some labellings of this one; bounds."""
+        if self.variants is not None:
+            total = self.variants.totals(sentences, ids)
+            return total, total
+        later = self.solver.stages[self.k + 1]
+        last = self.k + 2 == len(self.solver.stages)
+        if last and self._is_all(sentences) and varies(later, self.stage.tagger.tape):
+            corpus = with_tape(self.corpus, self.stage.tagger, ids)
+            self.variants = Variations(later, self.stage.tagger.tape, corpus, ids)
+            return self.variants.total, self.variants.total
+        solved = self._solved(sentences, ids)
+        return solved.total, solved.bound
+
+    def _solved(self, sentences: NDArray[np.int64], ids: Ints) -> Solved:
+        corpus = self.corpus if self._is_all(sentences) else self.corpus.select(sentences)
+        corpus = with_tape(corpus, self.stage.tagger, np.maximum(ids, 0))
+        return self.solver.solve(corpus, self.k + 1)
+
+    def _is_all(self, sentences: NDArray[np.int64]) -> bool:
+        """Whether these are all sentences, once each and in order."""
+        return np.array_equal(sentences, np.arange(len(self.corpus)))
+
+
+def _taken(given: Given, bounds: NDArray[np.int64], tokens: NDArray[np.int64]) -> Given:
+    if len(tokens) == len(given.node):
+        return given
+    return Given(
+        bounds,
+        np.ascontiguousarray(given.node[tokens]),
+        None if given.arc is None else np.ascontiguousarray(given.arc[tokens]),
+        tuple(f[tokens] for f in given.fixed),
+    )
+
+
+def _picked(
+    paths: Ints, bounds: NDArray[np.int64], place: NDArray[np.int64], number: NDArray[np.int64]
+) -> Ints:
+    """Return path `number` of sentence `place`, for many of them, one after the other."""
+    tokens = repeated(bounds, place)
+    rows = np.repeat(number, np.diff(bounds)[place])
+    return paths[rows, tokens]
