@@ -230,9 +230,12 @@ class ChainLattice:
 
 
 def _ranked(
-    solver: Solver, corpus: Corpus, k: int, n: int
+    solver: Solver, corpus: Corpus, k: int, n: int, least: float = -np.inf
 ) -> tuple[list[tuple[float, list[Ints]]], float]:
-    """Return the n best labellings of the tapes from k on, and a bound on the others."""
+    """Return the n best labellings of the tapes from k on, and a bound on what was not looked at.
+
+    Those that do not exceed `least` are not wanted: neither looked for nor in the bound.
+    """
     stage = solver.stages[k]
     given = stage.given(corpus)
     normaliser = stage.weight * float(stage.log_z(given)[0])
@@ -250,17 +253,18 @@ def _ranked(
         ranked = kernel.nbest_paths(bound, wanted + 1)
         scores = ranked.score[0] - normaliser
         for number in range(seen, wanted):
-            reach, floor = float(scores[number] + gain), _floor(found, n)
-            if reach <= floor or reach == -np.inf:
+            score, floor = float(scores[number]), max(_floor(found, n), least)
+            if score + gain <= floor or score == -np.inf:
                 return found, missed
             ids = stage.labels(ranked.path[number])
-            inner, rest = _ranked(solver, with_tape(corpus, stage.tagger, ids), k + 1, n)
-            found += [(float(scores[number]) + total, [ids, *tail]) for total, tail in inner]
+            labelled = with_tape(corpus, stage.tagger, ids)
+            inner, rest = _ranked(solver, labelled, k + 1, n, floor - score)
+            found += [(score + total, [ids, *tail]) for total, tail in inner]
             found.sort(key=lambda item: -item[0])
             del found[n:]
-            missed = max(missed, float(scores[number]) + rest)
+            missed = max(missed, score + rest)
         reach = float(scores[wanted] + gain)
-        if reach <= _floor(found, n):
+        if reach <= max(_floor(found, n), least):
             return found, missed
         if wanted >= solver.budget:
             return found, max(reach, missed)
