@@ -57,15 +57,19 @@ def load_model(path: str) -> Model:
     ModelFileError, OSError
         It cannot be loaded.
     """
-    from fstcrf.interop.conversion import is_native, read_tagger
-    from fstcrf.interop.formats import HEAD
-    from fstcrf.joint import load
+    from fstcrf.interop.formats import HEAD, is_native
 
     if Path(path).is_dir():
         raise _folder(path)
     with Path(path).open("rb") as file:
         head = file.read(HEAD)
-    return load(path) if is_native(head) else read_tagger(path)
+    if is_native(head):
+        from fstcrf.joint import load
+
+        return load(path)
+    from fstcrf.interop.conversion import read_tagger
+
+    return read_tagger(path)
 
 
 def _folder(path: str) -> DataError:

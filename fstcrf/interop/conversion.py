@@ -4,7 +4,6 @@
 FORMATS       the formats of other programs; add a line for another one
 read_tagger   a tagger from a file of any known format
 told          the format of a file
-is_native     whether a file is of fstcrf's own format
 written       a tagger as bytes of another format
 ============  ==========================================================
 """
@@ -19,14 +18,14 @@ from typing import TYPE_CHECKING
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.interop.crfpp import CRFPP, CRFPP_TEXT
 from fstcrf.interop.crfsuite import CRFSUITE
-from fstcrf.interop.formats import HEAD, TAPE, Format, Reading, check_tape
+from fstcrf.interop.formats import HEAD, TAPE, Format, Reading, check_tape, is_native
 from fstcrf.interop.sources import unpacked
 from fstcrf.interop.wapiti import WAPITI
 
 if TYPE_CHECKING:
     from fstcrf.model import CRF
 
-__all__ = ["FORMATS", "is_native", "read_tagger", "told", "written"]
+__all__ = ["FORMATS", "read_tagger", "told", "written"]
 
 _COMPOSITION = "fstcrf-composition"  # as `fstcrf.joint.file` writes it, which is above
 
@@ -108,11 +107,6 @@ def told(head: bytes, where: str) -> Format:
             return known
     titles = ", ".join(["an fstcrf model", *(known.title for known in FORMATS)])
     raise ModelFileError(f"{where}: no model of a known format, expected one of: {titles}")
-
-
-def is_native(head: bytes) -> bool:
-    """Tell whether a file that begins like this is of fstcrf's own format."""
-    return head[8:10] == b'{"'
 
 
 def written(tagger: CRF, name: str) -> bytes:

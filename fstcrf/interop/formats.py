@@ -11,13 +11,18 @@ from fstcrf.errors import OptionError
 if TYPE_CHECKING:
     from fstcrf.model import CRF
 
-__all__ = ["HEAD", "TAPE", "Format", "Reading", "check_tape"]
+__all__ = ["HEAD", "TAPE", "Format", "Reading", "check_tape", "is_native"]
 
 HEAD = 64
 """Bytes from which a format is told."""
 
 TAPE = "label"
 """Name of the tape of a tagger that was read from a file without names."""
+
+
+def is_native(head: bytes) -> bool:
+    """Tell whether a file that begins like this is of fstcrf's own format."""
+    return head[8:10] == b'{"'
 
 
 def check_tape(tape: str) -> None:
