@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +30,7 @@ from fstcrf.evaluate import evaluate_spans
 from fstcrf.joint.batches import check_paths, path_labels, runs
 from fstcrf.joint.sentences import as_corpus
 from fstcrf.model.reading import Data, Run
-from fstcrf.plans import Chain, Program, scaled
+from fstcrf.plans import Program, scaled, scaled_chain
 
 if TYPE_CHECKING:
     from fstcrf.joint.composition import Composition
@@ -250,15 +250,5 @@ def _decided(
 
 def _weighted(program: Program, factor: Mapping[str, float]) -> Program:
     """Return a program whose chains are weighted; grammars keep their scores."""
-    chains = [_scaled_chain(chain, factor.get(chain.name, 1.0)) for chain in program.chains]
+    chains = [scaled_chain(chain, factor.get(chain.name, 1.0)) for chain in program.chains]
     return Program(chains, program.couplings, program.conjuncts, program.search)
-
-
-def _scaled_chain(chain: Chain, factor: float) -> Chain:
-    return replace(
-        chain,
-        initial=scaled(chain.initial, factor),
-        final=scaled(chain.final, factor),
-        arc=None if chain.arc is None else scaled(chain.arc, factor),
-        tables=tuple((context, scaled(table, factor)) for context, table in chain.tables),
-    )

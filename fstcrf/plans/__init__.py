@@ -7,7 +7,7 @@ Input      an array of potentials that every sentence brings
 Program    the compiled composition
 Decoder    how it finds its best paths
 Plan       what was decided and what it costs
-scaled     potentials times a factor
+scaled     potentials times a factor; `scaled_chain`, those of a chain
 conflict   constraints that contradict each other, as few as can be
 =========  =====================================================================
 """
@@ -18,7 +18,7 @@ from fstcrf.plans.decoder import Decoder, Search
 from fstcrf.plans.folding import arc_ends
 from fstcrf.plans.program import Program
 from fstcrf.plans.report import AxisPlan, Plan, plan_of
-from fstcrf.plans.scaling import scaled
+from fstcrf.plans.scaling import scaled, scaled_chain
 
 __all__ = [
     "AxisPlan",
@@ -35,4 +35,5 @@ __all__ = [
     "no_path_error",
     "plan_of",
     "scaled",
+    "scaled_chain",
 ]

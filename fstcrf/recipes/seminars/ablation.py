@@ -9,9 +9,8 @@ ablation  a section of the report
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from fstcrf.corpus import Corpus
 from fstcrf.pipelines import Pipeline, Task
@@ -32,26 +31,25 @@ _PAPER = {**PAPER.options, "max_iterations": MORE.options["max_iterations"]}
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A template, its options, and whether it is joined with the entity tagger."""
+    """Features of the field tagger, alone or joined with the entity tagger."""
 
     name: str
-    template: str
-    options: dict[str, Any] = field(hash=False)
+    features: Features
     joint: bool = False
 
 
-def _with(features: Features, added: str) -> str:
-    return features.alone.removesuffix(LABELS) + added + LABELS
-
+_FEW = replace(PAPER, options=_PAPER)
+_MANY = replace(MORE, options=_IOB2)
+_LINES = PAPER.alone.removesuffix(LABELS) + PAGE + LABELS
 
 VARIANTS = (
-    Variant("of the paper", PAPER.alone, _PAPER),
-    Variant("+ lines, rooms, runs, elsewhere", _with(PAPER, PAGE), _IOB2),
-    Variant("+ parts of words, neighbours, windows", MORE.alone, _IOB2),
-    Variant("the same, order 2", MORE.alone, {**_IOB2, "order": 2}),
-    Variant("the same, order 1, BIOES", MORE.alone, MORE.options),
-    Variant("the same, with the entity label, joint", MORE.transfer, MORE.options, joint=True),
-    Variant("of the paper, with the entity label, joint", PAPER.transfer, _PAPER, joint=True),
+    Variant("of the paper", _FEW),
+    Variant("+ lines, rooms, runs, elsewhere", replace(_MANY, alone=_LINES)),
+    Variant("+ parts of words, neighbours, windows", _MANY),
+    Variant("the same, order 2", replace(_MANY, options={**_IOB2, "order": 2})),
+    Variant("the same, order 1, BIOES", MORE),
+    Variant("the same, with the entity label, joint", MORE, joint=True),
+    Variant("of the paper, with the entity label, joint", _FEW, joint=True),
 )
 
 
@@ -84,21 +82,22 @@ def _scores(
     words: list[Sequence[str]] = []
     gold: list[Sequence[str]] = []
     labels: list[Sequence[str]] = []
-    features = Features(variant.name, variant.template, variant.template, variant.options)
     for train, held in folded(messages):
         words += held.column_lists("word")
         gold += held.column_lists("field")
-        labels += _decided(features, variant, common, train, held)
+        labels += _decided(variant, common, train, held)
     found = scored(words, gold, labels, POLICY)
     return {"location": found["location"].f, "speaker": found["speaker"].f, "all": mean_f(found)}
 
 
-def _decided(
-    features: Features, variant: Variant, common: Shared, train: Corpus, held: Corpus
-) -> list[Sequence[str]]:
-    reads, before = (["ner"], [common.ner]) if variant.joint else ([], [])
-    options = variant.options
-    task = Task("field", features.prepared(train), variant.template, reads=reads, options=options)
-    pipeline = Pipeline([*before, task]).train().constrained(grammars()[GRAMMAR])
-    answers = pipeline.tag_all(held, decode="joint")
+def _decided(variant: Variant, common: Shared, train: Corpus, held: Corpus) -> list[Sequence[str]]:
+    features, options = variant.features, variant.features.options
+    train = features.prepared(train)
+    if variant.joint:
+        task = Task("field", train, features.transfer, reads=["ner"], options=options)
+        pipeline = Pipeline([common.ner, task])
+    else:
+        pipeline = Pipeline([Task("field", train, features.alone, options=options)])
+    trained = pipeline.train().constrained(grammars()[GRAMMAR])
+    answers = trained.tag_all(held, decode="joint")
     return [fields for _, fields in answers] if variant.joint else list(answers)
