@@ -105,10 +105,11 @@ class LocalModel:
 
     def _shared(self, lattice: Lattice) -> tuple[JointArrays, Labelling]:
         """Return what all sentences share; the nodes are those of one of them."""
-        if self._still is None or self._still[0] is not lattice.program:
+        still = self._still
+        if still is None or still[0] is not lattice.program:
             joint = joint_arrays(lattice)
-            self._still = (lattice.program, joint, _labelling(joint))
-        return self._still[1], self._still[2]
+            still = self._still = (lattice.program, joint, _labelling(joint))
+        return still[1], still[2]
 
 
 def _scores(lattices: Sequence[Lattice], still: JointArrays, labelling: Labelling) -> LocalScores:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -25,6 +24,7 @@ from fstcrf.documents.sampler import DocumentChain, Sweeps
 from fstcrf.documents.starts import Start
 from fstcrf.documents.violations import ViolationModel
 from fstcrf.errors import DataError, NoPathError, OptionError
+from fstcrf.lazy import once
 from fstcrf.pipelines.trained import TrainedPipeline
 
 __all__ = ["DocumentTagger"]
@@ -90,7 +90,7 @@ class DocumentTagger:
         for model in self.models:
             check_types(model, labels)
 
-    @cached_property
+    @once
     def local(self) -> LocalModel:
         """The tagger, made ready for documents."""
         if isinstance(self.tagger, TrainedPipeline):

@@ -10,6 +10,7 @@ from fstcrf.errors import GrammarError, LabelError, OptionError
 from fstcrf.grammar.acceptor import Acceptor
 from fstcrf.grammar.algebra import is_empty
 from fstcrf.grammar.labels import LabelSets
+from fstcrf.lazy import making
 
 __all__ = ["Constraint", "checked_weight"]
 
@@ -41,8 +42,9 @@ class Constraint:
             A name that is neither label nor type; a tape that is not there; nothing is accepted.
         """
         key = tuple(sets.items())
-        if key not in self._bound:
-            self._bound[key] = self._checked(sets)
+        with making(self, key):
+            if key not in self._bound:
+                self._bound.setdefault(key, self._checked(sets))
         return self._bound[key]
 
     def _checked(self, sets: LabelSets) -> tuple[Acceptor, ...]:

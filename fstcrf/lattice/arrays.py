@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fstcrf.errors import NumericError, ShapeError
+from fstcrf.lazy import memoised
 from fstcrf.plans import Chain, Program
 from fstcrf.topology import Topology, chain_topology
 
@@ -48,7 +49,7 @@ def _bytes(arrays: Sequence[Floats]) -> list[bytes]:
     return [a.tobytes() for a in arrays]
 
 
-@lru_cache(maxsize=64)
+@memoised(64)
 def _program(
     labels: tuple[str, ...], tape: str, arc: bytes | None, initial: bytes, final: bytes
 ) -> Program:

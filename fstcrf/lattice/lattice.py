@@ -12,7 +12,6 @@ exact. Scores are natural logs; a path that is forbidden has −inf.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -28,6 +27,7 @@ from fstcrf.lattice.path import Labels, Path
 from fstcrf.lattice.posteriors import entropies, label_maxima, successions
 from fstcrf.lattice.results import share
 from fstcrf.lattice.tapes import Taped
+from fstcrf.lazy import once
 from fstcrf.plans import Plan, no_path_error, plan_of, scaled
 
 if TYPE_CHECKING:
@@ -452,7 +452,7 @@ class Lattice(Taped):
 
         return drawn(self)
 
-    @cached_property
+    @once
     def _group(self) -> Group:
         return Group(self.program, [-1], [self])
 

@@ -6,7 +6,6 @@ import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -17,6 +16,7 @@ from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
 from fstcrf.features import FeatureIndex, LiteralIndex
 from fstcrf.lattice import Lattice, Path
+from fstcrf.lazy import once
 from fstcrf.model.algebra import Composable
 from fstcrf.model.reading import Data, Prepared, Run, SentenceLike, read_one, read_sentences
 from fstcrf.model.tape import Tape
@@ -245,7 +245,7 @@ class CRF(Composable):
         values = (batch.node, batch.graph.score) if batch.graph.moving else (batch.node,)
         return Lattice(self.program, values)
 
-    @cached_property
+    @once
     def program(self) -> Program:
         """The tagger compiled: what its lattices share."""
         graph = self.weights.still_graph
@@ -292,12 +292,12 @@ class CRF(Composable):
 
         return explain(self, sentence, token)
 
-    @cached_property
+    @once
     def tables(self) -> Tables:
         """The weights, laid out for the kernel."""
         return self.space.tables(self.theta)
 
-    @cached_property
+    @once
     def weights(self) -> Weights:
         """The weights, laid out for tagging."""
         return Weights(self.topology, self.space, self.theta)
@@ -323,9 +323,8 @@ class CRF(Composable):
         if labels is None:
             labels = {tape.name: tape.labels for tape in self.reads}
         key = tuple((tape, tuple(axis)) for tape, axis in labels.items())
-        if key not in self._bindings:
-            self._bindings[key] = Binding(self, labels)
-        return self._bindings[key]
+        known = self._bindings.get(key)
+        return known or self._bindings.setdefault(key, Binding(self, labels))
 
     def potentials(
         self,
@@ -355,7 +354,7 @@ class CRF(Composable):
             raise OptionError(f"sentences {first}:{last} of {count} that are not empty")
         return data.potentials(first, last)
 
-    @cached_property
+    @once
     def _bindings(self) -> dict[tuple[tuple[str, tuple[str, ...]], ...], Binding]:
         return {}
 

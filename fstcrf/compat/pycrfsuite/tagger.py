@@ -22,6 +22,7 @@ from fstcrf.compat.pycrfsuite.lookup import Lookup
 from fstcrf.errors import DataError, ModelFileError
 from fstcrf.features.design import Rows
 from fstcrf.interop.crfsuite import as_tagger
+from fstcrf.lazy import once
 from fstcrf.model import CRF
 
 __all__ = ["Tagger"]
@@ -120,8 +121,7 @@ class Tagger:
         ItemError
             An item that is not what it must be.
         """
-        model = self._model
-        self._sequence = _Sequence(model.decoder, model.lookup.rows(xseq))
+        self._sequence = self._model.sequence(xseq)
 
     def tag(self, xseq: Iterable[Any] | ItemSequence | None = None) -> list[str]:
         """Return the best labels of a sequence.
@@ -137,9 +137,10 @@ class Tagger:
             As for `set`.
         """
         model = self._model
-        if xseq is not None:
-            self.set(xseq)
-        sequence = self._set
+        if xseq is None:
+            sequence = self._set
+        else:  # not read back from the attribute: another thread may set its own there
+            sequence = self._sequence = model.sequence(xseq)
         if not sequence.length:
             return []
         return model.named(model.decoder.best(sequence.node))
@@ -252,20 +253,23 @@ class _Loaded:
         self.names = opened.model.labels
         self.number = {name: i for i, name in enumerate(self.names)}
 
-    @cached_property
+    @once
     def crf(self) -> CRF:
         try:
             return as_tagger(self.opened.model, where=self._where)
         except ModelFileError as error:
             raise InvalidModelError(str(error)) from None
 
-    @cached_property
+    @once
     def decoder(self) -> Decoder:
         return Decoder(self.crf)
 
-    @cached_property
+    @once
     def lookup(self) -> Lookup:
         return Lookup(self.opened.model.attributes)
+
+    def sequence(self, xseq: Iterable[Any] | ItemSequence) -> _Sequence:
+        return _Sequence(self.decoder, self.lookup.rows(xseq))
 
     def named(self, numbers: list[int]) -> list[str]:
         """Return labels by their numbers."""
