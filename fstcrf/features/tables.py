@@ -25,7 +25,7 @@ from fstcrf.features.encode import Encoder, Entries
 from fstcrf.features.families import Boundary, Family, pad_texts
 from fstcrf.features.finding import PlainFamilies, sentence_codes, string_codes
 from fstcrf.features.keys import Codes, KeyTable, Packing, distinct, width_of
-from fstcrf.features.reader import Reader, once
+from fstcrf.features.reader import Reader
 from fstcrf.features.vocabulary import Vocabulary
 from fstcrf.kernel.lookup import compacted
 from fstcrf.lazy import once
