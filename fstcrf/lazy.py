@@ -1,15 +1,15 @@
 """What is made when it is first used: names that are imported, values that are computed.
 
-========  ==================================================================
-importer  names of a package: a tagger starts in a fraction of a second
-once      a property that is computed once, whichever threads ask first
-memoised  a function whose last values are kept, each computed once
-making    what both rest on: one thread makes a value, the others wait
-========  ==================================================================
+=========  ===============================================================
+importer   names of a package: a tagger starts in a fraction of a second
+made_once  a property that is computed once, whichever threads ask first
+memoised   a function whose last values are kept, each computed once
+making     what both rest on: one thread makes a value, the others wait
+=========  ===============================================================
 
 `functools.cached_property` and `functools.lru_cache` compute a value in every thread that asks
 before the first is done, and hand out different objects. That is good enough for small values that
-are equal; what takes long, or is told apart by identity, is `once` or `memoised`.
+are equal; what takes long, or is told apart by identity, is `made_once` or `memoised`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from functools import cached_property, lru_cache, wraps
 from threading import RLock
 from typing import Any, Self, TypeVar, cast, overload
 
-__all__ = ["importer", "making", "memoised", "once"]
+__all__ = ["importer", "made_once", "making", "memoised"]
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -78,7 +78,7 @@ def making(owner: object, what: Hashable) -> Iterator[None]:
         _locks.pop(key, None)
 
 
-class once(cached_property[T]):  # noqa: N801 (a decorator)
+class made_once(cached_property[T]):  # noqa: N801 (a decorator)
     """A property that is computed once for each object; threads that ask meanwhile wait.
 
     All of them get the same object, for as long as the owner lives.

@@ -24,7 +24,7 @@ from fstcrf.documents.sampler import DocumentChain, Sweeps
 from fstcrf.documents.starts import Start
 from fstcrf.documents.violations import ViolationModel
 from fstcrf.errors import DataError, NoPathError, OptionError
-from fstcrf.lazy import once
+from fstcrf.lazy import made_once
 from fstcrf.pipelines.trained import TrainedPipeline
 
 __all__ = ["DocumentTagger"]
@@ -90,7 +90,7 @@ class DocumentTagger:
         for model in self.models:
             check_types(model, labels)
 
-    @once
+    @made_once
     def local(self) -> LocalModel:
         """The tagger, made ready for documents."""
         if isinstance(self.tagger, TrainedPipeline):

@@ -25,10 +25,10 @@ from fstcrf.features.encode import Encoder, Entries
 from fstcrf.features.families import Boundary, Family, pad_texts
 from fstcrf.features.finding import PlainFamilies, sentence_codes, string_codes
 from fstcrf.features.keys import Codes, KeyTable, Packing, distinct, width_of
-from fstcrf.features.reader import Reader
+from fstcrf.features.reader import Reader, once
 from fstcrf.features.vocabulary import Vocabulary
 from fstcrf.kernel.lookup import compacted
-from fstcrf.lazy import once
+from fstcrf.lazy import made_once
 
 __all__ = ["Tables", "Vocabularies", "fitted"]
 
@@ -170,7 +170,7 @@ class Tables:
             blocks.append(reader.block(family, entries.tokens, rows))
         return assembled(reader.n_tokens, blocks)
 
-    @once
+    @made_once
     def _plain(self) -> PlainFamilies:
         return PlainFamilies(self.families, self.packings, self.keys, reach=self.vocabularies.reach)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fstcrf.errors import OptionError
 from fstcrf.features import LiteralIndex
 from fstcrf.joint.relabelling import Reading
-from fstcrf.lazy import once
+from fstcrf.lazy import made_once
 from fstcrf.model import CRF
 from fstcrf.model.potentials import Binding, Potentials, Term
 from fstcrf.model.reading import Data
@@ -58,14 +58,14 @@ class Component:
                     "compose(earlier, map, later)"
                 )
 
-    @once
+    @made_once
     def weighted(self) -> CRF:
         """The tagger with its weight multiplied in."""
         if self.weight == 1.0:
             return self.tagger
         return replace(self.tagger, theta=self.tagger.theta * self.weight)
 
-    @once
+    @made_once
     def chain(self) -> Chain:
         """The tagger's tape in the composition."""
         binding = self._binding

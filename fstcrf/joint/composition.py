@@ -28,7 +28,7 @@ from fstcrf.joint.relabelling import Reading, Relabelling
 from fstcrf.joint.tapemap import TapeMap
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Lattice, Path
-from fstcrf.lazy import once
+from fstcrf.lazy import made_once
 from fstcrf.model import CRF
 from fstcrf.model.algebra import Composable
 from fstcrf.model.reading import Data, SentenceLike
@@ -126,7 +126,7 @@ class Composition(Composable):
         sets = {tagger.tape: tagger.labels for tagger in self.taggers}
         return sets | {tape_map.tape: tape_map.labels for tape_map in self.maps}
 
-    @once
+    @made_once
     def components(self) -> tuple[Component, ...]:
         """The taggers as parts of the composition."""
         other = {(r.reader, r.read): r.reading for r in self.relabellings}
@@ -163,7 +163,7 @@ class Composition(Composable):
         """Whether the taggers read attribute lists or feature dicts rather than columns."""
         return isinstance(self.taggers[0].index, LiteralIndex)
 
-    @once
+    @made_once
     def program(self) -> Program:
         """The composition compiled.
 
@@ -177,14 +177,14 @@ class Composition(Composable):
         added = tuple(tape_map.acceptor for tape_map in self.maps)
         return Program(chains, (), (*self.conjuncts, *added), self.search)
 
-    @once
+    @made_once
     def stages(self) -> tuple[Stage, ...]:
         """The taggers in the order in which ``normalize="chain"`` decides them."""
         from fstcrf.joint.stages import stages_of  # noqa: PLC0415 (the chain rule alone needs it)
 
         return stages_of(self)
 
-    @once
+    @made_once
     def skeleton(self) -> Program | None:
         """The tapes that the grammar connects, without potentials; None where there are none."""
         from fstcrf.joint.legality import skeleton  # noqa: PLC0415 (the chain rule alone needs it)

@@ -27,7 +27,7 @@ from fstcrf.lattice.path import Labels, Path
 from fstcrf.lattice.posteriors import entropies, label_maxima, successions
 from fstcrf.lattice.results import share
 from fstcrf.lattice.tapes import Taped
-from fstcrf.lazy import once
+from fstcrf.lazy import made_once
 from fstcrf.plans import Plan, no_path_error, plan_of, scaled
 
 if TYPE_CHECKING:
@@ -452,7 +452,7 @@ class Lattice(Taped):
 
         return drawn(self)
 
-    @once
+    @made_once
     def _group(self) -> Group:
         return Group(self.program, [-1], [self])
 

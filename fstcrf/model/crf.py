@@ -16,7 +16,7 @@ from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
 from fstcrf.features import FeatureIndex, LiteralIndex
 from fstcrf.lattice import Lattice, Path
-from fstcrf.lazy import once
+from fstcrf.lazy import made_once
 from fstcrf.model.algebra import Composable
 from fstcrf.model.reading import Data, Prepared, Run, SentenceLike, read_one, read_sentences
 from fstcrf.model.tape import Tape
@@ -245,7 +245,7 @@ class CRF(Composable):
         values = (batch.node, batch.graph.score) if batch.graph.moving else (batch.node,)
         return Lattice(self.program, values)
 
-    @once
+    @made_once
     def program(self) -> Program:
         """The tagger compiled: what its lattices share."""
         graph = self.weights.still_graph
@@ -292,12 +292,12 @@ class CRF(Composable):
 
         return explain(self, sentence, token)
 
-    @once
+    @made_once
     def tables(self) -> Tables:
         """The weights, laid out for the kernel."""
         return self.space.tables(self.theta)
 
-    @once
+    @made_once
     def weights(self) -> Weights:
         """The weights, laid out for tagging."""
         return Weights(self.topology, self.space, self.theta)
@@ -354,7 +354,7 @@ class CRF(Composable):
             raise OptionError(f"sentences {first}:{last} of {count} that are not empty")
         return data.potentials(first, last)
 
-    @once
+    @made_once
     def _bindings(self) -> dict[tuple[tuple[str, tuple[str, ...]], ...], Binding]:
         return {}
 

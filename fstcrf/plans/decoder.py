@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.grammar import Acceptor
-from fstcrf.lazy import once
+from fstcrf.lazy import made_once
 
 __all__ = ["LAZY_FROM", "Decoder", "Search", "readers"]
 
@@ -47,7 +47,7 @@ class Decoder:
     machine: kernel.Machine
     conjunction: kernel.Conjunction | None = None
 
-    @once
+    @made_once
     def _threads(self) -> threading.local:
         return threading.local()
 

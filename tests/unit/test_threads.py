@@ -23,7 +23,7 @@ from fstcrf.constraints import at_most, contiguous
 from fstcrf.feedback import FeedbackLearner, untrained
 from fstcrf.kernel import Conjunction
 from fstcrf.lattice import Lattice
-from fstcrf.lazy import memoised, once
+from fstcrf.lazy import made_once, memoised
 from fstcrf.pipelines import Pipeline, Task, TrainedPipeline
 from tests.command import ROOT
 
@@ -129,7 +129,7 @@ def test_a_property_is_computed_once() -> None:
         def __init__(self) -> None:
             self.slow = Slow()
 
-        @once
+        @made_once
         def value(self) -> object:
             return self.slow()
 
@@ -138,7 +138,7 @@ def test_a_property_is_computed_once() -> None:
     assert owner.slow.made == 1
     assert len(set(map(id, found))) == 1
     assert owner.value is found[0]
-    assert isinstance(Owner.value, once)
+    assert isinstance(Owner.value, made_once)
 
 
 def test_a_function_is_computed_once_for_each_argument() -> None:
@@ -157,7 +157,7 @@ def test_what_fails_is_tried_again() -> None:
     class Owner:
         tries = 0
 
-        @once
+        @made_once
         def value(self) -> int:
             self.tries += 1
             if self.tries < 3:
@@ -330,7 +330,7 @@ def test_threads_may_ask_one_batch() -> None:
             kernel.axis_posterior(batch).node[0],
             kernel.axis_max_marginals(batch)[0],
         ]
-        return [a.tolist() for a in found]
+        return [np.asarray(a).tolist() for a in found]
 
     batch = kernel.Bound(machine, offsets, (values,))
     wanted = answers(batch)

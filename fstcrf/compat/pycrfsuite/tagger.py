@@ -22,7 +22,7 @@ from fstcrf.compat.pycrfsuite.lookup import Lookup
 from fstcrf.errors import DataError, ModelFileError
 from fstcrf.features.design import Rows
 from fstcrf.interop.crfsuite import as_tagger
-from fstcrf.lazy import once
+from fstcrf.lazy import made_once
 from fstcrf.model import CRF
 
 __all__ = ["Tagger"]
@@ -253,18 +253,18 @@ class _Loaded:
         self.names = opened.model.labels
         self.number = {name: i for i, name in enumerate(self.names)}
 
-    @once
+    @made_once
     def crf(self) -> CRF:
         try:
             return as_tagger(self.opened.model, where=self._where)
         except ModelFileError as error:
             raise InvalidModelError(str(error)) from None
 
-    @once
+    @made_once
     def decoder(self) -> Decoder:
         return Decoder(self.crf)
 
-    @once
+    @made_once
     def lookup(self) -> Lookup:
         return Lookup(self.opened.model.attributes)
 
