@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import real_number
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import OptionError, TooLargeError
 from fstcrf.features import LiteralIndex
@@ -196,7 +197,7 @@ class Composition(Composable):
 
     def with_weights(self, *weights: float) -> Composition:
         """Return the composition with other factors of the taggers' potentials."""
-        return replace(self, weights=tuple(float(w) for w in weights))
+        return replace(self, weights=tuple(real_number(w, "weight") for w in weights))
 
     def constrained(self, grammar: Grammar) -> Composition:
         """Return the composition under one more grammar.

@@ -44,7 +44,7 @@ Floats = NDArray[np.float64]
 
 def train(
     data: Any,
-    target: Target,
+    target: Target | None = None,
     template: TemplateSet | str | os.PathLike[str] | None = None,
     *,
     dev: Any = None,
@@ -52,7 +52,7 @@ def train(
     reads: Sequence[CRF] = (),
     grammar: Grammar | None = None,
     tape: str | None = None,
-    weights: Sequence[float] | None = None,
+    weights: Sequence[float] | Floats | None = None,
     class_weights: Mapping[str, float] | None = None,
     warm_start: CRF | None = None,
     threads: int = 1,
@@ -281,7 +281,7 @@ def _problem(
     labels: Sequence[str],
     settings: Options,
     grammar: Grammar | None,
-    weights: Sequence[float] | None,
+    weights: Sequence[float] | Floats | None,
     class_weights: Mapping[str, float] | None,
 ) -> Problem:
     allowed = source.allowed(labels, partial=settings.partial)
