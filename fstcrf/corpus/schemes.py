@@ -3,6 +3,8 @@
 ================= ============================================================
 Scheme            a table of letters, starts, continuations and last letters
 named_scheme      the scheme of a name: iob1, iob2, bioes, ... or conlleval
+scheme_pair       ``iob1:iob2``, a scheme to read and one to write
+STRICT            the names of schemes that labels can be written in
 split_label       a label as letter and type
 legal_transitions which label may follow which, start and end included
 ================= ============================================================
@@ -27,7 +29,15 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import LabelError, OptionError
 
-__all__ = ["OUTSIDE", "Scheme", "legal_transitions", "named_scheme", "split_label"]
+__all__ = [
+    "OUTSIDE",
+    "STRICT",
+    "Scheme",
+    "legal_transitions",
+    "named_scheme",
+    "scheme_pair",
+    "split_label",
+]
 
 OUTSIDE = "O"
 
@@ -135,6 +145,10 @@ _SCHEMES = {
 }
 
 
+STRICT = tuple(name for name, scheme in _SCHEMES.items() if scheme.strict)
+"""Names of the schemes that labels can be written in."""
+
+
 def named_scheme(scheme: str | Scheme) -> Scheme:
     """Return the scheme of a name.
 
@@ -149,6 +163,35 @@ def named_scheme(scheme: str | Scheme) -> Scheme:
         return _SCHEMES[scheme]
     except KeyError:
         raise OptionError(f"scheme {scheme!r}, expected one of {', '.join(_SCHEMES)}") from None
+
+
+def scheme_pair(text: str) -> tuple[str, str]:
+    """Return the scheme of labels and the one that they are wanted in.
+
+    Parameters
+    ----------
+    text : str
+        ``"iob1:iob2"``, or ``"iob2"`` where both are one.
+
+    Raises
+    ------
+    OptionError
+        There is none of that name, or labels cannot be written in the second.
+
+    Examples
+    --------
+    >>> scheme_pair("iob1:bioes"), scheme_pair("bio")
+    (('iob1', 'bioes'), ('bio', 'bio'))
+    """
+    source, colon, target = text.partition(":")
+    if not colon:
+        target = source
+    named_scheme(source)
+    if not named_scheme(target).strict:
+        raise OptionError(
+            f"scheme {text!r}: {target} accepts every label; expected one of {', '.join(STRICT)}"
+        )
+    return source, target
 
 
 def split_label(label: str, scheme: Scheme) -> tuple[str, str]:
