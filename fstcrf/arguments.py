@@ -110,8 +110,11 @@ def real_array(
 
 def _plain(objects: NDArray[Any]) -> NDArray[Any]:
     """Return an array of objects as one of what they are; what float() takes are real numbers."""
-    odd = next((one for one in objects.flat if isinstance(one, complex | np.complexfloating)), None)
-    return objects.astype(np.complex128 if odd is not None else np.float64)
+    if any(one is None for one in objects.flat):
+        raise TypeError("None is none")
+    if any(isinstance(one, complex | np.complexfloating) for one in objects.flat):
+        return objects.astype(np.complex128)
+    return objects.astype(np.float64)
 
 
 def real_number(value: Any, name: str, *, error: type[FstcrfError] = OptionError) -> float:

@@ -20,13 +20,14 @@ legal_transitions which label may follow which, start and end included
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.errors import LabelError, OptionError
 
 __all__ = [
@@ -223,12 +224,12 @@ def tables(scheme: Scheme) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArra
     return starts, inside, np.asarray([letter in scheme.last for letter in letters])
 
 
-def legal_transitions(labels: Sequence[str], scheme: str | Scheme = "iob2") -> NDArray[np.bool_]:
+def legal_transitions(labels: LabelSet, scheme: str | Scheme = "iob2") -> NDArray[np.bool_]:
     """Tell which label may follow which.
 
     Parameters
     ----------
-    labels : sequence of L str
+    labels : sequence of L str, or mapping of int to str
         The labels.
     scheme : str or Scheme
         Their scheme.
@@ -254,7 +255,7 @@ def legal_transitions(labels: Sequence[str], scheme: str | Scheme = "iob2") -> N
            [1, 1, 0, 1]])
     """
     table = named_scheme(scheme)
-    parts = [*known_labels(labels, table), (OUTSIDE, "")]
+    parts = [*known_labels(label_tuple(labels), table), (OUTSIDE, "")]
     return np.asarray(
         [[table.legal(a, b, same=kind_a == kind_b) for b, kind_b in parts] for a, kind_a in parts],
         dtype=bool,

@@ -85,7 +85,7 @@ def legal_gold(
     labels = sorted({*given, *known})
     masks = label_masks(column.values, labels, partial=settings.partial)
     wrong = _broken(column, corpus.offsets, masks, _successions(labels, source))
-    unknown = masks.sum(axis=1)[column.ids] != 1  # labels that are not known
+    unknown = ~np.isin(column.values, labels)[column.ids]
     token = np.flatnonzero(wrong if same else wrong | unknown)
     if not len(token):
         return Gold(corpus if same else _converted(corpus, name, source, target, every), every)
@@ -97,13 +97,13 @@ def legal_gold(
         count = (
             f"{len(token):,} illegal labels in {int(broken.sum()):,} of {len(corpus):,} sentences"
         )
-        advice = _advice(corpus, column, masks, labels, source, target)
+        advice = _advice(corpus, column, masks, labels, source, target, len(token))
         raise fault.error(f", the first of {count}: {advice}")
     kept = every if settings.on_illegal == "repair" else ~broken
     if settings.on_illegal == "repair":
         _check_repair(fault, unknown, broken[sentence])
     elif not (kept & (np.diff(corpus.offsets) > 0)).any():
-        raise fault.error("; so in all sentences: none is left to train on")
+        raise fault.error("; no sentence is left to train on")
     if same and settings.on_illegal == "skip":
         found = corpus
     else:
@@ -154,13 +154,15 @@ class _Fault:
 
     def _what(self) -> str:
         strings = [self.column.values[i] for i in self.column.ids[max(self.token - 1, 0) :][:2]]
-        label = strings[min(self.token, 1)]
-        if split_label(label, self.scheme)[0] == "?" and "|" not in label and label != UNKNOWN:
-            return f"label {label!r} is no {self.scheme.name}: {expected(self.scheme)}"
-        begins = self.token in self.corpus.offsets
-        before = "the start" if begins else repr(strings[0])
-        last = " (or not as the last label)" if self.token + 1 in self.corpus.offsets else ""
-        return f"{label!r} after {before} is no {self.scheme.name}{last}"
+        label, scheme = strings[min(self.token, 1)], self.scheme
+        letter, kind = split_label(label, scheme)
+        if letter == "?" and "|" not in label and label != UNKNOWN:
+            return f"label {label!r} is no {scheme.name}: {expected(scheme)}"
+        begins, ends = (self.token + k in self.corpus.offsets for k in (0, 1))
+        before, other = (OUTSIDE, "") if begins else split_label(strings[0], scheme)
+        last = ends and scheme.legal(before, letter, same=kind == other)
+        after = "the start" if begins else repr(strings[0])
+        return f"{label!r} after {after} is no {scheme.name}{' as the last label' * last}"
 
     def _unknown(self) -> str:
         label = self.column.values[self.column.ids[self.token]]
@@ -256,17 +258,25 @@ def _converted(corpus: Corpus, name: str, source: Scheme, target: Scheme, chosen
 
 
 def _advice(
-    corpus: Corpus, column: Column, masks: Bools, labels: list[str], source: Scheme, target: Scheme
+    corpus: Corpus,
+    column: Column,
+    masks: Bools,
+    labels: list[str],
+    source: Scheme,
+    target: Scheme,
+    illegal: int,
 ) -> str:
     """Return the ways out."""
     ways = [
         "on_illegal 'repair' takes the spans that conlleval reads, 'skip' leaves the sentences out"
     ]
-    for other in STRICT:
-        scheme = named_scheme(other)
-        if scheme.name not in (source.name, target.name) and not (
-            _broken(column, corpus.offsets, masks, _successions(labels, scheme)).any()
-        ):
-            ways.append(f"all are {other}, which scheme '{other}:{target.name}' converts")
-            break
+    left = {
+        name: int(_broken(column, corpus.offsets, masks, _successions(labels, scheme)).sum())
+        for name, scheme in ((name, named_scheme(name)) for name in STRICT)
+        if name == scheme.name and name not in (source.name, target.name)
+    }
+    best = min(left, key=lambda name: left[name])
+    if 10 * left[best] <= illegal:
+        which = f"all but {left[best]:,} are" if left[best] else "all are"
+        ways.append(f"{which} legal in {best}, which scheme '{best}:{target.name}' converts")
     return "; ".join(ways)
