@@ -1,37 +1,22 @@
-"""What is made when it is first used: names that are imported, values that are computed.
+"""What is imported when it is first used: names of packages, and packages that are extras.
 
-=========  ===============================================================
-importer   names of a package: a tagger starts in a fraction of a second
-made_once  a property that is computed once, whichever threads ask first
-memoised   a function whose last values are kept, each computed once
-making     what both rest on: one thread makes a value, the others wait
-=========  ===============================================================
-
-`functools.cached_property` and `functools.lru_cache` compute a value in every thread that asks
-before the first is done, and hand out different objects. That is good enough for small values that
-are equal; what takes long, or is told apart by identity, is `made_once` or `memoised`.
+==============  =============================================================
+importer        a package's names and submodules, so that a tagger starts quickly
+StaticFunction  a function of another module as a static method of a class
+optional        a module of a package that need not be installed
+==============  =============================================================
 """
 
 from __future__ import annotations
 
 import importlib
-import os
 import sys
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import cached_property, lru_cache, wraps
-from threading import RLock
-from typing import Any, Self, TypeVar, cast, overload
+from collections.abc import Callable, Mapping
+from typing import Any
 
-__all__ = ["importer", "made_once", "making", "memoised"]
+from fstcrf.errors import MissingDependencyError
 
-T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
-
-_locks: dict[Hashable, Any] = {}
-"""Of what is being made now; each goes when that is done."""
-if hasattr(os, "register_at_fork"):  # the threads that hold them are not in the child
-    os.register_at_fork(after_in_child=_locks.clear)
+__all__ = ["StaticFunction", "importer", "optional"]
 
 
 def importer(package: str, home: Mapping[str, str]) -> Callable[[str], object]:
@@ -42,79 +27,70 @@ def importer(package: str, home: Mapping[str, str]) -> Callable[[str], object]:
     package : str
         Its ``__name__``.
     home : mapping of str to str
-        For each public name, the submodule that defines it; a submodule itself is its own home.
+        For each public name, the submodule that defines it. Submodules need not be named: each is
+        an attribute of its package.
     """
 
     def find(name: str) -> object:
-        if name not in home:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = importlib.import_module(f"{package}.{home[name]}")
-        value: object = module if home[name] == name else getattr(module, name)
+        if name in home and home[name] != name:
+            value: object = getattr(importlib.import_module(f"{package}.{home[name]}"), name)
+        else:
+            value = _submodule(package, name)
         setattr(sys.modules[package], name, value)
         return value
 
     return find
 
 
-@contextmanager
-def making(owner: object, what: Hashable) -> Iterator[None]:
-    """Let one thread at a time make a value that its owner keeps; look for it again inside.
+def _submodule(package: str, name: str) -> object:
+    full = f"{package}.{name}"
+    if not name.startswith("_"):
+        try:
+            return importlib.import_module(full)
+        except ModuleNotFoundError as error:
+            if error.name != full:
+                raise
+    raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-    There is a lock for each value: who makes one may ask for others, as long as none of them asks
-    for the first.
+
+class StaticFunction:
+    """A function of another module as a static method: with its signature and documentation.
 
     Parameters
     ----------
-    owner : object
-    what : hashable
-        Which of its values.
+    module, name : str
+        Where it is; imported when somebody asks for it.
     """
-    key = id(owner), what
-    lock = _locks.setdefault(key, RLock())
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module, self._name = module, name
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return getattr(importlib.import_module(self._module), self._name)
+
+
+def optional(module: str, advice: str) -> Any:
+    """Import a module of a package that need not be installed.
+
+    Whatever else goes wrong inside a package that is installed is raised as it is.
+
+    Parameters
+    ----------
+    module : str
+        With its package: ``"sklearn.base"``.
+    advice : str
+        What to say where the package is not there: who needs it, how to install it.
+
+    Raises
+    ------
+    MissingDependencyError
+        The package is not installed.
+    """
+    package = module.partition(".")[0]
     try:
-        with lock:
-            yield
-    finally:
-        _locks.pop(key, None)
-
-
-class made_once(cached_property[T]):  # noqa: N801 (a decorator)
-    """A property that is computed once for each object; threads that ask meanwhile wait.
-
-    All of them get the same object, for as long as the owner lives.
-    """
-
-    @overload
-    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
-    @overload
-    def __get__(self, instance: object, owner: type[Any] | None = None) -> T: ...
-    def __get__(self, instance: object | None, owner: type[Any] | None = None) -> Self | T:
-        if instance is None:
-            return self
-        name, kept = cast("str", self.attrname), instance.__dict__
-        with making(instance, name):
-            if name not in kept:
-                kept.setdefault(name, self.func(instance))
-        return cast("T", kept[name])
-
-
-def memoised(size: int) -> Callable[[F], F]:
-    """Return a decorator: the last values of a function are kept, by hashable arguments.
-
-    Parameters
-    ----------
-    size : int
-        How many.
-    """
-
-    def decorated(function: F) -> F:
-        kept = lru_cache(maxsize=size)(function)
-
-        @wraps(function)
-        def found(*arguments: Hashable, **named: Hashable) -> Any:
-            with making(function, (arguments, *named.items())):
-                return kept(*arguments, **named)
-
-        return cast("F", found)
-
-    return decorated
+        importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise MissingDependencyError(advice) from None
+    return importlib.import_module(module)

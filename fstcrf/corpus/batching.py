@@ -73,6 +73,9 @@ def batches(corpus: Corpus, batch_tokens: int) -> Iterator[Corpus]:
             char_offsets=None if corpus.char_offsets is None else corpus.char_offsets[a:b],
             source=corpus.source,
             lines=None if corpus.lines is None else corpus.lines[a:b],
+            files=None
+            if corpus.files is None
+            else Column(corpus.files.ids[start:end], corpus.files.values),
             blank_lines=None if corpus.blank_lines is None else corpus.blank_lines[start:end],
         )
         # A document that goes on is known to both batches; empty ones go with the next.

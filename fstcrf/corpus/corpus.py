@@ -89,6 +89,8 @@ class Corpus(Sequence[Sentence]):
         Where it was read from, for messages.
     lines : int64 [N], optional
         Line of each token in the source, from 1, for messages.
+    files : Column [S], optional
+        The file that each sentence was read from, where there are several; lines are of these.
     blank_lines : int32 [S], optional
         Blank lines that follow each sentence in the source, for the writer.
 
@@ -109,6 +111,7 @@ class Corpus(Sequence[Sentence]):
         char_offsets: NDArray[np.int32] | None = None,
         source: str | None = None,
         lines: NDArray[np.int64] | None = None,
+        files: Column | None = None,
         blank_lines: NDArray[np.int32] | None = None,
     ) -> None:
         self.columns = dict(columns)
@@ -123,6 +126,7 @@ class Corpus(Sequence[Sentence]):
         self.char_offsets = char_offsets
         self.source = source
         self.lines = lines
+        self.files = files
         self.blank_lines = blank_lines
         sizes = {name: len(column.ids) for name, column in self.columns.items()}
         if any(size != self.n_tokens for size in sizes.values()):
@@ -314,6 +318,7 @@ class Corpus(Sequence[Sentence]):
             char_offsets=None if self.char_offsets is None else self.char_offsets[tokens],
             source=self.source,
             lines=None if self.lines is None else self.lines[tokens],
+            files=None if self.files is None else Column(self.files.ids[chosen], self.files.values),
             blank_lines=None if self.blank_lines is None else self.blank_lines[chosen],
         )
 
@@ -330,6 +335,9 @@ class Corpus(Sequence[Sentence]):
             char_offsets=None if self.char_offsets is None else self.char_offsets[a:b],
             source=self.source,
             lines=None if self.lines is None else self.lines[a:b],
+            files=None
+            if self.files is None
+            else Column(self.files.ids[first:end], self.files.values),
             blank_lines=None if self.blank_lines is None else self.blank_lines[first:end],
         )
 
@@ -342,9 +350,11 @@ class Corpus(Sequence[Sentence]):
 
     def where(self, token: int) -> Place:
         """Return the place of a token as keyword arguments of `DataError`."""
-        if self.lines is not None:
-            return {"path": self.source, "line": int(self.lines[token])}
         sentence = int(np.searchsorted(self.offsets, token, side="right")) - 1
+        if self.lines is not None:
+            files = self.files
+            path = self.source if files is None else files.values[files.ids[sentence]]
+            return {"path": path, "line": int(self.lines[token])}
         return {
             "path": self.source,
             "sentence": sentence,
@@ -361,6 +371,7 @@ class Corpus(Sequence[Sentence]):
             char_offsets=self.char_offsets,
             source=self.source,
             lines=self.lines,
+            files=self.files,
             blank_lines=self.blank_lines,
         )
 

@@ -20,8 +20,8 @@ __all__ = ["concatenated"]
 def concatenated(corpora: Sequence[Corpus]) -> Corpus:
     """Return the sentences of several corpora as one corpus.
 
-    Documents are numbered on. Character offsets are kept where all corpora have them, lines of
-    the sources are not: messages name the sentence instead.
+    Documents are numbered on. Character offsets are kept where all corpora have them, and so are
+    lines: messages name the file and the line in it.
 
     Parameters
     ----------
@@ -46,6 +46,7 @@ def concatenated(corpora: Sequence[Corpus]) -> Corpus:
         return corpora[0]
     tokens = np.cumsum([0, *(corpus.n_tokens for corpus in corpora)]).tolist()
     chars = [c.char_offsets for c in corpora if c.char_offsets is not None]
+    lines = [c.lines for c in corpora if c.lines is not None]
     documents, first = [], 0
     for corpus in corpora:
         documents.append(corpus.documents - corpus.first_document + first)
@@ -58,7 +59,9 @@ def concatenated(corpora: Sequence[Corpus]) -> Corpus:
         documents=np.concatenate(documents).astype(np.int32),
         document_headers=[header for c in corpora for header in c.document_headers],
         char_offsets=np.concatenate(chars) if len(chars) == len(corpora) else None,
-        source=", ".join(c.source for c in corpora if c.source is not None) or None,
+        lines=np.concatenate(lines) if len(lines) == len(corpora) else None,
+        files=Column.from_strings(c.source or "<input>" for c in corpora for _ in range(len(c))),
+        source=", ".join(dict.fromkeys(c.source for c in corpora if c.source is not None)) or None,
     )
 
 

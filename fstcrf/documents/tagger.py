@@ -24,7 +24,7 @@ from fstcrf.documents.sampler import DocumentChain, Sweeps
 from fstcrf.documents.starts import Start
 from fstcrf.documents.violations import ViolationModel
 from fstcrf.errors import DataError, NoPathError, OptionError
-from fstcrf.lazy import made_once
+from fstcrf.once import made_once
 from fstcrf.pipelines.trained import TrainedPipeline
 
 __all__ = ["DocumentTagger"]

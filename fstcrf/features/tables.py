@@ -28,7 +28,7 @@ from fstcrf.features.keys import Codes, KeyTable, Packing, distinct, width_of
 from fstcrf.features.reader import Reader, once
 from fstcrf.features.vocabulary import Vocabulary
 from fstcrf.kernel.lookup import compacted
-from fstcrf.lazy import made_once
+from fstcrf.once import made_once
 
 __all__ = ["Tables", "Vocabularies", "fitted"]
 

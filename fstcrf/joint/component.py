@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from fstcrf.errors import OptionError
 from fstcrf.features import LiteralIndex
 from fstcrf.joint.relabelling import Reading
-from fstcrf.lazy import made_once
 from fstcrf.model import CRF
 from fstcrf.model.potentials import Binding, Potentials, Term
 from fstcrf.model.reading import Data
+from fstcrf.once import made_once
 from fstcrf.plans import Chain
 
 __all__ = ["Component"]

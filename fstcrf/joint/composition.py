@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import real_number
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import OptionError, TooLargeError
 from fstcrf.features import LiteralIndex
@@ -28,10 +29,10 @@ from fstcrf.joint.relabelling import Reading, Relabelling
 from fstcrf.joint.tapemap import TapeMap
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Lattice, Path
-from fstcrf.lazy import made_once
 from fstcrf.model import CRF
 from fstcrf.model.algebra import Composable
 from fstcrf.model.reading import Data, SentenceLike
+from fstcrf.once import made_once
 from fstcrf.plans import Plan, Program, Search, check_consistent, plan_of
 from fstcrf.plans.axes import reading_order
 
@@ -197,7 +198,7 @@ class Composition(Composable):
 
     def with_weights(self, *weights: float) -> Composition:
         """Return the composition with other factors of the taggers' potentials."""
-        return replace(self, weights=tuple(float(w) for w in weights))
+        return replace(self, weights=tuple(real_number(w, "weight") for w in weights))
 
     def constrained(self, grammar: Grammar) -> Composition:
         """Return the composition under one more grammar.

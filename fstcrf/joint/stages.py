@@ -18,8 +18,8 @@ from fstcrf.grammar import Acceptor
 from fstcrf.joint.component import Component
 from fstcrf.joint.given import bare_chain, pinned
 from fstcrf.joint.relabelling import Reading, as_read
-from fstcrf.lazy import made_once
 from fstcrf.model import CRF
+from fstcrf.once import made_once
 from fstcrf.plans import Program, scaled
 from fstcrf.topology import chain_topology
 

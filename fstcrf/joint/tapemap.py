@@ -14,7 +14,7 @@ from fstcrf.errors import NoPathError
 from fstcrf.features.template import tape_column
 from fstcrf.grammar import Acceptor
 from fstcrf.joint.given import bare_chain, pinned
-from fstcrf.lazy import made_once
+from fstcrf.once import made_once
 from fstcrf.plans import Chain, Program
 from fstcrf.topology import chain_topology
 

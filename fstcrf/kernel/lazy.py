@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.machines import Bound, Machine
 from fstcrf.kernel.native import array_in, check, ffi, lib
-from fstcrf.lazy import making
+from fstcrf.once import making
 
 __all__ = ["BEAM", "Arena", "Budget", "Conjunction", "Reader", "Searched", "lazy_paths"]
 

@@ -26,7 +26,7 @@ from fstcrf import kernel
 from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
 from fstcrf.lattice.results import Paths, Ranking
-from fstcrf.lazy import made_once
+from fstcrf.once import made_once
 from fstcrf.plans import Program, no_path_error
 
 if TYPE_CHECKING:

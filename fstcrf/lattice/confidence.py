@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.grammar import Acceptor
-from fstcrf.lazy import memoised
+from fstcrf.once import memoised
 from fstcrf.plans import Program
 
 if TYPE_CHECKING:

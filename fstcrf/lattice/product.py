@@ -9,11 +9,12 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fstcrf.arguments import real_array
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.grammar import Grammar
 from fstcrf.lattice.arrays import potentials
 from fstcrf.lattice.lattice import Lattice
-from fstcrf.lazy import memoised
+from fstcrf.once import memoised
 from fstcrf.plans import Chain, Coupling, Program, Search
 
 __all__ = ["constrained", "free_program", "product", "scaled_program", "searched"]
@@ -118,11 +119,12 @@ def product(
 def _weighted(lattices: Sequence[Lattice], weights: Sequence[float]) -> list[Lattice]:
     if len(weights) != len(lattices):
         raise ShapeError(f"{len(weights)} weights for {len(lattices)} lattices")
-    if any(not 0 <= w < np.inf for w in weights):
-        raise OptionError(f"weights are {list(weights)}, expected numbers from 0")
+    factors = real_array(weights, "weights", error=OptionError).tolist()
+    if any(not 0 <= w < np.inf for w in factors):
+        raise OptionError(f"weights are {factors}, expected numbers from 0")
     return [
         lattice if weight == 1.0 else lattice.weighted(weight)
-        for lattice, weight in zip(lattices, weights, strict=True)
+        for lattice, weight in zip(lattices, factors, strict=True)
     ]
 
 

@@ -13,7 +13,7 @@ from fstcrf.errors import NoPathError, OptionError
 from fstcrf.lattice.batch import log_partition
 from fstcrf.lattice.lattice import Lattice
 from fstcrf.lattice.span_events import SpanEvent, span_event
-from fstcrf.lazy import memoised
+from fstcrf.once import memoised
 from fstcrf.plans import Program, arc_ends
 
 __all__ = ["span_probabilities"]

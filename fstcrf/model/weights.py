@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.features.design import Rows
-from fstcrf.lazy import made_once
+from fstcrf.once import made_once
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace, Tables
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.grammar import Acceptor
-from fstcrf.lazy import made_once
+from fstcrf.once import made_once
 
 __all__ = ["LAZY_FROM", "Decoder", "Search", "readers"]
 

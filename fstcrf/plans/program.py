@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.errors import ContradictionError, OptionError, TooLargeError
 from fstcrf.grammar import Acceptor
-from fstcrf.lazy import made_once
+from fstcrf.once import made_once
 from fstcrf.plans.arcs import arc_values, end_potentials, kernel_axis
 from fstcrf.plans.axes import Axes
 from fstcrf.plans.chain import Chain, Coupling, Input

@@ -23,7 +23,7 @@ from fstcrf.constraints import at_most, contiguous
 from fstcrf.feedback import FeedbackLearner, untrained
 from fstcrf.kernel import Conjunction
 from fstcrf.lattice import Lattice
-from fstcrf.lazy import made_once, memoised
+from fstcrf.once import made_once, memoised
 from fstcrf.pipelines import Pipeline, Task, TrainedPipeline
 from tests.command import ROOT
 

@@ -22,8 +22,8 @@ from fstcrf.compat.pycrfsuite.lookup import Lookup
 from fstcrf.errors import DataError, ModelFileError
 from fstcrf.features.design import Rows
 from fstcrf.interop.crfsuite import as_tagger
-from fstcrf.lazy import made_once
 from fstcrf.model import CRF
+from fstcrf.once import made_once
 
 __all__ = ["Tagger"]
 
