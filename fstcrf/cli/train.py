@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fstcrf.cli.failures import INTERRUPTED, Failure, undisturbed
-from fstcrf.cli.flags import check_training, in_flags
+from fstcrf.cli.flags import check_training, given_options, in_flags
 from fstcrf.cli.method_options import method_options
 from fstcrf.cli.models import grammar_of, tagger
 from fstcrf.cli.options import Assignment, CommaList, input_options, threads_option
@@ -237,7 +237,8 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
     """
     from fstcrf.corpus import check_writable, concatenated
 
-    started, command = time.perf_counter(), click.get_current_context().command
+    started, context = time.perf_counter(), click.get_current_context()
+    command, given = context.command, given_options(context, given)
     with in_flags(command):
         check_training(given)
     source = training_input(
@@ -250,7 +251,7 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
     spare_inputs(output, [*paths, given["dev"], given["template"], *given["reads"]])
     check_writable(output)
     checkpoint, kept = _checkpoint(given, output)
-    with reporter(as_json=given.pop("log_json"), max_iterations=given["max_iterations"]) as told:
+    with reporter(as_json=given.pop("log_json"), max_iterations=given.get("max_iterations")) as told:
         data = concatenated([source.read(path) for path in paths])
         told.data(
             f"read {len(data):,} sentences, {data.n_tokens:,} tokens from {', '.join(paths)}",

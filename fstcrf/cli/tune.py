@@ -8,16 +8,15 @@ tune  the command
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from fstcrf.cli.failures import INTERRUPTED, Failure, say, tell, undisturbed
-from fstcrf.cli.flags import in_flags
+from fstcrf.cli.flags import given_options, in_flags
 from fstcrf.cli.models import grammar_of, tagger
 from fstcrf.cli.options import Choices, CommaList
 from fstcrf.cli.saving import save, spare_inputs
@@ -127,6 +126,7 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
     from fstcrf.hyperparameters.study import installed
 
     installed()
+    given = {"seed": given["seed"], **given_options(click.get_current_context(), given)}
     line = dict(given, paths=paths)
     source = training_input(
         paths,
@@ -181,8 +181,9 @@ def _check_files(inputs: list[str | None], output: str | None, journal: str | No
 def _asked(given: dict[str, Any]) -> dict[str, Any]:
     """Return what `fstcrf.tune` takes, checked as far as that needs no data."""
     from fstcrf.hyperparameters.searching import searched
+    from fstcrf.model.options import DEFAULTS
 
-    choices: dict[str, Any] = {name: given.pop(name) for name in _SEARCHED}
+    choices: dict[str, Any] = {name: given.pop(name, None) for name in _SEARCHED}
     if choices["order"] is not None:
         choices["order"] = _orders(choices["order"])
     _check_methods(choices["method"] or ())
@@ -196,15 +197,21 @@ def _asked(given: dict[str, Any]) -> dict[str, Any]:
         "class_weights": weights or None,
         "warm_start": None if start is None else tagger(start),
     }
-    rest = _worth_saying(given)
     options: dict[str, Any] = {
         name: list(found) for name, found in choices.items() if found is not None
     }
-    options |= {name: rest.pop(name) for name in _of_training() if name in rest}
-    seed = options.pop("seed")
+    options |= {name: given.pop(name) for name in DEFAULTS if name in given}
+    partial, seed = options.pop("partial"), options.pop("seed")
     with in_flags(train):
-        searched(options, templates, seed=seed, warm_start=known["warm_start"])
-    return {**rest, **known, **options, "seed": seed}
+        searched(
+            options,
+            templates,
+            seed=seed,
+            reads=bool(known["reads"]),
+            dev=given["folds"] is None,
+            warm_start=known["warm_start"],
+        )
+    return {**given, **known, **options, "partial": partial, "seed": seed}
 
 
 def _searched(data: Any, dev: Any, asked: dict[str, Any], *, as_json: bool) -> Tuning:
@@ -223,19 +230,6 @@ def _searched(data: Any, dev: Any, asked: dict[str, Any], *, as_json: bool) -> T
 
     with in_flags(train):
         return library_tune(data, dev=dev, report=report, keep_on_interrupt=True, **asked)
-
-
-def _of_training() -> Mapping[str, Any]:
-    """Return the options of training and their defaults."""
-    from fstcrf.model.options import Options
-
-    return {field.name: field.default for field in msgspec.structs.fields(Options)}
-
-
-def _worth_saying(given: dict[str, Any]) -> dict[str, Any]:
-    """Leave out options of training that have their defaults: some are not for every method."""
-    usual = _of_training()
-    return {n: v for n, v in given.items() if n == "seed" or n not in usual or v != usual[n]}
 
 
 def _distinct(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -267,7 +261,10 @@ def _told(trial: Trial, *, better: bool) -> str:
 
 
 def _line(best: Trial, given: dict[str, Any], output: str | None) -> str:
-    used = {n: v for n, v in given.items() if n not in {*_SEARCHED, "resume"}}
+    from fstcrf.model.options import DEFAULTS
+
+    same = {*best.options, "seed", "patience"} - {*_SEARCHED, "resume"}
+    used = {n: v for n, v in given.items() if n in same or n not in {*DEFAULTS, "resume"}}
     return train_line(
         {
             **used,

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +17,8 @@ from fstcrf.model.fingerprints import fingerprint, run_fingerprint
 from fstcrf.model.heldout import has_spans, held_out_labels, held_out_score
 from fstcrf.model.jackknife import ordered
 from fstcrf.model.optimisers import chosen_optimiser
-from fstcrf.model.options import Options, TrainingRecord, check_passing, checked_options
+from fstcrf.model.options import Options, TrainingRecord, checked_options
+from fstcrf.model.readers import check_given
 from fstcrf.model.sentenceweights import sentence_weights
 from fstcrf.model.source import Source, Target, read_source
 from fstcrf.model.structure import structure
@@ -222,7 +224,14 @@ def train(
     if resume and checkpoint is None:
         raise OptionError("resume needs a checkpoint to go on from")
     name = tape or (target if isinstance(target, str) else "label")
-    _check_reads(reads, name, settings)
+    check_given(
+        options,
+        msgspec.structs.asdict(settings),
+        reads=bool(reads),
+        dev=dev is not None,
+        warm_start=warm_start is not None,
+    )
+    _check_reads(reads, name)
     source = read_source(
         data,
         target,
@@ -335,8 +344,7 @@ def _record(
     )
 
 
-def _check_reads(reads: Sequence[CRF], tape: str, settings: Options) -> None:
-    check_passing(settings, reads)
+def _check_reads(reads: Sequence[CRF], tape: str) -> None:
     if any(tagger.tape == tape for tagger in reads):
         raise OptionError(
             f"tape {tape!r} would be read and written: give the new one another name by tape="
