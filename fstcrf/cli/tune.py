@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fstcrf.cli.failures import INTERRUPTED, Failure, say, tell, undisturbed
+from fstcrf.cli.failures import INTERRUPTED, Failure, say, tell
 from fstcrf.cli.flags import given_options, in_flags
 from fstcrf.cli.models import grammar_of, tagger
 from fstcrf.cli.options import Choices, CommaList
@@ -23,6 +23,7 @@ from fstcrf.cli.saving import save, spare_inputs
 from fstcrf.cli.sources import training_input
 from fstcrf.cli.train import train
 from fstcrf.cli.trainline import train_line
+from fstcrf.interruption import undisturbed
 
 if TYPE_CHECKING:
     from fstcrf.hyperparameters import Trial, Tuning

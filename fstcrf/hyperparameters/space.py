@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Choice", "Point", "Range", "Space", "has_strength"]
 
-# Options that a point leaves out where its method does not read them; others are for all of a space.
+# A point leaves these options out where its method does not read them; others are for all methods.
 _STRENGTHS = ("l2", "l1", "aggressiveness", "variance", "gamma")
 
 _DIGITS = 3  # of numbers that are drawn: more would look like knowledge

@@ -207,7 +207,8 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     With the templates, which the index keeps, it says how to train the model again: `target` is
     the column of the labels (None where they were given as lists), `class_weights` the weights of
-    sentences by label.
+    sentences by label. `run` is the fingerprint of data and options: two models have the same where
+    one run went further than the other.
     """
 
     options: Options
@@ -224,6 +225,7 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
     target: str | None = None
     class_weights: dict[str, float] = {}
     grammar: str | None = None
+    run: str | None = None
 
 
 def checked_options(given: Mapping[str, Any]) -> Options:

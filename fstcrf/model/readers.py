@@ -34,6 +34,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
 """Objective → the methods that train it."""
 
 _Readers = Mapping[str, tuple[str, ...]]
+_MCE: _Readers = {"mce": _ERRORS}
 
 
 def _of(likelihood: tuple[str, ...] = (), errors: tuple[str, ...] = ()) -> _Readers:
@@ -64,7 +65,7 @@ _READ_BY: Mapping[str, _Readers] = {
     **dict.fromkeys(("pa_variant", "aggressiveness", "error_sensitive", "averaging"), _of(("pa",))),
     **dict.fromkeys(("variance", "gamma"), _of(("arow",))),
     **dict.fromkeys(("steepness", "offset"), _of((), _ERRORS)),
-    **dict.fromkeys(("smoothing", "psi", "competitors"), {"mce": _ERRORS}),
+    **dict.fromkeys(("smoothing", "psi", "competitors"), _MCE),
     "f_gamma": {"mce-f": _ERRORS},
 }
 """Option → objective → the methods that read it; the options that are not here all methods read."""
@@ -93,8 +94,8 @@ _NEEDS: Mapping[str, tuple[Callable[[Mapping[str, Any]], bool], str]] = {
         lambda values: values["psi"] is not None,
         "a finite psi: without one only the best counts",
     ),
-    "candidates": (lambda values: values["passing"] == "nbest", "passing 'nbest'"),
-    "start_label": (lambda values: values["order"] == 2, "order 2"),
+    "candidates": (lambda values: values["passing"] == "nbest", "passing 'nbest', not {passing!r}"),
+    "start_label": (lambda values: values["order"] == 2, "order 2, not {order}"),
     "transitions": (lambda values: values["order"] != 0, "an order above 0"),
 }
 """Option → what other options must be for it to be read, and how that is said."""
@@ -145,7 +146,7 @@ def _unread(name: str, values: Mapping[str, Any]) -> str | None:
         if method not in methods:
             return f"method {_either(methods)}, not {method!r}"
     holds, text = _NEEDS.get(name, (None, ""))
-    return None if holds is None or holds(values) else text
+    return None if holds is None or holds(values) else text.format_map(values)
 
 
 def _either(names: Any) -> str:

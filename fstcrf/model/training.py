@@ -35,6 +35,7 @@ from fstcrf.train import (
     frequent,
     parameter_space,
 )
+from fstcrf.train.checkpoint import check_checkpoint
 
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
@@ -60,7 +61,7 @@ def train(
     threads: int = 1,
     report: Callable[[Progress], None] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 10,
+    checkpoint_every: int | None = 10,
     resume: bool = False,
     keep_on_interrupt: bool = False,
     **options: Any,
@@ -103,9 +104,13 @@ def train(
     report : callable, optional
         Is told of every iteration.
     checkpoint : path, optional
-        File for the state of training, saved every `checkpoint_every` iterations.
+        File for the state of training, saved every `checkpoint_every` iterations and when Ctrl-C
+        ends training, after the iteration that it comes in (a second Ctrl-C ends it at once, and
+        the state is the one before). A file that exists is not overwritten without `resume`.
+    checkpoint_every : int, optional
+        None: only when Ctrl-C ends training.
     resume : bool
-        Go on from `checkpoint` if it exists, to the same result bit for bit.
+        Go on from `checkpoint`, to the same result bit for bit; from the start where there is none.
     keep_on_interrupt : bool
         On Ctrl-C return the best model so far.
     **options
@@ -223,6 +228,10 @@ def train(
         raise OptionError(f"threads is {threads}, expected at least 1")
     if resume and checkpoint is None:
         raise OptionError("resume needs a checkpoint to go on from")
+    if checkpoint is None and checkpoint_every not in (None, 10):
+        raise OptionError("checkpoint_every needs a checkpoint to write to")
+    if checkpoint is not None:
+        check_checkpoint(checkpoint, every=checkpoint_every, resume=resume)
     name = tape or (target if isinstance(target, str) else "label")
     check_given(
         options,
@@ -259,8 +268,8 @@ def train(
     if gold is not None:
         evaluate = held_out_score(model, dev, gold, ordered(reads, wanted), threads)
     state = None
+    run = run_fingerprint(settings, problem, space, theta, gold)
     if checkpoint is not None:
-        run = run_fingerprint(settings, problem, space, theta, gold)
         state = Checkpoint(checkpoint, fingerprint=run, every=checkpoint_every, resume=resume)
     outcome = fit(
         chosen_optimiser(settings, problem, space, theta, threads=threads),
@@ -272,6 +281,7 @@ def train(
         keep_on_interrupt=keep_on_interrupt,
     )
     about = {
+        "run": run,
         "target": target if isinstance(target, str) else None,
         "grammar": None if grammar is None else str(grammar),
         "class_weights": {label: float(w) for label, w in (class_weights or {}).items()},
