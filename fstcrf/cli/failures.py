@@ -30,6 +30,7 @@ from fstcrf.interruption import SIGNALS, handling
 __all__ = [
     "DEBUG",
     "INTERRUPTED",
+    "STOPPING",
     "Failure",
     "as_failure",
     "interruptible",
@@ -43,6 +44,7 @@ DEBUG = "FSTCRF_DEBUG"
 """Environment variable: when it is set, exceptions keep their tracebacks."""
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
+STOPPING = "stopping after this iteration; Ctrl-C again stops at once"
 
 
 class Failure(click.ClickException):

@@ -81,7 +81,9 @@ def warn_of_earlier(output: str, *, resume: bool, say: Callable[[str], None]) ->
         )
 
 
-def save_interrupted(model: CRF, output: str, checkpoint: str | None) -> str:
+def save_interrupted(
+    model: CRF, output: str, checkpoint: str, *, command: str = "the same command"
+) -> str:
     """Save the best model so far where that replaces nothing, or less of the same run.
 
     A run is the same where data and options are. Its state goes on in any case.
@@ -91,8 +93,10 @@ def save_interrupted(model: CRF, output: str, checkpoint: str | None) -> str:
     model : CRF
         Of an interrupted run.
     output : str
-    checkpoint : str, optional
+    checkpoint : str
         File of the state of training.
+    command : str
+        What goes on from it.
 
     Returns
     -------
@@ -101,7 +105,7 @@ def save_interrupted(model: CRF, output: str, checkpoint: str | None) -> str:
     """
     record = model.record
     assert record is not None  # noqa: S101 (training has just made it)
-    goes_on = _goes_on(checkpoint, record)
+    goes_on = _goes_on(checkpoint, record, command)
     earlier = _record(output) if Path(output).exists() else None
     if not Path(output).exists() or _goes_further(record, earlier):
         save(model, output)
@@ -115,16 +119,16 @@ def save_interrupted(model: CRF, output: str, checkpoint: str | None) -> str:
     return f"{left}; the best of iteration {record.best_iteration} is {_elsewhere(model, output)}"
 
 
-def _goes_on(checkpoint: str | None, record: TrainingRecord) -> str:
+def _goes_on(checkpoint: str, record: TrainingRecord, command: str) -> str:
     """Say how the run goes on; nothing where it has left no state."""
     from fstcrf.train.checkpoint import saved_iteration
 
-    iteration = None if checkpoint is None else saved_iteration(checkpoint)
+    iteration = saved_iteration(checkpoint)
     if iteration is None:
         return ""
     where = "" if iteration == record.iterations else f" from iteration {iteration}"
     lost = "; " + record.reason.partition("; ")[2] if "; " in record.reason else ""
-    return f"{lost}; the same command with --resume goes on{where}"
+    return f"{lost}; {command} with --resume goes on{where}"
 
 
 def _goes_further(record: TrainingRecord, earlier: TrainingRecord | None) -> bool:

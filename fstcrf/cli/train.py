@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fstcrf.cli.failures import INTERRUPTED, Failure, stopping
+from fstcrf.cli.failures import INTERRUPTED, STOPPING, Failure, stopping
 from fstcrf.cli.flags import check_training, given_options, in_flags
 from fstcrf.cli.method_options import method_options
 from fstcrf.cli.models import grammar_of, tagger
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["train"]
 
 _CHECKPOINT_EVERY = 10
-_STOPPING = "stopping after this iteration; Ctrl-C again stops at once"
 
 
 @click.command()
@@ -267,7 +266,7 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
         )
         dev = given.pop("dev")
         held_out = None if dev is None else source.read(dev)
-        with in_flags(command), stopping(told.line(_STOPPING)):
+        with in_flags(command), stopping(told.line(STOPPING)):
             model = _train(data, held_out, told, checkpoint, given)
         _finish(model, output, told, time.perf_counter() - started, checkpoint)
     if not kept:

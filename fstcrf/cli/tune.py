@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fstcrf.cli.failures import INTERRUPTED, Failure, say, tell
+from fstcrf.cli.failures import INTERRUPTED, STOPPING, Failure, say, stopping, tell
 from fstcrf.cli.flags import given_options, in_flags
 from fstcrf.cli.models import grammar_of, tagger
 from fstcrf.cli.options import Choices, CommaList
-from fstcrf.cli.saving import save, spare_inputs
+from fstcrf.cli.saving import save, save_interrupted, spare_inputs, warn_of_earlier
 from fstcrf.cli.sources import training_input
 from fstcrf.cli.train import train
 from fstcrf.cli.trainline import train_line
@@ -140,7 +140,7 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
     output, journal, dev = given.pop("output"), given["journal"], given.pop("dev")
     inputs = [*paths, dev, *given["templates"], *given["reads"], *given["grammar"]]
     inputs.append(given["warm_start"])
-    _check_files(inputs, output, journal)
+    _check_files(inputs, output, journal, resume=given["resume"])
     as_json = given.pop("log_json")
     asked = _asked(given)
     data = concatenated([source.read(path) for path in paths])
@@ -152,7 +152,7 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
         onward = "; the same command with --resume goes on" if journal else ""
         raise Failure(f"interrupted after {len(found.trials)} trials{onward}", INTERRUPTED)
     if output is not None:
-        _train(found, output)
+        _train(found, output, resume=asked["resume"])
 
 
 def _check_scoring(given: dict[str, Any]) -> None:
@@ -163,13 +163,19 @@ def _check_scoring(given: dict[str, Any]) -> None:
         raise click.UsageError("--resume needs the --journal to go on from")
 
 
-def _check_files(inputs: list[str | None], output: str | None, journal: str | None) -> None:
+def _check_files(
+    inputs: list[str | None], output: str | None, journal: str | None, *, resume: bool
+) -> None:
     """Find out before the work what could not be written after it."""
     from fstcrf.corpus import check_writable
+    from fstcrf.train.checkpoint import check_checkpoint
 
     if output is not None:
         spare_inputs(output, inputs)
         check_writable(output)
+        with in_flags(train):
+            check_checkpoint(_checkpoint(output), resume=resume)
+        warn_of_earlier(output, resume=resume and Path(_checkpoint(output)).exists(), say=say)
     if journal is None:
         return
     if output is not None and Path(journal).resolve() == Path(output).resolve():
@@ -276,11 +282,26 @@ def _line(best: Trial, given: dict[str, Any], output: str | None) -> str:
     )
 
 
-def _train(found: Tuning, output: str) -> None:
+def _checkpoint(output: str) -> str:
+    return f"{output}.checkpoint"
+
+
+def _train(found: Tuning, output: str, *, resume: bool) -> None:
+    checkpoint = _checkpoint(output)
     try:
-        model = found.train()
+        with stopping(f"fstcrf: {STOPPING}"):
+            model = found.train(
+                checkpoint=checkpoint,
+                checkpoint_every=None,
+                resume=resume,
+                keep_on_interrupt=True,
+            )
     except KeyboardInterrupt:
         raise Failure("interrupted: the model is not trained", INTERRUPTED) from None
     with undisturbed():
+        if model.record is not None and model.record.interrupted:
+            what = save_interrupted(model, output, checkpoint, command="the printed command")
+            raise Failure(f"interrupted: {what}", INTERRUPTED)
         save(model, output)
+    Path(checkpoint).unlink(missing_ok=True)
     say(f"{output}: trained as trial {found.best.number}")
