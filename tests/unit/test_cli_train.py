@@ -339,7 +339,7 @@ def test_resume_says_that_there_is_nothing_to_go_on_from(folder: Path) -> None:
 def test_an_interrupt_replaces_no_other_model(
     folder: Path, other: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trained("--max-iterations", 4, *other)
+    trained("--max-iterations", 4, *other, output="m")
     before = Path("m").read_bytes()
     line = stopped_at(monkeypatch, 6)
     assert "m is left as it was, the model of a run finished after iteration 4" in line
@@ -378,7 +378,7 @@ def _full(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "m.checkpoint")
 
 
-def test_a_second_interrupt_does_not_wait(folder: Path) -> None:
+def test_an_interrupt_is_answered_at_once(folder: Path) -> None:
     arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl", *ENDLESS]
     with start(*arguments, "--log-json") as process:
         assert process.stderr is not None
