@@ -185,10 +185,11 @@ def check_given(
         raise OptionError("patience is for the held-out data of dev=, and there is none")
     if not warm_start or values["method"] not in ("lbfgs", "quickprop"):
         return
+    begins: tuple[str, ...] = ()
     if values["objective"] == "likelihood":
         begins = ("stochastic_epochs",)
-    else:  # epochs are made where they are asked for
-        begins = () if values["stochastic_epochs"] is not None else (*_CALIBRATION, *_EPOCHS)
+    elif values["stochastic_epochs"] is None:  # asked for, they are made there, too
+        begins = (*_CALIBRATION, *_EPOCHS)
     for name in begins:
         if name in given:
             raise OptionError(

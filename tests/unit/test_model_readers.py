@@ -93,8 +93,8 @@ def test_toml_and_command_line_refuse_it_too(
 def test_defaults_are_read_by_every_run(objective: str, method: str) -> None:
     settings = checked_options({"objective": objective, "method": method})
     assert settings == Options(objective=objective, method=method)  # type: ignore[arg-type]
-    checked_options({**dict.fromkeys(("psi", "epsilon", "stochastic_epochs")), "method": method}
-                    | {"objective": objective})  # fmt: skip
+    unset = dict.fromkeys(("psi", "epsilon", "stochastic_epochs"))
+    assert checked_options({**unset, "objective": objective, "method": method}) == settings
 
 
 @pytest.mark.parametrize("name", [n for n in DEFAULTS if n not in ("objective", "method")])
