@@ -99,7 +99,7 @@ def test_defaults_are_read_by_every_run(objective: str, method: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in DEFAULTS if n not in ("objective", "method")])
 def test_every_option_is_read_by_some_run(name: str) -> None:
-    others = [{}, {"order": 2}, {"passing": "nbest"}, {"psi": 1.0}]
+    others: list[dict[str, Any]] = [{}, {"order": 2}, {"passing": "nbest"}, {"psi": 1.0}]
     assert any(
         is_read(name, {**DEFAULTS, "objective": objective, "method": method, **other})
         for (objective, method), other in itertools.product(RUNS, others)
