@@ -18,6 +18,8 @@
       MissingDependencyError (ImportError)  an optional package is needed; says how to get it
       KernelError (RuntimeError)          the kernel reports what Python should have prevented
 
+    InexactWarning (UserWarning)          answers are the best found, not proven to be the best
+
 Messages are one line: what (file, line, token, label, shape), what was expected, what to do.
 """
 
@@ -28,6 +30,7 @@ __all__ = [
     "DataError",
     "FstcrfError",
     "GrammarError",
+    "InexactWarning",
     "KernelError",
     "LabelError",
     "MissingDependencyError",
@@ -174,3 +177,11 @@ class MissingDependencyError(FstcrfError, ImportError):
 
 class KernelError(FstcrfError, RuntimeError):
     """The kernel reports a condition that the Python side should have prevented."""
+
+
+class InexactWarning(UserWarning):
+    """Answers are the best that a search found before its budget ended, not proven to be the best.
+
+    The answers themselves say which: `Path.exact` and `Path.bound`. It is given once a call; turn
+    it into an error, or ignore it, with `warnings.simplefilter`.
+    """
