@@ -7,6 +7,8 @@ say             one line on stderr
 keep_stdout     flush standard output, or give it up for good
 interruptible   SIGTERM is taken like Ctrl-C
 undisturbed     Ctrl-C waits until a block is done
+warned          answers that are not proven are warned of in a line on stderr
+counted         a block counts them itself
 ==============  ================================================================
 
 Exit status: 0 done, 1 a failure of the work, 2 wrong usage, 130 interrupted.
@@ -17,24 +19,28 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 import click
 
-from fstcrf.errors import FstcrfError, OptionError
+from fstcrf.errors import FstcrfError, InexactWarning, OptionError
 
 __all__ = [
     "DEBUG",
     "INTERRUPTED",
     "Failure",
     "as_failure",
+    "counted",
     "interruptible",
     "keep_stdout",
     "say",
     "tell",
     "undisturbed",
+    "warned",
 ]
 
 DEBUG = "FSTCRF_DEBUG"
@@ -143,3 +149,28 @@ def _handling(
     finally:
         for number, old in before.items():
             signal.signal(number, signal.SIG_DFL if old is None else old)
+
+
+@contextmanager
+def warned() -> Iterator[None]:
+    """Warn of answers that are not proven in a line on stderr, not in Python's words."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", InexactWarning)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if issubclass(category, InexactWarning):
+                say(f"warning: {message}")
+            else:
+                others(message, category, *rest)
+
+        warnings.showwarning = show
+        yield
+
+
+@contextmanager
+def counted() -> Iterator[None]:
+    """Give no warning of answers that are not proven: the block counts them itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InexactWarning)
+        yield

@@ -90,9 +90,7 @@ class Solver:
             found.put(corpus.offsets, lost, self._legal(corpus.select(lost), found.bound[lost]))
         return found
 
-    def _solved_part(
-        self, corpus: Corpus, alive: NDArray[np.bool_], k: int, budget: int
-    ) -> Solved:
+    def _solved_part(self, corpus: Corpus, alive: NDArray[np.bool_], k: int, budget: int) -> Solved:
         """Solve some of the sentences; the others have no legal labelling."""
         nothing = np.full(len(corpus), -np.inf)
         blank = [np.full(corpus.n_tokens, -1, dtype=np.int32) for _ in self.stages[k:]]

@@ -5,8 +5,8 @@ Search  rounds of labellings, until the best completion of one is proven
 ======  ================================================================
 
 Rounds look at 1, 8, 64, ... labellings of the sentences that are still open, all of them in one
-batch; the last tagger is asked about what changed only (`variations`). Where the time has an end, it
-is looked at often; the first labelling of every sentence is always completed.
+batch; the last tagger is asked about what changed only (`variations`). Where the time has an
+end, the clock is looked at often; the first labelling of every sentence is always completed.
 """
 
 from __future__ import annotations
@@ -132,9 +132,7 @@ class Search:
                 self._look(sentences[place], ids, score[place, number + first], left)
         self.bound[sentences] = reach[:, end]
 
-    def _look(
-        self, sentences: NDArray[np.int64], ids: Ints, score: Floats, budget: int
-    ) -> None:
+    def _look(self, sentences: NDArray[np.int64], ids: Ints, score: Floats, budget: int) -> None:
         """Complete some labellings of this tape, sentence by sentence; keep what is better."""
         solved = self._completed(sentences, ids, budget)
         unproven = np.where(solved.bound > solved.total, score + solved.bound, -np.inf)

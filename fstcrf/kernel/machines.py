@@ -173,7 +173,7 @@ class Bound:
         self.work = np.empty(lib.fc_machine_work(self.view, self.longest))
 
     def select(self, sentences: Sequence[int], machine: Machine | None = None) -> Bound:
-        """Return some of the sentences, maybe under another machine that wants what this one does."""
+        """Return some of the sentences, maybe under another machine of the same potentials."""
         lengths = np.diff(self.bounds)[sentences]
         tokens = self.tokens(sentences)
         moving = tuple(np.ascontiguousarray(array[tokens]) for array in self._moving)

@@ -191,10 +191,17 @@ def best(lattices: Sequence[Lattice], *, threads: int = 1, budget: Budget | None
     Paths
         A sequence of `Path`; None for a lattice without a path.
     """
-    found = answered(lattices, lambda group: group.paths(1, budget), threads)
-    paths = Paths(len(lattices), found, lattices)
+    paths = found_best(lattices, threads=threads, budget=budget)
     warn_unproven(int((~paths.exact).sum()), len(lattices))
     return paths
+
+
+def found_best(
+    lattices: Sequence[Lattice], *, threads: int = 1, budget: Budget | None = None
+) -> Paths:
+    """Return what `best` does, without a warning of what is not proven."""
+    found = answered(lattices, lambda group: group.paths(1, budget), threads)
+    return Paths(len(lattices), found, lattices)
 
 
 def nbest(

@@ -104,7 +104,6 @@ class Decoder:
             return _proven(kernel.Ranked(found, score[:, None], path[None]))
         return _proven(kernel.nbest_paths(bound, n))
 
-
     def _searched(
         self, bound: kernel.Bound, grammar: kernel.Conjunction, n: int, budget: Budget
     ) -> kernel.Searched:

@@ -66,9 +66,8 @@ class Expansion:
         program = self._program
         try:
             automaton = program.automaton
-            if automaton is None or automaton.n_states * automaton.target[0].size > _most(Budget()):
-                return None
-            return program.machine
+            small = automaton is not None and automaton.target.size <= _most(Budget())
+            return program.machine if small else None
         except TooLargeError:
             return None
 

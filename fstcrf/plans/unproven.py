@@ -36,10 +36,10 @@ def warn_unproven(unproven: int, answers: int) -> None:
     if waiting is not None:
         waiting.append((unproven, answers))
     elif unproven:
-        plural = "s are" if unproven > 1 else " is"
+        are = "are" if unproven > 1 else "is"
         warnings.warn(
-            f"{unproven:,} of {answers:,} answers: the path{plural} the best found, not proven to "
-            "be the best (Path.exact, Path.bound); a larger budget looks further",
+            f"{unproven:,} of {answers:,} answers {are} the best found, not proven to be the best "
+            "(Path.exact, Path.bound); a larger budget looks further",
             InexactWarning,
             stacklevel=_outside(),
         )

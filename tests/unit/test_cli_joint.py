@@ -387,7 +387,6 @@ def test_counts_that_are_zero_are_not_reported(capsys: pytest.CaptureFixture[str
         (["chain", "--probabilities"], "--probabilities needs a transducer"),
         (["legal_chain", "--span-probabilities"], "--span-probabilities needs a transducer"),
         (["chain", "--force", "pos=pos"], "--force needs a transducer"),
-        (["chain", "--max-seconds", "1"], "--max-seconds: the search of a chain counts"),
         (["joint", "--bias", "O=1"], "--bias is for models with one tape"),
         (["joint", "--force", "pos"], "--force pos: expected TAPE=COLUMN, the tapes are pos"),
         (["joint", "--force", "pos=pos,x=y"], "--force pos=pos,x=y: expected TAPE=COLUMN"),

@@ -133,7 +133,7 @@ def test_contradictions_of_any_length() -> None:
     assert caught.value.constraints == names
     assert str(caught.value) == (
         f"{names[0]}, {names[1]} and {names[2]} accept nothing together that the taggers can say: "
-        "they contradict each other, but no fewer of them do"
+        "leave out any one of them, and the rest can be satisfied"
     )
     assert isinstance(caught.value, GrammarError)
     assert isinstance(caught.value, NoPathError)
@@ -167,8 +167,8 @@ def test_the_error_of_acceptors_alone() -> None:
     error = contradiction_error([one, two, three])
     assert error.constraints == ('never("A")', 'exactly(1, "A")')
     assert str(error) == (
-        'never("A") and exactly(1, "A") accept nothing together: they contradict each other, but '
-        "no fewer of them do"
+        'never("A") and exactly(1, "A") accept nothing together: leave out any one of them, and '
+        "the rest can be satisfied"
     )
 
 
