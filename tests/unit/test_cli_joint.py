@@ -369,6 +369,55 @@ def test_searches_that_are_cut_short_are_counted() -> None:
     assert len(runs) == len(set(runs))
 
 
+@pytest.mark.parametrize("more", [(), ("--nbest", 2)])
+def test_time_of_a_chain(more: tuple[object, ...]) -> None:
+    """A long sentence under the chain rule ends in its time, and says that it is not proven."""
+    words = " ".join(
+        ["Meet", "at", "Lantern", "Court", "on", "sunday", "at", "noon", "Will", "walks", "again"]
+        * 10
+    )
+    Path("long.txt").write_text("\n".join(words.split()) + "\n")
+    command = ("tag", "chain", "long.txt", "--columns", "word", "--max-states", 10**6, *more)
+    cut = run(*command, "--max-seconds", "0.001")
+    assert cut.exit_code == 0
+    assert cut.stderr == (
+        "fstcrf: 1 sentence tagged with the best labels found, not proven to be the best\n"
+    )
+    assert len([line for line in cut.stdout.splitlines() if line[:1] not in ("#", "")]) >= 110
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        ((), "2 sentences, the longest of 110 tokens (line 1)"),
+        (("--nbest", 2), "sentence 1 of 2, of 110 tokens (line 1)"),
+        (("--cascade",), None),
+    ],
+)
+def test_a_long_search_says_what_it_works_on(
+    monkeypatch: pytest.MonkeyPatch, more: tuple[object, ...], what: str | None
+) -> None:
+    monkeypatch.setattr("fstcrf.cli.waiting._SOON", 1e-4)
+    words = [
+        "Meet",
+        "at",
+        "Lantern",
+        "Court",
+        "on",
+        "sunday",
+        "at",
+        "noon",
+        "Will",
+        "walks",
+        "again",
+    ] * 10
+    Path("long.txt").write_text("\n".join([*words, "", "Meet", ""]))
+    result = run("tag", "chain", "long.txt", "--columns", "word", *more)
+    assert result.exit_code == 0
+    said = f"fstcrf: working on {what}: 0.0001 s so far"
+    assert (said in result.stderr.splitlines()) == (what is not None)
+
+
 def test_counts_that_are_zero_are_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
     Counts().report()
     assert capsys.readouterr().err == ""
