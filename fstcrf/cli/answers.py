@@ -198,7 +198,7 @@ def _search(
 
 @contextmanager
 def searching(model: Composition, batch: Corpus) -> Iterator[None]:
-    """Say that a batch is being worked on, where its best paths are searched and that takes long."""
+    """Say that a batch is being worked on, where best paths are searched and that takes long."""
     if len(batch) and (model.conditional or model.program.decoder.lazy):
         with working(place(batch)):
             yield

@@ -164,7 +164,7 @@ def warned() -> Iterator[None]:
             else:
                 others(message, category, *rest)
 
-        warnings.showwarning = show
+        warnings.showwarning = show  # type: ignore[assignment]
         yield
 
 

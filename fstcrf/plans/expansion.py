@@ -14,6 +14,7 @@ time, threads or the sentences beside it.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,12 +65,11 @@ class Expansion:
 
     def _expanded(self) -> Machine | None:
         program = self._program
-        try:
+        with suppress(TooLargeError):
             automaton = program.automaton
-            small = automaton is not None and automaton.target.size <= _most(Budget())
-            return program.machine if small else None
-        except TooLargeError:
-            return None
+            if automaton is not None and automaton.target.size <= _most(Budget()):
+                return program.machine
+        return None
 
     def paths(self, bound: Bound, sentence: int, n: int, budget: Budget) -> Ranked | None:
         """Return the n best paths of a sentence; None where the product is not affordable.

@@ -166,10 +166,14 @@ def test_a_warning_a_call_at_the_place_of_the_call() -> None:
 
 
 def test_one_warning_for_a_block() -> None:
-    with pytest.warns(InexactWarning, match="5 of 1,003 answers are") as caught, gathered():
-        warn_unproven(2, 1_000)
-        warn_unproven(0, 1)
-        warn_unproven(3, 2)
+    def block() -> None:
+        with gathered():
+            warn_unproven(2, 1_000)
+            warn_unproven(0, 1)
+            warn_unproven(3, 2)
+
+    with pytest.warns(InexactWarning, match="5 of 1,003 answers are") as caught:
+        block()
     assert len(caught) == 1
     with gathered():  # nothing to warn of
         warn_unproven(0, 7)
