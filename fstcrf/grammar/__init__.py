@@ -18,6 +18,7 @@ from fstcrf.grammar.algebra import either, equivalent, intersect, is_empty, on_t
 from fstcrf.grammar.constraint import Constraint
 from fstcrf.grammar.contradiction import (
     ANY_ONE,
+    TOGETHER,
     Word,
     contradiction_error,
     contradictory,
@@ -35,6 +36,7 @@ from fstcrf.grammar.structure import constrained_topology
 
 __all__ = [
     "ANY_ONE",
+    "TOGETHER",
     "Acceptor",
     "Constraint",
     "Grammar",

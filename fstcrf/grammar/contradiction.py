@@ -30,6 +30,7 @@ from fstcrf.grammar.minimise import minimise
 
 __all__ = [
     "ANY_ONE",
+    "TOGETHER",
     "Word",
     "contradiction_error",
     "contradictory",
@@ -42,6 +43,7 @@ __all__ = [
 Word: TypeAlias = Mapping[str, Sequence[str]]
 """The labels of each tape."""
 
+TOGETHER = "together they accept nothing"
 ANY_ONE = "leave out any one of them, and the rest can be satisfied"
 """What is so of constraints that contradict each other and are as few as can be."""
 
@@ -138,9 +140,9 @@ def contradiction_error(constraints: Sequence[Acceptor]) -> ContradictionError:
     if len(names) == 1:
         message = f"{names[0]} accepts nothing"
     elif names:
-        message = f"{listed_names(names)} accept nothing together: {ANY_ONE}"
+        message = f"{listed_names(names)} contradict each other: {TOGETHER}; {ANY_ONE}"
     else:
-        message = f"the {len(constraints)} constraints accept nothing together"
+        message = f"the {len(constraints)} constraints contradict each other: {TOGETHER}"
     return ContradictionError(message, constraints=names)
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fstcrf.errors import ContradictionError, NoPathError, TooLargeError
 from fstcrf.grammar import (
     ANY_ONE,
+    TOGETHER,
     Acceptor,
     contradictory,
     irreducible,
@@ -132,7 +133,8 @@ def check_consistent(program: Program) -> None:
     names = tuple(acceptor.name for acceptor in found)
     if len(names) > 1:
         message = (
-            f"{listed_names(names)} accept nothing together that the taggers can say: {ANY_ONE}"
+            f"{listed_names(names)} contradict each other: {TOGETHER} that the taggers can say; "
+            f"{ANY_ONE}"
         )
     elif names:
         message = f"{names[0]} accepts nothing that the taggers can say"

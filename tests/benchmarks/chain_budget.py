@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ import numpy as np
 
 from fstcrf import CRF, Composition, Corpus, compose, read_columns
 from fstcrf.corpus import Column
+from fstcrf.errors import InexactWarning
 from fstcrf.evaluate import evaluate_spans
 from tests.benchmarks.report import table
 from tests.benchmarks.taggers import CHUNKS, COLUMNS, chunker, pos_tagger, words_of
@@ -94,6 +96,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="Few sentences, to see it run.")
     parser.add_argument("--most", type=int, default=BUDGETS[-1], help="The largest budget tried.")
     options = parser.parse_args()
+    warnings.simplefilter("ignore", InexactWarning)  # they are counted
     head = ["budget", "all right", "F, last tape", "proven", "seconds"]
     for task in tasks(options.data, [200] if options.quick else [500, 3000]):
         rows = [row(task, budget) for budget in BUDGETS if budget <= options.most]
