@@ -6,6 +6,7 @@ search_budget  when to give up on a sentence, from options
 Counts         sentences that were not answered as asked, by what became of them
 Answer         the best paths of a sentence, and what gives their probabilities
 answered       answer sentences; give up the grammar, then what is known, where wanted
+searching      a block that says which sentences it works on where it takes long
 =============  ======================================================================
 """
 
@@ -13,28 +14,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
-import click
-
 from fstcrf.cli.failures import say
 from fstcrf.cli.forcing import Masks, known_labels
-from fstcrf.cli.models import is_chain
+from fstcrf.cli.waiting import place, working
 from fstcrf.errors import DataError, NoPathError, TooLargeError
 
 if TYPE_CHECKING:
-    from fstcrf.cli.models import Model
     from fstcrf.corpus import Corpus, Sentence
     from fstcrf.joint import Composition
     from fstcrf.joint.chainlattice import ChainLattice
     from fstcrf.kernel import Budget
     from fstcrf.lattice import Lattice, Path
 
-__all__ = ["Answer", "Counts", "OnNoPath", "Search", "answered", "search_budget"]
+__all__ = ["Answer", "Counts", "OnNoPath", "Search", "answered", "search_budget", "searching"]
 
 _LONG = 10.0
 """Seconds after which something is said of a search."""
+_AT_ONCE = 1e-6
+"""Seconds of a search for which no time is left."""
 
 OnNoPath: TypeAlias = Literal["error", "skip", "relax"]
 
@@ -66,19 +67,10 @@ class Search:
     threads: int = 1
 
 
-def search_budget(model: Model, states: int | None, seconds: float | None) -> Budget | None:
-    """Return when to give up on a sentence; None where no option says so.
-
-    Raises
-    ------
-    click.UsageError
-        Seconds for a chain, whose search counts labellings.
-    """
+def search_budget(states: int | None, seconds: float | None) -> Budget | None:
+    """Return when to give up on a sentence; None where no option says so."""
     from fstcrf.kernel import Budget
 
-    if seconds is not None and is_chain(model):
-        raise click.UsageError("--max-seconds: the search of a chain counts labellings; give "
-                               "--max-states")  # fmt: skip
     if states is None and seconds is None:
         return None
     return Budget(seconds=seconds) if states is None else Budget(states, seconds)
@@ -199,7 +191,24 @@ def _search(
     model: Composition, batch: Corpus, known: Sequence[Masks] | None, search: Search
 ) -> list[Answer]:
     if model.conditional and search.n > 1:
-        return [Answer(_ranked(model, sentence, search)) for sentence in _patiently(batch)]
+        return list(_chained(model, batch, search))
+    with searching(model, batch):
+        return _found(model, batch, known, search)
+
+
+@contextmanager
+def searching(model: Composition, batch: Corpus) -> Iterator[None]:
+    """Say that a batch is being worked on, where best paths are searched and that takes long."""
+    if len(batch) and (model.conditional or model.program.decoder.lazy):
+        with working(place(batch)):
+            yield
+    else:
+        yield
+
+
+def _found(
+    model: Composition, batch: Corpus, known: Sequence[Masks] | None, search: Search
+) -> list[Answer]:
     if model.conditional:
         paths = model.paths_all(batch, threads=search.threads, budget=search.budget)
         return [Answer(() if path is None else (path,)) for path in paths]
@@ -216,17 +225,23 @@ def _search(
     return [Answer(*pair) for pair in zip(ranked, lattices, strict=True)]
 
 
-def _ranked(model: Composition, sentence: Sentence, search: Search) -> tuple[Path, ...]:
-    """Return the best labellings of a sentence by a chain, one sentence at a time."""
-    lattice = cast("ChainLattice", model.lattice(sentence))
-    more = {} if search.budget is None else {"budget": search.budget.states}
-    try:
-        return tuple(lattice.nbest(search.n, **more))
-    except NoPathError:
-        return ()
+def _chained(model: Composition, batch: Corpus, search: Search) -> Iterator[Answer]:
+    """Yield the best labellings of each sentence by a chain; the time is that of the batch."""
+    started = time.monotonic()
+    for number, sentence in _patiently(batch):
+        budget = search.budget
+        if budget is not None and budget.seconds is not None:
+            left = budget.seconds - (time.monotonic() - started)
+            budget = replace(budget, seconds=max(left, _AT_ONCE))
+        lattice = cast("ChainLattice", model.lattice(sentence))
+        with working(place(batch, number)):
+            try:
+                yield Answer(tuple(lattice.nbest(search.n, budget=budget)))
+            except NoPathError:
+                yield Answer()
 
 
-def _patiently(batch: Corpus) -> Iterator[Sentence]:
+def _patiently(batch: Corpus) -> Iterator[tuple[int, Sentence]]:
     """Yield the sentences; say once that there is a shorter search, where it is a long one."""
     started, told = time.monotonic(), False
     for number, sentence in enumerate(batch):
@@ -236,7 +251,7 @@ def _patiently(batch: Corpus) -> Iterator[Sentence]:
                 "--max-states N looks at fewer labellings"
             )
             told = True
-        yield sentence
+        yield number, sentence
 
 
 def _lattices(

@@ -8,6 +8,8 @@ stopping        the first Ctrl-C is answered by a line
 keep_stdout     flush standard output, or give it up for good
 interruptible   SIGTERM is taken like Ctrl-C
 warnings_to     warnings about labels as lines
+warned          answers that are not proven are warned of in a line on stderr
+counted         a block counts them itself
 ==============  ================================================================
 
 Exit status: 0 done, 1 a failure of the work, 2 wrong usage, 130 interrupted.
@@ -26,7 +28,7 @@ from typing import Any
 
 import click
 
-from fstcrf.errors import FstcrfError, LabelWarning, OptionError
+from fstcrf.errors import FstcrfError, InexactWarning, LabelWarning, OptionError
 from fstcrf.interruption import SIGNALS, handling
 
 __all__ = [
@@ -35,11 +37,13 @@ __all__ = [
     "STOPPING",
     "Failure",
     "as_failure",
+    "counted",
     "interruptible",
     "keep_stdout",
     "say",
     "stopping",
     "tell",
+    "warned",
     "warnings_to",
 ]
 
@@ -147,4 +151,29 @@ def stopping(line: str) -> Iterator[None]:
         return answer if callable(before) else before
 
     with handling(SIGNALS, answers):
+        yield
+
+
+@contextmanager
+def warned() -> Iterator[None]:
+    """Warn of answers that are not proven in a line on stderr, not in Python's words."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", InexactWarning)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if issubclass(category, InexactWarning):
+                say(f"warning: {message}")
+            else:
+                others(message, category, *rest)
+
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
+
+
+@contextmanager
+def counted() -> Iterator[None]:
+    """Give no warning of answers that are not proven: the block counts them itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InexactWarning)
         yield

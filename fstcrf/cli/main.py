@@ -29,6 +29,7 @@ from fstcrf.cli.failures import (
     interruptible,
     keep_stdout,
     say,
+    warned,
 )
 from fstcrf.cli.fields import fields
 from fstcrf.cli.info import info
@@ -79,7 +80,7 @@ class Program(click.Group):
             The command failed or was interrupted.
         """
         try:
-            with interruptible():
+            with interruptible(), warned():
                 result = super().invoke(ctx)
                 keep_stdout()
         except (click.ClickException, click.exceptions.Exit):

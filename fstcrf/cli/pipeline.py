@@ -181,7 +181,7 @@ def _joint(
     search = Search(
         n=given["nbest"] or 1,
         on_no_path=given["on_no_path"],
-        budget=search_budget(composition, given["max_states"], given["max_seconds"]),
+        budget=search_budget(given["max_states"], given["max_seconds"]),
         threads=given["threads"],
     )
     wishes = Wishes(

@@ -157,7 +157,7 @@ def _wishes(model: Model, given: dict[str, Any]) -> Wishes:
         force={} if force is None else tape_columns("--force", force, tapes(model)),
         bias=dict(given["bias"]),
         on_no_path=given["on_no_path"],
-        budget=search_budget(model, given["max_states"], given["max_seconds"]),
+        budget=search_budget(given["max_states"], given["max_seconds"]),
         threads=given["threads"],
     )
     return Wishes(

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from fstcrf.cli.answers import Answer, Counts, Search, answered
+from fstcrf.cli.answers import Answer, Counts, Search, answered, searching
+from fstcrf.cli.failures import counted
 from fstcrf.cli.forcing import NOTHING
 from fstcrf.errors import NoPathError, TooLargeError
 
@@ -108,6 +109,11 @@ def tagged(model: Model, batch: Corpus, wishes: Wishes, counts: Counts) -> Addit
     NoPathError
         A sentence has no legal label sequence, and `wishes` does not say what to do.
     """
+    with counted():
+        return _tagged(model, batch, wishes, counts)
+
+
+def _tagged(model: Model, batch: Corpus, wishes: Wishes, counts: Counts) -> Addition:
     from fstcrf.model import CRF
 
     if wishes.plain and (isinstance(model, CRF) or not wishes.search.bias):
@@ -169,7 +175,8 @@ def _best(model: Model, batch: Corpus, search: Search, counts: Counts) -> tuple[
 
     if isinstance(model, CRF):
         return (model.tag_column(batch, threads=search.threads, bias=search.bias or None),)
-    _, columns, inexact = model.decide(batch, threads=search.threads, budget=search.budget)
+    with searching(model, batch):
+        _, columns, inexact = model.decide(batch, threads=search.threads, budget=search.budget)
     counts.inexact += inexact
     return columns
 

@@ -19,12 +19,14 @@ from fstcrf.corpus import Corpus
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.joint.chain import Solver
 from fstcrf.joint.chainruns import no_path
-from fstcrf.joint.composition import BUDGET, Composition
+from fstcrf.joint.composition import Composition, budget_of
 from fstcrf.joint.legality import possible_lengths
 from fstcrf.joint.sentences import as_corpus
 from fstcrf.joint.stages import with_tape
+from fstcrf.kernel import Budget
 from fstcrf.lattice import Lattice, Path
 from fstcrf.model.reading import SentenceLike
+from fstcrf.plans import warn_unproven
 
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
@@ -68,14 +70,15 @@ class ChainLattice:
         """The labels of each tape."""
         return tuple(tagger.labels for tagger in self.composition.taggers)
 
-    def best(self, *, budget: int = BUDGET) -> Path:
+    def best(self, *, budget: int | Budget | None = None) -> Path:
         """Return the best labelling.
 
         Parameters
         ----------
-        budget : int
-            Labellings of a tape to look at. Where it ends the search, the path is the best one
-            found, ``exact=False``, and ``bound`` says what could still be better.
+        budget : int or Budget, optional
+            Labellings of a tape to look at; as for `Composition.decide`. Where it ends the search,
+            the path is the best one found, ``exact=False``, ``bound`` says what could still be
+            better, and there is an `InexactWarning`.
 
         Raises
         ------
@@ -84,11 +87,11 @@ class ChainLattice:
         """
         (found,) = self.composition.paths_all([self._sentence], budget=budget)
         if found is None:
-            solver = Solver(self.composition, budget)
+            solver = Solver(self.composition, budget_of(budget))
             raise no_path(solver, solver.best(self._corpus).bound[0], None)
         return found
 
-    def nbest(self, n: int, *, budget: int = BUDGET) -> list[Path]:
+    def nbest(self, n: int, *, budget: int | Budget | None = None) -> list[Path]:
         """Return the n best labellings, best first; arguments and `Path` as for `best`.
 
         A path is exact where no labelling that is not among them scores higher.
@@ -97,10 +100,10 @@ class ChainLattice:
             raise OptionError(f"n is {n}, expected at least 1")
         if not len(self):
             return [Path(tuple(() for _ in self.tapes), 0.0, 1.0, exact=True, bound=0.0)]
-        solver = Solver(self.composition, budget)
+        solver = Solver(self.composition, budget_of(budget))
         if not possible_lengths(self.composition.skeleton, np.diff(self._corpus.offsets))[0]:
             return []
-        found, bound = _ranked(solver, self._corpus, 0, n)
+        found, bound = _ranked(solver, self._corpus, 0, n, solver.budget)
         if not found and bound > -np.inf:
             return [p for p in self.composition.paths_all([self._sentence], budget=budget) if p]
         paths = []
@@ -110,6 +113,7 @@ class ChainLattice:
             probability = float(min(1.0, np.exp(log_p)))
             reach = max(bound, total)
             paths.append(Path(self._named(ids), total, probability, bound <= total, reach))
+        warn_unproven(int(any(not path.exact for path in paths)), 1)
         return paths
 
     def log_partition(self) -> float:
@@ -230,11 +234,12 @@ class ChainLattice:
 
 
 def _ranked(
-    solver: Solver, corpus: Corpus, k: int, n: int, least: float = -np.inf
+    solver: Solver, corpus: Corpus, k: int, n: int, budget: int, least: float = -np.inf
 ) -> tuple[list[tuple[float, list[Ints]]], float]:
     """Return the n best labellings of the tapes from k on, and a bound on what was not looked at.
 
-    Those that do not exceed `least` are not wanted: neither looked for nor in the bound.
+    Those that do not exceed `least` are not wanted: neither looked for nor in the bound. So many
+    labellings are looked at as `budget` says.
     """
     stage = solver.stages[k]
     given = stage.given(corpus)
@@ -248,17 +253,19 @@ def _ranked(
         return list(zip(scores, last, strict=True)), -np.inf
     gain = float(solver.gain(k, np.diff(corpus.offsets))[0])
     found: list[tuple[float, list[Ints]]] = []
-    missed, seen, wanted = -np.inf, 0, min(max(2, n), solver.budget)
+    missed, seen, wanted = -np.inf, 0, min(max(2, n), budget)
     while True:
         ranked = kernel.nbest_paths(bound, wanted + 1)
-        scores = ranked.score[0] - normaliser
+        scores, left = ranked.score[0] - normaliser, max(n, budget // wanted)
         for number in range(seen, wanted):
             score, floor = float(scores[number]), max(_floor(found, n), least)
             if score + gain <= floor or score == -np.inf:
                 return found, missed
+            if number and solver.late:
+                return found, max(score + gain, missed)
             ids = stage.labels(ranked.path[number])
             labelled = with_tape(corpus, stage.tagger, ids)
-            inner, rest = _ranked(solver, labelled, k + 1, n, floor - score)
+            inner, rest = _ranked(solver, labelled, k + 1, n, left, floor - score)
             found += [(score + total, [ids, *tail]) for total, tail in inner]
             found.sort(key=lambda item: -item[0])
             del found[n:]
@@ -266,9 +273,9 @@ def _ranked(
         reach = float(scores[wanted] + gain)
         if reach <= max(_floor(found, n), least):
             return found, missed
-        if wanted >= solver.budget:
+        if wanted >= budget:
             return found, max(reach, missed)
-        seen, wanted = wanted, min(2 * wanted, solver.budget)
+        seen, wanted = wanted, min(2 * wanted, budget)
 
 
 def _floor(found: Sequence[tuple[float, list[Ints]]], n: int) -> float:

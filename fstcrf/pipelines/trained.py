@@ -20,6 +20,7 @@ from fstcrf.lattice.confidence import Confidence, Interval
 from fstcrf.model import CRF
 from fstcrf.pipelines.folder import COMPOSITION, Folder
 from fstcrf.pipelines.stepwise import Steps, steps
+from fstcrf.plans import gathered
 
 if TYPE_CHECKING:
     from fstcrf.corpus import Column, Corpus
@@ -170,7 +171,8 @@ class TrainedPipeline:
             return [next(full) if length else [found.nothing] for length in lengths]
         if self._joint.conditional:
             lattices = [self._joint.lattice(sentence) for sentence in _sentences(sentences)]
-            return [lattice.nbest(n) for lattice in lattices]
+            with gathered():
+                return [lattice.nbest(n) for lattice in lattices]
         from fstcrf.lattice import nbest  # noqa: PLC0415 (a name of its own here)
 
         return list(nbest(self._joint.lattices(sentences), n, threads=threads))
@@ -226,7 +228,8 @@ class TrainedPipeline:
             if self._joint.conditional:
                 raise OptionError("decode='joint' by normalize='chain' has no confidence")
             lattices = self._joint.lattices(sentences)
-            return [lattice.confidence(**options) for lattice in lattices]
+            with gathered():
+                return [lattice.confidence(**options) for lattice in lattices]
         found = [ranked[0] for ranked in self.nbest_all(sentences, 1, decode=how)]
         return [_sure(path) for path in found]
 

@@ -179,10 +179,6 @@ def test_a_long_search_says_how_to_make_it_shorter(
     [
         (("--probabilities",), "--probabilities needs a transducer, and a joint decision by norm"),
         (("--confidence",), "--confidence needs a transducer, and a joint decision by norm"),
-        (
-            ("--max-seconds", 1),
-            "--max-seconds: the search of a chain counts labellings; give --max",
-        ),
         (("--decode", "cascade", "--max-states", 1), "--max-states needs a joint decision: --dec"),
         (("--decode", "marginals", "--on-no-path", "skip"), "--on-no-path needs a joint decision"),
     ],

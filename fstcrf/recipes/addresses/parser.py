@@ -20,9 +20,11 @@ from fstcrf import kernel
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Lattice, best
+from fstcrf.lattice import Lattice
+from fstcrf.lattice.batch import found_best
 from fstcrf.model.tokenwise import TokenPotentials
-from fstcrf.plans import no_path_error
+from fstcrf.plans import gathered, no_path_error, warn_unproven
+from fstcrf.plans.expansion import TRIAL
 from fstcrf.recipes.addresses.components import tagged
 from fstcrf.recipes.addresses.peer import installed
 from fstcrf.recipes.addresses.tokens import FIRST, LAST, TokenAttributes, tokens_of
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["AddressParser", "Parses"]
 
 _RUN = 2_000  # addresses that are answered at once: their potentials stay in the cache
+_SOON = Budget(states=TRIAL)  # of an address alone; then it is searched as in a batch
 
 
 class AddressParser:
@@ -102,11 +105,12 @@ class AddressParser:
         _check_several(addresses)
         rest = iter(addresses)
         found: list[list[tuple[str, str]] | None] = []
-        while some := list(itertools.islice(rest, _RUN)):
-            parses, without = self._searched(list(map(tokens_of, some)), budget)
-            found += map(list, map(zip, parses.tokens, parses.labels))
-            for number in without:
-                found[number - len(some)] = None
+        with gathered():
+            while some := list(itertools.islice(rest, _RUN)):
+                parses, without = self._searched(list(map(tokens_of, some)), budget)
+                found += map(list, map(zip, parses.tokens, parses.labels))
+                for number in without:
+                    found[number - len(some)] = None
         return found
 
     def tag_all(
@@ -166,6 +170,7 @@ class AddressParser:
         parses.popped[full] = found.popped
         for number in without:
             parses.labels[number] = []
+        warn_unproven(int(((found.proven < 1) & (found.found > 0)).sum()), len(tokens))
         return parses, without
 
     def _no_labels(
@@ -173,7 +178,7 @@ class AddressParser:
     ) -> NoPathError:
         """Return the error that says why an address has no legal labels."""
         lattice = self.lattices([tokens])[0]
-        found = best([lattice], budget=budget)
+        found = found_best([lattice], budget=budget)
         given_up = None if found.exact[0] else int(found.popped[0])
         return no_path_error(lattice.program, lattice.values, sentence=number, given_up=given_up)
 
@@ -209,7 +214,12 @@ class AddressParser:
         if not tokens:
             return []
         _, node = self.potentials.node([tokens])
-        found = self.model.program.decoder.alone().best(node[:, None])
+        found = self.model.program.decoder.alone().best(node[:, None], _SOON)
+        if not found.proven:
+            parses, without = self._searched([tokens], None)
+            if without:
+                raise self._no_labels(tokens)
+            return list(zip(tokens, parses.labels[0], strict=True))
         if not found.path:
             raise self._no_labels(tokens)
         names = self._names
