@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 import click
 
 from fstcrf.cli.failures import say
-from fstcrf.cli.forcing import Masks, known_labels
+from fstcrf.cli.forcing import Masks, forced, known_labels
 from fstcrf.cli.models import is_chain
-from fstcrf.errors import DataError, NoPathError, TooLargeError
+from fstcrf.cli.nopath import Case, no_path_error
+from fstcrf.errors import NoPathError
 
 if TYPE_CHECKING:
     from fstcrf.cli.models import Model
@@ -171,7 +172,9 @@ def answered(model: Composition, batch: Corpus, search: Search, counts: Counts) 
         if not waiting:
             break
         if search.on_no_path == "error":
-            raise _no_path(attempt, batch, waiting[0], search)
+            masks = None if attempt.known is None else attempt.known[waiting[0]]
+            case = Case(attempt.model, batch.select(waiting[:1]), masks, search.force)
+            raise no_path_error(case, search.budget)
     counts.skipped += len(waiting)
     counts.inexact += sum(any(not path.exact for path in answer.paths) for answer in found)
     return found
@@ -242,12 +245,7 @@ def _patiently(batch: Corpus) -> Iterator[Sentence]:
 def _lattices(
     model: Composition, batch: Corpus, known: Sequence[Masks] | None, search: Search
 ) -> list[Lattice]:
-    lattices = model.lattices(batch)
-    if known is not None:
-        lattices = [
-            lattice.restrict(masks if len(masks) > 1 else masks[0])
-            for lattice, masks in zip(lattices, known, strict=True)
-        ]
+    lattices = forced(model.lattices(batch), known)
     return _biased(lattices, search.bias) if search.bias else lattices
 
 
@@ -262,27 +260,3 @@ def _biased(lattices: list[Lattice], bias: Mapping[str, float]) -> list[Lattice]
     k = lattices[0].state_potentials(program.tapes[0])
     states = added[topology.state_label]
     return [lattice.with_values({k: lattice.values[k] + states}) for lattice in lattices]
-
-
-def _no_path(attempt: _Attempt, batch: Corpus, number: int, search: Search) -> NoPathError:
-    """Return the error that says why, with file and line of the first token that is to blame."""
-    from fstcrf.grammar import listed_names
-
-    model = replace(attempt.model, normalize="product")
-    known = None if attempt.known is None else [attempt.known[number]]
-    names: tuple[str, ...] = ()
-    position, why = 0, "no label sequence is legal from here on"
-    try:
-        lattice = _lattices(model, batch.select([number]), known, search)[0]
-        lattice.best(search.budget)
-    except NoPathError as error:
-        position, names = error.position or 0, error.constraints
-        if names:
-            why += f" under {listed_names(names)}" + " together" * (len(names) > 1)
-        elif error.position is None:
-            why = str(error)
-    except TooLargeError:
-        position = 0  # a chain is not expanded, so nobody knows
-    place = batch.where(int(batch.offsets[number]) + position)
-    where = DataError(f"{why}; --on-no-path skip or relax goes on", **place)
-    return NoPathError(str(where), constraints=names)

@@ -7,7 +7,6 @@ tune  the command
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from fstcrf.cli.failures import INTERRUPTED, Failure, say, tell, undisturbed
+from fstcrf.cli.failures import INTERRUPTED, Failure, log, say, tell, undisturbed
 from fstcrf.cli.flags import in_flags
 from fstcrf.cli.models import grammar_of, tagger
 from fstcrf.cli.options import Choices, CommaList
@@ -143,7 +142,12 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
     as_json = given.pop("log_json")
     asked = _asked(given)
     data = concatenated([source.read(path) for path in paths])
-    say(f"read {len(data):,} sentences, {data.n_tokens:,} tokens from {', '.join(paths)}")
+    say(
+        f"read {len(data):,} sentences, {data.n_tokens:,} tokens from {', '.join(paths)}",
+        "data",
+        sentences=len(data),
+        tokens=data.n_tokens,
+    )
     found = _searched(data, None if dev is None else source.read(dev), asked, as_json=as_json)
     click.echo(str(found))
     click.echo(f"\n{_line(found.best, line, output)}")
@@ -217,7 +221,7 @@ def _searched(data: Any, dev: Any, asked: dict[str, Any], *, as_json: bool) -> T
         if better:
             best.append(trial.score or 0.0)
         if as_json:
-            tell(json.dumps({"event": "trial", **asdict(trial), "best": better}))
+            log("trial", **asdict(trial), best=better)
         else:
             tell(_told(trial, better=better))
 

@@ -287,6 +287,56 @@ def test_a_constrained_tagger_is_scored_like_a_tagger() -> None:
     assert done(*given).startswith(str(report))
 
 
+def test_an_empty_file_is_an_empty_result(joint: str) -> None:
+    done("compose", "pos.fstcrf", "field.fstcrf", "-o", "chain", "--normalize", "chain")
+    given = [[], ["--nbest", 2], ["--cascade"], ["--grammar", "field=bio"]]
+    for options in [*given, ["--marginals"], ["--confidence"], ["--force", "pos=pos"]]:
+        assert done("tag", joint, *options, given="") == ""
+    for options in given:
+        assert done("tag", "chain", *options, given="") == ""
+
+
+def test_tapes_without_gold_are_left_out(joint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the column is not among those of --columns, or missing in the file."""
+    lines = [line.split() for line in Path(corpus_path("dev")).read_text().splitlines()]
+    text = "\n".join(" ".join(line[:2]) for line in lines)
+    whole = done("eval", joint, corpus_path("dev"))
+    for options in ([], ["--columns", "word,pos"], ["--target", "pos=pos"]):
+        result = run("eval", joint, "-", *options, given=text)
+        assert result.exit_code == 0
+        assert result.stderr == (
+            "fstcrf: <stdin>: not scored, as there is no column of gold labels: field\n"
+        )
+        assert result.stdout.split("\n\n")[0] == whole.split("\n\n")[0]
+    facts = json.loads(done("eval", joint, "-", "--json", given=text))
+    assert list(facts["tapes"]) == ["pos"]
+    monkeypatch.setattr("fstcrf.cli.evaluate.tagged", None)  # nothing is decoded
+    assert "no column 'pos'" in failure("eval", joint, "-", "--columns", "word", given="a\n")
+    given = ["--columns", "word,pos", "--target"]
+    assert "no column 'x'" in failure("eval", joint, "-", *given, "pos=x", given=text)
+    assert "no column 'field'" in failure("eval", joint, "-", *given, "field=field", given=text)
+
+
+def test_columns_that_a_later_tagger_reads_are_missed_first(
+    joint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first tagger of a cascade has all that it reads, and is not asked."""
+    data = fstcrf.read_columns(corpus_path("train"), COLUMNS)[:50]
+    for k, name in enumerate(("word", "pos")):
+        CRF.train(data, "field", f"U:%x[0,{name}]\n", tape=f"t{k}", max_iterations=2).save(f"t{k}")
+    done("compose", "t0", "t1", "-o", "two", "--normalize", "chain")
+    monkeypatch.setattr(CRF, "tag_column", None)
+    monkeypatch.setattr("fstcrf.cli.evaluate.tagged", None)
+    given = ["--columns", "word,x,field", "--target", "t0=field,t1=field"]
+    for option in ("--joint", "--cascade"):
+        line = failure("eval", "two", "-", *given, option, given="a b O\n")
+        assert line.startswith("<stdin>: no column 'pos'")
+    monkeypatch.setattr(fstcrf.Composition, "tune_weights", None)
+    Path("dev").write_text("a b O\n")
+    line = failure("compose", "t0", "t1", "-o", "three", "--tune", "dev", *given)
+    assert line.startswith("dev: no column 'pos'")
+
+
 def test_commands_that_want_one_tagger(joint: str) -> None:
     message = "joint: a composition of taggers; expected one of the taggers"
     assert failure("explain", joint, "--token", 0, given="a DET O\n\n") == message

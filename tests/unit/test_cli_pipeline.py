@@ -98,6 +98,21 @@ def test_a_text_with_other_columns(folder: Path) -> None:
     assert failure(*given, given="a x\nb x y\n").endswith("'b x y'")
 
 
+@pytest.mark.parametrize("options", [[], ["--nbest", 2], ["--probabilities"], ["--confidence"]])
+@pytest.mark.parametrize("decode", ["cascade", "joint", "marginals"])
+def test_an_empty_file_is_an_empty_result(folder: Path, decode: str, options: list[object]) -> None:
+    result = run("pipeline", "tag", folder / "out", "--decode", decode, *options, given="")
+    assert (result.exit_code, result.output) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["b.fstcrf", "pipeline.fstcrf", "pipeline.json"])
+def test_what_cannot_be_written_is_found_out_before_training(tmp_path: Path, name: str) -> None:
+    (tmp_path / "out" / name).mkdir(parents=True)
+    text = failure("pipeline", "train", declared(tmp_path, GOOD), "-o", tmp_path / "out")
+    assert text == f"{tmp_path / 'out' / name}: Is a directory"
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
+
+
 @pytest.mark.parametrize(
     ("option", "message"),
     [
