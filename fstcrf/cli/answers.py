@@ -57,6 +57,8 @@ class Search:
     budget : Budget, optional
         When to give up on a sentence that is searched.
     threads : int
+    tapes : tuple of str, optional
+        The paths differ in these tapes; each stands for all that have its labels there.
     """
 
     n: int = 1
@@ -65,6 +67,7 @@ class Search:
     on_no_path: OnNoPath = "error"
     budget: Budget | None = None
     threads: int = 1
+    tapes: tuple[str, ...] | None = None
 
 
 def search_budget(model: Model, states: int | None, seconds: float | None) -> Budget | None:
@@ -201,7 +204,7 @@ def _attempts(model: Composition, batch: Corpus, search: Search) -> Iterator[_At
 def _search(
     model: Composition, batch: Corpus, known: Sequence[Masks] | None, search: Search
 ) -> list[Answer]:
-    if model.conditional and search.n > 1:
+    if model.conditional and (search.n > 1 or search.tapes):
         return [Answer(_ranked(model, sentence, search)) for sentence in _patiently(batch)]
     if model.conditional:
         paths = model.paths_all(batch, threads=search.threads, budget=search.budget)
@@ -210,7 +213,13 @@ def _search(
 
     lattices = _lattices(model, batch, known, search)
     ranked: list[tuple[Path, ...]]
-    if search.n == 1:
+    if search.tapes is not None:
+        from fstcrf.lattice.shown import nbest_of_tapes
+
+        asked = {"threads": search.threads, "budget": search.budget}
+        some = nbest_of_tapes(lattices, search.n, search.tapes, **asked)
+        ranked = [tuple(paths) for paths in some]
+    elif search.n == 1:
         found = best(lattices, threads=search.threads, budget=search.budget)
         ranked = [() if path is None else (path,) for path in found]
     else:
@@ -224,7 +233,7 @@ def _ranked(model: Composition, sentence: Sentence, search: Search) -> tuple[Pat
     lattice = cast("ChainLattice", model.lattice(sentence))
     more = {} if search.budget is None else {"budget": search.budget.states}
     try:
-        return tuple(lattice.nbest(search.n, **more))
+        return tuple(lattice.nbest(search.n, tapes=search.tapes, **more))
     except NoPathError:
         return ()
 

@@ -296,6 +296,47 @@ def test_an_empty_file_is_an_empty_result(joint: str) -> None:
         assert done("tag", "chain", *options, given="") == ""
 
 
+@pytest.mark.parametrize("normalize", ["product", "chain"])
+def test_the_n_best_of_some_tapes(normalize: str) -> None:
+    """They differ in what is printed, and their probabilities are of that."""
+    done("compose", "pos.fstcrf", "field.fstcrf", "-o", "both", "--normalize", normalize)
+    data = fstcrf.read_columns(corpus_path("test"), COLUMNS)[:8]
+    fstcrf.write_columns(data, "in.txt")
+    model = fstcrf.load("both")
+    assert isinstance(model, fstcrf.Composition)
+    for tape in model.tapes:
+        printed = done("tag", "both", "in.txt", "--nbest", 3, "--tape", tape)
+        rows = [line.split() for line in printed.splitlines() if line]
+        heads = [" ".join(row) for row in rows if row[0] == "#"]
+        rows = [row for row in rows if row[0] not in {"#", "-DOCSTART-"}]
+        ranked = [model.lattice(sentence).nbest(3, tapes=[tape]) for sentence in data]
+        paths = [(i, path) for paths in ranked for i, path in enumerate(paths)]
+        assert heads == [f"# {i} {path.probability:f}" for i, path in paths]
+        assert {len(row) for row in rows} == {len(COLUMNS) + 1}
+        assert [row[-1] for row in rows] == [label for _, path in paths for label in path.labels]
+        assert all(len({path.labels for path in one}) == 3 for one in ranked)
+
+
+def test_some_tapes_alone(joint: str) -> None:
+    def columns(*options: object) -> list[list[str]]:
+        printed = done("tag", joint, corpus_path("dev"), *options).splitlines()
+        return [line.split() for line in printed if line and not line.startswith(("#", "-DOC"))]
+
+    for k, tape in enumerate(("pos", "field"), len(COLUMNS)):
+        for options in ([], ["--grammar", "field=bio"], ["--cascade"]):
+            if options == ["--cascade"] and fstcrf.load(joint).conjuncts:
+                continue
+            whole = columns(*options)
+            assert columns("--tape", tape, *options) == [[*row[:3], row[k]] for row in whole]
+    assert columns("--tape", "pos", "--tape", "field") == columns()
+    labels = fstcrf.load(joint).label_sets["field"]
+    rows = columns("--tape", "field", "--marginals", "--span-probabilities")
+    assert {len(row) for row in rows} == {len(COLUMNS) + 2 + len(labels)}
+    assert all(row[-1].startswith(f"{labels[-1]}/") for row in rows)
+    line = failure("tag", joint, corpus_path("dev"), "--tape", "x", status=2)
+    assert line.startswith("--tape x: the tapes are pos, field")
+
+
 def test_tapes_without_gold_are_left_out(joint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the column is not among those of --columns, or missing in the file."""
     lines = [line.split() for line in Path(corpus_path("dev")).read_text().splitlines()]

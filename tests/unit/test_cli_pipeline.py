@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fstcrf.cli import answers
+from fstcrf.pipelines import load_pipeline
 from tests.command import done, failure, run
 from tests.unit.test_pipelines import CONLLU, GOOD, declared, mixed
 
@@ -56,6 +57,41 @@ def test_one_task_several_labellings_probabilities(folder: Path) -> None:
     assert row[0] == "a"
     assert row[1].startswith("C")
     assert 0 <= float(row[1].split("/")[1]) <= 1
+
+
+@pytest.mark.parametrize("decode", ["cascade", "joint", "marginals"])
+def test_the_n_best_of_some_tasks_differ_in_them(folder: Path, decode: str) -> None:
+    model = load_pipeline(folder / "out")
+    sentences = [{"word": ["a", "b"]}, {"word": ["c", "d", "e"]}]
+    for tasks in (["a"], ["b"], ["c"], ["a", "c"]):
+        options = [x for task in tasks for x in ("--task", task)]
+        given = ("pipeline", "tag", folder / "out", "--decode", decode, "--nbest", 3, *options)
+        blocks = done(*given, given=TEXT).strip().split("\n\n")
+        printed = [
+            (
+                block.splitlines()[0],
+                *zip(*[x.split()[1:] for x in block.splitlines()[1:]], strict=True),
+            )
+            for block in blocks
+        ]
+        ranked = model.nbest_all(sentences, 3, decode=decode, tapes=tasks)
+        wanted = [
+            (f"# {i} {path.probability:f}", *(path.labels if len(tasks) > 1 else [path.labels]))
+            for paths in ranked
+            for i, path in enumerate(paths)
+        ]
+        assert printed == wanted
+        for paths in ranked:
+            assert len({path.labels for path in paths}) == len(paths)
+            assert len(paths) == (1 if decode != "joint" and "c" not in tasks else 3)
+            chances = [path.probability for path in paths]
+            assert sum(chances) <= 1 + 1e-9
+    whole = model.nbest_all(sentences, 3, decode=decode, tapes=model.tapes)
+    plain = model.nbest_all(sentences, 3, decode=decode)
+    for some, all_of_them in zip(whole, plain, strict=True):
+        for one, other in zip(some, all_of_them, strict=True):
+            assert one.labels == other.labels
+            assert one.probability == pytest.approx(other.probability)
 
 
 def test_how_sure_it_is(folder: Path) -> None:
