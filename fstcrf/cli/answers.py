@@ -216,8 +216,9 @@ def _search(
     if search.tapes is not None:
         from fstcrf.lattice.shown import nbest_of_tapes
 
-        asked = {"threads": search.threads, "budget": search.budget}
-        some = nbest_of_tapes(lattices, search.n, search.tapes, **asked)
+        some = nbest_of_tapes(
+            lattices, search.n, search.tapes, threads=search.threads, budget=search.budget
+        )
         ranked = [tuple(paths) for paths in some]
     elif search.n == 1:
         found = best(lattices, threads=search.threads, budget=search.budget)

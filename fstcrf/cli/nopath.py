@@ -75,7 +75,7 @@ def no_path_error(case: Case, budget: Budget | None) -> NoPathError:
 
     blamed, fault = _blamed(case, budget)
     error = blamed.death(budget)
-    why, names = "no label sequence is legal from here on", ()
+    why, names = "no label sequence is legal from here on", tuple[str, ...]()
     position = 0
     if error is not None:
         position, names = error.position or 0, error.constraints

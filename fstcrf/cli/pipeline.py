@@ -19,7 +19,7 @@ from fstcrf.cli.models import constrained, is_chain
 from fstcrf.cli.options import grammar_option, input_options, search_options, threads_option
 from fstcrf.cli.progress import reporter
 from fstcrf.cli.sources import model_input
-from fstcrf.cli.tagging import Addition, Wishes, shown, tagged, write_tagged
+from fstcrf.cli.tagging import Addition, Wishes, check_sums, shown, tagged, write_tagged
 
 if TYPE_CHECKING:
     import numpy as np
@@ -177,6 +177,7 @@ def _joint(
         probabilities=given["probabilities"],
         confidence=given["confidence"],
     )
+    check_sums(composition, wishes)
     return lambda batch: tagged(composition, batch, wishes, counts)
 
 

@@ -24,7 +24,7 @@ from fstcrf.cli.options import (
     threads_option,
 )
 from fstcrf.cli.sources import Input, model_input
-from fstcrf.cli.tagging import Addition, Wishes, cascaded, shown, tagged, write_tagged
+from fstcrf.cli.tagging import Addition, Wishes, cascaded, check_sums, shown, tagged, write_tagged
 
 if TYPE_CHECKING:
     from fstcrf.cli.models import Model
@@ -160,6 +160,7 @@ def _asked(given: dict[str, Any]) -> list[str]:
 def _answer(model: Model, counts: Counts, given: dict[str, Any]) -> Callable[[Corpus], Addition]:
     """Return what tags a batch."""
     wishes, threads = _wishes(model, given), given["threads"]
+    check_sums(model, wishes)
     if given["joint"]:
         return lambda batch: tagged(model, batch, wishes, counts)
     composition, names = cast("Composition", model), given["tapes"]

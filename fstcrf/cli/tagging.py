@@ -4,6 +4,7 @@
 Wishes        what is asked for beside the labels
 Addition      columns to add, and a line before each sentence
 tagged        tag a batch
+check_sums    that the probabilities that are wanted can be had
 cascaded      tag a batch with one tagger after the other
 shown         names of tapes that an option gives, in the order of the model
 write_tagged  write a file again with what is added to batches
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from fstcrf.lattice import Path
     from fstcrf.lattice.confidence import Confidence
 
-__all__ = ["Addition", "Wishes", "cascaded", "shown", "tagged", "write_tagged"]
+__all__ = ["Addition", "Wishes", "cascaded", "check_sums", "shown", "tagged", "write_tagged"]
 
 _RUN_NUMBERS = 4_000_000
 """Joint states of the tokens that are looked at together."""
@@ -134,6 +135,28 @@ def tagged(model: Model, batch: Corpus, wishes: Wishes, counts: Counts) -> Addit
         [block.comment for block in blocks] if wishes.commented else None,
         [block.sentence for block in blocks] if wishes.ranked else None,
     )
+
+
+def check_sums(model: Model, wishes: Wishes) -> None:
+    """Check before anything is decoded that probabilities can be had where they are wanted.
+
+    Raises
+    ------
+    TooLargeError
+        A grammar too large to multiply out.
+    """
+    from fstcrf.model import CRF
+
+    wanted = wishes.probabilities or wishes.marginals
+    if not wanted or isinstance(model, CRF) or model.conditional:
+        return
+    try:
+        _ = model.program.machine
+    except TooLargeError:
+        raise TooLargeError(
+            "the grammar is too large to multiply out, which probabilities of single labels need; "
+            "--confidence bounds those of whole answers"
+        ) from None
 
 
 def cascaded(model: Composition, batch: Corpus, threads: int) -> Addition:
@@ -264,13 +287,7 @@ def _marginals(answers: Sequence[Answer], wishes: Wishes) -> list[list[list[list
     from fstcrf.lattice import marginals
 
     live = [(k, a.lattice) for k, a in enumerate(answers) if a.lattice is not None and a.paths]
-    try:
-        parts = marginals([lattice for _, lattice in live], threads=wishes.search.threads)
-    except TooLargeError:
-        raise TooLargeError(
-            "the grammar is too large to multiply out, which probabilities of single labels need; "
-            "--confidence bounds those of whole answers"
-        ) from None
+    parts = marginals([lattice for _, lattice in live], threads=wishes.search.threads)
     for (k, lattice), part in zip(live, parts, strict=True):
         tapes = part if len(lattice.tapes) > 1 else (part,)
         found[k] = [tape.tolist() for tape in tapes]

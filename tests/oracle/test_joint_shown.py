@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from fstcrf.constraints import at_most, label, pairs
 from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Path, shown
+from fstcrf.plans import Search
 from tests.joint_cases import CASES, TEST, Labels, Truth, close, taggers
 
 SEVERAL = [case for case in CASES if case != "one"]
@@ -77,7 +79,7 @@ def test_product(case: str, tier: int) -> None:
 
 @pytest.mark.parametrize("grammar", GRAMMARS)
 @pytest.mark.parametrize("search", ["expanded", "lazy"])
-def test_product_under_a_grammar(grammar: str, search: str, tier: int) -> None:
+def test_product_under_a_grammar(grammar: str, search: Search, tier: int) -> None:
     assert tier
     parts = taggers("pair")
     composition = compose(*parts, grammar=GRAMMARS[grammar](), search=search)
@@ -95,7 +97,8 @@ def test_what_a_budget_leaves_open_is_not_called_exact() -> None:
     for sentence in TEST:
         truth = Truth(parts, sentence, (), composition.conjuncts)
         for states in (1, 2, 3, 5, 8):
-            found = composition.lattice(sentence).nbest(N, Budget(states), tapes=["chunk"])
+            lattice = composition.lattices([sentence])[0]
+            found = lattice.nbest(N, Budget(states), tapes=["chunk"])
             wanted = grouped(truth, ("chunk",))
             for path, (score, _, _) in zip(found, wanted, strict=False):
                 assert path.bound >= path.score
@@ -127,9 +130,15 @@ def test_chain(case: str, grammar: str | None) -> None:
                     assert close(path.probability, float(np.exp(sums[wrapped(path, tapes)])))
 
 
+def chained(normalize: str) -> Composition:
+    composition = compose(*taggers("pair"))
+    assert isinstance(composition, Composition)
+    return replace(composition, normalize="chain") if normalize == "chain" else composition
+
+
 @pytest.mark.parametrize("normalize", ["product", "chain"])
 def test_tapes_that_there_are_not(normalize: str) -> None:
-    lattice = compose(*taggers("pair"), normalize=normalize).lattice(TEST[0])
+    lattice = chained(normalize).lattice(TEST[0])
     for tapes, message in (
         (["x"], "no tape 'x': there is pos, chunk"),
         ([], "expected names of tapes"),
@@ -144,7 +153,7 @@ def test_tapes_that_there_are_not(normalize: str) -> None:
 
 @pytest.mark.parametrize("normalize", ["product", "chain"])
 def test_an_empty_sentence_has_one_labelling(normalize: str) -> None:
-    lattice = compose(*taggers("pair"), normalize=normalize).lattice({"word": []})
+    lattice = chained(normalize).lattice({"word": []})
     for tapes, labels in ((["chunk"], ()), (["chunk", "pos"], ((), ()))):
         (path,) = lattice.nbest(3, tapes=tapes)
         assert (path.labels, path.probability) == (labels, 1.0)

@@ -289,10 +289,12 @@ def test_a_constrained_tagger_is_scored_like_a_tagger() -> None:
 
 def test_an_empty_file_is_an_empty_result(joint: str) -> None:
     done("compose", "pos.fstcrf", "field.fstcrf", "-o", "chain", "--normalize", "chain")
+    given: list[list[object]]
     given = [[], ["--nbest", 2], ["--cascade"], ["--grammar", "field=bio"]]
-    for options in [*given, ["--marginals"], ["--confidence"], ["--force", "pos=pos"]]:
-        assert done("tag", joint, *options, given="") == ""
+    given += [["--marginals"], ["--confidence"], ["--force", "pos=pos"]]
     for options in given:
+        assert done("tag", joint, *options, given="") == ""
+    for options in given[:4]:
         assert done("tag", "chain", *options, given="") == ""
 
 
@@ -322,14 +324,14 @@ def test_some_tapes_alone(joint: str) -> None:
         printed = done("tag", joint, corpus_path("dev"), *options).splitlines()
         return [line.split() for line in printed if line and not line.startswith(("#", "-DOC"))]
 
-    for k, tape in enumerate(("pos", "field"), len(COLUMNS)):
+    model = fstcrf.load(joint)
+    assert isinstance(model, fstcrf.Composition)
+    for k, tape in enumerate(model.tapes, len(COLUMNS)):
         for options in ([], ["--grammar", "field=bio"], ["--cascade"]):
-            if options == ["--cascade"] and fstcrf.load(joint).conjuncts:
-                continue
             whole = columns(*options)
             assert columns("--tape", tape, *options) == [[*row[:3], row[k]] for row in whole]
     assert columns("--tape", "pos", "--tape", "field") == columns()
-    labels = fstcrf.load(joint).label_sets["field"]
+    labels = model.label_sets["field"]
     rows = columns("--tape", "field", "--marginals", "--span-probabilities")
     assert {len(row) for row in rows} == {len(COLUMNS) + 2 + len(labels)}
     assert all(row[-1].startswith(f"{labels[-1]}/") for row in rows)
@@ -378,9 +380,25 @@ def test_columns_that_a_later_tagger_reads_are_missed_first(
     assert line.startswith("dev: no column 'pos'")
 
 
+def test_explain_tells_of_every_tape(joint: str) -> None:
+    data = fstcrf.read_columns(corpus_path("test"), COLUMNS)
+    model = fstcrf.load(joint)
+    assert isinstance(model, fstcrf.Composition)
+    printed = done("explain", joint, corpus_path("test"), "--sentence", 1, "--token", 2)
+    head, *rest = printed.splitlines()
+    assert head.split()[2] == f"[{data[1]['word'][2]}]"
+    assert "\n".join(rest) == str(model.explain(data[1], 2))
+    labels = [tape[2] for tape in model.tag(data[1])]
+    for tape, label in zip(model.tapes, labels, strict=True):
+        assert f"token 2, tape {tape}: {label}" in rest
+    assert any("field: U" in line and "  given pos " in line for line in rest)
+    assert any("field: U" in line and "  given field " in line for line in rest)
+    line = failure("explain", joint, "--token", 1, given="a DET O\n\n", status=2)
+    assert line.startswith("token 1 of a sentence of 1")
+
+
 def test_commands_that_want_one_tagger(joint: str) -> None:
     message = "joint: a composition of taggers; expected one of the taggers"
-    assert failure("explain", joint, "--token", 0, given="a DET O\n\n") == message
     Path("t.txt").write_text("a DET O\n\n")
     Path("t.tpl").write_text("U:%y[0,pos]\n")
     train = ["train", "t.txt", "-o", "m", "--columns", "word,pos,field", "--target", "field"]

@@ -8,6 +8,7 @@ import pytest
 
 from fstcrf.cli import answers
 from fstcrf.pipelines import load_pipeline
+from fstcrf.pipelines.trained import Decode
 from tests.command import done, failure, run
 from tests.unit.test_pipelines import CONLLU, GOOD, declared, mixed
 
@@ -60,7 +61,7 @@ def test_one_task_several_labellings_probabilities(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("decode", ["cascade", "joint", "marginals"])
-def test_the_n_best_of_some_tasks_differ_in_them(folder: Path, decode: str) -> None:
+def test_the_n_best_of_some_tasks_differ_in_them(folder: Path, decode: Decode) -> None:
     model = load_pipeline(folder / "out")
     sentences = [{"word": ["a", "b"]}, {"word": ["c", "d", "e"]}]
     for tasks in (["a"], ["b"], ["c"], ["a", "c"]):
