@@ -138,7 +138,7 @@ class _WholeDocuments(Input):
 
         begun: bool | None = None  # there are no sentences
         for batch in whole_documents(Input.stream(self, path)):
-            begun = begun or any(batch.document_headers) or batch.documents[-1] > 0
+            begun = bool(begun or any(batch.document_headers) or batch.documents[-1] > 0)
             yield batch
         if begun is False:
             say("warning: no lines -DOCSTART-: the input was decided as one document")

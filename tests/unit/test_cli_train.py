@@ -403,8 +403,8 @@ def test_a_value_that_is_no_number(folder: Path, value: str) -> None:
 
 def test_bad_templates_and_columns(folder: Path) -> None:
     common = ["train", "train.txt", "-o", "m", "--columns", "word,pos,field"]
-    Path("pos.tpl").write_text("U0:%x[0,word]\nU1:%x[0,shoe]\n")
-    line = failure(*common, "--target", "pos", "--template", "pos.tpl")
+    Path("t.tpl").write_text("U0:%x[0,word]\nU1:%x[0,shoe]\n")
+    line = failure(*common, "--target", "pos", "--template", "t.tpl")
     assert line.startswith("t.tpl:2: ")
     assert "column 'shoe'; train.txt has 'word', 'pos', 'field'" in line
     line = failure(*common, "--target", "chunk", "--template", "pos.tpl")
