@@ -19,9 +19,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
 from fstcrf.cli.failures import say
-from fstcrf.cli.forcing import Masks, known_labels
+from fstcrf.cli.forcing import Masks, forced, known_labels
+from fstcrf.cli.nopath import Case, no_path_error
 from fstcrf.cli.waiting import place, working
-from fstcrf.errors import DataError, NoPathError, TooLargeError
+from fstcrf.errors import NoPathError
 
 if TYPE_CHECKING:
     from fstcrf.corpus import Corpus, Sentence
@@ -57,6 +58,8 @@ class Search:
     budget : Budget, optional
         When to give up on a sentence that is searched.
     threads : int
+    tapes : tuple of str, optional
+        The paths differ in these tapes; each stands for all that have its labels there.
     """
 
     n: int = 1
@@ -65,6 +68,7 @@ class Search:
     on_no_path: OnNoPath = "error"
     budget: Budget | None = None
     threads: int = 1
+    tapes: tuple[str, ...] | None = None
 
 
 def search_budget(states: int | None, seconds: float | None) -> Budget | None:
@@ -163,7 +167,9 @@ def answered(model: Composition, batch: Corpus, search: Search, counts: Counts) 
         if not waiting:
             break
         if search.on_no_path == "error":
-            raise _no_path(attempt, batch, waiting[0], search)
+            masks = None if attempt.known is None else attempt.known[waiting[0]]
+            case = Case(attempt.model, batch.select(waiting[:1]), masks, search.force)
+            raise no_path_error(case, search.budget)
     counts.skipped += len(waiting)
     counts.inexact += sum(any(not path.exact for path in answer.paths) for answer in found)
     return found
@@ -190,7 +196,7 @@ def _attempts(model: Composition, batch: Corpus, search: Search) -> Iterator[_At
 def _search(
     model: Composition, batch: Corpus, known: Sequence[Masks] | None, search: Search
 ) -> list[Answer]:
-    if model.conditional and search.n > 1:
+    if model.conditional and (search.n > 1 or search.tapes):
         return list(_chained(model, batch, search))
     with searching(model, batch):
         return _found(model, batch, known, search)
@@ -216,7 +222,14 @@ def _found(
 
     lattices = _lattices(model, batch, known, search)
     ranked: list[tuple[Path, ...]]
-    if search.n == 1:
+    if search.tapes is not None:
+        from fstcrf.lattice.shown import nbest_of_tapes
+
+        some = nbest_of_tapes(
+            lattices, search.n, search.tapes, threads=search.threads, budget=search.budget
+        )
+        ranked = [tuple(paths) for paths in some]
+    elif search.n == 1:
         found = best(lattices, threads=search.threads, budget=search.budget)
         ranked = [() if path is None else (path,) for path in found]
     else:
@@ -236,7 +249,7 @@ def _chained(model: Composition, batch: Corpus, search: Search) -> Iterator[Answ
         lattice = cast("ChainLattice", model.lattice(sentence))
         with working(place(batch, number)):
             try:
-                yield Answer(tuple(lattice.nbest(search.n, budget=budget)))
+                yield Answer(tuple(lattice.nbest(search.n, budget=budget, tapes=search.tapes)))
             except NoPathError:
                 yield Answer()
 
@@ -257,12 +270,7 @@ def _patiently(batch: Corpus) -> Iterator[tuple[int, Sentence]]:
 def _lattices(
     model: Composition, batch: Corpus, known: Sequence[Masks] | None, search: Search
 ) -> list[Lattice]:
-    lattices = model.lattices(batch)
-    if known is not None:
-        lattices = [
-            lattice.restrict(masks if len(masks) > 1 else masks[0])
-            for lattice, masks in zip(lattices, known, strict=True)
-        ]
+    lattices = forced(model.lattices(batch), known)
     return _biased(lattices, search.bias) if search.bias else lattices
 
 
@@ -277,27 +285,3 @@ def _biased(lattices: list[Lattice], bias: Mapping[str, float]) -> list[Lattice]
     k = lattices[0].state_potentials(program.tapes[0])
     states = added[topology.state_label]
     return [lattice.with_values({k: lattice.values[k] + states}) for lattice in lattices]
-
-
-def _no_path(attempt: _Attempt, batch: Corpus, number: int, search: Search) -> NoPathError:
-    """Return the error that says why, with file and line of the first token that is to blame."""
-    from fstcrf.grammar import listed_names
-
-    model = replace(attempt.model, normalize="product")
-    known = None if attempt.known is None else [attempt.known[number]]
-    names: tuple[str, ...] = ()
-    position, why = 0, "no label sequence is legal from here on"
-    try:
-        lattice = _lattices(model, batch.select([number]), known, search)[0]
-        lattice.best(search.budget)
-    except NoPathError as error:
-        position, names = error.position or 0, error.constraints
-        if names:
-            why += f" under {listed_names(names)}" + " together" * (len(names) > 1)
-        elif error.position is None:
-            why = str(error)
-    except TooLargeError:
-        position = 0  # a chain is not expanded, so nobody knows
-    place = batch.where(int(batch.offsets[number]) + position)
-    where = DataError(f"{why}; --on-no-path skip or relax goes on", **place)
-    return NoPathError(str(where), constraints=names)

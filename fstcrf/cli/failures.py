@@ -5,6 +5,9 @@ Failure         a message and an exit status, shown by the program
 as_failure      any exception as a `Failure`
 say             one line on stderr
 stopping        the first Ctrl-C is answered by a line
+tell            a line on stderr as it stands
+log             an event on stderr, as JSON
+as_json         messages of a block are such events
 keep_stdout     flush standard output, or give it up for good
 interruptible   SIGTERM is taken like Ctrl-C
 warnings_to     warnings about labels as lines
@@ -17,12 +20,15 @@ Exit status: 0 done, 1 a failure of the work, 2 wrong usage, 130 interrupted.
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
@@ -37,9 +43,11 @@ __all__ = [
     "STOPPING",
     "Failure",
     "as_failure",
+    "as_json",
     "counted",
     "interruptible",
     "keep_stdout",
+    "log",
     "say",
     "stopping",
     "tell",
@@ -52,6 +60,7 @@ DEBUG = "FSTCRF_DEBUG"
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 STOPPING = "stopping after this iteration; Ctrl-C again stops at once"
+_JSON: ContextVar[bool] = ContextVar("json", default=False)
 
 
 class Failure(click.ClickException):
@@ -83,9 +92,32 @@ def _system(error: OSError) -> str:
     return f"{os.fsdecode(error.filename)}: {what}" if error.filename is not None else what
 
 
-def say(message: str) -> None:
-    """Print one line on stderr, after the program's name."""
-    tell(f"fstcrf: {' '.join(message.splitlines())}")
+def say(message: str, event: str = "message", **facts: Any) -> None:
+    """Print one line on stderr, after the program's name; within `as_json`, as such an event."""
+    line = " ".join(message.splitlines())
+    if _JSON.get():
+        log(event, message=line, **facts)
+    else:
+        tell(f"fstcrf: {'error: ' if event == 'error' else ''}{line}")
+
+
+def log(event: str, **facts: Any) -> None:
+    """Print a JSON object on stderr, with the member ``event``; what is not finite is null."""
+    sound = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in facts.items()
+    }
+    tell(json.dumps({"event": event, **sound}, ensure_ascii=False))
+
+
+@contextmanager
+def as_json(wanted: bool) -> Iterator[None]:  # noqa: FBT001 (a switch around a block)
+    """Print the messages of a block as JSON, if that is wanted."""
+    token = _JSON.set(wanted)
+    try:
+        yield
+    finally:
+        _JSON.reset(token)
 
 
 def tell(line: str) -> None:

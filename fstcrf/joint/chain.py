@@ -130,12 +130,14 @@ class Solver:
         corpus : Corpus
             No empty sentences.
         ids : mapping of str to int32 [N]
-            Labels of each tape.
+            Labels of each tape, or of the first ones alone, which have a probability of their own.
         plain : bool
             The log probability, without weights and grammar.
         """
         total = np.zeros(len(corpus))
         for stage in self.stages:
+            if stage.tagger.tape not in ids:
+                break
             mine = ids[stage.tagger.tape]
             total += _score(stage, stage.given(corpus), mine, plain=plain)
             corpus = with_tape(corpus, stage.tagger, mine)

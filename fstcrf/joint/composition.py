@@ -46,6 +46,7 @@ from fstcrf.plans.axes import reading_order
 
 if TYPE_CHECKING:
     from fstcrf.joint.chainlattice import ChainLattice
+    from fstcrf.joint.explain import JointExplanation
     from fstcrf.joint.stages import Stage
 
 __all__ = ["BUDGET", "Composition", "Normalize", "budget_of"]
@@ -251,6 +252,12 @@ class Composition(Composable):
         if self.conditional:
             return ChainLattice(self, sentence)
         return next(iter(self.lattices([sentence])))
+
+    def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
+        """Return which features of which tagger pushed which label at a token, and by how much."""
+        from fstcrf.joint.explain import explain  # noqa: PLC0415 (it is rarely asked for)
+
+        return explain(self, sentence, token)
 
     def tag(self, sentence: SentenceLike) -> Any:
         """Return the best labels of one sentence: a list for each tape, or the only list.

@@ -155,9 +155,31 @@ class Lattice(Taped):
         warn_unproven(int(not path.exact), 1)
         return path
 
-    def nbest(self, n: int, budget: Budget | None = None) -> list[Path]:
-        """Return the n best paths, best first; fewer where there are fewer."""
-        return nbest([self], n, budget=budget)[0]
+    def nbest(
+        self, n: int, budget: Budget | None = None, *, tapes: Sequence[str] | None = None
+    ) -> list[Path]:
+        """Return the n best paths, best first; fewer where there are fewer.
+
+        Parameters
+        ----------
+        n : int
+        budget : Budget, optional
+            As for `best`.
+        tapes : sequence of str, optional
+            The n best labellings of these tapes alone, whatever the others say: they differ in
+            these tapes, the score of each is that of its best path, its probability is summed
+            over the other tapes.
+
+        Raises
+        ------
+        OptionError
+            n below 1, or tapes that there are not.
+        """
+        if tapes is None:
+            return nbest([self], n, budget=budget)[0]
+        from fstcrf.lattice.shown import nbest_of_tapes  # noqa: PLC0415 (few need it)
+
+        return nbest_of_tapes([self], n, tapes, budget=budget)[0]
 
     def log_partition(self) -> float:
         """Return log Z, the log of the sum over all paths; −inf where there is none."""

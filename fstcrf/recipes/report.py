@@ -1,6 +1,7 @@
 """Reports: Markdown for people, JSON for programs.
 
 =========  =====================================================
+FILES      what a report is written to
 Report     a result, with where and when it came about
 number     a number with the digits that it deserves
 table      a Markdown table
@@ -18,7 +19,10 @@ from pathlib import Path
 from fstcrf.corpus import atomic_write
 from fstcrf.recipes.recipe import Recipe, Result
 
-__all__ = ["Report", "number", "table", "write"]
+__all__ = ["FILES", "Report", "number", "table", "write"]
+
+FILES = ("report.md", "results.json")
+"""What `write` leaves in a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ class Report:
 
 def write(report: Report, folder: Path) -> list[Path]:
     """Write ``report.md`` and ``results.json`` into a folder that exists; return their paths."""
-    written = [folder / "report.md", folder / "results.json"]
+    written = [folder / name for name in FILES]
     for path, text in zip(written, (report.markdown(), report.json()), strict=True):
         with atomic_write(path) as file:
             file.write(text.encode())

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
+from fstcrf.corpus import check_writable
 from fstcrf.recipes.parts import Parts, fingerprint
 from fstcrf.recipes.provenance import provenance
 from fstcrf.recipes.recipe import Recipe, Result, Setting
-from fstcrf.recipes.report import Report, write
+from fstcrf.recipes.report import FILES, Report, write
 
 __all__ = ["run_recipe"]
 
@@ -33,6 +34,8 @@ def run_recipe(recipe: Recipe, setting: Setting) -> Report:
     new = folder is not None and not folder.exists()
     if folder is not None:  # what cannot be written should be known before the work
         folder.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            check_writable(folder / name)
     facts = provenance(recipe.packages)
     setting = replace(setting, found=Result())
     if folder is not None:
