@@ -132,8 +132,8 @@ def test_contradictions_of_any_length() -> None:
     names = ('before("L1", "L2")', 'start_with("L2")', 'at_least(2, "L1")')
     assert caught.value.constraints == names
     assert str(caught.value) == (
-        f"{names[0]}, {names[1]} and {names[2]} contradict each other: together they accept nothing "
-        "that the taggers can say; leave out any one of them, and the rest can be satisfied"
+        f"{names[0]}, {names[1]} and {names[2]} contradict each other: together they accept "
+        "nothing that the taggers can say; leave out any one of them, and the rest can be satisfied"
     )
     assert isinstance(caught.value, GrammarError)
     assert isinstance(caught.value, NoPathError)
