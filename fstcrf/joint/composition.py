@@ -417,5 +417,15 @@ class Composition(Composable):
 
 
 def budget_of(budget: int | Budget | None) -> Budget | None:
-    """Return a budget, of which the states may be given alone."""
-    return Budget(states=budget) if isinstance(budget, int) else budget
+    """Return a budget, of which the states may be given alone.
+
+    Raises
+    ------
+    OptionError
+        A number below 1.
+    """
+    if not isinstance(budget, int):
+        return budget
+    if budget < 1:
+        raise OptionError(f"budget is {budget}, expected at least 1")
+    return Budget(states=budget)
