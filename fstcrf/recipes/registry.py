@@ -10,7 +10,7 @@ __all__ = ["RECIPES"]
 
 
 def _usaddress(setting: Setting) -> Result:
-    from fstcrf.recipes.addresses.recipe import run  # noqa: PLC0415
+    from fstcrf.recipes.usaddress import run  # noqa: PLC0415
 
     return run(setting)
 

@@ -1,36 +1,35 @@
-"""Addresses to labels: the model inside usaddress, with a grammar if there is one.
-
-=============  ===================================================
-AddressParser  parses addresses, many at once or one
-Parses         addresses with their best labels
-=============  ===================================================
-"""
+"""US addresses to labels: the model inside usaddress, with a grammar if there is one."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.errors import NoPathError, OptionError
+from fstcrf.errors import MissingDependencyError, NoPathError, OptionError
 from fstcrf.grammar import Grammar
+from fstcrf.interop import load_crfsuite
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Lattice, best
+from fstcrf.model import CRF
 from fstcrf.model.tokenwise import TokenPotentials
 from fstcrf.plans import no_path_error
-from fstcrf.recipes.addresses.components import tagged
-from fstcrf.recipes.addresses.peer import installed
-from fstcrf.recipes.addresses.tokens import FIRST, LAST, TokenAttributes, tokens_of
 
-if TYPE_CHECKING:
-    from fstcrf.model import CRF
-
-__all__ = ["AddressParser", "Parses"]
+__all__ = [
+    "AddressParser",
+    "Parses",
+    "TokenAttributes",
+    "components_of",
+    "installed",
+    "tokens_of",
+    "type_of",
+]
 
 _RUN = 2_000  # addresses that are answered at once: their potentials stay in the cache
 
@@ -64,7 +63,7 @@ class AddressParser:
             grammar = Grammar.shipped(grammar)
         self.tagger, self.attributes = tagger, attributes
         self.model = tagger if grammar is None else tagger & grammar
-        self.potentials = TokenPotentials(tagger, attributes, first=FIRST, last=LAST)
+        self.potentials = TokenPotentials(tagger, attributes, first=_FIRST, last=_LAST)
 
     @classmethod
     def installed(cls, grammar: Grammar | str | None = None) -> Self:
@@ -75,8 +74,6 @@ class AddressParser:
         MissingDependencyError
             usaddress is not installed.
         """
-        from fstcrf.interop import load_crfsuite  # noqa: PLC0415 (a parser may have another model)
-
         usaddress = installed()
         attributes = TokenAttributes(usaddress.DIRECTIONS, usaddress.STREET_NAMES)
         return cls(load_crfsuite(usaddress.MODEL_PATH), attributes, grammar)
@@ -114,7 +111,7 @@ class AddressParser:
     ) -> list[tuple[dict[str, str], str] | None]:
         """Return components and type of each address; as for `tag`, None as for `parse_all`."""
         return [
-            None if labelled is None else tagged(labelled, tag_mapping)
+            None if labelled is None else _tagged(labelled, tag_mapping)
             for labelled in self.parse_all(addresses)
         ]
 
@@ -232,7 +229,7 @@ class AddressParser:
             A name comes back after another one; never under the grammars ``usaddress`` and
             ``us_address``, unless `tag_mapping` gives one name to labels that stand apart.
         """
-        return tagged(self.parse(address), tag_mapping)
+        return _tagged(self.parse(address), tag_mapping)
 
 
 class Parses(NamedTuple):
@@ -269,12 +266,160 @@ class Parses(NamedTuple):
 
 
 def _check_several(addresses: object) -> None:
-    """Check that addresses are not one string, whose characters they would be.
+    """Check that addresses are not one string, whose characters they would be."""
+    if isinstance(addresses, str):
+        raise OptionError(f"the addresses are {addresses!r}, expected a list; or call parse or tag")
+
+
+# --- Tokens and their attributes ------------------------------------------------------------------
+#
+# The model was trained on these tokens and attributes, so they must be the same to the letter. What
+# is here makes each in one pass over a token and leaves out what is false, which has no weight.
+
+_FIRST, _LAST = ("address.start",), ("address.end",)
+
+# Brackets before a word, its characters, punctuation behind it; # and & stand alone.
+_TOKEN = re.compile(r"\(*\b[^\s,;#&()]+[.,;)\n]*|[#&]")
+_AMPERSAND = re.compile("&#38;|&amp;")
+_INSIDE = re.compile(r".[^\n]*?[^.\w]")  # something after the first character that is punctuation
+_WHOLE = frozenset("&#½")
+_ASCII_DIGITS = frozenset("0123456789")
+_VOWELS = frozenset("aeiou")
+
+
+def tokens_of(address: str) -> list[str]:
+    """Return the tokens of an address, as ``usaddress.tokenize`` does.
+
+    Examples
+    --------
+    >>> tokens_of("(Apt #5), 12 Elm St. &amp; Oak")
+    ['(Apt', '#', '5),', '12', 'Elm', 'St.', '&', 'Oak']
+    """
+    return _TOKEN.findall(_AMPERSAND.sub("&", address) if "&" in address else address)
+
+
+class TokenAttributes:
+    """The attributes of a token, as python-crfsuite writes those of ``usaddress.tokenFeatures``.
+
+    Parameters
+    ----------
+    directions, street_types : container of str
+        ``usaddress.DIRECTIONS`` and ``usaddress.STREET_NAMES``.
+
+    Examples
+    --------
+    >>> TokenAttributes({"n"}, {"st"})("St.,")
+    ['abbrev', 'digits:no_digits', 'word:st', 'length:w:2', 'endsinpunc:,', 'street_name']
+    """
+
+    def __init__(self, directions: Container[str], street_types: Container[str]) -> None:
+        self.directions, self.street_types = directions, street_types
+
+    def __call__(self, token: str) -> list[str]:
+        """Return the attributes of a token; each has the value 1."""
+        bare = token if token in _WHOLE else _bare(token)
+        word = bare.lower().replace(".", "")
+        found = ["abbrev"] if bare.endswith(".") else []
+        found.append(_digits(bare))
+        if word.isdigit():
+            zeros = word[len(word.rstrip("0")) :]
+            found += [f"trailing.zeros:{zeros}", f"length:d:{len(word)}"]
+        else:
+            found += [f"word:{word}", f"length:w:{len(word)}"]
+        if not token.isalnum() and _INSIDE.match(token):
+            found.append(f"endsinpunc:{token[-1]}")
+        if word in self.directions:
+            found.append("directional")
+        if word in self.street_types:
+            found.append("street_name")
+        if not _VOWELS.isdisjoint(word[1:]):
+            found.append("has.vowels")
+        return found
+
+
+def _bare(token: str) -> str:
+    """Remove what is no word character before a token, and behind it but for full stops."""
+    if token.isalnum():
+        return token
+    start, end = 0, len(token)
+    while start < end and not _is_word(token[start]):
+        start += 1
+    while end > start and not (token[end - 1] == "." or _is_word(token[end - 1])):
+        end -= 1
+    return token[start:end]
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _digits(bare: str) -> str:
+    if bare.isdigit():
+        return "digits:all_digits"
+    return "digits:no_digits" if _ASCII_DIGITS.isdisjoint(bare) else "digits:some_digits"
+
+
+def installed() -> Any:
+    """Return the package usaddress.
 
     Raises
     ------
-    OptionError
-        They are.
+    MissingDependencyError
+        It is not installed.
     """
-    if isinstance(addresses, str):
-        raise OptionError(f"the addresses are {addresses!r}, expected a list; or call parse or tag")
+    try:
+        import usaddress  # noqa: PLC0415 (an extra)
+    except ImportError:
+        raise MissingDependencyError(
+            "usaddress is not installed: pip install 'fstcrf[usaddress]'"
+        ) from None
+    return usaddress
+
+
+# --- Components -----------------------------------------------------------------------------------
+
+_CROSSING = "IntersectionSeparator"
+
+
+def components_of(
+    labelled: Sequence[tuple[str, str]], tag_mapping: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Put tokens with the same label together; street names behind a crossing are second ones.
+
+    Parameters
+    ----------
+    labelled : sequence of (token, label)
+    tag_mapping : mapping of str to str, optional
+        Other names for labels, those of second street names as well.
+
+    Raises
+    ------
+    ValueError
+        A label comes back after another one: usaddress's RepeatedLabelError.
+    """
+    found: dict[str, list[str]] = {}
+    crossed, last = False, None
+    for token, label in labelled:
+        crossed = crossed or label == _CROSSING
+        name = f"Second{label}" if crossed and "StreetName" in label else label
+        name = (tag_mapping.get(name) or name) if tag_mapping else name
+        if name != last and name in found:
+            raise ValueError(f"{name} comes back after {last}")
+        found.setdefault(name, []).append(token)
+        last = name
+    return {name: " ".join(tokens).strip(" ,;") for name, tokens in found.items()}
+
+
+def type_of(labels: Sequence[str]) -> str:
+    """Return usaddress's name for what labels describe."""
+    crossing, number = _CROSSING in labels, "AddressNumber" in labels
+    if crossing != number:
+        return "Intersection" if crossing else "Street Address"
+    return "PO Box" if "USPSBoxID" in labels else "Ambiguous"
+
+
+def _tagged(
+    labelled: Sequence[tuple[str, str]], tag_mapping: Mapping[str, str] | None
+) -> tuple[dict[str, str], str]:
+    """Return the components of an address, as `components_of` does, and its type."""
+    return components_of(labelled, tag_mapping), type_of([label for _, label in labelled])
