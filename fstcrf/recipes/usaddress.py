@@ -18,10 +18,11 @@ from fstcrf.addresses import AddressParser, Parses, components_of, installed
 from fstcrf.constraints import contiguous
 from fstcrf.errors import DataError
 from fstcrf.grammar import Grammar
-from fstcrf.recipes.recipe import Result, Row, Setting
-from fstcrf.recipes.report import number, table
+from fstcrf.recipes.experiment import Recipe, Setting
+from fstcrf.recipes.report import Result, Row, number, table
 
 __all__ = [
+    "RECIPE",
     "Change",
     "LabelledAddress",
     "Peer",
@@ -481,3 +482,13 @@ def seconds_of(work: Callable[[], object]) -> float:
         return time.process_time() - started
     finally:
         gc.enable()
+
+
+RECIPE = Recipe(
+    "usaddress",
+    "US addresses: the model inside usaddress, under grammars that its output must obey",
+    needs=("usaddress/*.xml",),
+    paper="usaddress",
+    run=run,
+    packages=("usaddress", "python-crfsuite"),
+)

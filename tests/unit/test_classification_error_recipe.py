@@ -10,9 +10,8 @@ import pytest
 import tests.command as program
 from fstcrf.demo import corpus_path
 from fstcrf.recipes import Setting
-from fstcrf.recipes.classification_error.systems import SYSTEMS, Choice, System, chosen
-from fstcrf.recipes.classification_error.tasks import chunking, entities
-from fstcrf.recipes.entities import entities as read_entities
+from fstcrf.recipes.classification_error import SYSTEMS, Choice, System, chosen, chunking, entities
+from fstcrf.recipes.corpora import entities as read_entities
 
 
 @pytest.fixture(scope="module")

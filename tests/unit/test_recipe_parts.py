@@ -13,7 +13,7 @@ import pytest
 import fstcrf
 import tests.command as program
 from fstcrf.recipes import Recipe, Result, Row, Setting, run_recipe
-from fstcrf.recipes.parts import Parts, fingerprint
+from fstcrf.recipes.experiment import Parts, fingerprint
 
 
 @dataclass(frozen=True, slots=True)

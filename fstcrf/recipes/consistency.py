@@ -4,25 +4,199 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from fstcrf.corpus import Corpus, convert_column
+from fstcrf.corpus import Column, Corpus, convert_column
 from fstcrf.documents import Annealing, Consistency, DocumentTagger
 from fstcrf.documents.counting import PairCounts, count_pairs
 from fstcrf.evaluate import SpanReport, evaluate_spans
 from fstcrf.model import CRF
-from fstcrf.recipes.consistency import announcements
-from fstcrf.recipes.consistency.ablation import ablation
-from fstcrf.recipes.consistency.data import MORE, SCHEME, TARGET, TEMPLATE, Data, read
-from fstcrf.recipes.recipe import Result, Row, Setting
-from fstcrf.recipes.report import number, table
+from fstcrf.recipes import announcements
+from fstcrf.recipes.corpora import ENTITY, entities
+from fstcrf.recipes.experiment import Recipe, Setting
+from fstcrf.recipes.report import Result, Row, number, table
 
-__all__ = ["run"]
+__all__ = ["CASE", "RECIPE", "VARIANTS", "ablation", "columns", "elsewhere", "read", "run"]
+
+
+# --- What the rest of a document says of a word ---------------------------------------------------
+#
+# Its neighbours and its case at other places, beyond the paper: its local model sees four words to
+# either side. Words are compared in lower case; places in lower case lend no neighbours, and words
+# that begin with no letter get none.
+
+MOST = 5
+CASE = "case"
+
+
+def columns(side: str) -> list[str]:
+    """Return the columns of neighbours ``before`` or ``after`` other places of the word."""
+    return [f"{side}{k}" for k in range(MOST)]
+
+
+def elsewhere(corpus: Corpus, column: str = "word") -> Corpus:
+    """Return a corpus with columns of what its documents say of words elsewhere.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        With its documents.
+    column : str
+        The words.
+
+    Returns
+    -------
+    Corpus
+        Also with `columns` of ``before`` and ``after``, empty where there are no more, and `CASE`:
+        which of lower case (l), capitalised (c) and capitals (U) the word has in the document, at
+        places where it is not the sentence that decides.
+    """
+    words = corpus.column(column).strings()
+    found = {name: [""] * len(words) for side in ("before", "after") for name in columns(side)}
+    found[CASE] = ["-"] * len(words)
+    neighbours, telling = _neighbours(words, corpus.offsets.tolist())
+    for places in _places(corpus, words):
+        kinds = {_case(words[k]) for k in places if telling[k] or words[k].islower()}
+        for k in places:
+            found[CASE][k] = "".join(sorted(kinds)) or "-"
+        named = [k for k in places if not words[k].islower()]
+        if len(places) > 1:
+            _lend(named, neighbours, found)
+    for name, strings in found.items():
+        corpus = corpus.with_interned(name, Column.from_strings(strings))
+    return corpus
+
+
+def _lend(
+    places: Sequence[int], neighbours: dict[str, list[str]], found: dict[str, list[str]]
+) -> None:
+    """Give each place the neighbours of the others, those met first."""
+    for side, strings in neighbours.items():
+        names = columns(side)
+        for k in places:
+            others = dict.fromkeys(strings[j] for j in places if j != k and strings[j])
+            for name, string in zip(names, others, strict=False):
+                found[name][k] = string
+
+
+def _neighbours(
+    words: Sequence[str], bounds: Sequence[int]
+) -> tuple[dict[str, list[str]], list[bool]]:
+    """Return the words before and after each token, and whether its case tells something.
+
+    The case of a first word, or of one in a sentence of capitals, tells nothing.
+    """
+    before, after = [""] * len(words), [""] * len(words)
+    telling = [False] * len(words)
+    for first, end in itertools.pairwise(bounds):
+        mixed = any(c.islower() for word in words[first:end] for c in word)
+        for k in range(first, end):
+            before[k] = words[k - 1] if k > first else ""
+            after[k] = words[k + 1] if k + 1 < end else ""
+            telling[k] = mixed and k > first
+    return {"before": before, "after": after}, telling
+
+
+def _places(corpus: Corpus, words: Sequence[str]) -> list[list[int]]:
+    """Return the places of each word that begins with a letter, in each document."""
+    found: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
+    document = np.repeat(corpus.documents, np.diff(corpus.offsets)).tolist()
+    for k, word in enumerate(words):
+        if word[:1].isalpha():
+            found[document[k], word.lower()].append(k)
+    return list(found.values())
+
+
+def _case(word: str) -> str:
+    if word.islower():
+        return "l"
+    return "U" if word.isupper() and len(word) > 1 else "c"
+
+
+# --- Data and features ----------------------------------------------------------------------------
+
+SCHEME: Literal["bioes"] = "bioes"
+
+TEMPLATE = """\
+U0:%x[-1..1,word]
+U1:%x[0,ngrams(word,1,30)]
+U2:%x[-1..1,pos]
+U3:%x[-1..0,pos]/%x[0..1,pos]
+U4:%x[-1,pos]/%x[0,pos]/%x[1,pos]
+U5:%x[0,shape(word)]
+U6:%x[-1..1,short_shape(word)]
+U7:%x[-1..0,short_shape(word)]/%x[0..1,short_shape(word)]
+U8:%x[-1,short_shape(word)]/%x[0,short_shape(word)]/%x[1,short_shape(word)]
+U9:%x{-4..-1,word}
+U10:%x{1..4,word}
+B
+"""
+
+_NEAR = "".join(
+    f"U{letter}:%x[0,{name}]\n"
+    for letter, side in (("C0", "before"), ("C1", "after"))
+    for name in columns(side)
+)
+
+AFFIXES = """\
+UA0:%x[-1..1,lower(word)]
+UA1:%x[0,ngrams(lower(word),1,30)]
+UA2:%x{-4..-1,lower(word)}
+UA3:%x{1..4,lower(word)}
+UA4:%x[-1..0,lower(word)]/%x[0..1,lower(word)]
+UA5:%x[-1,lower(word)]/%x[1,lower(word)]
+UA6:%x[-2,word]
+UA7:%x[2,word]
+UB0:%x[-1..1,pos]/%x[0,short_shape(word)]
+UB1:%x[0,word]/%x[0,pos]
+UB2:%x[-1,word]/%x[0,short_shape(word)]
+UB3:%x[1,word]/%x[0,short_shape(word)]
+UB4:%x[-1..1,suffix(word,3)]
+UB5:%x[-1..1,prefix(word,3)]
+UB6:%x[-1..1,suffix(word,2)]
+UB7:%x[-2..2,shape(word)]
+UB8:%x[-1..0,shape(word)]/%x[0..1,shape(word)]
+UB9:%x[-2..0,short_shape(word)]/%x[-1..1,short_shape(word)]/%x[0..2,short_shape(word)]
+"""
+
+ELSEWHERE = f"""\
+{_NEAR}\
+UC2:%x[-1..1,{CASE}]
+UC3:%x[-1..1,{CASE}]/%x[-1..1,short_shape(word)]
+UC4:%x[-1..0,{CASE}]/%x[-1..0,short_shape(word)]/%x[0..1,{CASE}]/%x[0..1,short_shape(word)]
+"""
+
+MORE = AFFIXES + ELSEWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """The three files, with columns ``word``, ``pos``, ``chunk``, ``ner``, and `elsewhere`."""
+
+    train: Corpus
+    dev: Corpus
+    test: Corpus
+
+
+def read(setting: Setting) -> Data:
+    """Read the files; the chunk column is not used.
+
+    Raises
+    ------
+    DataError
+        A file is missing or is not what it should be.
+    """
+    parts = ("train", "testa", "testb")
+    return Data(*(elsewhere(entities(setting, part, SCHEME)) for part in parts))
+
+
+# --- The run --------------------------------------------------------------------------------------
 
 TYPES = ("LOC", "ORG", "MISC", "PER")
 VITERBI = (88.16, 80.83, 78.51, 90.36, 85.51)
@@ -37,10 +211,12 @@ PAPER_SAME = {
     ("LOC", "LOC"): 6436, ("LOC", "ORG"): 188, ("LOC", "MISC"): 3,
     ("ORG", "ORG"): 2975, ("ORG", "MISC"): 0, ("MISC", "MISC"): 2030,
 }  # fmt: skip
+
 PAPER_WITHIN = {
     "PER": (1941, 5, 2, 3), "LOC": (0, 167, 6, 63), "ORG": (22, 328, 819, 191),
     "MISC": (14, 224, 7, 365),
 }  # fmt: skip
+
 _ORDER = ("PER", "LOC", "ORG", "MISC")
 
 
@@ -65,8 +241,8 @@ def run(setting: Setting) -> Result:
         A file is missing, or is not what it should be.
     """
     data = read(setting)
-    counts = count_pairs(data.train, TARGET, scheme=SCHEME)
-    model = Consistency.estimate(data.train, TARGET, scheme=SCHEME)
+    counts = count_pairs(data.train, ENTITY, scheme=SCHEME)
+    model = Consistency.estimate(data.train, ENTITY, scheme=SCHEME)
     section = setting.section(_counts(counts))
     rows = _table1(data, setting)
     choices: list[str] = []
@@ -88,7 +264,7 @@ def _tagger(features: _Features, train: Corpus, setting: Setting, scheme: str = 
 
     def make() -> CRF:
         setting.say(f"consistency: {features.name}, training")
-        return CRF.train(train, TARGET, features.template, **options)
+        return CRF.train(train, ENTITY, features.template, **options)
 
     return setting.tagger(features.name, make, about=(features, options))
 
@@ -121,7 +297,10 @@ def _documents(tagger: CRF, model: Consistency | None, **options: Any) -> Docume
 
 
 def _scored(tagger: CRF | DocumentTagger, corpus: Corpus) -> SpanReport:
-    return evaluate_spans(corpus.column_lists(TARGET), tagger.tag_all(corpus))
+    return evaluate_spans(corpus.column_lists(ENTITY), tagger.tag_all(corpus))
+
+
+# --- Tables 1 and 5 -------------------------------------------------------------------------------
 
 
 def _table1(data: Data, setting: Setting) -> list[Row]:
@@ -129,7 +308,7 @@ def _table1(data: Data, setting: Setting) -> list[Row]:
 
     Labels in IOB1, where every label may follow every other: one at a time leads everywhere.
     """
-    train, test = (convert_column(c, TARGET, SCHEME, "iob1") for c in (data.train, data.test))
+    train, test = (convert_column(c, ENTITY, SCHEME, "iob1") for c in (data.train, data.test))
     features = _Features("IOB1", TEMPLATE)
     tagger = _tagger(features, train, setting, scheme="iob1")
     rows = setting.rows("IOB1, Viterbi", partial(_local, tagger, test), (features, L2))
@@ -227,12 +406,92 @@ def _by_type(
     yield Row(name, "seconds for the test file", seconds, paper_seconds)
 
 
+# --- Other local models, on the dev file ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A local model: its template, and options other than those of the recipe."""
+
+    name: str
+    template: str = TEMPLATE
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+def _without(*names: str) -> str:
+    """Return the paper's features without some lines, named as in the template."""
+    lines = TEMPLATE.splitlines(keepends=True)
+    return "".join(line for line in lines if line.split(":")[0] not in names)
+
+
+_WIDER = """\
+UX0:%x[-2,pos]
+UX1:%x[2,pos]
+UX2:%x[-2..0,pos]/%x[0..2,pos]
+UX3:%x[-2,short_shape(word)]
+UX4:%x[2,short_shape(word)]
+UX5:%x[-2..0,short_shape(word)]/%x[0..2,short_shape(word)]
+"""
+
+_ON_PAIRS = """\
+BX0:%x[-1..0,pos]
+BX1:%x[-1..0,short_shape(word)]
+"""
+
+VARIANTS = (
+    Variant("of the paper"),
+    Variant("the same, a weight for all labels", options={"features": "complete"}),
+    *(Variant(f"the same, L2 {l2:g}", options={"l2": l2}) for l2 in (0.1, 0.5, 1.0)),
+    Variant("the same, IOB2", options={"scheme": "iob2"}),
+    Variant("the same, IOB1", options={"scheme": "iob1"}),
+    Variant("the same, attributes of two tokens or more", options={"min_count": 2}),
+    Variant("without character n-grams", _without("U1")),
+    Variant("without other words", _without("U0", "U9", "U10") + "U0:%x[0,word]\n"),
+    Variant("without shapes", _without("U5", "U6", "U7", "U8")),
+    Variant("without parts of speech", _without("U2", "U3", "U4")),
+    Variant("with tags and shapes two tokens away", TEMPLATE + _WIDER),
+    Variant("with tags and shapes on pairs of labels", TEMPLATE + _ON_PAIRS),
+    Variant("with lower case, affixes, pairs", TEMPLATE + AFFIXES),
+    Variant("with the word's other places", TEMPLATE + ELSEWHERE),
+    Variant("with both (more features)", TEMPLATE + AFFIXES + ELSEWHERE),
+)
+
+
+def ablation(setting: Setting, data: Data, l2: float) -> str:
+    """Train all variants, score them on the dev file; the test file is not looked at."""
+    rows = []
+    for variant in VARIANTS:
+        make = partial(_scores, setting, data, variant, l2)
+        found = setting.kept(f"dev, {variant.name}", make, dict[str, float], (variant, l2))
+        rows.append([variant.name, *(f"{100 * value:.2f}" for value in found.values())])
+    return (
+        "## Local models on the dev file\n\nF in %, Viterbi. What is not said is as in the table "
+        f"above: L2 {l2:g}, BIOES, weights of the labels that an attribute occurs with.\n\n"
+        + table(["features", *TYPES, "all"], rows)
+    )
+
+
+def _scores(setting: Setting, data: Data, variant: Variant, l2: float) -> dict[str, float]:
+    """Return F of each type, and of all, in [0, 1]."""
+    setting.say(f"consistency: dev file, features {variant.name}")
+    options = {"scheme": SCHEME, "l2": l2, "seed": setting.seed, **variant.options}
+    scheme = options["scheme"]
+    train, dev = (convert_column(c, ENTITY, SCHEME, scheme) for c in (data.train, data.dev))
+    tagger = CRF.train(train, ENTITY, variant.template, **options)
+    report = evaluate_spans(dev.column_lists(ENTITY), tagger.tag_all(dev))
+    return {**{name: report.types[name].f for name in TYPES}, "all": report.overall.f}
+
+
+# --- Text -----------------------------------------------------------------------------------------
+
+
 def _reading(setting: Setting, choices: Sequence[str]) -> str:
     runs = RUNS_FULL if setting.full else RUNS
+    priors = ", ".join(f"{one.l2:g} ({one.name})" for one in announcements.SETS)
     return (
         "## How to read this\n\n"
         f"Labels in BIOES where nothing else is said; L2 {L2}, "
-        f"that of announcements {_priors()}. Each Gibbs figure is the mean of "
+        f"that of announcements {priors}. Each Gibbs figure is the mean of "
         f"{runs} runs of {SWEEPS} sweeps ({announcements.SWEEPS} for announcements), of which "
         "every second draws whole sentences: of BIOES labels hardly one can change alone. Those of "
         "IOB1 draw one label, or one sentence, at a time from a random start. The temperature "
@@ -250,10 +509,6 @@ def _reading(setting: Setting, choices: Sequence[str]) -> str:
         "whose folds are not known either. Penalties are chosen for each fold by a tagger trained "
         "on three of the other four, on the fourth."
     )
-
-
-def _priors() -> str:
-    return ", ".join(f"{one.l2:g} ({one.name})" for one in announcements.SETS)
 
 
 def _counts(counts: PairCounts) -> str:
@@ -279,3 +534,17 @@ def _counts(counts: PairCounts) -> str:
         f"in brackets):\n\n{table(head, same)}\n\nSpans (rows) that hold another's tokens "
         f"(columns; table 4):\n\n{table(head, within)}"
     )
+
+
+RECIPE = Recipe(
+    "consistency",
+    "Named entities that agree across a document, by Gibbs sampling",
+    needs=(
+        "conll2003/eng.train",
+        "conll2003/eng.testa",
+        "conll2003/eng.testb",
+        "seminars/docs/*.txt",
+    ),
+    paper="Finkel et al. (2005)",
+    run=run,
+)

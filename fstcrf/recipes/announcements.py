@@ -1,13 +1,5 @@
 """Seminar announcements by token: table 6 of Finkel, Grenager and Manning (2005).
 
-=========  ====================================================================
-rows       train and score five folds; the rows of the report
-folds      which message is in which
-TEMPLATE   the features of the paper's table 2
-MORE       those of the recipe ``seminars``, without parts of speech and entities
-SETS       both, each with its prior
-=========  ====================================================================
-
 Every message is tested once. Weights of the penalties are chosen within the training folds, by a
 tagger that has not seen one of them.
 """
@@ -27,14 +19,13 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Corpus, convert_column
 from fstcrf.documents import Annealing, Differing, DocumentTagger, Fields, Unlabelled
 from fstcrf.model import CRF
-from fstcrf.recipes.consistency.tokens import Counts, mean_f, token_counts
-from fstcrf.recipes.recipe import Row, Setting
-from fstcrf.recipes.seminars.messages import TWINS, corpus_of, read_message
-from fstcrf.recipes.seminars.templates import FURTHER, windows
+from fstcrf.recipes.corpora import TWINS, Counts, all_messages, mean_f, token_counts
+from fstcrf.recipes.experiment import Setting
+from fstcrf.recipes.report import Row
+from fstcrf.recipes.seminars_systems import FURTHER, windows
 
-__all__ = ["FILES", "FOLDS", "MORE", "SETS", "SWEEPS", "TEMPLATE", "folds", "rows"]
+__all__ = ["FOLDS", "SETS", "SWEEPS", "folds", "rows"]
 
-FILES = "seminars/docs/*.txt"
 FOLDS, SWEEPS, RUNS, RUNS_FULL = 5, 100, 3, 10
 SCHEME = "bioes"
 TIMES = NAMES = (0.0, -0.25, -0.5, -1.0, -2.0, -4.0)
@@ -71,11 +62,14 @@ SETS = (
 """Both sets of features, each with its prior."""
 
 ORDER = ("stime", "etime", "speaker", "location")
+
 VITERBI = (96.67, 97.36, 83.39, 89.98, 91.85)
 NON_LOCAL = (97.11, 97.89, 84.16, 90.00, 92.29)
+
 SECONDS = (189.0, 6436.0)
 
 LOCAL, SAMPLED = "Viterbi", "Gibbs without penalties"
+
 HAND, CHOSEN = "Gibbs, penalties set by hand", "Gibbs, penalties chosen in the training folds"
 _PAPER = {LOCAL: VITERBI, SAMPLED: VITERBI, HAND: NON_LOCAL, CHOSEN: NON_LOCAL}
 
@@ -88,12 +82,7 @@ class Fold(msgspec.Struct):
     chosen: dict[str, float] = {}
 
 
-def folds(n: int, seed: int) -> NDArray[np.int64]:
-    """Return the number of the fold of each of n messages."""
-    found = np.random.default_rng([seed, FOLDS]).permutation(n) % FOLDS
-    if n > max(TWINS):
-        found[max(TWINS)] = found[min(TWINS)]
-    return found
+# --- Rows -----------------------------------------------------------------------------------------
 
 
 def rows(setting: Setting) -> Iterator[Row]:
@@ -104,8 +93,7 @@ def rows(setting: Setting) -> Iterator[Row]:
     DataError
         A file is missing, or is not what it should be.
     """
-    messages = corpus_of([read_message(path) for path in setting.files(FILES)])
-    messages = convert_column(messages, "field", "iob2", SCHEME)
+    messages = convert_column(all_messages(setting), "field", "iob2", SCHEME)
     number = folds(len(messages), setting.seed)
     for features in SETS:
         found = [_kept(messages, number, k, features, setting) for k in range(FOLDS)]
@@ -145,6 +133,24 @@ def _pooled(parts: Sequence[dict[str, Counts]]) -> dict[str, Counts]:
     return {field: sum((p[field] for p in parts), Counts()) for field in ORDER}
 
 
+def _of_fold(name: str, fold: Fold) -> Iterator[Row]:
+    """Yield what is known of one fold: a run that ends early has no others."""
+    for system, runs in fold.counts.items():
+        mean = 100 * float(np.mean([mean_f(run) for run in runs]))
+        yield Row(f"{name}: {system}", "token F, %: mean of the fields", mean)
+
+
+# --- A fold ---------------------------------------------------------------------------------------
+
+
+def folds(n: int, seed: int) -> NDArray[np.int64]:
+    """Return the number of the fold of each of n messages."""
+    found = np.random.default_rng([seed, FOLDS]).permutation(n) % FOLDS
+    if n > max(TWINS):
+        found[max(TWINS)] = found[min(TWINS)]
+    return found
+
+
 def _kept(
     messages: Corpus, number: NDArray[np.int64], k: int, features: _Features, setting: Setting
 ) -> Fold:
@@ -154,13 +160,6 @@ def _kept(
     found = setting.kept(name, make, Fold, about=(features, TIMES, NAMES, BY_HAND, SWEEPS))
     setting.rows(f"{name}, scores", partial(_of_fold, name, found), about=found)
     return found
-
-
-def _of_fold(name: str, fold: Fold) -> Iterator[Row]:
-    """Yield what is known of one fold: a run that ends early has no others."""
-    for system, runs in fold.counts.items():
-        mean = 100 * float(np.mean([mean_f(run) for run in runs]))
-        yield Row(f"{name}: {system}", "token F, %: mean of the fields", mean)
 
 
 def _fold(

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from fstcrf.evaluate import compare
 from fstcrf.model import CRF
-from fstcrf.recipes.recipe import Result, Row, Setting
-from fstcrf.recipes.report import number, table
-from fstcrf.recipes.shallow_parsing.choice import CHOSEN_L2, Tried, tried
-from fstcrf.recipes.shallow_parsing.curves import courses, draw, reached
-from fstcrf.recipes.shallow_parsing.data import TARGET, Data, read
-from fstcrf.recipes.shallow_parsing.systems import (
+from fstcrf.recipes.corpora import PHRASE
+from fstcrf.recipes.experiment import THREADS, Recipe, Setting
+from fstcrf.recipes.plots import Curve, Panel, draw
+from fstcrf.recipes.report import Result, Row, gain, number, table
+from fstcrf.recipes.shallow_parsing_systems import (
+    EPOCHS,
     OPTIMISERS,
+    TEMPLATE,
+    Data,
     Optimiser,
+    Point,
     Run,
     best_iteration,
     local,
     optimised,
     perceptron,
+    read,
+    trained,
     voted,
 )
+from fstcrf.train import Progress
 
-__all__ = ["run"]
+__all__ = ["RECIPE", "courses", "lowest", "reached", "run"]
 
 # Iterations, where a limit is needed: GIS does not end in reasonable time.
 GIS, GIS_FULL, DEV_ITERATIONS, DEV_FULL = 60, 3700, 40, 300
@@ -34,7 +44,6 @@ PAPER_F, WEIGHTS = {"complete": 94.38}, {"supported": 820_000, "complete": 3_800
 CLOSE = 1.01  # the target of table 3: within 1 % of the best penalised log-likelihood
 PAPER_PAIRS = {("CRF", "MEMM"): 0.00109, ("CRF", "perceptron"): 0.116}
 PAPER_PAIRS |= {("MEMM", "perceptron"): 0.0734}
-
 _BEST = OPTIMISERS[-1]
 
 
@@ -46,18 +55,16 @@ def run(setting: Setting) -> Result:
     DataError
         A file is missing, or is not what it should be.
     """
-    data, threads = read(setting), min(2, os.cpu_count() or 1)
-    setting.say(f"shallow-parsing: {len(data.whole):,} sentences, {threads} threads")
-    held_out = _watched(data, setting, threads)
-    like, whole = _trained(_with_chosen_switch(held_out[0]), data, setting, threads)
+    data = read(setting)
+    setting.say(f"shallow-parsing: {len(data.whole):,} sentences, {THREADS} threads")
+    held_out = _watched(data, setting)
+    like, whole = _trained(_with_chosen_switch(held_out[0]), data, setting)
     others, watched = _others(data, like, setting)
     held_out += [others[0], watched]
     rows = setting.rows("table 3", lambda: _table3(whole), whole)
     rows += setting.rows("table 2", lambda: _table2(others), others)
     for features in ("supported", "complete"):
-        rows += setting.rows(
-            f"CRF, {features}", partial(_field, data, features, threads), CHOSEN_L2
-        )
+        rows += setting.rows(f"CRF, {features}", partial(_field, data, features), CHOSEN_L2)
     # The converged one: nothing was chosen for it.
     systems = {"CRF": whole[-1], "perceptron": others[0], "MEMM": others[1]}
     sections = [_reading(setting, data), _significance(data, systems, rows, setting.seed)]
@@ -65,11 +72,11 @@ def run(setting: Setting) -> Result:
         name = "perceptron, complete"
         more = partial(perceptron, data, features="complete", seed=setting.seed)
         rows += setting.rows(name, lambda: _table2([more()]))
-        choices = setting.kept("choices", lambda: list(tried(data, threads)), list[Tried])
+        choices = setting.kept("choices", lambda: list(tried(data)), list[Tried])
         sections.append(_choices(choices))
     sections.append(f"## The course of training\n\nOn the part without dev:\n\n{courses(held_out)}")
     sections.append(f"On the whole training file:\n\n{courses(whole)}")
-    plots = setting.drawn("shallow-parsing.svg", lambda path: draw(held_out, path))
+    plots = setting.drawn("shallow-parsing.svg", partial(_draw, held_out))
     return Result(rows, sections, plots)
 
 
@@ -89,14 +96,14 @@ def _others(data: Data, like: CRF, setting: Setting) -> tuple[list[Run], Run]:
     return runs[:-1], runs[-1]
 
 
-def _watched(data: Data, setting: Setting, threads: int) -> list[Run]:
+def _watched(data: Data, setting: Setting) -> list[Run]:
     """Train by every optimiser, and score on the dev part after every iteration."""
     runs = []
     limit = DEV_FULL if setting.full else DEV_ITERATIONS
     for optimiser in OPTIMISERS:
         name = f"{optimiser.name}, dev"
         setting.say(f"shallow-parsing: {name}")
-        train = partial(optimised, optimiser, data, held_out=True, limit=limit, threads=threads)
+        train = partial(optimised, optimiser, data, held_out=True, limit=limit, threads=THREADS)
         runs.append(setting.kept(name, partial(_known, train), Run, optimiser.options))
     return runs
 
@@ -115,28 +122,22 @@ def _with_chosen_switch(preconditioned: Run) -> list[Optimiser]:
 
 
 def _trained(
-    optimisers: Sequence[Optimiser], data: Data, setting: Setting, threads: int
+    optimisers: Sequence[Optimiser], data: Data, setting: Setting
 ) -> tuple[CRF, list[Run]]:
     """Train by every optimiser; return the last one's tagger, too."""
     runs = []
     for optimiser in optimisers:
         setting.say(f"shallow-parsing: {optimiser.name}")
-        limit = _limit(optimiser, full=setting.full)
-        make = partial(optimised, optimiser, data, limit=limit, threads=threads)
+        limit = (GIS_FULL if setting.full else GIS) if optimiser.name == "GIS" else None
+        make = partial(optimised, optimiser, data, limit=limit, threads=THREADS)
         model, run = setting.trained(optimiser.name, make, Run, optimiser.options)
         runs.append(run)
     return model, runs
 
 
-def _limit(optimiser: Optimiser, *, full: bool) -> int | None:
-    if optimiser.name == "GIS":
-        return GIS_FULL if full else GIS
-    return None
-
-
-def _field(data: Data, features: str, threads: int) -> Iterator[Row]:
+def _field(data: Data, features: str) -> Iterator[Row]:
     """Train the CRF to convergence, at sigma = 1 and as dev chose, and as long as dev chose."""
-    train = partial(optimised, _BEST, data, features=features, threads=threads)
+    train = partial(optimised, _BEST, data, features=features, threads=THREADS)
     yield from _converged(train()[1], f"CRF, {features}, sigma = 1", features)
     name = f"CRF, {features}, sigma = {math.sqrt(0.5 / CHOSEN_L2):.3g}"
     yield from _converged(train(l2=CHOSEN_L2)[1], name, features)
@@ -155,6 +156,58 @@ def _converged(run: Run, name: str, features: str) -> Iterator[Row]:
     yield Row(name, "penalised log-likelihood", last.objective)
     yield Row(name, "log-likelihood", last.likelihood)
     yield Row(name, "passes over the data", last.passes, None, last.seconds)
+
+
+# --- Penalty and boundary, chosen on the dev part -------------------------------------------------
+
+CHOSEN_L2 = 0.25
+_PENALTIES = (0.25, 0.5, 1.0)
+_FEATURES = ("supported", "complete")
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What a combination reached on the dev part.
+
+    Parameters
+    ----------
+    features : {"supported", "complete"}
+    boundary : {"pad", "skip"}
+    l2 : float
+    final, best : float
+        F, in percent: when training had converged, and the best before.
+    iteration, iterations : int
+        Of the best; of all.
+    """
+
+    features: str
+    boundary: str
+    l2: float
+    final: float
+    best: float
+    iteration: int
+    iterations: int
+
+
+def tried(data: Data) -> Iterator[Tried]:
+    """Train on all but the dev part, with every combination."""
+    for features, boundary, l2 in itertools.product(_FEATURES, ("pad", "skip"), _PENALTIES):
+        course: list[Progress] = []
+        options: dict[str, Any] = {"features": features, "boundary": boundary, "l2": l2}
+        template = TEMPLATE.replace("BOS\nEOS\n", "") if boundary == "pad" else TEMPLATE
+        trained(
+            data.part,
+            report=course.append,
+            template=template,
+            dev=data.dev,
+            patience=10**6,
+            stochastic_epochs=EPOCHS,
+            threads=THREADS,
+            **options,
+        )
+        scores = [100.0 * (progress.dev or 0.0) for progress in course]
+        best = max(scores)
+        yield Tried(features, boundary, l2, scores[-1], best, 1 + scores.index(best), len(scores))
 
 
 # --- Rows -----------------------------------------------------------------------------------------
@@ -177,7 +230,7 @@ def _table3(runs: Sequence[Run]) -> Iterator[Row]:
             yield Row(name, "passes until within 1 % of the best", near.passes, None, near.seconds)
 
 
-_PAPER_F = {
+PAPER_TABLE2 = {
     "averaged perceptron, supported": 94.09,
     "averaged perceptron, complete": 94.07,
     "MEMM": 93.70,
@@ -186,8 +239,72 @@ _PAPER_F = {
 
 def _table2(runs: Sequence[Run]) -> Iterator[Row]:
     for one in runs:
-        paper = next((f for name, f in _PAPER_F.items() if one.name.startswith(name)), None)
+        paper = next((f for name, f in PAPER_TABLE2.items() if one.name.startswith(name)), None)
         yield Row(one.name, "F, test, %", one.f, paper, one.seconds)
+
+
+# --- The course of training -----------------------------------------------------------------------
+
+_PASSES = (5, 10, 20, 30, 50, 75, 100, 150, 200, 400)
+
+
+def reached(course: Sequence[Point], objective: float) -> Point | None:
+    """Return the first point whose penalised log-likelihood is as high; None for never."""
+    return next((point for point in course if point.objective >= objective), None)
+
+
+def _after(course: Sequence[Point], passes: int) -> Point | None:
+    """Return the last point that took at most so many passes, if training went on as long."""
+    if not course or course[-1].passes < passes:
+        return None
+    known = [point for point in course if point.passes <= passes]
+    return known[-1] if known else None
+
+
+def courses(runs: Sequence[Run]) -> str:
+    """Return tables of the penalised log-likelihood, the gradient and F by passes."""
+    parts = []
+    shown: tuple[tuple[str, Callable[[Point], float | None]], ...] = (
+        ("Penalised log-likelihood", lambda p: p.objective),
+        ("Norm of the gradient", lambda p: p.gradient_norm),
+        ("F on the dev part, %", lambda p: p.dev),
+    )
+    for title, value in shown:
+        rows = []
+        for run in runs:
+            points = [_after(run.course, passes) for passes in _PASSES]
+            cells = [None if point is None else value(point) for point in points]
+            known = [None if cell is None or np.isnan(cell) else cell for cell in cells]
+            if any(cell is not None for cell in known):
+                rows.append([run.name, *map(number, known)])
+        if rows:
+            head = [title, *(f"{passes} passes" for passes in _PASSES)]
+            parts.append(table(head, rows))
+    return "\n\n".join(parts)
+
+
+def lowest(runs: Sequence[Run]) -> float | None:
+    """Return where the panel of F begins: below the best F of the worst run; None for anywhere."""
+    scores = [[point.dev for point in run.course if point.dev is not None] for run in runs]
+    best = [max(course) for course in scores if course]
+    return max(0.0, math.floor(min(best)) - 1.0) if best else None
+
+
+def _draw(runs: Sequence[Run], path: Path) -> None:
+    """Draw log-likelihood, gradient and F on the dev part by passes over the data: the figures."""
+
+    def curves(value: Callable[[Point], float | None]) -> list[Curve]:
+        return [
+            Curve(run.name, [point.passes for point in run.course], list(map(value, run.course)))
+            for run in runs
+        ]
+
+    panels = (
+        Panel("negative penalised log-likelihood", curves(lambda p: -p.objective), log=True),
+        Panel("norm of the gradient", curves(lambda p: p.gradient_norm or None), log=True),
+        Panel("F of noun phrases, dev part, %", curves(lambda p: p.dev), bottom=lowest(runs)),
+    )
+    draw(path, panels, "passes of forward-backward over the data", size=(8, 10))
 
 
 # --- Text -----------------------------------------------------------------------------------------
@@ -230,13 +347,12 @@ def _choices(found: Sequence[Tried]) -> str:
 
 def _significance(data: Data, systems: dict[str, Run], rows: list[Row], seed: int) -> str:
     """Compare systems pair by pair; add p-values to the rows."""
-    gold = data.test.column_lists(TARGET)
+    gold = data.test.column_lists(PHRASE)
     cells = []
     for (first, second), paper in PAPER_PAIRS.items():
         one, two = systems[first], systems[second]
         found = compare(gold, one.labels, two.labels, seed=seed)
         rows.append(Row(f"{first} against {second}", "McNemar's p", found.tokens.exact, paper))
-        low, high = (100 * x for x in found.interval)
         cells.append(
             [
                 f"{one.name} against {two.name}",
@@ -244,10 +360,20 @@ def _significance(data: Data, systems: dict[str, Run], rows: list[Row], seed: in
                 f"{found.tokens.exact:.3g}",
                 f"{found.tokens.chi_square:.3g}",
                 number(paper),
-                f"{100 * (found.f[0] - found.f[1]):+.2f} ({low:+.2f} to {high:+.2f})",
+                gain(found),
                 f"{found.randomised:.3g}",
             ]
         )
     head = ["", "labels that one alone has right", "McNemar, exact", "χ²", "paper"]
     head += ["difference in F (95 % by bootstrap)", "approximate randomisation"]
     return f"## Is the difference more than chance\n\n{table(head, cells)}"
+
+
+RECIPE = Recipe(
+    "shallow-parsing",
+    "Noun-phrase chunking: a second-order CRF by every optimiser",
+    needs=("conll2000/train.txt", "conll2000/test.txt"),
+    paper="Sha and Pereira (2003)",
+    run=run,
+    packages=("matplotlib", "scipy"),
+)

@@ -1,18 +1,4 @@
-"""What is trained: the optimisers of table 3, the systems of table 2.
-
-==============  =======================================================
-L2, EPOCHS      settings of table 3, of the stochastic start
-OPTIMISERS      the likelihood, by each optimiser
-Optimiser       one of them, and what the paper reports for it
-Point           what is known after an iteration
-Run             a training run: its course, its labels for the test part
-optimised       train by an optimiser
-best_iteration  that of the highest F on the dev part
-perceptron      train the averaged perceptron
-voted           train the voted perceptron
-local           train a locally normalised model (MEMM)
-==============  =======================================================
-"""
+"""Systems of the recipe ``shallow-parsing``: optimisers of a CRF, perceptrons, an MEMM."""
 
 from __future__ import annotations
 
@@ -27,35 +13,81 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.corpus import Corpus
-from fstcrf.evaluate import evaluate_spans
 from fstcrf.features import FeatureIndex
 from fstcrf.model import CRF
-from fstcrf.recipes.shallow_parsing.data import TARGET, TEMPLATE, Data
-from fstcrf.train import (
-    LBFGS,
-    LocalLikelihood,
-    Problem,
-    Progress,
-    fit,
-    normalised,
-    voted_paths,
-)
+from fstcrf.recipes.corpora import PHRASE, noun_phrases, span_f
+from fstcrf.recipes.experiment import Setting
+from fstcrf.train import LBFGS, LocalLikelihood, Problem, Progress, fit, normalised, voted_paths
 
 __all__ = [
     "EPOCHS",
     "L2",
     "OPTIMISERS",
+    "Data",
     "Optimiser",
     "Point",
     "Run",
     "best_iteration",
+    "f_of",
     "local",
     "optimised",
     "perceptron",
+    "read",
+    "trained",
     "voted",
 ]
 
-Floats = NDArray[np.float64]
+
+# --- Data and features ----------------------------------------------------------------------------
+
+DEV_SENTENCES = 1000
+
+TEMPLATE = """\
+BOS
+EOS
+U0:%x[-2..2,word]
+U1:%x[-1..0,word]/%x[0..1,word]
+U2:%x[-2..2,pos]
+U3:%x[-2..1,pos]/%x[-1..2,pos]
+U4:%x[-2..0,pos]/%x[-1..1,pos]/%x[0..2,pos]
+U5
+B
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """The parts, with columns ``word``, ``pos`` and ``np``.
+
+    Parameters
+    ----------
+    whole : Corpus
+        The training file.
+    part, dev : Corpus
+        All of it but the last 1,000 sentences, and those: the paper's held-out text, section 21
+        with another tagger's POS tags, is not part of CoNLL-2000.
+    test : Corpus
+    """
+
+    whole: Corpus
+    part: Corpus
+    dev: Corpus
+    test: Corpus
+
+
+def read(setting: Setting) -> Data:
+    """Read both files.
+
+    Raises
+    ------
+    DataError
+        A file is missing or is not what it should be.
+    """
+    whole, test = noun_phrases(setting)
+    return Data(whole, whole[:-DEV_SENTENCES], whole[-DEV_SENTENCES:], test)
+
+
+# --- Training runs --------------------------------------------------------------------------------
 
 L2 = 0.5  # sigma = 1, as in table 3
 EPOCHS = 12  # of the stochastic start: at order 2, twice the usual number saves passes
@@ -145,6 +177,32 @@ class Run:
     course: list[Point] = field(default_factory=list)
 
 
+def _run(
+    name: str,
+    model: CRF,
+    data: Data,
+    labels: list[list[str]],
+    seconds: float,
+    course: list[Point] | None = None,
+) -> Run:
+    f = f_of(data.test, labels)
+    return Run(name, model.space.size, f, labels, seconds, [] if course is None else course)
+
+
+def f_of(corpus: Corpus, labels: list[list[str]]) -> float:
+    """Return F of the noun phrases, in percent."""
+    return span_f(corpus, PHRASE, labels)
+
+
+def best_iteration(course: Sequence[Point]) -> int:
+    """Return the iteration, from 1, with the highest F on the dev part."""
+    scores = [point.dev or 0.0 for point in course]
+    return 1 + scores.index(max(scores))
+
+
+# --- The likelihood, by any optimiser -------------------------------------------------------------
+
+
 def trained(
     data: Corpus,
     *,
@@ -154,12 +212,7 @@ def trained(
 ) -> CRF:
     """Train an order-2 chunker with the paper's features; `given` are options of `CRF.train`."""
     options = {"order": 2, "scheme": "iob2", "boundary": "skip", "l2": L2, **given}
-    return CRF.train(data, TARGET, template, report=report, **options)
-
-
-def f_of(gold: Corpus, labels: list[list[str]]) -> float:
-    """Return F of the noun phrases, in percent."""
-    return 100.0 * evaluate_spans(gold.column_lists(TARGET), labels).f
+    return CRF.train(data, PHRASE, template, report=report, **options)
 
 
 def optimised(
@@ -187,12 +240,11 @@ def optimised(
     threads : int
     """
     course: list[Point] = []
-    clock = _Clock()
+    began = time.perf_counter()
 
     def note(progress: Progress) -> None:
-        course.append(_point(progress, clock.seconds(), l2))
+        course.append(_point(progress, time.perf_counter() - began, l2))
 
-    began = time.perf_counter()
     given: dict[str, Any] = dict(optimiser.options)
     if held_out:
         given |= {"dev": data.dev, "patience": 10**6}
@@ -208,18 +260,7 @@ def optimised(
     )
     seconds = time.perf_counter() - began
     labels = model.tag_all(data.test, threads=threads)
-    score = f_of(data.test, labels)
-    return model, Run(optimiser.name, model.space.size, score, labels, seconds, course)
-
-
-class _Clock:
-    """Seconds since it was made."""
-
-    def __init__(self) -> None:
-        self._began = time.perf_counter()
-
-    def seconds(self) -> float:
-        return time.perf_counter() - self._began
+    return model, _run(optimiser.name, model, data, labels, seconds, course)
 
 
 def _point(progress: Progress, seconds: float, l2: float) -> Point:
@@ -234,6 +275,9 @@ def _point(progress: Progress, seconds: float, l2: float) -> Point:
     )
 
 
+# --- Perceptrons and locally normalised models ----------------------------------------------------
+
+
 def perceptron(
     data: Data, *, features: str = "supported", epochs: int | None = None, seed: int = 0
 ) -> Run:
@@ -241,26 +285,19 @@ def perceptron(
     began = time.perf_counter()
     options: dict[str, Any] = {"method": "perceptron", "features": features, "seed": seed}
     course: list[Point] = []
-    clock = _Clock()
 
     def note(progress: Progress) -> None:
         dev = None if progress.dev is None else 100.0 * progress.dev
-        course.append(Point(progress.iteration, clock.seconds(), np.nan, np.nan, None, dev))
+        seconds = time.perf_counter() - began
+        course.append(Point(progress.iteration, seconds, np.nan, np.nan, None, dev))
 
     if epochs is None:
         trained(data.part, report=note, dev=data.dev, patience=5, max_iterations=30, **options)
         epochs = best_iteration(course)
     model = trained(data.whole, max_iterations=epochs, **options)
     seconds = time.perf_counter() - began
-    labels = model.tag_all(data.test)
     name = f"averaged perceptron, {features}"
-    return Run(name, model.space.size, f_of(data.test, labels), labels, seconds, course)
-
-
-def best_iteration(course: Sequence[Point]) -> int:
-    """Return the iteration, from 1, with the highest F on the dev part."""
-    scores = [point.dev or 0.0 for point in course]
-    return 1 + scores.index(max(scores))
+    return _run(name, model, data, model.tag_all(data.test), seconds, course)
 
 
 def voted(data: Data, like: CRF, *, epochs: int = 2, seed: int = 0) -> Run:
@@ -276,13 +313,7 @@ def voted(data: Data, like: CRF, *, epochs: int = 2, seed: int = 0) -> Run:
     )
     seconds = time.perf_counter() - began
     labels = _labelled(like, states, data.test)
-    return Run(
-        f"voted perceptron, {epochs} epochs",
-        like.space.size,
-        f_of(data.test, labels),
-        labels,
-        seconds,
-    )
+    return _run(f"voted perceptron, {epochs} epochs", like, data, labels, seconds)
 
 
 def local(data: Data, like: CRF, *, held_out: bool = False, limit: int = 300) -> Run:
@@ -299,16 +330,15 @@ def local(data: Data, like: CRF, *, held_out: bool = False, limit: int = 300) ->
     """
     began = time.perf_counter()
     course: list[Point] = []
-    clock = _Clock()
     objective = LocalLikelihood(
         _problem(data.part if held_out else data.whole, like), like.space, l2=L2
     )
 
-    def model(theta: Floats) -> CRF:
+    def model(theta: NDArray[np.float64]) -> CRF:
         places = like.tape, like.columns, like.reads
         return CRF(like.topology, like.index, like.space, theta, *places)
 
-    def score(theta: Floats) -> float:
+    def score(theta: NDArray[np.float64]) -> float:
         return f_of(data.dev, _locally_tagged(model(theta), data.dev)) / 100.0
 
     outcome = fit(
@@ -316,17 +346,16 @@ def local(data: Data, like: CRF, *, held_out: bool = False, limit: int = 300) ->
         max_iterations=limit,
         evaluate=score if held_out else None,
         patience=limit,
-        report=lambda progress: course.append(_point(progress, clock.seconds(), L2)),
+        report=lambda progress: course.append(_point(progress, time.perf_counter() - began, L2)),
     )
     seconds = time.perf_counter() - began
     found = model(outcome.theta)
-    labels = _locally_tagged(found, data.test)
-    return Run("MEMM", found.space.size, f_of(data.test, labels), labels, seconds, course)
+    return _run("MEMM", found, data, _locally_tagged(found, data.test), seconds, course)
 
 
 def _problem(data: Corpus, like: CRF) -> Problem:
     number = {label: i for i, label in enumerate(like.labels)}
-    labels = [number[label] for sentence in data.column_lists(TARGET) for label in sentence]
+    labels = [number[label] for sentence in data.column_lists(PHRASE) for label in sentence]
     allowed = np.zeros((data.n_tokens, len(number)), dtype=bool)
     allowed[np.arange(data.n_tokens), labels] = True
     weight = np.ones(len(data))

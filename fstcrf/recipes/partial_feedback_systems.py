@@ -1,21 +1,90 @@
-"""What is compared, with the settings that dev data chose.
-
-=======  ==============================================================
-System   an objective, a rule, a beginning, and the paper's figures
-SYSTEMS  most of them
-LONGER   some of them with more samples
-CLIPPED  those of ChRisF's table of rates and clips
-=======  ==============================================================
-"""
+"""Learners of the recipe ``partial-feedback``, with the settings that dev data chose."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from fstcrf.corpus import Corpus
+from fstcrf.feedback.simulation import simulate
+from fstcrf.feedback.start import untrained
 from fstcrf.kernel import Aim, Rule
-from fstcrf.train import Schedule
+from fstcrf.model import CRF
+from fstcrf.recipes.corpora import PHRASE, PHRASES, noun_phrases, span_f
+from fstcrf.recipes.experiment import Setting
+from fstcrf.train import Outcome, Progress, Schedule
 
-__all__ = ["CLIPPED", "LONGER", "SYSTEMS", "System"]
+__all__ = [
+    "CLIPPED",
+    "L2",
+    "LONGER",
+    "SYSTEMS",
+    "TEMPLATE",
+    "Data",
+    "System",
+    "Trained",
+    "beginning",
+    "f_of",
+    "informed",
+    "learnt",
+    "read",
+    "samples_until",
+    "trained",
+    "unlearned",
+]
+
+
+# --- Data and features ----------------------------------------------------------------------------
+
+DEV_SENTENCES = 1000
+
+_WORDS = ["-2", "-1", "0", "1", "2", "-1 0", "0 1"]
+_TAGS = ["-2", "-1", "0", "1", "2", "-2 -1", "-1 0", "0 1", "1 2", "-2 -1 0", "-1 0 1", "0 1 2"]
+
+
+def _template() -> str:
+    """Return the 19 predicates of Sha and Pereira (2003), table 1."""
+    lines = []
+    for column, windows in (("word", _WORDS), ("pos", _TAGS)):
+        for number, window in enumerate(windows):
+            places = "/".join(f"%x[{offset},{column}]" for offset in window.split())
+            lines.append(f"U{column}{number:02}:{places}")
+    return "\n".join([*lines, "B"])
+
+
+TEMPLATE = _template()
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """The three parts.
+
+    Parameters
+    ----------
+    train, dev, test : Corpus
+        Columns ``word``, ``pos`` and ``np``. Dev is the first 1,000 sentences of the training file,
+        train the others.
+    """
+
+    train: Corpus
+    dev: Corpus
+    test: Corpus
+
+
+def read(setting: Setting) -> Data:
+    """Read both files.
+
+    Raises
+    ------
+    DataError
+        A file is missing or is not what it should be.
+    """
+    whole, test = noun_phrases(setting)
+    return Data(whole[DEV_SENTENCES:], whole[:DEV_SENTENCES], test)
+
+
+# --- What is compared -----------------------------------------------------------------------------
 
 # The paper's F on the test part, and how many samples it took.
 EXPECTED_LOSS = (92.3, 7_500_000)
@@ -203,3 +272,125 @@ CLIPPED = tuple(
     for rate, clip, f, clipped in _PUBLISHED
 )
 """Cross-entropy with the rates and clips of ChRisF's table 1."""
+
+
+# --- Learning -------------------------------------------------------------------------------------
+
+L2 = 0.2  # of full information, chosen on the dev part
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What became of a system.
+
+    Parameters
+    ----------
+    system : System
+    model : CRF
+        The best one on the dev part.
+    dev, test : float
+        Its F, in percent.
+    samples : int
+        Samples up to it.
+    seconds : float
+        Wall clock of all of them, looks at the dev part included.
+    course : list of Progress
+        What was known after each step.
+    """
+
+    system: System
+    model: CRF
+    dev: float
+    test: float
+    samples: int
+    seconds: float
+    course: list[Progress]
+
+
+def unlearned(data: Data, hash_bits: int | None = None) -> CRF:
+    """Return the tagger to which all labellings are alike: order 2, complete features."""
+    return untrained(
+        data.train,
+        PHRASES,
+        TEMPLATE,
+        order=2,
+        scheme="iob2",
+        hash_bits=hash_bits,
+        tape=PHRASE,
+    )
+
+
+def beginning(system: System, data: Data) -> CRF:
+    """Return where a system begins."""
+    start = unlearned(data, system.hash_bits)
+    if not system.warm:
+        return start
+    return informed(data.train[: system.warm], l2=L2, base=start)
+
+
+def informed(
+    train: Corpus, *, l2: float, dev: Corpus | None = None, base: CRF | None = None
+) -> CRF:
+    """Return the tagger that gold labels give, by L-BFGS, over the attributes of `base` as well."""
+    return CRF.train(
+        train,
+        PHRASE,
+        TEMPLATE,
+        dev=dev,
+        warm_start=base,
+        order=2,
+        scheme="iob2",
+        l2=l2,
+        features="complete",
+        transitions="all",
+    )
+
+
+def trained(system: System, start: CRF, data: Data, passes: int, seed: int) -> Trained:
+    """Learn from rewards, in so many passes over the training part, times `longer`."""
+    course: list[Progress] = []
+    began = time.perf_counter()
+    model, outcome = learnt(system, start, data, passes, seed, course.append)
+    seconds = time.perf_counter() - began
+    dev, test = f_of(model, data.dev), f_of(model, data.test)
+    samples = len(data.train) * system.passes * outcome.best_iteration
+    return Trained(system, model, dev, test, samples, seconds, course)
+
+
+def learnt(
+    system: System,
+    start: CRF,
+    data: Data,
+    passes: int,
+    seed: int,
+    report: Callable[[Progress], None] | None = None,
+) -> tuple[CRF, Outcome]:
+    """Learn from rewards; the test part is not looked at."""
+    return simulate(
+        start,
+        data.train,
+        PHRASE,
+        aim=system.aim,
+        rule=system.rule,
+        schedule=system.schedule,
+        graded=system.graded,
+        epochs=max(system.longer * passes // system.passes, 1),
+        samples=len(data.train) * system.passes,
+        dev=data.dev,
+        seed=seed,
+        report=report,
+    )
+
+
+def f_of(model: CRF, corpus: Corpus) -> float:
+    """Return the F of a tagger on a corpus, in percent."""
+    return span_f(corpus, PHRASE, model.tag_all(corpus))
+
+
+def samples_until(one: Trained, f: float, sentences: int) -> int | None:
+    """Return how many samples it took until the F on the dev part was as high; None for never."""
+    step = sentences * one.system.passes
+    for progress in one.course:
+        if progress.dev is not None and 100.0 * progress.dev >= f:
+            return step * progress.iteration
+    return None
