@@ -12,10 +12,21 @@ from fstcrf.corpus import Corpus, convert_column
 from fstcrf.evaluate import compare
 from fstcrf.model import CRF
 from fstcrf.recipes import corpora
+from fstcrf.recipes.corpora import DataSplit
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.report import Result, Row, gain, number, table
 
-__all__ = ["RECIPE", "SYSTEMS", "Choice", "System", "Task", "chosen", "chunking", "entities", "run"]
+__all__ = [
+    "RECIPE",
+    "SYSTEMS",
+    "Choice",
+    "LabellingTask",
+    "System",
+    "chosen",
+    "chunking",
+    "entities",
+    "run",
+]
 
 
 # --- Tasks ----------------------------------------------------------------------------------------
@@ -32,7 +43,7 @@ _SCHEME: Literal["iob2", "bioes"] = "bioes"
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class LabellingTask:
     """A task.
 
     Parameters
@@ -45,11 +56,7 @@ class Task:
     template : str
     rate : float
         First step of stochastic epochs: about half over the attributes of a token.
-    train : Corpus
-        All sentences to train on.
-    part, dev : Corpus
-        Those to train on while choosing, and those to choose by.
-    test : Corpus
+    data : DataSplit
     """
 
     name: str
@@ -57,30 +64,27 @@ class Task:
     scheme: Literal["iob2", "bioes"]
     template: str
     rate: float
-    train: Corpus
-    part: Corpus
-    dev: Corpus
-    test: Corpus
+    data: DataSplit
 
 
-def chunking(setting: Setting) -> Task:
+def chunking(setting: Setting) -> LabellingTask:
     """Read CoNLL-2000."""
     train, test = (
         convert_column(part, "chunk", "iob2", _SCHEME) for part in corpora.chunks(setting)
     )
     cut = max(len(train) - _HELD_OUT, len(train) // 2)
-    parts = train, train[:cut], train[cut:], test
-    return Task("chunking", "chunk", _SCHEME, _template(_CHUNKING), 0.03, *parts)
+    data = DataSplit(train, train[:cut], train[cut:], test)
+    return LabellingTask("chunking", "chunk", _SCHEME, _template(_CHUNKING), 0.03, data)
 
 
-def entities(setting: Setting) -> Task:
+def entities(setting: Setting) -> LabellingTask:
     """Read CoNLL-2003."""
     target = "entity"
     train, dev, test = (
         corpora.entities(setting, part, _SCHEME, target) for part in ("train", "testa", "testb")
     )
-    parts = train, train, dev, test
-    return Task("entities", target, _SCHEME, _template(_ENTITIES, _AFFIXES), 0.006, *parts)
+    data = DataSplit(train, train, dev, test)
+    return LabellingTask("entities", target, _SCHEME, _template(_ENTITIES, _AFFIXES), 0.006, data)
 
 
 def _template(sources: tuple[str, ...], alone: tuple[str, ...] = ()) -> str:
@@ -244,30 +248,30 @@ class Trained:
 
 
 def _trained(
-    system: System, task: Task, choice: Choice, start: CRF | None, seed: int
+    system: System, task: LabellingTask, choice: Choice, start: CRF | None, seed: int
 ) -> tuple[CRF, Trained]:
     """Train a system on all training sentences, from `start` if there is one; tag the test part."""
     began = time.perf_counter()
     options = _options(task, system, choice, start, seed)
-    model = CRF.train(task.train, task.target, task.template, **options)
+    model = CRF.train(task.data.train, task.target, task.template, **options)
     seconds = time.perf_counter() - began
-    gold, labels = task.test.column_lists(task.target), model.tag_all(task.test)
+    gold, labels = task.data.test.column_lists(task.target), model.tag_all(task.data.test)
     right = sum(a == b for a, b in zip(gold, labels, strict=True))
-    f = corpora.span_f(task.test, task.target, labels)
+    f = corpora.span_f(task.data.test, task.target, labels)
     objective = None if model.record is None else model.record.objective
     share = 100.0 * right / len(gold)
     return model, Trained(system.name, choice, labels, f, share, objective, seconds)
 
 
 def chosen(
-    system: System, task: Task, start: CRF | None, seed: int, say: Callable[[str], None]
+    system: System, task: LabellingTask, start: CRF | None, seed: int, say: Callable[[str], None]
 ) -> Choice:
     """Choose penalty and number of iterations: the best F on the dev part.
 
     Parameters
     ----------
     system : System
-    task : Task
+    task : LabellingTask
     start : CRF, optional
         What it starts from; it has not seen the dev part.
     seed : int
@@ -278,9 +282,9 @@ def chosen(
     for l2 in system.grid:
         options = _options(task, system, Choice(l2), start, seed)
         if system.options["objective"] != "likelihood":
-            options |= {"max_iterations": limit, "patience": _PATIENCE, "dev": task.dev}
-        model = CRF.train(task.part, task.target, task.template, **options)
-        found = corpora.span_f(task.dev, task.target, model.tag_all(task.dev))
+            options |= {"max_iterations": limit, "patience": _PATIENCE, "dev": task.data.dev}
+        model = CRF.train(task.data.part, task.target, task.template, **options)
+        found = corpora.span_f(task.data.dev, task.target, model.tag_all(task.data.dev))
         record = model.record
         iterations = None if "dev" not in options or record is None else record.best_iteration
         say(f"mce: {task.name}, {system.name}, l2 {l2:g}: dev F {found:.2f} ({iterations})")
@@ -290,7 +294,7 @@ def chosen(
 
 
 def _options(
-    task: Task, system: System, choice: Choice, start: CRF | None, seed: int
+    task: LabellingTask, system: System, choice: Choice, start: CRF | None, seed: int
 ) -> dict[str, Any]:
     """Return the options of `CRF.train`."""
     options: dict[str, Any] = {
@@ -340,7 +344,7 @@ def run(setting: Setting) -> Result:
 class _Systems:
     """The systems on one task; the models of MAP that others start from: on all, on a part."""
 
-    def __init__(self, task: Task, setting: Setting) -> None:
+    def __init__(self, task: LabellingTask, setting: Setting) -> None:
         self._task, self._setting = task, setting
         self._starts: dict[int, CRF] = {}
 
@@ -348,21 +352,21 @@ class _Systems:
         """Choose, train, tag; or take what an earlier run has kept."""
         task, setting = self._task, self._setting
         choice = self._choice(system)
-        start = self._start(system, task.train)
+        start = self._start(system, task.data.train)
         name = f"{task.name}, {system.name}"
         setting.say(f"mce: {name}")
         train = partial(_trained, system, task, choice, start, setting.seed)
         about = (system.options, choice, task.scheme, task.template)
         model, found = setting.trained(name, train, Trained, about)
         if system is LIKELIHOOD:
-            self._starts[len(task.train)] = model
+            self._starts[len(task.data.train)] = model
         return found
 
     def _choice(self, system: System) -> Choice:
         task, setting = self._task, self._setting
         if not (setting.full and system.grid):
             return system.choice[task.name]
-        start = self._start(system, task.part)
+        start = self._start(system, task.data.part)
         make = partial(chosen, system, task, start, setting.seed, setting.say)
         about = (system, task.scheme, task.template)
         return setting.kept(f"{task.name}, {system.name}, choice", make, Choice, about)
@@ -381,7 +385,7 @@ class _Systems:
         return self._starts[len(sentences)]
 
 
-def _rows(task: Task, found: Trained) -> Iterator[Row]:
+def _rows(task: LabellingTask, found: Trained) -> Iterator[Row]:
     name = f"{task.name}: {found.system}"
     f, sentences = next(one for one in SYSTEMS if one.name == found.system).paper[task.name]
     yield Row(name, "F, test, %", found.f, f, found.seconds)
@@ -406,7 +410,7 @@ def _reading(setting: Setting) -> str:
     )
 
 
-def _choices(task: Task, found: Sequence[Trained]) -> str:
+def _choices(task: LabellingTask, found: Sequence[Trained]) -> str:
     body = [
         [
             one.system,
@@ -420,9 +424,9 @@ def _choices(task: Task, found: Sequence[Trained]) -> str:
     return f"## Settings, {task.name}\n\n{table(head, body)}"
 
 
-def _significance(task: Task, found: Sequence[Trained], seed: int) -> str:
+def _significance(task: LabellingTask, found: Sequence[Trained], seed: int) -> str:
     """Compare every system with MAP."""
-    gold = task.test.column_lists(task.target)
+    gold = task.data.test.column_lists(task.target)
     reference = next(one for one in found if one.system == LIKELIHOOD.name)
     body = []
     for one in found:

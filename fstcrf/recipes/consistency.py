@@ -18,7 +18,7 @@ from fstcrf.documents.counting import PairCounts, count_pairs
 from fstcrf.evaluate import SpanReport, evaluate_spans
 from fstcrf.model import CRF
 from fstcrf.recipes import announcements
-from fstcrf.recipes.corpora import ENTITY, entities
+from fstcrf.recipes.corpora import ENTITY, DataSplit, entities
 from fstcrf.recipes.experiment import Recipe, Setting
 from fstcrf.recipes.report import Result, Row, number, table
 
@@ -175,17 +175,8 @@ UC4:%x[-1..0,{CASE}]/%x[-1..0,short_shape(word)]/%x[0..1,{CASE}]/%x[0..1,short_s
 MORE = AFFIXES + ELSEWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
-    """The three files, with columns ``word``, ``pos``, ``chunk``, ``ner``, and `elsewhere`."""
-
-    train: Corpus
-    dev: Corpus
-    test: Corpus
-
-
-def read(setting: Setting) -> Data:
-    """Read the files; the chunk column is not used.
+def read(setting: Setting) -> DataSplit:
+    """Read the files, with the columns of `elsewhere`; the chunk column is not used.
 
     Raises
     ------
@@ -193,7 +184,8 @@ def read(setting: Setting) -> Data:
         A file is missing or is not what it should be.
     """
     parts = ("train", "testa", "testb")
-    return Data(*(elsewhere(entities(setting, part, SCHEME)) for part in parts))
+    train, dev, test = (elsewhere(entities(setting, part, SCHEME)) for part in parts)
+    return DataSplit(train, train, dev, test)
 
 
 # --- The run --------------------------------------------------------------------------------------
@@ -303,7 +295,7 @@ def _scored(tagger: CRF | DocumentTagger, corpus: Corpus) -> SpanReport:
 # --- Tables 1 and 5 -------------------------------------------------------------------------------
 
 
-def _table1(data: Data, setting: Setting) -> list[Row]:
+def _table1(data: DataSplit, setting: Setting) -> list[Row]:
     """Return what sampling without penalties reaches from a random start, and Viterbi.
 
     Labels in IOB1, where every label may follow every other: one at a time leads everywhere.
@@ -342,7 +334,7 @@ def _table5(
     features: _Features,
     tagger: CRF,
     models: tuple[Consistency, Consistency],
-    data: Data,
+    data: DataSplit,
     setting: Setting,
 ) -> list[Row]:
     """Return the rows of table 5, each system's kept when it is scored."""
@@ -360,7 +352,7 @@ def _table5(
     return rows
 
 
-def _viterbi(name: str, tagger: CRF, data: Data) -> Iterator[Row]:
+def _viterbi(name: str, tagger: CRF, data: DataSplit) -> Iterator[Row]:
     yield Row(name, "F, dev, %", 100 * _scored(tagger, data.dev).overall.f)
     started = time.perf_counter()
     found = _scored(tagger, data.test)
@@ -369,7 +361,7 @@ def _viterbi(name: str, tagger: CRF, data: Data) -> Iterator[Row]:
 
 
 def _non_local(
-    name: str, tagger: CRF, model: Consistency, data: Data, setting: Setting
+    name: str, tagger: CRF, model: Consistency, data: DataSplit, setting: Setting
 ) -> Iterator[Row]:
     setting.say(f"consistency: {name}")
     yield Row(name, "F, dev, %", 100 * _scored(_documents(tagger, model), data.dev).overall.f)
@@ -457,7 +449,7 @@ VARIANTS = (
 )
 
 
-def ablation(setting: Setting, data: Data, l2: float) -> str:
+def ablation(setting: Setting, data: DataSplit, l2: float) -> str:
     """Train all variants, score them on the dev file; the test file is not looked at."""
     rows = []
     for variant in VARIANTS:
@@ -471,7 +463,7 @@ def ablation(setting: Setting, data: Data, l2: float) -> str:
     )
 
 
-def _scores(setting: Setting, data: Data, variant: Variant, l2: float) -> dict[str, float]:
+def _scores(setting: Setting, data: DataSplit, variant: Variant, l2: float) -> dict[str, float]:
     """Return F of each type, and of all, in [0, 1]."""
     setting.say(f"consistency: dev file, features {variant.name}")
     options = {"scheme": SCHEME, "l2": l2, "seed": setting.seed, **variant.options}

@@ -28,6 +28,7 @@ __all__ = [
     "POLICIES",
     "TWINS",
     "Counts",
+    "DataSplit",
     "Field",
     "Message",
     "all_messages",
@@ -45,6 +46,27 @@ __all__ = [
     "tokens",
     "values",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class DataSplit:
+    """Sentences to train on, to choose by, to test on.
+
+    Parameters
+    ----------
+    train : Corpus
+        All to train on.
+    part : Corpus
+        Those to train on while something is chosen.
+    dev : Corpus
+        Those to choose by.
+    test : Corpus
+    """
+
+    train: Corpus
+    part: Corpus
+    dev: Corpus
+    test: Corpus
 
 
 # --- CoNLL-2000 and CoNLL-2003 --------------------------------------------------------------------

@@ -24,16 +24,15 @@ from fstcrf.feedback.simulation import problem_of
 from fstcrf.kernel import Aim, Proposals, Rule
 from fstcrf.kernel.descent import Control
 from fstcrf.model import CRF
-from fstcrf.recipes.corpora import PHRASE
+from fstcrf.recipes.corpora import PHRASE, DataSplit
 from fstcrf.recipes.experiment import Recipe, Setting
 from fstcrf.recipes.partial_feedback_systems import (
     CLIPPED,
     L2,
     LONGER,
     SYSTEMS,
-    Data,
-    System,
-    Trained,
+    Learner,
+    LearningRun,
     beginning,
     f_of,
     informed,
@@ -81,7 +80,7 @@ def run(setting: Setting) -> Result:
     setting.say("partial-feedback: full information")
     full = _full(data)
     passes, seeds = (FULL, SEEDS) if setting.full else (QUICK, 1)
-    runs: list[list[Trained]] = []
+    runs: list[list[LearningRun]] = []
     for system in (*SYSTEMS, *LONGER, *(CLIPPED if setting.full else ())):
         start = beginning(system, data)
         seen = range(setting.seed, setting.seed + seeds)
@@ -110,7 +109,7 @@ def run(setting: Setting) -> Result:
     return Result(rows, sections, setting.drawn("partial-feedback.svg", plot))
 
 
-def _told(one: Trained, setting: Setting, seed: int) -> Trained:
+def _told(one: LearningRun, setting: Setting, seed: int) -> LearningRun:
     """Say what became of a run."""
     setting.say(
         f"partial-feedback: {one.system.name}, seed {seed}: F {one.dev:.2f} on the dev part, "
@@ -119,14 +118,14 @@ def _told(one: Trained, setting: Setting, seed: int) -> Trained:
     return one
 
 
-def _full(data: Data) -> _Full:
+def _full(data: DataSplit) -> _Full:
     began = time.perf_counter()
     model = informed(data.train, l2=L2, dev=data.dev)
     seconds = time.perf_counter() - began
     return _Full(model, f_of(model, data.dev), f_of(model, data.test), seconds)
 
 
-def _rows(group: Sequence[Trained], sentences: int) -> Iterator[Row]:
+def _rows(group: Sequence[LearningRun], sentences: int) -> Iterator[Row]:
     """Yield the numbers of a system: means over seeds."""
     system = group[0].system
     name, (paper, samples) = system.name, system.paper
@@ -147,7 +146,7 @@ def _rows(group: Sequence[Trained], sentences: int) -> Iterator[Row]:
             yield Row(name, "samples until F on dev is the paper's", float(np.mean(known)), samples)
 
 
-def _draw(runs: Sequence[Trained], sentences: int, best: float, path: Path) -> None:
+def _draw(runs: Sequence[LearningRun], sentences: int, best: float, path: Path) -> None:
     """Draw F on the dev part by the number of samples, and the F of full information."""
     curves = []
     for one in runs:
@@ -162,7 +161,7 @@ def _draw(runs: Sequence[Trained], sentences: int, best: float, path: Path) -> N
 # --- Text -----------------------------------------------------------------------------------------
 
 
-def _reading(data: Data, passes: int, seeds: int) -> str:
+def _reading(data: DataSplit, passes: int, seeds: int) -> str:
     return (
         "## How to read this\n\n"
         f"Train: {len(data.train):,} sentences; dev: the first 1,000 of the training file; test: "
@@ -192,13 +191,13 @@ def _reading(data: Data, passes: int, seeds: int) -> str:
     )
 
 
-def _stability(data: Data, setting: Setting) -> str:
+def _stability(data: DataSplit, setting: Setting) -> str:
     """Show for which rates learning fails with some seeds."""
     start, cells = unlearned(data), []
     for control, rates in _RATES.items():
         for rate in rates:
             setting.say(f"partial-feedback: stability, control {control}, rate {rate:g}")
-            system = System("", Aim(control=control), Rule(rate=rate), passes=20)
+            system = Learner("", Aim(control=control), Rule(rate=rate), passes=20)
             dev = [
                 trained(system, start, data, 40, setting.seed + seed).dev for seed in range(SEEDS)
             ]
@@ -212,7 +211,7 @@ def _stability(data: Data, setting: Setting) -> str:
     )
 
 
-def _signals(runs: Sequence[Sequence[Trained]]) -> str:
+def _signals(runs: Sequence[Sequence[LearningRun]]) -> str:
     """Say how noisy steps are at the end."""
     head = [
         "",
@@ -246,7 +245,7 @@ def _signals(runs: Sequence[Sequence[Trained]]) -> str:
     )
 
 
-def _collisions(data: Data, runs: Sequence[Sequence[Trained]]) -> str:
+def _collisions(data: DataSplit, runs: Sequence[Sequence[LearningRun]]) -> str:
     lines = ["## Hashing\n"]
     for group in runs:
         index = group[0].model.index
@@ -255,7 +254,7 @@ def _collisions(data: Data, runs: Sequence[Sequence[Trained]]) -> str:
     return "\n".join(lines)
 
 
-def _differences(data: Data, full: CRF, runs: Sequence[Trained]) -> str:
+def _differences(data: DataSplit, full: CRF, runs: Sequence[LearningRun]) -> str:
     """Compare each learner that has a control with the same without, and with full information."""
     gold = data.test.column_lists(PHRASE)
     known = {one.system.name: one for one in runs}
@@ -384,7 +383,7 @@ RATE_PASSES, LONG_RATE_PASSES = 20, 60
 RATE_SEEDS = (100, 101)
 
 
-def tried(system: System, data: Data) -> Iterator[tuple[float, list[float]]]:
+def tried(system: Learner, data: DataSplit) -> Iterator[tuple[float, list[float]]]:
     """Yield each rate, and the best F on the dev part for each seed, in percent."""
     start = beginning(system, data)
     passes, seeds = (

@@ -11,7 +11,7 @@ from fstcrf.feedback.simulation import simulate
 from fstcrf.feedback.start import untrained
 from fstcrf.kernel import Aim, Rule
 from fstcrf.model import CRF
-from fstcrf.recipes.corpora import PHRASE, PHRASES, noun_phrases, span_f
+from fstcrf.recipes.corpora import PHRASE, PHRASES, DataSplit, noun_phrases, span_f
 from fstcrf.recipes.experiment import Setting
 from fstcrf.train import Outcome, Progress, Schedule
 
@@ -21,9 +21,8 @@ __all__ = [
     "LONGER",
     "SYSTEMS",
     "TEMPLATE",
-    "Data",
-    "System",
-    "Trained",
+    "Learner",
+    "LearningRun",
     "beginning",
     "f_of",
     "informed",
@@ -56,24 +55,8 @@ def _template() -> str:
 TEMPLATE = _template()
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
-    """The three parts.
-
-    Parameters
-    ----------
-    train, dev, test : Corpus
-        Columns ``word``, ``pos`` and ``np``. Dev is the first 1,000 sentences of the training file,
-        train the others.
-    """
-
-    train: Corpus
-    dev: Corpus
-    test: Corpus
-
-
-def read(setting: Setting) -> Data:
-    """Read both files.
+def read(setting: Setting) -> DataSplit:
+    """Read both files; `dev` is the first 1,000 sentences of the training file, `train` the others.
 
     Raises
     ------
@@ -81,7 +64,8 @@ def read(setting: Setting) -> Data:
         A file is missing or is not what it should be.
     """
     whole, test = noun_phrases(setting)
-    return Data(whole[DEV_SENTENCES:], whole[:DEV_SENTENCES], test)
+    train = whole[DEV_SENTENCES:]
+    return DataSplit(train, train, whole[:DEV_SENTENCES], test)
 
 
 # --- What is compared -----------------------------------------------------------------------------
@@ -94,7 +78,7 @@ NOTHING = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class Learner:
     """One way to learn.
 
     Parameters
@@ -145,34 +129,34 @@ _SAME = Aim("preference", opponent="same")
 _CLIPPED = Aim("cross-entropy", clip=0.01)
 
 SYSTEMS = (
-    System(
+    Learner(
         "expected loss", Aim(), Rule(rate=0.01), EXPECTED_LOSS, rates=(0.002, 0.005, 0.01, 0.02)
     ),
-    System("expected loss, control: mean", Aim(control="mean"), Rule(rate=0.1), rates=_LONG),
-    System(
+    Learner("expected loss, control: mean", Aim(control="mean"), Rule(rate=0.1), rates=_LONG),
+    Learner(
         "expected loss, control: sentence", Aim(control="sentence"), Rule(rate=0.1), rates=_LONG
     ),
-    System("preference, binary", Aim("preference"), Rule(rate=0.001), PREFERENCE, rates=_WIDE),
-    System(
+    Learner("preference, binary", Aim("preference"), Rule(rate=0.001), PREFERENCE, rates=_WIDE),
+    Learner(
         "preference, binary, control: mean",
         Aim("preference", control="mean"),
         Rule(rate=0.001),
         rates=(*_WIDE, 0.02),
     ),
-    System("preference, binary, same", _SAME, Rule(rate=0.01), PREFERENCE, rates=_SHORT),
-    System(
+    Learner("preference, binary, same", _SAME, Rule(rate=0.01), PREFERENCE, rates=_SHORT),
+    Learner(
         "preference, binary, same, control: mean",
         replace(_SAME, control="mean"),
         Rule(rate=0.01),
         rates=(0.01, *_LONG),
     ),
-    System(
+    Learner(
         "preference, binary, same, control: sentence",
         replace(_SAME, control="sentence"),
         Rule(rate=0.03),
         rates=(0.01, *_LONG),
     ),
-    System(
+    Learner(
         "preference, graded",
         Aim("preference"),
         Rule(rate=0.01),
@@ -180,60 +164,62 @@ SYSTEMS = (
         graded=True,
         rates=_SHORT,
     ),
-    System(
+    Learner(
         "preference, graded, control: mean",
         Aim("preference", control="mean"),
         Rule(rate=0.03),
         graded=True,
         rates=(0.01, *_LONG),
     ),
-    System(
+    Learner(
         "preference, graded, control: sentence",
         Aim("preference", control="sentence"),
         Rule(rate=0.1),
         graded=True,
         rates=_LONG,
     ),
-    System("cross-entropy", _CLIPPED, Rule(rate=1e-5), CROSS_ENTROPY, rates=_TINY),
-    System(
+    Learner("cross-entropy", _CLIPPED, Rule(rate=1e-5), CROSS_ENTROPY, rates=_TINY),
+    Learner(
         "cross-entropy, control: mean",
         replace(_CLIPPED, control="mean"),
         Rule(rate=3e-5),
         rates=(*_TINY, 1e-4),
     ),
-    System(
+    Learner(
         "cross-entropy, control: sentence",
         Aim("cross-entropy", clip=0.05, control="sentence"),
         Rule(rate=0.0005),
         rates=(1e-4, 2e-4, 5e-4, 1e-3),
     ),
-    System(
+    Learner(
         "expected loss, momentum",
         Aim(),
         Rule("momentum", rate=0.001, momentum=0.9),
         rates=(0.0002, 0.0005, 0.001, 0.002),
     ),
-    System("expected loss, ADADELTA", Aim(), Rule("adadelta", rate=0.01), rates=(0.001, 0.01, 0.1)),
-    System(
+    Learner(
+        "expected loss, ADADELTA", Aim(), Rule("adadelta", rate=0.01), rates=(0.001, 0.01, 0.1)
+    ),
+    Learner(
         "expected loss, ADADELTA, control: mean",
         Aim(control="mean"),
         Rule("adadelta", rate=0.1, rho=0.9999),
         rates=(0.03, 0.1, 0.3),
     ),
-    System(
+    Learner(
         "expected loss, annealed",
         Aim(temperature=1.0),
         Rule(rate=0.01),
         schedule=Schedule(annealing=True),
         passes=1,
     ),
-    System("expected loss, L2", Aim(), Rule(rate=0.01, decay=1e-6)),
-    System("expected loss, hashed", Aim(), Rule(rate=0.01), hash_bits=19),
-    System("expected loss, warm start", Aim(), Rule(rate=0.01), warm=200),
+    Learner("expected loss, L2", Aim(), Rule(rate=0.01, decay=1e-6)),
+    Learner("expected loss, hashed", Aim(), Rule(rate=0.01), hash_bits=19),
+    Learner("expected loss, warm start", Aim(), Rule(rate=0.01), warm=200),
 )
 
 
-def _longer(name: str, rate: float, rates: tuple[float, ...]) -> System:
+def _longer(name: str, rate: float, rates: tuple[float, ...]) -> Learner:
     (one,) = (system for system in SYSTEMS if system.name == name)
     rule = replace(one.rule, rate=rate)
     return replace(one, name=f"{name}, longer", rule=rule, rates=rates, passes=10, longer=5)
@@ -262,7 +248,7 @@ _PUBLISHED = (
     (1e-5, 0.0005, 60.85, 37.50),
 )
 CLIPPED = tuple(
-    System(
+    Learner(
         f"cross-entropy, rate {rate:g}, clip {clip:g}",
         Aim("cross-entropy", clip=clip),
         Rule(rate=rate, decay=1e-5),
@@ -280,12 +266,12 @@ L2 = 0.2  # of full information, chosen on the dev part
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class LearningRun:
     """What became of a system.
 
     Parameters
     ----------
-    system : System
+    system : Learner
     model : CRF
         The best one on the dev part.
     dev, test : float
@@ -298,7 +284,7 @@ class Trained:
         What was known after each step.
     """
 
-    system: System
+    system: Learner
     model: CRF
     dev: float
     test: float
@@ -307,7 +293,7 @@ class Trained:
     course: list[Progress]
 
 
-def unlearned(data: Data, hash_bits: int | None = None) -> CRF:
+def unlearned(data: DataSplit, hash_bits: int | None = None) -> CRF:
     """Return the tagger to which all labellings are alike: order 2, complete features."""
     return untrained(
         data.train,
@@ -320,7 +306,7 @@ def unlearned(data: Data, hash_bits: int | None = None) -> CRF:
     )
 
 
-def beginning(system: System, data: Data) -> CRF:
+def beginning(system: Learner, data: DataSplit) -> CRF:
     """Return where a system begins."""
     start = unlearned(data, system.hash_bits)
     if not system.warm:
@@ -346,7 +332,7 @@ def informed(
     )
 
 
-def trained(system: System, start: CRF, data: Data, passes: int, seed: int) -> Trained:
+def trained(system: Learner, start: CRF, data: DataSplit, passes: int, seed: int) -> LearningRun:
     """Learn from rewards, in so many passes over the training part, times `longer`."""
     course: list[Progress] = []
     began = time.perf_counter()
@@ -354,13 +340,13 @@ def trained(system: System, start: CRF, data: Data, passes: int, seed: int) -> T
     seconds = time.perf_counter() - began
     dev, test = f_of(model, data.dev), f_of(model, data.test)
     samples = len(data.train) * system.passes * outcome.best_iteration
-    return Trained(system, model, dev, test, samples, seconds, course)
+    return LearningRun(system, model, dev, test, samples, seconds, course)
 
 
 def learnt(
-    system: System,
+    system: Learner,
     start: CRF,
-    data: Data,
+    data: DataSplit,
     passes: int,
     seed: int,
     report: Callable[[Progress], None] | None = None,
@@ -387,7 +373,7 @@ def f_of(model: CRF, corpus: Corpus) -> float:
     return span_f(corpus, PHRASE, model.tag_all(corpus))
 
 
-def samples_until(one: Trained, f: float, sentences: int) -> int | None:
+def samples_until(one: LearningRun, f: float, sentences: int) -> int | None:
     """Return how many samples it took until the F on the dev part was as high; None for never."""
     step = sentences * one.system.passes
     for progress in one.course:

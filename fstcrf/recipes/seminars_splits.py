@@ -27,7 +27,7 @@ from fstcrf.recipes.seminars_systems import (
     Features,
     Outcome,
     Shared,
-    Study,
+    SplitSystems,
     agreeing,
     ranked,
 )
@@ -48,14 +48,14 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class Halves:
     """Which messages are for training, and which for testing."""
 
     train: NDArray[np.int64]
     test: NDArray[np.int64]
 
 
-def split(n: int, seed: int, number: int) -> Split:
+def split(n: int, seed: int, number: int) -> Halves:
     """Return a split of n messages: a half each, twins on one side."""
     order = np.random.default_rng([seed, number]).permutation(n)
     if n > max(TWINS):
@@ -64,7 +64,7 @@ def split(n: int, seed: int, number: int) -> Split:
     half = n // 2
     if n > max(TWINS) and {int(order[half - 1]), int(order[half])} == set(TWINS):
         half += 1
-    return Split(np.sort(order[:half]), np.sort(order[half:]))
+    return Halves(np.sort(order[:half]), np.sort(order[half:]))
 
 
 LEAST = 4
@@ -113,12 +113,12 @@ PRICES = {"location": (0.0, 1.5, 3.0), "speaker": (1.5, 3.0, 5.0)}
 PENALTIES = (-1.0, -0.5, -2.0, 0.0)  # of equally good ones the first is taken
 FOLDS = 3
 
-Change: TypeAlias = Callable[[TrainedPipeline], TrainedPipeline]
-Train: TypeAlias = Callable[[str, Corpus], TrainedPipeline]
+_Change: TypeAlias = Callable[[TrainedPipeline], TrainedPipeline]
+_Train: TypeAlias = Callable[[str, Corpus], TrainedPipeline]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class _Choice:
     """What was chosen.
 
     Parameters
@@ -187,7 +187,7 @@ def folded(corpus: Corpus) -> list[tuple[Corpus, Corpus]]:
     ]
 
 
-class Folds:
+class _Folds:
     """Pipelines that have not seen a third of the training half, and that third.
 
     Parameters
@@ -198,33 +198,33 @@ class Folds:
         Trains the pipeline of a name on a corpus.
     """
 
-    def __init__(self, train: Corpus, trained: Train) -> None:
+    def __init__(self, train: Corpus, trained: _Train) -> None:
         parts = folded(train)
         self._held = [held for _, held in parts]
         self._inner = [trained(f"fold{k}", rest) for k, (rest, _) in enumerate(parts)]
         self._words = [w for part in self._held for w in part.column_lists("word")]
         self._gold = [y for part in self._held for y in part.column_lists("field")]
 
-    def choice(self) -> Choice:
+    def choice(self) -> _Choice:
         """Choose weight, grammar, and policy; the policy for the cascade."""
         cascaded = self._labels(lambda p: p, "cascade")
         policy = max(POLICIES, key=lambda name: self._f(cascaded, name))
 
-        def worth(change: Change) -> float:
+        def worth(change: _Change) -> float:
             return self._f(self._labels(change), policy)
 
-        by_weight = {w: worth(Choice(w, w, "", policy).tuned) for w in GRID}
+        by_weight = {w: worth(_Choice(w, w, "", policy).tuned) for w in GRID}
         weight = max(GRID, key=lambda w: (by_weight[w], -abs(w - 1.0)))
         options = {
-            (1.0, name): worth(Choice(weight, 1.0, name, policy).decided) for name in grammars()
+            (1.0, name): worth(_Choice(weight, 1.0, name, policy).decided) for name in grammars()
         }
         best = max(options, key=options.__getitem__)
         if weight != 1.0:
-            options[weight, best[1]] = worth(Choice(weight, weight, best[1], policy).decided)
+            options[weight, best[1]] = worth(_Choice(weight, weight, best[1], policy).decided)
             best = max(options, key=options.__getitem__)
-        return Choice(weight, *best, policy)
+        return _Choice(weight, *best, policy)
 
-    def penalty(self, choice: Choice) -> float:
+    def penalty(self, choice: _Choice) -> float:
         """Choose what it costs that fields do not agree, beside all that was chosen."""
         pairs = list(zip(self._inner, self._held, strict=True))
         lists = [ranked(choice.decided(pipeline), part) for pipeline, part in pairs]
@@ -236,7 +236,7 @@ class Folds:
 
         return max(PENALTIES, key=worth)
 
-    def _labels(self, change: Change, decode: Decode = "joint") -> list[Sequence[str]]:
+    def _labels(self, change: _Change, decode: Decode = "joint") -> list[Sequence[str]]:
         pairs = zip(self._inner, self._held, strict=True)
         answers = [change(p).tag_all(part, decode=decode) for p, part in pairs]
         return [fields for part in answers for _, fields in part]
@@ -251,12 +251,12 @@ def _weighted(pipeline: TrainedPipeline, weight: float) -> TrainedPipeline:
 
 # --- The systems, trained and scored --------------------------------------------------------------
 
-Say: TypeAlias = Callable[[str], None]
+_Say: TypeAlias = Callable[[str], None]
 Measured: TypeAlias = dict[str, Outcome]
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class Decision:
     """A way to decide: its features, and the row of the paper's Table 2 that it stands beside."""
 
     features: Features
@@ -268,20 +268,20 @@ class System:
 
 
 SYSTEMS = {
-    "no transfer": System(PAPER, "none"),
-    "cascaded": System(PAPER, "cascaded"),
-    "joint, λ = 1": System(PAPER, "joint"),
-    "joint, λ tuned": System(PAPER, "joint"),
-    "joint, chain": System(PAPER, "joint"),
-    "no transfer, with that grammar": System(PAPER),
-    "joint, chosen with a grammar": System(PAPER, "joint"),
-    "marginals in decoding": System(PAPER),
-    "marginals in training, cascaded": System(PAPER),
-    "marginals in training, joint": System(PAPER),
-    "marginals in training, joint, that grammar": System(PAPER),
-    "marginals in training and decoding": System(PAPER),
+    "no transfer": Decision(PAPER, "none"),
+    "cascaded": Decision(PAPER, "cascaded"),
+    "joint, λ = 1": Decision(PAPER, "joint"),
+    "joint, λ tuned": Decision(PAPER, "joint"),
+    "joint, chain": Decision(PAPER, "joint"),
+    "no transfer, with that grammar": Decision(PAPER),
+    "joint, chosen with a grammar": Decision(PAPER, "joint"),
+    "marginals in decoding": Decision(PAPER),
+    "marginals in training, cascaded": Decision(PAPER),
+    "marginals in training, joint": Decision(PAPER),
+    "marginals in training, joint, that grammar": Decision(PAPER),
+    "marginals in training and decoding": Decision(PAPER),
 } | {
-    MORE.named(name): System(MORE, beside)
+    MORE.named(name): Decision(MORE, beside)
     for name, beside in (
         ("no transfer", "none"),
         ("cascaded", "cascaded"),
@@ -314,12 +314,12 @@ def _measured(setting: Setting, common: Shared, number: int, features: Features)
     def say(what: str) -> None:
         setting.say(f"seminars: split {number + 1}: {features.name}, {what}")
 
-    study = Study(features, train, test, common.ner, place)
+    study = SplitSystems(features, train, test, common.ner, place)
     (_and_agreement if features is MORE else _all_ways)(study, say)
     return study.found
 
 
-def _all_ways(study: Study, say: Say) -> None:
+def _all_ways(study: SplitSystems, say: _Say) -> None:
     plain, choice, _ = _usual_ways(study, say)
     chain = replace(plain, composition=replace(plain.composition, normalize="chain"))
     study.score("joint, chain", chain, "joint")
@@ -333,7 +333,7 @@ def _all_ways(study: Study, say: Say) -> None:
     study.score(f"{name} and decoding", soft, "marginals")
 
 
-def _and_agreement(study: Study, say: Say) -> None:
+def _and_agreement(study: SplitSystems, say: _Say) -> None:
     plain, choice, folds = _usual_ways(study, say)
     say("fields that agree")
     penalty = folds.penalty(choice)
@@ -341,7 +341,7 @@ def _and_agreement(study: Study, say: Say) -> None:
     study.score_agreeing("joint, with a grammar, fields agree", choice.decided(plain), penalty)
 
 
-def _usual_ways(study: Study, say: Say) -> tuple[TrainedPipeline, Choice, Folds]:
+def _usual_ways(study: SplitSystems, say: _Say) -> tuple[TrainedPipeline, _Choice, _Folds]:
     """Return the pipeline, what was chosen for it, and on what."""
     say("no transfer")
     alone = study.alone()
@@ -351,7 +351,7 @@ def _usual_ways(study: Study, say: Say) -> tuple[TrainedPipeline, Choice, Folds]
     study.score("cascaded", plain, "cascade")
     study.score("joint, λ = 1", plain, "joint")
     say("choosing weights and a grammar on the training half")
-    folds = Folds(study.train, study.trained)
+    folds = _Folds(study.train, study.trained)
     choice = folds.choice()
     study.found.chosen = choice.report()
     study.score("joint, λ tuned", choice.tuned(plain), "joint")

@@ -38,7 +38,7 @@ __all__ = [
     "Features",
     "Outcome",
     "Shared",
-    "Study",
+    "SplitSystems",
     "agreeing",
     "ranked",
     "shared",
@@ -278,7 +278,7 @@ class Outcome(msgspec.Struct):
     seconds: dict[str, float] = {}
 
 
-class Study:
+class SplitSystems:
     """The systems of one set of features on a split, and their scores.
 
     Parameters

@@ -14,7 +14,7 @@ import numpy as np
 
 from fstcrf.evaluate import compare
 from fstcrf.model import CRF
-from fstcrf.recipes.corpora import PHRASE
+from fstcrf.recipes.corpora import PHRASE, DataSplit
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.plots import Curve, Panel, draw
 from fstcrf.recipes.report import Result, Row, gain, number, table
@@ -22,9 +22,8 @@ from fstcrf.recipes.shallow_parsing_systems import (
     EPOCHS,
     OPTIMISERS,
     TEMPLATE,
-    Data,
-    Optimiser,
     Point,
+    PublishedOptimiser,
     Run,
     best_iteration,
     local,
@@ -56,7 +55,7 @@ def run(setting: Setting) -> Result:
         A file is missing, or is not what it should be.
     """
     data = read(setting)
-    setting.say(f"shallow-parsing: {len(data.whole):,} sentences, {THREADS} threads")
+    setting.say(f"shallow-parsing: {len(data.train):,} sentences, {THREADS} threads")
     held_out = _watched(data, setting)
     like, whole = _trained(_with_chosen_switch(held_out[0]), data, setting)
     others, watched = _others(data, like, setting)
@@ -80,7 +79,7 @@ def run(setting: Setting) -> Result:
     return Result(rows, sections, plots)
 
 
-def _others(data: Data, like: CRF, setting: Setting) -> tuple[list[Run], Run]:
+def _others(data: DataSplit, like: CRF, setting: Setting) -> tuple[list[Run], Run]:
     """Return perceptrons and MEMM, and the MEMM scored on the dev part."""
     limit = DEV_FULL if setting.full else DEV_ITERATIONS
     made: dict[str, Callable[[], Run]] = {
@@ -96,7 +95,7 @@ def _others(data: Data, like: CRF, setting: Setting) -> tuple[list[Run], Run]:
     return runs[:-1], runs[-1]
 
 
-def _watched(data: Data, setting: Setting) -> list[Run]:
+def _watched(data: DataSplit, setting: Setting) -> list[Run]:
     """Train by every optimiser, and score on the dev part after every iteration."""
     runs = []
     limit = DEV_FULL if setting.full else DEV_ITERATIONS
@@ -112,7 +111,7 @@ def _known(train: Callable[[], tuple[CRF, Run]]) -> Run:
     return train()[1]
 
 
-def _with_chosen_switch(preconditioned: Run) -> list[Optimiser]:
+def _with_chosen_switch(preconditioned: Run) -> list[PublishedOptimiser]:
     """Let mixed CG drop its preconditioner where that did best on the dev part."""
     switch = {"method": "mixed-cg", "preconditioned": best_iteration(preconditioned.course)}
     return [
@@ -122,7 +121,7 @@ def _with_chosen_switch(preconditioned: Run) -> list[Optimiser]:
 
 
 def _trained(
-    optimisers: Sequence[Optimiser], data: Data, setting: Setting
+    optimisers: Sequence[PublishedOptimiser], data: DataSplit, setting: Setting
 ) -> tuple[CRF, list[Run]]:
     """Train by every optimiser; return the last one's tagger, too."""
     runs = []
@@ -135,7 +134,7 @@ def _trained(
     return model, runs
 
 
-def _field(data: Data, features: str) -> Iterator[Row]:
+def _field(data: DataSplit, features: str) -> Iterator[Row]:
     """Train the CRF to convergence, at sigma = 1 and as dev chose, and as long as dev chose."""
     train = partial(optimised, _BEST, data, features=features, threads=THREADS)
     yield from _converged(train()[1], f"CRF, {features}, sigma = 1", features)
@@ -189,7 +188,7 @@ class Tried:
     iterations: int
 
 
-def tried(data: Data) -> Iterator[Tried]:
+def tried(data: DataSplit) -> Iterator[Tried]:
     """Train on all but the dev part, with every combination."""
     for features, boundary, l2 in itertools.product(_FEATURES, ("pad", "skip"), _PENALTIES):
         course: list[Progress] = []
@@ -310,11 +309,11 @@ def _draw(runs: Sequence[Run], path: Path) -> None:
 # --- Text -----------------------------------------------------------------------------------------
 
 
-def _reading(setting: Setting, data: Data) -> str:
+def _reading(setting: Setting, data: DataSplit) -> str:
     extent = "" if setting.full else " `--full` adds what it chose from, and 3,700 steps of GIS."
     return (
         "## How to read this\n\n"
-        f"Train: {len(data.whole):,} sentences; dev: the last {len(data.dev):,} of them, left out "
+        f"Train: {len(data.train):,} sentences; dev: the last {len(data.dev):,} of them, left out "
         f"where something is chosen; test: {len(data.test):,}. Order 2 over the labels O, B-NP and "
         "I-NP, before a sentence O; the 19 predicates of table 1, the ends of the sentence and a "
         "constant predicate, each with the label and with the pair of labels. In table 3 sigma is "
@@ -345,7 +344,7 @@ def _choices(found: Sequence[Tried]) -> str:
     return f"## What dev chose from\n\n{table(head, rows)}"
 
 
-def _significance(data: Data, systems: dict[str, Run], rows: list[Row], seed: int) -> str:
+def _significance(data: DataSplit, systems: dict[str, Run], rows: list[Row], seed: int) -> str:
     """Compare systems pair by pair; add p-values to the rows."""
     gold = data.test.column_lists(PHRASE)
     cells = []

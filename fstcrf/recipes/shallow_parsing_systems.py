@@ -15,7 +15,7 @@ from fstcrf import kernel
 from fstcrf.corpus import Corpus
 from fstcrf.features import FeatureIndex
 from fstcrf.model import CRF
-from fstcrf.recipes.corpora import PHRASE, noun_phrases, span_f
+from fstcrf.recipes.corpora import PHRASE, DataSplit, noun_phrases, span_f
 from fstcrf.recipes.experiment import Setting
 from fstcrf.train import LBFGS, LocalLikelihood, Problem, Progress, fit, normalised, voted_paths
 
@@ -23,9 +23,8 @@ __all__ = [
     "EPOCHS",
     "L2",
     "OPTIMISERS",
-    "Data",
-    "Optimiser",
     "Point",
+    "PublishedOptimiser",
     "Run",
     "best_iteration",
     "f_of",
@@ -55,36 +54,18 @@ B
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
-    """The parts, with columns ``word``, ``pos`` and ``np``.
+def read(setting: Setting) -> DataSplit:
+    """Read both files; `dev` is the last 1,000 sentences of `train`.
 
-    Parameters
-    ----------
-    whole : Corpus
-        The training file.
-    part, dev : Corpus
-        All of it but the last 1,000 sentences, and those: the paper's held-out text, section 21
-        with another tagger's POS tags, is not part of CoNLL-2000.
-    test : Corpus
-    """
-
-    whole: Corpus
-    part: Corpus
-    dev: Corpus
-    test: Corpus
-
-
-def read(setting: Setting) -> Data:
-    """Read both files.
+    The paper's held-out text, section 21 with another tagger's POS tags, is not part of CoNLL-2000.
 
     Raises
     ------
     DataError
         A file is missing or is not what it should be.
     """
-    whole, test = noun_phrases(setting)
-    return Data(whole, whole[:-DEV_SENTENCES], whole[-DEV_SENTENCES:], test)
+    train, test = noun_phrases(setting)
+    return DataSplit(train, train[:-DEV_SENTENCES], train[-DEV_SENTENCES:], test)
 
 
 # --- Training runs --------------------------------------------------------------------------------
@@ -94,7 +75,7 @@ EPOCHS = 12  # of the stochastic start: at order 2, twice the usual number saves
 
 
 @dataclass(frozen=True, slots=True)
-class Optimiser:
+class PublishedOptimiser:
     """An optimiser of table 3.
 
     Parameters
@@ -114,12 +95,12 @@ class Optimiser:
 
 
 OPTIMISERS = (
-    Optimiser("preconditioned CG", {"method": "preconditioned-cg"}, 94.19, 130, -2968),
-    Optimiser("mixed CG", {"method": "mixed-cg"}, 94.20, 540, -2990),
-    Optimiser("plain CG", {"method": "cg"}, 94.04, 648, -2967),
-    Optimiser("L-BFGS", {"method": "lbfgs", "stochastic_epochs": 0}, 94.19, 84, -2948),
-    Optimiser("GIS", {"method": "gis", "delta": 0.0}, 93.55, 3700, -5668),
-    Optimiser(
+    PublishedOptimiser("preconditioned CG", {"method": "preconditioned-cg"}, 94.19, 130, -2968),
+    PublishedOptimiser("mixed CG", {"method": "mixed-cg"}, 94.20, 540, -2990),
+    PublishedOptimiser("plain CG", {"method": "cg"}, 94.04, 648, -2967),
+    PublishedOptimiser("L-BFGS", {"method": "lbfgs", "stochastic_epochs": 0}, 94.19, 84, -2948),
+    PublishedOptimiser("GIS", {"method": "gis", "delta": 0.0}, 93.55, 3700, -5668),
+    PublishedOptimiser(
         "L-BFGS, stochastic start, curvature units",
         {"method": "lbfgs", "stochastic_epochs": EPOCHS},
     ),
@@ -180,7 +161,7 @@ class Run:
 def _run(
     name: str,
     model: CRF,
-    data: Data,
+    data: DataSplit,
     labels: list[list[str]],
     seconds: float,
     course: list[Point] | None = None,
@@ -216,8 +197,8 @@ def trained(
 
 
 def optimised(
-    optimiser: Optimiser,
-    data: Data,
+    optimiser: PublishedOptimiser,
+    data: DataSplit,
     *,
     features: str = "supported",
     held_out: bool = False,
@@ -229,8 +210,8 @@ def optimised(
 
     Parameters
     ----------
-    optimiser : Optimiser
-    data : Data
+    optimiser : PublishedOptimiser
+    data : DataSplit
     features : {"supported", "complete"}
     held_out : bool
         Leave out the dev part and score on it after every iteration.
@@ -251,7 +232,7 @@ def optimised(
     if limit is not None:
         given["max_iterations"] = limit
     model = trained(
-        data.part if held_out else data.whole,
+        data.part if held_out else data.train,
         report=note,
         features=features,
         l2=l2,
@@ -279,7 +260,7 @@ def _point(progress: Progress, seconds: float, l2: float) -> Point:
 
 
 def perceptron(
-    data: Data, *, features: str = "supported", epochs: int | None = None, seed: int = 0
+    data: DataSplit, *, features: str = "supported", epochs: int | None = None, seed: int = 0
 ) -> Run:
     """Train the averaged perceptron; without `epochs`, as many as are best on the dev part."""
     began = time.perf_counter()
@@ -294,17 +275,17 @@ def perceptron(
     if epochs is None:
         trained(data.part, report=note, dev=data.dev, patience=5, max_iterations=30, **options)
         epochs = best_iteration(course)
-    model = trained(data.whole, max_iterations=epochs, **options)
+    model = trained(data.train, max_iterations=epochs, **options)
     seconds = time.perf_counter() - began
     name = f"averaged perceptron, {features}"
     return _run(name, model, data, model.tag_all(data.test), seconds, course)
 
 
-def voted(data: Data, like: CRF, *, epochs: int = 2, seed: int = 0) -> Run:
+def voted(data: DataSplit, like: CRF, *, epochs: int = 2, seed: int = 0) -> Run:
     """Train the voted perceptron, with the features and structure of a CRF."""
     began = time.perf_counter()
     states = voted_paths(
-        _problem(data.whole, like),
+        _problem(data.train, like),
         like.space,
         _rows(data.test, like),
         data.test.offsets,
@@ -316,12 +297,12 @@ def voted(data: Data, like: CRF, *, epochs: int = 2, seed: int = 0) -> Run:
     return _run(f"voted perceptron, {epochs} epochs", like, data, labels, seconds)
 
 
-def local(data: Data, like: CRF, *, held_out: bool = False, limit: int = 300) -> Run:
+def local(data: DataSplit, like: CRF, *, held_out: bool = False, limit: int = 300) -> Run:
     """Train a locally normalised model with the features, structure and weights' places of a CRF.
 
     Parameters
     ----------
-    data : Data
+    data : DataSplit
     like : CRF
     held_out : bool
         Leave out the dev part and score on it after every iteration.
@@ -331,7 +312,7 @@ def local(data: Data, like: CRF, *, held_out: bool = False, limit: int = 300) ->
     began = time.perf_counter()
     course: list[Point] = []
     objective = LocalLikelihood(
-        _problem(data.part if held_out else data.whole, like), like.space, l2=L2
+        _problem(data.part if held_out else data.train, like), like.space, l2=L2
     )
 
     def model(theta: NDArray[np.float64]) -> CRF:

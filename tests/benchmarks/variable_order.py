@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fstcrf.recipes.shallow_parsing_systems import Data
+    from fstcrf.recipes.corpora import DataSplit
     from fstcrf.train import ParameterSpace
 
 __all__ = ["main"]
@@ -60,17 +60,17 @@ class SameWeights:
         from fstcrf.topology import chain_topology
         from fstcrf.train import Problem, parameter_space
 
-        self.data: Data = read(Setting(folder))
+        self.data: DataSplit = read(Setting(folder))
         # Its index and design; its weights are not used.
-        self.model = trained(self.data.whole, features="complete", max_iterations=1)
-        self.node = self._design(self.data.whole)
+        self.model = trained(self.data.train, features="complete", max_iterations=1)
+        self.node = self._design(self.data.train)
         topology = chain_topology(self.model.labels, 2)  # a start of its own
         number = {label: k for k, label in enumerate(topology.labels)}
-        labels = [number[y] for s in self.data.whole.column_lists(PHRASE) for y in s]
+        labels = [number[y] for s in self.data.train.column_lists(PHRASE) for y in s]
         allowed = np.zeros((len(labels), len(number)), dtype=bool)
         allowed[np.arange(len(labels)), labels] = True
-        ones = np.ones(len(self.data.whole))
-        offsets = self.data.whole.offsets
+        ones = np.ones(len(self.data.train))
+        offsets = self.data.train.offsets
         self.problem = Problem(topology, offsets, self.node, None, allowed, ones)
         self.labels = [topology.labels[k] for k in labels]
         counts = np.bincount(self.node.index, minlength=self.node.n_columns)
@@ -153,7 +153,7 @@ class SameWeights:
         gold = [label for sentence in test.column_lists(PHRASE) for label in sentence]
         files = {
             "features.txt": self.features(),
-            "train.txt": self.items(self.node, self.data.whole.offsets, self.labels),
+            "train.txt": self.items(self.node, self.data.train.offsets, self.labels),
             "test.txt": self.items(self._design(test), test.offsets, gold),
         }
         for name, lines in files.items():

@@ -60,8 +60,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_only_noun_phrases_are_left(folder: Path) -> None:
     data = read(Setting(folder))
-    assert (len(data.whole), len(data.part), len(data.dev), len(data.test)) == (60, 45, 15, 20)
-    labels = {label for sentence in data.whole.column_lists(PHRASE) for label in sentence}
+    assert (len(data.train), len(data.part), len(data.dev), len(data.test)) == (60, 45, 15, 20)
+    labels = {label for sentence in data.train.column_lists(PHRASE) for label in sentence}
     assert labels == {"O", "B-NP", "I-NP"}
     chunks = data.test.column_lists("chunk")
     assert any("B-VP" in sentence for sentence in chunks)
