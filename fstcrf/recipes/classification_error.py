@@ -320,13 +320,7 @@ def _options(
 
 
 def run(setting: Setting) -> Result:
-    """Train the systems on one task, in a full run on both, and compare them.
-
-    Raises
-    ------
-    DataError
-        A file is missing, or is not what it should be.
-    """
+    """Train the systems on one task, in a full run on both, and compare them."""
     rows: list[Row] = []
     sections = [_reading(setting)]
     for task in [read(setting) for read in (chunking, entities)]:

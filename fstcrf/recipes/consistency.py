@@ -226,11 +226,6 @@ def run(setting: Setting) -> Result:
     """Train the local model, estimate penalties, decode the test file in both ways.
 
     Taggers, weights, and the scores of each system are kept as they are found.
-
-    Raises
-    ------
-    DataError
-        A file is missing, or is not what it should be.
     """
     data = read(setting)
     counts = count_pairs(data.train, ENTITY, scheme=SCHEME)

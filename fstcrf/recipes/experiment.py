@@ -351,7 +351,7 @@ class Recipe:
     paper : str
         Heading of the column of published numbers: a citation, or a program that runs beside.
     run : callable
-        Setting → result.
+        Setting → result; raises DataError where a file is missing, or is not what it should be.
     packages : tuple of str
         Packages whose versions belong into the report.
     """

@@ -69,13 +69,7 @@ class _Full:
 
 
 def run(setting: Setting) -> Result:
-    """Learn from rewards in all ways, and from gold labels.
-
-    Raises
-    ------
-    DataError
-        A file is missing, or is not what it should be.
-    """
+    """Learn from rewards in all ways, and from gold labels."""
     data = read(setting)
     setting.say("partial-feedback: full information")
     full = _full(data)

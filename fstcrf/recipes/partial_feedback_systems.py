@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from fstcrf.corpus import Corpus
 from fstcrf.feedback.simulation import simulate
@@ -128,69 +129,45 @@ _TINY = (3e-6, 1e-5, 3e-5)
 _SAME = Aim("preference", opponent="same")
 _CLIPPED = Aim("cross-entropy", clip=0.01)
 
+
+def _fixed(
+    name: str,
+    aim: Aim,
+    rate: float,
+    rates: tuple[float, ...] = (),
+    paper: tuple[float | None, int | None] = NOTHING,
+    **more: Any,
+) -> Learner:
+    """Return a learner by steps of a rate that stays."""
+    return Learner(name, aim, Rule(rate=rate), paper, rates=rates, **more)
+
+
+_MEAN = Aim(control="mean")
+_SENTENCE = Aim(control="sentence")
+_PAIRS = Aim("preference")
+_PAIRS_MEAN = Aim("preference", control="mean")
+_PAIRS_SENTENCE = Aim("preference", control="sentence")
+_SAME_MEAN = replace(_SAME, control="mean")
+_SAME_SENTENCE = replace(_SAME, control="sentence")
+_MEDIUM = (0.01, *_LONG)
+_LOW = (1e-4, 2e-4, 5e-4, 1e-3)
+_LESS_CLIPPED = Aim("cross-entropy", clip=0.05, control="sentence")
+
 SYSTEMS = (
-    Learner(
-        "expected loss", Aim(), Rule(rate=0.01), EXPECTED_LOSS, rates=(0.002, 0.005, 0.01, 0.02)
-    ),
-    Learner("expected loss, control: mean", Aim(control="mean"), Rule(rate=0.1), rates=_LONG),
-    Learner(
-        "expected loss, control: sentence", Aim(control="sentence"), Rule(rate=0.1), rates=_LONG
-    ),
-    Learner("preference, binary", Aim("preference"), Rule(rate=0.001), PREFERENCE, rates=_WIDE),
-    Learner(
-        "preference, binary, control: mean",
-        Aim("preference", control="mean"),
-        Rule(rate=0.001),
-        rates=(*_WIDE, 0.02),
-    ),
-    Learner("preference, binary, same", _SAME, Rule(rate=0.01), PREFERENCE, rates=_SHORT),
-    Learner(
-        "preference, binary, same, control: mean",
-        replace(_SAME, control="mean"),
-        Rule(rate=0.01),
-        rates=(0.01, *_LONG),
-    ),
-    Learner(
-        "preference, binary, same, control: sentence",
-        replace(_SAME, control="sentence"),
-        Rule(rate=0.03),
-        rates=(0.01, *_LONG),
-    ),
-    Learner(
-        "preference, graded",
-        Aim("preference"),
-        Rule(rate=0.01),
-        PREFERENCE,
-        graded=True,
-        rates=_SHORT,
-    ),
-    Learner(
-        "preference, graded, control: mean",
-        Aim("preference", control="mean"),
-        Rule(rate=0.03),
-        graded=True,
-        rates=(0.01, *_LONG),
-    ),
-    Learner(
-        "preference, graded, control: sentence",
-        Aim("preference", control="sentence"),
-        Rule(rate=0.1),
-        graded=True,
-        rates=_LONG,
-    ),
-    Learner("cross-entropy", _CLIPPED, Rule(rate=1e-5), CROSS_ENTROPY, rates=_TINY),
-    Learner(
-        "cross-entropy, control: mean",
-        replace(_CLIPPED, control="mean"),
-        Rule(rate=3e-5),
-        rates=(*_TINY, 1e-4),
-    ),
-    Learner(
-        "cross-entropy, control: sentence",
-        Aim("cross-entropy", clip=0.05, control="sentence"),
-        Rule(rate=0.0005),
-        rates=(1e-4, 2e-4, 5e-4, 1e-3),
-    ),
+    _fixed("expected loss", Aim(), 0.01, (0.002, 0.005, 0.01, 0.02), EXPECTED_LOSS),
+    _fixed("expected loss, control: mean", _MEAN, 0.1, _LONG),
+    _fixed("expected loss, control: sentence", _SENTENCE, 0.1, _LONG),
+    _fixed("preference, binary", _PAIRS, 0.001, _WIDE, PREFERENCE),
+    _fixed("preference, binary, control: mean", _PAIRS_MEAN, 0.001, (*_WIDE, 0.02)),
+    _fixed("preference, binary, same", _SAME, 0.01, _SHORT, PREFERENCE),
+    _fixed("preference, binary, same, control: mean", _SAME_MEAN, 0.01, _MEDIUM),
+    _fixed("preference, binary, same, control: sentence", _SAME_SENTENCE, 0.03, _MEDIUM),
+    _fixed("preference, graded", _PAIRS, 0.01, _SHORT, PREFERENCE, graded=True),
+    _fixed("preference, graded, control: mean", _PAIRS_MEAN, 0.03, _MEDIUM, graded=True),
+    _fixed("preference, graded, control: sentence", _PAIRS_SENTENCE, 0.1, _LONG, graded=True),
+    _fixed("cross-entropy", _CLIPPED, 1e-5, _TINY, CROSS_ENTROPY),
+    _fixed("cross-entropy, control: mean", replace(_CLIPPED, control="mean"), 3e-5, (*_TINY, 1e-4)),
+    _fixed("cross-entropy, control: sentence", _LESS_CLIPPED, 0.0005, _LOW),
     Learner(
         "expected loss, momentum",
         Aim(),
@@ -202,20 +179,20 @@ SYSTEMS = (
     ),
     Learner(
         "expected loss, ADADELTA, control: mean",
-        Aim(control="mean"),
+        _MEAN,
         Rule("adadelta", rate=0.1, rho=0.9999),
-        rates=(0.03, 0.1, 0.3),
+        rates=_LONG,
     ),
-    Learner(
+    _fixed(
         "expected loss, annealed",
         Aim(temperature=1.0),
-        Rule(rate=0.01),
+        0.01,
         schedule=Schedule(annealing=True),
         passes=1,
     ),
     Learner("expected loss, L2", Aim(), Rule(rate=0.01, decay=1e-6)),
-    Learner("expected loss, hashed", Aim(), Rule(rate=0.01), hash_bits=19),
-    Learner("expected loss, warm start", Aim(), Rule(rate=0.01), warm=200),
+    _fixed("expected loss, hashed", Aim(), 0.01, hash_bits=19),
+    _fixed("expected loss, warm start", Aim(), 0.01, warm=200),
 )
 
 

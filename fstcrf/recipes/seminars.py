@@ -78,11 +78,6 @@ def run(setting: Setting) -> Result:
     """Train and score all systems on several splits.
 
     Finished taggers and splits are kept. A run that ends early tells the scores of each split.
-
-    Raises
-    ------
-    DataError
-        A file is missing, or is not what it should be.
     """
     count = SPLITS_FULL if setting.full else SPLITS
     notes = setting.section(_notes(setting, count))

@@ -47,13 +47,7 @@ _BEST = OPTIMISERS[-1]
 
 
 def run(setting: Setting) -> Result:
-    """Train all systems; compare them.
-
-    Raises
-    ------
-    DataError
-        A file is missing, or is not what it should be.
-    """
+    """Train all systems; compare them."""
     data = read(setting)
     setting.say(f"shallow-parsing: {len(data.train):,} sentences, {THREADS} threads")
     held_out = _watched(data, setting)

@@ -49,15 +49,7 @@ class _System:
 
 
 def run(setting: Setting) -> Result:
-    """Tag all labelled addresses plainly and under three grammars, beside usaddress itself.
-
-    Raises
-    ------
-    MissingDependencyError
-        usaddress is not installed.
-    DataError
-        No labelled addresses.
-    """
+    """Tag all labelled addresses plainly and under three grammars, beside usaddress itself."""
     gold = read_addresses(setting.files("usaddress/*.xml"))
     texts = [address.text for address in gold]
     plain = AddressParser.installed()
