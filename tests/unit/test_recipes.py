@@ -11,8 +11,7 @@ import pytest
 import tests.command as program
 from fstcrf.errors import DataError
 from fstcrf.recipes import RECIPES, Recipe, Result, Row, Setting, run_recipe
-from fstcrf.recipes.provenance import provenance
-from fstcrf.recipes.report import number, table
+from fstcrf.recipes.report import number, provenance, table
 
 
 def run(setting: Setting) -> Result:
