@@ -1,29 +1,19 @@
-"""Which format a file has, and taggers from any of them.
-
-============  ==========================================================
-FORMATS       the formats of other programs; add a line for another one
-read_tagger   a tagger from a file of any known format
-told          the format of a file
-written       a tagger as bytes of another format
-============  ==========================================================
-"""
+"""Which format a file has, and taggers from any of them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.interop.crfpp import CRFPP, CRFPP_TEXT
 from fstcrf.interop.crfsuite import CRFSUITE
-from fstcrf.interop.formats import HEAD, TAPE, Format, Reading, check_tape, is_native
-from fstcrf.interop.sources import unpacked
+from fstcrf.interop.formats import HEAD, TAPE, Format, Reading, check_tape, is_native, unpacked
 from fstcrf.interop.wapiti import WAPITI
-
-if TYPE_CHECKING:
-    from fstcrf.model import CRF
+from fstcrf.model import CRF
+from fstcrf.model.file import load
+from fstcrf.storage import file_kind
 
 __all__ = ["FORMATS", "read_tagger", "told", "written"]
 
@@ -70,9 +60,6 @@ def read_tagger(
             return told(head, name).read(head + file.read(), reading)
     if columns is not None or encoding is not None:
         raise OptionError(f"{name}: a model of fstcrf knows its columns and encoding")
-    from fstcrf.model.file import load  # noqa: PLC0415 (others' models do without)
-    from fstcrf.storage import file_kind  # noqa: PLC0415
-
     if file_kind(name) == _COMPOSITION:
         raise ModelFileError(
             f"{name}: a composition of taggers, or a tagger under a grammar, which other formats "
