@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
+from fstcrf.corpus.files import BOM
 from fstcrf.errors import ModelFileError, OptionError
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ __all__ = [
 
 ModelSource: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO"
 
-BOM = b"\xef\xbb\xbf"
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip"}
 
 

@@ -45,7 +45,10 @@ __all__ = ["tagger"]
 
 
 class _Strings:
-    """The strings that one source gives, numbered as they are met, behind the pads."""
+    """The strings that one source gives, numbered as they are met, behind the pads.
+
+    The farthest pad is `reach` tokens away.
+    """
 
     def __init__(self, source: Source, reach: int, boundary: Boundary, encoding: str) -> None:
         self._numbers: dict[str, int] = {}
