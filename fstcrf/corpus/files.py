@@ -26,6 +26,7 @@ __all__ = [
     "open_target",
     "open_text",
     "source_name",
+    "sync_folder",
 ]
 
 Source: TypeAlias = str | os.PathLike[str] | BinaryIO
@@ -277,11 +278,11 @@ def _replacing(target: Path, temporary: Path, mode: int | None) -> Iterator[Bina
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
-def _sync_folder(folder: Path) -> None:
-    # The rename itself lives in the folder.
+def sync_folder(folder: Path) -> None:
+    """Put what a folder says of its files on the disk: names of new and renamed ones live there."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,9 +1,4 @@
-"""A tagger that proposes, is told how good that was, and learns from it.
-
-===============  ======================================================
-FeedbackLearner  propose, feedback, save, open again
-===============  ======================================================
-"""
+"""A tagger that proposes, is told how good that was, and learns from it."""
 
 from __future__ import annotations
 
@@ -20,21 +15,20 @@ import msgspec
 import numpy as np
 
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
-from fstcrf.feedback.draws import Draws
-from fstcrf.feedback.folder import Folder
-from fstcrf.feedback.journal import Sync
-from fstcrf.feedback.proposal import (
+from fstcrf.feedback.folder import Folder, Sync
+from fstcrf.feedback.simulation import completed
+from fstcrf.feedback.state import (
+    Draws,
     Event,
     Proposal,
     Proposed,
     Rewarded,
+    Settings,
+    State,
     Withdrawn,
     decoded,
     encoded,
-    remembered,
 )
-from fstcrf.feedback.start import completed
-from fstcrf.feedback.state import Settings, State
 from fstcrf.kernel import Aim, Batch, Descent, Proposals, Rule, SparseRows
 from fstcrf.model import CRF
 from fstcrf.model.file import load
@@ -204,7 +198,7 @@ class FeedbackLearner:
             made: list[tuple[_Recent, Proposed]] = []
             for sentence in sentences:
                 made.append(self._proposed(sentence, self._state.made + len(made)))
-            with self._folder.told([encoded(kept) for _, kept in made]):
+            with self._folder.recorded([encoded(kept) for _, kept in made]):
                 for recent, kept in made:
                     self._remember(kept)
                     self._recent[kept.id] = recent
@@ -246,10 +240,10 @@ class FeedbackLearner:
         with self._lock:
             self._folder.check_held()
             given = list(answers)
-            told = [Rewarded(_number(p), _reward(p, reward)) for p, reward in given]
+            events = [Rewarded(_number(p), _reward(p, reward)) for p, reward in given]
             self._check_open([p for p, _ in given])
-            with self._folder.told([encoded(event) for event in told]):
-                failed = [event.id for event in told if not self._learn(event)]
+            with self._folder.recorded([encoded(event) for event in events]):
+                failed = [event.id for event in events if not self._learn(event)]
             if failed:
                 raise NumericError(
                     f"proposal {failed[0]}: the step left the finite numbers and was not made: "
@@ -268,7 +262,7 @@ class FeedbackLearner:
             self._folder.check_held()
             event = Withdrawn(_number(proposal))
             self._check_open([proposal])
-            with self._folder.told([encoded(event)]):
+            with self._folder.recorded([encoded(event)]):
                 del self._state.pending[event.id]
                 self._recent.pop(event.id, None)
 
@@ -308,7 +302,7 @@ class FeedbackLearner:
         batch = self._batch(design)
         uniform = self._draws(number, len(design) * (1 + aim.pairs))
         made = self._feedback.propose(batch, _FIRST, aim, rule, uniform)
-        return _Recent(self._shown(number, made), batch, made), remembered(number, design, made)
+        return _Recent(self._shown(number, made), batch, made), Proposed.of(number, design, made)
 
     def _shown(self, number: int, made: Proposals) -> Proposal:
         name = self._names.__getitem__

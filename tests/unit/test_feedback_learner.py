@@ -20,9 +20,8 @@ from scipy.stats import chisquare
 
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
 from fstcrf.feedback import Aim, FeedbackLearner, Rule, completed, untrained
-from fstcrf.feedback.draws import Draws
-from fstcrf.feedback.journal import Journal
-from fstcrf.feedback.state import State
+from fstcrf.feedback.folder import Journal
+from fstcrf.feedback.state import Draws, State
 from fstcrf.model import CRF
 from tests.command import ROOT
 
@@ -299,7 +298,7 @@ def test_records_that_make_no_sense(folder: Path, start: CRF) -> None:
 DYING = """
 import os, signal, sys
 from fstcrf.feedback import FeedbackLearner, untrained
-from fstcrf.feedback.journal import Journal
+from fstcrf.feedback.folder import Journal
 from fstcrf.feedback.state import State
 from fstcrf.feedback.state import State
 

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 from fstcrf.corpus import Corpus
 from fstcrf.evaluate import evaluate_spans
-from fstcrf.feedback.simulation import simulate
-from fstcrf.feedback.start import untrained
+from fstcrf.feedback.simulation import simulate, untrained
 from fstcrf.model import CRF
 from fstcrf.recipes.partial_feedback.data import LABELS, TARGET, TEMPLATE, Data
 from fstcrf.recipes.partial_feedback.systems import System

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.corpus import Corpus
-from fstcrf.feedback.journal import Sync
+from fstcrf.feedback.folder import Sync
 from fstcrf.feedback.learner import FeedbackLearner
 from fstcrf.feedback.simulation import problem_of
 from fstcrf.kernel import Aim, Proposals, Rule
