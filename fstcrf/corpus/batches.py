@@ -9,14 +9,14 @@ from typing import BinaryIO, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus.corpus import Column, Corpus, concatenated
+from fstcrf.corpus.corpus import Corpus, concatenated
 from fstcrf.corpus.files import BOM
 from fstcrf.kernel.strings import line_count
 
 __all__ = [
     "BLOCK_LINES",
-    "Block",
     "DocumentCounter",
+    "TextBlock",
     "batches",
     "blocks",
     "whole_documents",
@@ -30,7 +30,7 @@ _CHUNK_BYTES = 1 << 16
 _LAST_BLANK = re.compile(rb".*\n[ \t\r]*\n", re.DOTALL)
 
 
-class Block(NamedTuple):
+class TextBlock(NamedTuple):
     r"""Bytes of whole sentences.
 
     Attributes
@@ -45,7 +45,7 @@ class Block(NamedTuple):
     first_line: int
 
 
-def blocks(file: BinaryIO, lines: int) -> Iterator[Block]:
+def blocks(file: BinaryIO, lines: int) -> Iterator[TextBlock]:
     """Cut a file at blank lines into blocks of about `lines` lines.
 
     A block is longer where the next blank line is further away. Memory is bounded by the
@@ -75,14 +75,16 @@ def blocks(file: BinaryIO, lines: int) -> Iterator[Block]:
             pieces = [data]
             continue
         block = _cleaned(data[:cut], started=started)
-        yield Block(block, first_line)
+        yield TextBlock(block, first_line)
         started = True
         first_line += line_count(block)
         pieces = [data[cut:]]
         held, wanted = line_count(pieces[0]), lines
     rest = _cleaned(b"".join(pieces), started=started)
     if rest:
-        yield Block(rest if rest.endswith(b"\n") else rest.removesuffix(b"\r") + b"\n", first_line)
+        yield TextBlock(
+            rest if rest.endswith(b"\n") else rest.removesuffix(b"\r") + b"\n", first_line
+        )
 
 
 def _last_boundary(data: bytes) -> int:
@@ -145,20 +147,10 @@ def batches(corpus: Corpus, batch_tokens: int) -> Iterator[Corpus]:
     while start < len(corpus):
         limit = corpus.offsets[start] + batch_tokens
         end = max(start + 1, int(np.searchsorted(corpus.offsets, limit, side="right")) - 1)
-        a, b = int(corpus.offsets[start]), int(corpus.offsets[end])
         last = int(corpus.documents[end - 1]) if end < len(corpus) else None
         stop = None if last is None else last + 1 - corpus.first_document
-        yield Corpus(
-            {name: Column(c.ids[a:b], c.values) for name, c in corpus.columns.items()},
-            corpus.offsets[start : end + 1] - a,
-            documents=corpus.documents[start:end],
-            document_headers=corpus.document_headers[first - corpus.first_document : stop],
-            first_document=first,
-            char_offsets=None if corpus.char_offsets is None else corpus.char_offsets[a:b],
-            source=corpus.source,
-            lines=None if corpus.lines is None else corpus.lines[a:b],
-            blank_lines=None if corpus.blank_lines is None else corpus.blank_lines[start:end],
-        )
+        headers = corpus.document_headers[first - corpus.first_document : stop]
+        yield _renumbered(corpus[start:end], corpus.documents[start:end], headers, first)
         # A document that goes on is known to both batches; empty ones go with the next.
         if last is not None:
             first = last if int(corpus.documents[end]) == last else last + 1

@@ -18,7 +18,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus.batches import BLOCK_LINES, Block, DocumentCounter, batches, blocks
+from fstcrf.corpus.batches import BLOCK_LINES, DocumentCounter, TextBlock, batches, blocks
 from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.corpus.files import Source, Target, decoded, open_binary, open_target, source_name
 from fstcrf.errors import DataError, OptionError
@@ -106,7 +106,7 @@ class WidthError(DataError):
         super().__init__(message, path=path, line=line)
 
 
-def _scan(block: Block, layout: _Layout, interned: Sequence[Strings]) -> _Scan:
+def _scan(block: TextBlock, layout: _Layout, interned: Sequence[Strings]) -> _Scan:
     """Read one block of a column file; new strings are added to those of its column."""
     decoded(block.data, layout.path, first_line=block.first_line)
     try:
@@ -127,7 +127,7 @@ def _scan(block: Block, layout: _Layout, interned: Sequence[Strings]) -> _Scan:
     )
 
 
-def _first_width(block: Block, layout: _Layout) -> int:
+def _first_width(block: TextBlock, layout: _Layout) -> int:
     """Return the number of fields of the first row of a block, 0 where it has none."""
     try:
         return min(len(_read_lines(block, layout, [Strings()]).lines), 1)
@@ -135,7 +135,7 @@ def _first_width(block: Block, layout: _Layout) -> int:
         return 1 if error.row else error.fields
 
 
-def _read_lines(block: Block, layout: _Layout, interned: Sequence[Strings]) -> Lines:
+def _read_lines(block: TextBlock, layout: _Layout, interned: Sequence[Strings]) -> Lines:
     return read_lines(
         block.data,
         interned,
@@ -144,7 +144,7 @@ def _read_lines(block: Block, layout: _Layout, interned: Sequence[Strings]) -> L
     )
 
 
-def _located(error: RowError, block: Block, layout: _Layout) -> DataError:
+def _located(error: RowError, block: TextBlock, layout: _Layout) -> DataError:
     line = block.first_line + error.line
     if error.empty is not None:
         name = layout.columns[error.empty]
@@ -276,7 +276,7 @@ def _stream(
 
 def _fitted_blocks(
     file: BinaryIO, lines: int, layout: _Layout, min_columns: int | None
-) -> Iterator[tuple[Block, _Layout]]:
+) -> Iterator[tuple[TextBlock, _Layout]]:
     """Yield each block with the layout for it, which the first row of the file decides."""
     numbered = not layout.columns
     open_ended = numbered or min_columns is not None

@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus.batches import BLOCK_LINES, Block, DocumentCounter, batches, blocks
+from fstcrf.corpus.batches import BLOCK_LINES, DocumentCounter, TextBlock, batches, blocks
 from fstcrf.corpus.columns import WidthError, shortened
 from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.corpus.files import Source, decoded, open_binary, source_name
@@ -76,7 +76,6 @@ class _Surface:
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 JOINED = "upos+feats"
-_FEATS = CONLLU.index("feats")
 _NEWDOC = re.compile(r"#\s*newdoc\b(?:\s+id)?\s*=?\s*(.*)")
 _TEXT = re.compile(r"#\s*text\s*=\s?(.*)")
 _RANGE = re.compile(r"([0-9]+)([-.])([0-9]+)")
@@ -228,7 +227,7 @@ class _Part(NamedTuple):
 
 
 def _read_block(
-    block: Block,
+    block: TextBlock,
     path: str,
     rows: _Rows,
     documents: DocumentCounter,

@@ -21,8 +21,8 @@ from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.feedback.state import Settings, State
 
 __all__ = [
-    "Folder",
     "Journal",
+    "LearnerFolder",
     "Sync",
     "check_sync",
     "is_empty",
@@ -185,7 +185,7 @@ def _check_torn(path: Path, data: bytes, at: int) -> None:
 _LOCK, _MODEL = "lock", "model.fstcrf"
 
 
-class Folder:
+class LearnerFolder:
     """The folder of a learner, held by one process at a time; made by `new` and `existing`.
 
     Parameters

@@ -15,16 +15,16 @@ import msgspec
 import numpy as np
 
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
-from fstcrf.feedback.folder import Folder, Sync
+from fstcrf.feedback.folder import LearnerFolder, Sync
 from fstcrf.feedback.simulation import completed
 from fstcrf.feedback.state import (
-    Draws,
     Event,
     Proposal,
     Proposed,
     Rewarded,
     Settings,
     State,
+    UniformDraws,
     Withdrawn,
     decoded,
     encoded,
@@ -64,7 +64,7 @@ class FeedbackLearner:
         Aim, rule and seed.
     """
 
-    def __init__(self, folder: Folder, model: CRF, settings: Settings) -> None:
+    def __init__(self, folder: LearnerFolder, model: CRF, settings: Settings) -> None:
         self.settings = settings
         self._folder, self._model = folder, model
         self._state = State(Descent(online_parameters(model.space, model.theta)))
@@ -72,7 +72,7 @@ class FeedbackLearner:
         self._names = [model.labels[i] for i in model.topology.state_label.tolist()]
         self._lock = threading.RLock()
         self._recent: dict[int, _Recent] = {}
-        self._draws = Draws(settings.seed)
+        self._draws = UniformDraws(settings.seed)
 
     # --- Beginning and ending -------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class FeedbackLearner:
         """
         if aim.control == "sentence":
             raise OptionError("control 'sentence' is for sentences that come again: use 'mean'")
-        folder = Folder.new(path, sync)
+        folder = LearnerFolder.new(path, sync)
         try:
             start = completed(model)
             learner = cls(folder, start, Settings(aim, rule, seed))
@@ -137,11 +137,11 @@ class FeedbackLearner:
         OSError
             The folder does not exist or cannot be written.
         """
-        folder = Folder.existing(path, sync)
+        folder = LearnerFolder.existing(path, sync)
         try:
             learner = cls(folder, load(folder.model), Settings(Aim(), Rule(), 0))
             learner.settings = learner._state.load(folder.state)
-            learner._draws = Draws(learner.settings.seed)
+            learner._draws = UniformDraws(learner.settings.seed)
             learner._replay()
         except BaseException:
             folder.close()

@@ -19,13 +19,13 @@ from fstcrf.kernel import Aim, Controls, Descent, Parameters, Proposals, Rule, S
 from fstcrf.storage import read_arrays, write_arrays
 
 __all__ = [
-    "Draws",
     "Event",
     "Proposal",
     "Proposed",
     "Rewarded",
     "Settings",
     "State",
+    "UniformDraws",
     "Withdrawn",
     "decoded",
     "encoded",
@@ -147,7 +147,7 @@ def decoded(data: bytes) -> Event:
 # between, or restored from a copy, makes no difference.
 
 
-class Draws:
+class UniformDraws:
     """Numbers in [0, 1) by Philox, a generator that counts: proposal k has counters of its own.
 
     Parameters

@@ -13,12 +13,20 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import ModelFileError
 from fstcrf.features.derive import Plain
-from fstcrf.interop.formats import BOM, TAPE, Format, ModelSource, Reading, load_from, text_encoding
+from fstcrf.interop.formats import (
+    BOM,
+    TAPE,
+    Format,
+    ModelSource,
+    ReadOptions,
+    load_from,
+    text_encoding,
+)
 from fstcrf.interop.patterns import (
     Hole,
-    Pattern,
     PatternModel,
     SparseWeights,
+    TextPattern,
     check_labels,
     decoded,
     shown,
@@ -330,7 +338,7 @@ _FARTHEST = 8
 _DIGITS = 9
 
 
-def _read_pattern(text: str, encoding: str, n_columns: int, where: str) -> Pattern:
+def _read_pattern(text: str, encoding: str, n_columns: int, where: str) -> TextPattern:
     """Read a template as CRF++ does: blanks count, a number that is not there is 0."""
     if text[:1] not in ("U", "B"):
         raise ModelFileError(f"{where}: template {text!r} begins with neither U nor B")
@@ -350,7 +358,7 @@ def _read_pattern(text: str, encoding: str, n_columns: int, where: str) -> Patte
     literals.append(text[end:].encode(encoding))
     if any(b"%" in literal for literal in literals):
         raise ModelFileError(f"{where}: template {text!r}: expected %x[row,column] after every %")
-    return Pattern("node" if text[0] == "U" else "arc", text, tuple(literals), tuple(holes))
+    return TextPattern("node" if text[0] == "U" else "arc", text, tuple(literals), tuple(holes))
 
 
 # --- The tagger -----------------------------------------------------------------------------------
@@ -388,18 +396,18 @@ def load_crfpp(
     OSError
         The file cannot be read.
     """
-    return load_from(source, _read, Reading("", tape, columns, encoding))
+    return load_from(source, _read, ReadOptions("", tape, columns, encoding))
 
 
-def _read(data: bytes, reading: Reading) -> CRF:
-    where, encoding = reading.where, text_encoding(reading)
+def _read(data: bytes, options: ReadOptions) -> CRF:
+    where, encoding = options.where, text_encoding(options)
     if _is_binary(data):
         contents = _read_binary(data, where)
     elif _is_text(data):
         contents = _read_text(data, where)
     else:
         raise ModelFileError(f"{where}: no model of CRF++: neither 'version: ' nor version 100")
-    return tagger(_pattern_model(contents, encoding, where), reading.columns, reading.tape)
+    return tagger(_pattern_model(contents, encoding, where), options.columns, options.tape)
 
 
 def _pattern_model(contents: _Contents, encoding: str, where: str) -> PatternModel:

@@ -20,7 +20,7 @@ __all__ = [
     "TAPE",
     "Format",
     "ModelSource",
-    "Reading",
+    "ReadOptions",
     "check_tape",
     "is_native",
     "load_from",
@@ -105,7 +105,7 @@ def check_tape(tape: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadOptions:
     """What a file does not say of its tagger.
 
     Parameters
@@ -126,7 +126,7 @@ class Reading:
     encoding: str | None = None
 
 
-def text_encoding(reading: Reading) -> str:
+def text_encoding(options: ReadOptions) -> str:
     """Return the encoding of the texts in a file; UTF-8 where none is given.
 
     Raises
@@ -134,7 +134,7 @@ def text_encoding(reading: Reading) -> str:
     OptionError
         Python does not know it, or it is none of text.
     """
-    encoding = reading.encoding or "utf-8"
+    encoding = options.encoding or "utf-8"
     try:
         "".encode(encoding)
     except LookupError:
@@ -142,10 +142,12 @@ def text_encoding(reading: Reading) -> str:
     return encoding
 
 
-def load_from(source: ModelSource, read: Callable[[bytes, Reading], CRF], reading: Reading) -> CRF:
+def load_from(
+    source: ModelSource, read: Callable[[bytes, ReadOptions], CRF], options: ReadOptions
+) -> CRF:
     """Return the tagger that `read` makes of the bytes of a source; errors as for `read_source`."""
-    data, where = read_source(source, reading.where)
-    return read(data, replace(reading, where=where))
+    data, where = read_source(source, options.where)
+    return read(data, replace(options, where=where))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ class Format:
     recognises : callable
         The first `HEAD` bytes of a file (fewer where it is shorter) → whether it is of this format.
     read : callable
-        (all bytes of a file, `Reading`) → tagger; raises `ModelFileError` on damage.
+        (all bytes of a file, `ReadOptions`) → tagger; raises `ModelFileError` on damage.
     loader : str
         The function that reads it, by name.
     suffix : str, optional
@@ -174,7 +176,7 @@ class Format:
     name: str
     title: str
     recognises: Callable[[bytes], bool]
-    read: Callable[[bytes, Reading], CRF]
+    read: Callable[[bytes, ReadOptions], CRF]
     loader: str
     suffix: str | None = None
     write: Callable[[CRF], bytes] | None = None

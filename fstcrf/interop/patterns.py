@@ -14,11 +14,11 @@ from fstcrf.features.derive import Source
 from fstcrf.features.families import Boundary
 
 __all__ = [
-    "Budget",
+    "CutBudget",
     "Hole",
-    "Pattern",
     "PatternModel",
     "SparseWeights",
+    "TextPattern",
     "check_labels",
     "cuts",
     "decoded",
@@ -174,7 +174,7 @@ class Hole:
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class TextPattern:
     """A pattern, of attributes of labels or of label pairs.
 
     Parameters
@@ -201,7 +201,7 @@ class PatternModel:
     ----------
     labels : tuple of L str
         In the order of the file.
-    patterns : tuple of Pattern
+    patterns : tuple of TextPattern
         Those on labels and those on label pairs.
     attributes : list of A bytes
         Texts, sorted, each once.
@@ -223,7 +223,7 @@ class PatternModel:
     """
 
     labels: tuple[str, ...]
-    patterns: tuple[Pattern, ...]
+    patterns: tuple[TextPattern, ...]
     attributes: list[bytes]
     node_first: NDArray[np.int64]
     arc_first: NDArray[np.int64]
@@ -250,7 +250,7 @@ _ALWAYS = 1000
 Choices: TypeAlias = Sequence[Collection[bytes] | None]
 
 
-class Budget:
+class CutBudget:
     """How many cuts a model may have: no file may ask for more memory than its size justifies.
 
     Parameters

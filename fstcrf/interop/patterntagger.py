@@ -35,7 +35,7 @@ from fstcrf.features.families import (
 from fstcrf.features.keys import KeyTable, Packing, width_of
 from fstcrf.features.tables import Tables, Vocabularies
 from fstcrf.features.vocabulary import Vocabulary
-from fstcrf.interop.patterns import Budget, Hole, Pattern, PatternModel, cuts, decoded, shown
+from fstcrf.interop.patterns import CutBudget, Hole, PatternModel, TextPattern, cuts, decoded, shown
 from fstcrf.kernel import padded
 from fstcrf.model import CRF
 from fstcrf.topology import chain_topology
@@ -152,7 +152,7 @@ class _Cutter:
     def __init__(self, model: PatternModel, used: Sequence[Source], reach: int) -> None:
         self._model, self._reach = model, reach
         self._strings = {s: _Strings(s, reach, model.boundary, model.encoding) for s in used}
-        self._budget = Budget(model.size, model.where)
+        self._budget = CutBudget(model.size, model.where)
         self._legible = bytearray(len(model.attributes))
 
     def cuts(self, kind: Literal["node", "arc"], group: Sequence[Family]) -> list[_Cut]:
@@ -176,7 +176,7 @@ class _Cutter:
         by_source = {source: Vocabulary(s.texts) for source, s in self._strings.items()}
         return Vocabularies(self._reach, by_source, self._model.boundary)
 
-    def _cut(self, pattern: Pattern, family: Family) -> _Cut:
+    def _cut(self, pattern: TextPattern, family: Family) -> _Cut:
         strings = [self._strings[source] for source in family.sources]
         choices = [column.choices for column in strings]
         attributes, codes = array("q"), [array("Q") for _ in strings]
@@ -195,7 +195,7 @@ class _Cutter:
         return _Cut(np.array(attributes, dtype=np.int64), numbers)
 
 
-def _candidates(model: PatternModel, pattern: Pattern) -> list[int]:
+def _candidates(model: PatternModel, pattern: TextPattern) -> list[int]:
     """Return the attributes with weights that begin as the pattern does."""
     head = pattern.literals[0]
     begin = bisect_left(model.attributes, head)
@@ -265,7 +265,7 @@ def _template_set(model: PatternModel, names: Sequence[str]) -> TemplateSet:
 
 
 def _template(
-    pattern: Pattern, model: PatternModel, names: Sequence[str], seen: set[tuple[object, ...]]
+    pattern: TextPattern, model: PatternModel, names: Sequence[str], seen: set[tuple[object, ...]]
 ) -> Template:
     if len(pattern.holes) > _MOST_HOLES:
         raise TemplateError(f"reads {len(pattern.holes)} strings, expected at most {_MOST_HOLES}")
@@ -291,7 +291,7 @@ def _macro(hole: Hole, names: Sequence[str]) -> Macro:
     return Macro("x", source, hole.offset, hole.offset, absolute=hole.absolute)
 
 
-def _printed(pattern: Pattern, encoding: str) -> tuple[str, ...]:
+def _printed(pattern: TextPattern, encoding: str) -> tuple[str, ...]:
     """Return the literals as text of one line, beginning with U or B; only people read them."""
     texts = [_UNPRINTED.sub(" ", t.decode(encoding, "backslashreplace")) for t in pattern.literals]
     texts[0] = texts[0].lstrip(" ")

@@ -19,16 +19,16 @@ from fstcrf.interop.formats import (
     TAPE,
     Format,
     ModelSource,
-    Reading,
+    ReadOptions,
     check_tape,
     load_from,
     text_encoding,
 )
 from fstcrf.interop.patterns import (
     Hole,
-    Pattern,
     PatternModel,
     SparseWeights,
+    TextPattern,
     check_labels,
     decoded,
     shown,
@@ -199,7 +199,7 @@ _KINDS: dict[bytes, tuple[Literal["node", "arc"], ...]] = {
 }
 
 
-def _read_pattern(data: bytes, encoding: str, where: str, *, single: bool) -> list[Pattern]:
+def _read_pattern(data: bytes, encoding: str, where: str, *, single: bool) -> list[TextPattern]:
     """Read a pattern."""
     text = decoded(data, encoding, where, "pattern")
     try:
@@ -209,7 +209,7 @@ def _read_pattern(data: bytes, encoding: str, where: str, *, single: bool) -> li
         raise ModelFileError(f"{where}: pattern {text!r}: {error}") from None
     if single:
         literals = (b"u" + literals[0], *literals[1:])
-    return [Pattern(kind, text, literals, holes) for kind in kinds]
+    return [TextPattern(kind, text, literals, holes) for kind in kinds]
 
 
 def _kinds(
@@ -284,11 +284,11 @@ def load_wapiti(
         Also for a model that no CRF equals: a MEMM with label pairs, or attributes of label pairs
         without patterns.
     """
-    return load_from(source, _read, Reading("", tape, columns, encoding))
+    return load_from(source, _read, ReadOptions("", tape, columns, encoding))
 
 
-def _read(data: bytes, reading: Reading) -> CRF:
-    where, encoding = reading.where, text_encoding(reading)
+def _read(data: bytes, options: ReadOptions) -> CRF:
+    where, encoding = options.where, text_encoding(options)
     contents = _read_contents(data, where)
     labels = tuple(decoded(label, encoding, where, "label") for label in contents.labels)
     check_labels(labels, contents.size, where)
@@ -307,7 +307,7 @@ def _read(data: bytes, reading: Reading) -> CRF:
                 f"{where}: no patterns, but weights of attributes of label pairs: those cannot be "
                 "given token by token"
             )
-        return _literal(contents, labels, node_first, reading.tape, encoding, where)
+        return _literal(contents, labels, node_first, options.tape, encoding, where)
     patterns = [
         pattern
         for text in contents.patterns
@@ -328,7 +328,7 @@ def _read(data: bytes, reading: Reading) -> CRF:
         size=contents.size,
         where=where,
     )
-    return tagger(model, reading.columns, reading.tape)
+    return tagger(model, options.columns, options.tape)
 
 
 def _numbering(

@@ -1,10 +1,4 @@
-"""What `Tagger.info` returns, and the reader of the text that `Tagger.dump` writes.
-
-===================  =====================================
-ParsedDump           header, labels, attributes, weights
-CRFsuiteDumpParser   the text of a dump, line by line
-===================  =====================================
-"""
+"""What `Tagger.info` returns, and the reader of the text that `Tagger.dump` writes."""
 
 from fstcrf.compat.dumptext import CRFsuiteDumpParser, ParsedDump
 

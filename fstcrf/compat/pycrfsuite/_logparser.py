@@ -1,10 +1,4 @@
-"""The reader of training logs.
-
-==============  ===========================================
-TrainLogParser  a log, message by message → events, numbers
-LabelScore      what a log says of one label
-==============  ===========================================
-"""
+"""The reader of training logs."""
 
 from fstcrf.compat.logtext import LabelScore, TrainLogParser
 

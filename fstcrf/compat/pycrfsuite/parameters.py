@@ -1,13 +1,4 @@
-"""CRFsuite's training parameters: names, types, defaults, and what each becomes in fstcrf.
-
-==========  ==================================================================
-ALGORITHMS  name of an algorithm → `Algorithm`
-algorithm   an algorithm by any of its names
-Algorithm   its parameters, and its name and title in fstcrf and in CRFsuite
-Parameter   name, type, default, description
-options     values of parameters → options of `CRF.train`
-==========  ==================================================================
-"""
+"""CRFsuite's training parameters: names, types, defaults, and what each becomes in fstcrf."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from fstcrf.interop.crfsuite.model import (
     read_model,
     write_model,
 )
-from fstcrf.interop.formats import TAPE, Format, ModelSource, Reading, check_tape, read_source
+from fstcrf.interop.formats import TAPE, Format, ModelSource, ReadOptions, check_tape, read_source
 from fstcrf.kernel import padded
 from fstcrf.model import CRF
 from fstcrf.topology import Topology
@@ -225,13 +225,13 @@ def _texts(crf: CRF, rows: NDArray[np.int64]) -> list[str]:
     return texts
 
 
-def _read(data: bytes, reading: Reading) -> CRF:
-    if reading.columns is not None or reading.encoding not in (None, "utf-8"):
+def _read(data: bytes, options: ReadOptions) -> CRF:
+    if options.columns is not None or options.encoding not in (None, "utf-8"):
         raise OptionError(
-            f"{reading.where}: a CRFsuite model reads lists of attributes in UTF-8: it has no "
+            f"{options.where}: a CRFsuite model reads lists of attributes in UTF-8: it has no "
             "columns to name, and no other encoding"
         )
-    return load_crfsuite(data, tape=reading.tape, where=reading.where)
+    return load_crfsuite(data, tape=options.tape, where=options.where)
 
 
 CRFSUITE = Format(
