@@ -50,13 +50,6 @@ def blocks(file: BinaryIO, lines: int) -> Iterator[TextBlock]:
 
     A block is longer where the next blank line is further away. Memory is bounded by the
     longest block.
-
-    Parameters
-    ----------
-    file : binary file
-        Read to its end.
-    lines : int
-        Number of lines that a block should have.
     """
     pieces: list[bytes] = []
     held, wanted, first_line = 0, lines, 1

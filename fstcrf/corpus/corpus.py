@@ -276,7 +276,10 @@ class Corpus(Sequence[Sentence]):
         if isinstance(index, slice):
             start, end, step = index.indices(len(self))
             if step == 1:
-                return self._run(start, max(start, end))
+                end = max(start, end)
+                first = self.offsets[start]
+                tokens = slice(int(first), int(self.offsets[end]))
+                return self._part(tokens, slice(start, end), self.offsets[start : end + 1] - first)
             return self.select(np.arange(len(self))[index])
         if not -len(self) <= index < len(self):
             raise IndexError(f"sentence {index} of {len(self)}")
@@ -392,41 +395,29 @@ class Corpus(Sequence[Sentence]):
         offsets = np.zeros(len(chosen) + 1, dtype=np.int64)
         np.cumsum(lengths, out=offsets[1:])
         tokens = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        documents = self.documents[chosen]
+        return self._part(tokens, chosen, offsets)
+
+    def _part(
+        self,
+        tokens: NDArray[np.int64] | slice,
+        sentences: NDArray[np.int64] | slice,
+        offsets: NDArray[np.int64],
+    ) -> Corpus:
+        """Return some sentences, which are these tokens; of slices, arrays are views."""
+        documents = self.documents[sentences]
+        kept = set(documents.tolist())
+        headers = enumerate(self.document_headers, self.first_document)
         return Corpus(
             {name: Column(c.ids[tokens], c.values) for name, c in self.columns.items()},
             offsets,
             documents=documents,
-            document_headers=self._headers_of(documents),
+            document_headers=[header if number in kept else "" for number, header in headers],
             first_document=self.first_document,
             char_offsets=None if self.char_offsets is None else self.char_offsets[tokens],
             source=self.source,
             lines=None if self.lines is None else self.lines[tokens],
-            blank_lines=None if self.blank_lines is None else self.blank_lines[chosen],
+            blank_lines=None if self.blank_lines is None else self.blank_lines[sentences],
         )
-
-    def _run(self, first: int, end: int) -> Corpus:
-        """Return some successive sentences; arrays are views."""
-        a, b = int(self.offsets[first]), int(self.offsets[end])
-        documents = self.documents[first:end]
-        return Corpus(
-            {name: Column(c.ids[a:b], c.values) for name, c in self.columns.items()},
-            self.offsets[first : end + 1] - a,
-            documents=documents,
-            document_headers=self._headers_of(documents),
-            first_document=self.first_document,
-            char_offsets=None if self.char_offsets is None else self.char_offsets[a:b],
-            source=self.source,
-            lines=None if self.lines is None else self.lines[a:b],
-            blank_lines=None if self.blank_lines is None else self.blank_lines[first:end],
-        )
-
-    def _headers_of(self, documents: NDArray[np.int32]) -> list[str]:
-        kept = set(documents.tolist())
-        return [
-            header if number in kept else ""
-            for number, header in enumerate(self.document_headers, self.first_document)
-        ]
 
     def where(self, token: int) -> Place:
         """Return the place of a token as keyword arguments of `DataError`."""

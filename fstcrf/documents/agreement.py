@@ -50,12 +50,7 @@ def tape_of(model: ViolationModel, tapes: Sequence[str]) -> str:
 def check_types(model: ViolationModel, labels: Mapping[str, Sequence[str]]) -> None:
     """Check that the tagger has all types that a shipped model names: others count nothing.
 
-    Parameters
-    ----------
-    model : ViolationModel
-        Nobody knows the types of one that is written in Python.
-    labels : mapping of str to sequence of str
-        The labels of each tape, whatever a grammar may forbid.
+    Nobody knows the types of a model that is written in Python.
 
     Raises
     ------
@@ -92,13 +87,6 @@ def agreement(
     models: Sequence[ViolationModel], document: Document, labels: Sequence[str]
 ) -> Agreement | None:
     """Return the tables of models that the kernel can score; None without models.
-
-    Parameters
-    ----------
-    models : sequence of ViolationModel
-    document : Document
-    labels : sequence of str
-        All labels.
 
     Raises
     ------

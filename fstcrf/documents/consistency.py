@@ -59,16 +59,7 @@ def count_pairs(
 ) -> PairCounts:
     """Count pairs of spans with the same tokens, and of spans within others.
 
-    Parameters
-    ----------
-    corpus : Corpus
-        With its documents.
-    target : str
-        The column of gold labels.
-    column : str
-        The column whose strings are compared.
-    scheme : str or Scheme
-        Of the labels.
+    Arguments as for `Consistency.estimate`.
 
     Raises
     ------

@@ -210,15 +210,7 @@ def span_types(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def span_tables(labels: Sequence[str], types: Sequence[str], *, strict: bool = True) -> SpanTables:
-    """Return the tables of a set of labels, for spans of some types.
-
-    Parameters
-    ----------
-    labels : sequence of L str
-    types : sequence of str
-        Spans of other types are none.
-    strict : bool
-        Some label must be of one of them.
+    """Return the tables of a set of labels, for spans of some types; other spans are none.
 
     Raises
     ------

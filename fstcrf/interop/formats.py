@@ -37,12 +37,6 @@ _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03
 def read_source(source: ModelSource, where: str | None = None) -> tuple[bytes, str]:
     """Return the bytes of a model and what messages call it.
 
-    Parameters
-    ----------
-    source : path, bytes-like object or binary file
-    where : str, optional
-        What messages call it; its path, or ``"<bytes>"``, when absent.
-
     Raises
     ------
     ModelFileError

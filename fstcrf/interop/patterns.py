@@ -33,14 +33,6 @@ _SHOWN = 40
 def check_labels(labels: Sequence[str], size: int, where: str) -> None:
     """Check labels before tables of their pairs are made.
 
-    Parameters
-    ----------
-    labels : sequence of str
-    size : int
-        Bytes of the file.
-    where : str
-        Its name, for messages.
-
     Raises
     ------
     ModelFileError
@@ -54,13 +46,6 @@ def check_labels(labels: Sequence[str], size: int, where: str) -> None:
 
 def decoded(data: bytes, encoding: str, where: str, what: str) -> str:
     """Return bytes of a file as text.
-
-    Parameters
-    ----------
-    data : bytes
-    encoding : str
-    where, what : str
-        The file, and what the bytes are, for messages.
 
     Raises
     ------

@@ -312,15 +312,6 @@ def _marked(literal: str, number: int) -> str:
 def tagger(model: PatternModel, columns: Sequence[str] | None, tape: str) -> CRF:
     """Return a model as a CRF over columns, with the same answers.
 
-    Parameters
-    ----------
-    model : PatternModel
-    columns : sequence of str, optional
-        Names of the columns of the data; ``"0"``, ``"1"``, ... when absent. `tape` follows them
-        where it is not among them.
-    tape : str
-        Name of the tape that it writes.
-
     Raises
     ------
     ModelFileError

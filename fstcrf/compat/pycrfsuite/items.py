@@ -272,10 +272,6 @@ class Lookup:
     def rows(self, sequence: Iterable[Any] | ItemSequence) -> Rows:
         """Return the rows of the attributes of each token: A or none for those the model lacks.
 
-        Parameters
-        ----------
-        sequence : ItemSequence or iterable of items
-
         Raises
         ------
         ItemError

@@ -273,12 +273,6 @@ ALGORITHMS = {
 def algorithm(name: str, kind: str = "crf1d") -> Algorithm:
     """Return an algorithm by any of its names, in any case.
 
-    Parameters
-    ----------
-    name : str
-    kind : str
-        Of graphical model; there is one.
-
     Raises
     ------
     OptionError
@@ -294,14 +288,7 @@ def algorithm(name: str, kind: str = "crf1d") -> Algorithm:
 
 
 def options(chosen: Algorithm, values: Mapping[str, Value]) -> dict[str, Any]:
-    """Return values of parameters as options of `CRF.train`.
-
-    Parameters
-    ----------
-    chosen : Algorithm
-    values : mapping of str to value
-        One for each of its parameters.
-    """
+    """Return values of parameters as options of `CRF.train`."""
     found: dict[str, Any] = {"method": chosen.method, "partial": False}
     for name, parameter in chosen.parameters.items():
         value = values[name]

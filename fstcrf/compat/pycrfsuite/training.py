@@ -98,13 +98,7 @@ class TrainingData:
         self._instances.append(_Instance(rows, np.array(numbers, dtype=np.int32), group))
 
     def part(self, wanted: Callable[[int], bool]) -> _Part | None:
-        """Return the sequences of some groups; None where there is no token.
-
-        Parameters
-        ----------
-        wanted : callable
-            Group → whether its sequences are.
-        """
+        """Return the sequences of some groups; None where there is no token."""
         chosen = [i for i in self._instances if wanted(i.group) and len(i.labels)]
         if not chosen:
             return None
@@ -368,19 +362,7 @@ def train(
     holdout: int = -1,
     threads: int = 1,
 ) -> tuple[CRFsuiteModel, int]:
-    """Train a model.
-
-    Parameters
-    ----------
-    data : TrainingData
-    chosen : Algorithm
-    values : mapping of str to value
-        One for each of its parameters.
-    log : Log
-    holdout : int
-        Group of sequences that are not trained on; none when negative.
-    threads : int
-        The result does not depend on it.
+    """Train a model on all groups but `holdout`, which is none when negative.
 
     Returns
     -------

@@ -17,7 +17,7 @@ U4 = np.dtype("<u4")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
-    """Some bytes of a file.
+    """Some bytes of a file; ModelFileError where bytes are asked for that are not there.
 
     Parameters
     ----------
@@ -37,48 +37,24 @@ class Chunk:
         return ModelFileError(f"{self.where}: damaged or cut short: {what}")
 
     def part(self, begin: int, size: int, name: str) -> Chunk:
-        """Return some of the bytes as a chunk of its own.
-
-        Raises
-        ------
-        ModelFileError
-            They are not there.
-        """
+        """Return some of the bytes as a chunk of its own."""
         if not 0 <= begin <= begin + size <= len(self.data):
             raise self.damaged(f"{name} would be bytes {begin} to {begin + size} of {len(self)}")
         return Chunk(self.data[begin : begin + size], f"{self.where}: {name}")
 
     def array(self, begin: int, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Return successive numbers, a view: `dtype` [count].
-
-        Raises
-        ------
-        ModelFileError
-            They are not there.
-        """
+        """Return successive numbers, a view: `dtype` [count]."""
         end = begin + count * dtype.itemsize
         if not 0 <= begin <= end <= len(self.data):
             raise self.damaged(f"{count} entries at byte {begin} of {len(self)}")
         return self.data[begin:end].view(dtype)
 
     def numbers(self, begin: int, count: int) -> NDArray[np.uint32]:
-        """Return successive 32-bit numbers, uint32 [count].
-
-        Raises
-        ------
-        ModelFileError
-            They are not there.
-        """
+        """Return successive 32-bit numbers, uint32 [count]."""
         return self.array(begin, count, U4)
 
     def numbers_at(self, places: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """Return the 32-bit numbers at some bytes, uint32 [n].
-
-        Raises
-        ------
-        ModelFileError
-            One of them is not there.
-        """
+        """Return the 32-bit numbers at some bytes, uint32 [n]."""
         self.check_places(places, 4)
         if not len(places):
             return np.empty(0, dtype=np.uint32)
@@ -88,13 +64,7 @@ class Chunk:
         return found
 
     def check_places(self, places: NDArray[np.int64], size: int) -> None:
-        """Check that so many bytes follow at each place.
-
-        Raises
-        ------
-        ModelFileError
-            They do not.
-        """
+        """Check that so many bytes follow at each place."""
         last = len(self.data) - size
         if len(places) and not (places.min() >= 0 and places.max() <= last):
             wrong = places[(places < 0) | (places > last)][0]
@@ -240,16 +210,7 @@ class Texts(NamedTuple):
 
 
 def read_strings(file: Chunk, begin: int, count: int, name: str) -> Texts:
-    """Return the strings of the table that begins at a byte of a file.
-
-    Parameters
-    ----------
-    file : Chunk
-    begin : int
-    count : int
-        How many there must be: numbers 0 to count − 1, each once.
-    name : str
-        What they are, for messages.
+    """Return the strings, numbers 0 to count − 1, of the table that begins at a byte of a file.
 
     Raises
     ------
