@@ -18,6 +18,8 @@
       MissingDependencyError (ImportError)  an optional package is needed; says how to get it
       KernelError (RuntimeError)          the kernel reports what Python should have prevented
 
+LabelWarning (UserWarning) says what was done to gold labels that break their scheme.
+
 Messages are one line: what (file, line, token, label, shape), what was expected, what to do.
 """
 
@@ -30,6 +32,7 @@ __all__ = [
     "GrammarError",
     "KernelError",
     "LabelError",
+    "LabelWarning",
     "MissingDependencyError",
     "ModelFileError",
     "NoPathError",
@@ -170,6 +173,10 @@ class ModelFileError(FstcrfError, OSError):
 
 class MissingDependencyError(FstcrfError, ImportError):
     """An optional package is needed; the message says how to install it."""
+
+
+class LabelWarning(UserWarning):
+    """Gold labels were repaired, or their sentences left out, as `on_illegal` says."""
 
 
 class KernelError(FstcrfError, RuntimeError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import click
 
 from fstcrf.cli.failures import say
-from fstcrf.cli.options import input_options
+from fstcrf.cli.options import SchemeName, input_options
 from fstcrf.cli.sources import training_input
 
 __all__ = ["consistency"]
@@ -30,10 +30,10 @@ __all__ = ["consistency"]
 )
 @click.option(
     "--scheme",
-    type=click.Choice(["iob1", "iob2", "bioes", "bilou"]),
+    type=SchemeName(),
     default="iob2",
     show_default=True,
-    help="Of the gold labels.",
+    help="Of the gold labels: iob1, iob2 (bio), bioes (iobes), bilou or conlleval.",
 )
 @click.option("--tape", metavar="TAPE", help="The tape to look at, of models with several.")
 def consistency(

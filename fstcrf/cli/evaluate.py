@@ -18,7 +18,7 @@ import click
 from fstcrf.cli.answers import Counts, Search
 from fstcrf.cli.failures import say
 from fstcrf.cli.models import load_model, taggers, tape_columns
-from fstcrf.cli.options import input_options, threads_option
+from fstcrf.cli.options import SchemeName, input_options, threads_option
 from fstcrf.cli.sources import model_input, scored_input
 from fstcrf.cli.tagging import Wishes, cascaded, tagged
 from fstcrf.errors import DataError
@@ -64,10 +64,10 @@ class _Labels(NamedTuple):
 )
 @click.option(
     "--scheme",
-    type=click.Choice(["conlleval", "iob1", "iob2", "bioes", "bilou"]),
+    type=SchemeName(),
     default="conlleval",
     show_default=True,
-    help="Scheme of the labels.",
+    help="Scheme of the labels: iob1, iob2 (bio), bioes (iobes), bilou or conlleval.",
 )
 @click.option(
     "--strict",

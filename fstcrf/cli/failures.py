@@ -7,6 +7,7 @@ say             one line on stderr
 keep_stdout     flush standard output, or give it up for good
 interruptible   SIGTERM is taken like Ctrl-C
 undisturbed     Ctrl-C waits until a block is done
+warnings_to     warnings about labels as lines
 ==============  ================================================================
 
 Exit status: 0 done, 1 a failure of the work, 2 wrong usage, 130 interrupted.
@@ -17,13 +18,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
 import click
 
-from fstcrf.errors import FstcrfError, OptionError
+from fstcrf.errors import FstcrfError, LabelWarning, OptionError
 
 __all__ = [
     "DEBUG",
@@ -35,6 +37,7 @@ __all__ = [
     "say",
     "tell",
     "undisturbed",
+    "warnings_to",
 ]
 
 DEBUG = "FSTCRF_DEBUG"
@@ -82,6 +85,22 @@ def tell(line: str) -> None:
     """Print a line on stderr; that nobody reads it is no failure of the work."""
     with suppress(OSError):
         click.echo(line, err=True)
+
+
+@contextmanager
+def warnings_to(tell_one: Callable[[str], None]) -> Iterator[None]:
+    """Tell of each warning about labels once, in one line, instead of where in the code it is."""
+    told: set[str] = set()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if str(message) not in told:
+            told.add(str(message))
+            tell_one(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", LabelWarning)
+        warnings.showwarning = show
+        yield
 
 
 def keep_stdout() -> None:

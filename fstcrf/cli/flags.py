@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from fstcrf.errors import NumericError, OptionError
+from fstcrf.errors import NumericError, OptionError, SchemeError
 
 __all__ = ["check_training", "in_flags", "spoken"]
 
@@ -43,15 +43,15 @@ def in_flags(command: click.Command) -> Iterator[None]:
 
     Raises
     ------
-    OptionError, NumericError
+    OptionError, NumericError, SchemeError
         As they were raised, in other words.
     """
     try:
         yield
     except OptionError as error:
         raise OptionError(spoken(str(error), command)) from None
-    except NumericError as error:
-        raise NumericError(spoken(str(error), command)) from None
+    except (NumericError, SchemeError) as error:
+        raise type(error)(spoken(str(error), command)) from None
 
 
 def check_training(given: Mapping[str, Any]) -> None:

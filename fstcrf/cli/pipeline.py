@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fstcrf.cli.answers import Counts, Search, search_budget
+from fstcrf.cli.failures import warnings_to
 from fstcrf.cli.models import constrained, is_chain
 from fstcrf.cli.options import grammar_option, input_options, search_options, threads_option
 from fstcrf.cli.progress import reporter
@@ -56,7 +57,7 @@ def train(path: str, output: str, *, threads: int, log_json: bool) -> None:
     declared = read_pipeline(path)
     if Path(output).exists() and not Path(output).is_dir():
         raise click.UsageError(f"--output {output} is a file, expected a folder")
-    with reporter(as_json=log_json, max_iterations=None) as told:
+    with reporter(as_json=log_json, max_iterations=None) as told, warnings_to(told.data):
         found = declared.train(output, threads=threads, report=told.iteration, told=told.data)
         told.done(f"{output}: {' → '.join(found.composition.order)}", pipeline=output)
 

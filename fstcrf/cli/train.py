@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fstcrf.cli.failures import INTERRUPTED, Failure, undisturbed
+from fstcrf.cli.failures import INTERRUPTED, Failure, undisturbed, warnings_to
 from fstcrf.cli.flags import check_training, in_flags
 from fstcrf.cli.method_options import method_options
 from fstcrf.cli.models import grammar_of, tagger
@@ -126,8 +126,17 @@ _CHECKPOINT_EVERY = 10
 )
 @click.option(
     "--scheme",
-    type=click.Choice(["iob1", "iob2", "bioes", "bilou", "observed"]),
-    help="Leave out label pairs that are illegal in this scheme, or unseen.",
+    metavar="[FROM:]SCHEME",
+    help="Leave out label pairs that are illegal in iob1, iob2 (bio), bioes (iobes) or bilou, or "
+    "that are not observed. iob1:iob2 converts the gold labels from the first to the second.",
+)
+@click.option(
+    "--on-illegal",
+    type=click.Choice(["error", "repair", "skip"]),
+    default="error",
+    show_default=True,
+    help="Gold labels that break --scheme: stop; take the spans that conlleval reads in them; "
+    "leave their sentences out.",
 )
 @click.option(
     "--start-label",
@@ -259,7 +268,7 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
         )
         dev = given.pop("dev")
         held_out = None if dev is None else source.read(dev)
-        with in_flags(command):
+        with in_flags(command), warnings_to(told.data):
             model = _train(data, held_out, told, checkpoint, given)
         _finish(model, output, told, time.perf_counter() - started, checkpoint)
     if checkpoint is not None and not kept:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from fstcrf.cli.failures import INTERRUPTED, Failure, say, tell, undisturbed
+from fstcrf.cli.failures import INTERRUPTED, Failure, say, tell, undisturbed, warnings_to
 from fstcrf.cli.flags import in_flags
 from fstcrf.cli.models import grammar_of, tagger
 from fstcrf.cli.options import Choices, CommaList
@@ -221,7 +221,7 @@ def _searched(data: Any, dev: Any, asked: dict[str, Any], *, as_json: bool) -> T
         else:
             tell(_told(trial, better=better))
 
-    with in_flags(train):
+    with in_flags(train), warnings_to(say):
         return library_tune(data, dev=dev, report=report, keep_on_interrupt=True, **asked)
 
 
@@ -280,7 +280,8 @@ def _line(best: Trial, given: dict[str, Any], output: str | None) -> str:
 
 def _train(found: Tuning, output: str) -> None:
     try:
-        model = found.train()
+        with warnings_to(say):
+            model = found.train()
     except KeyboardInterrupt:
         raise Failure("interrupted: the model is not trained", INTERRUPTED) from None
     with undisturbed():

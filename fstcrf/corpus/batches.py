@@ -234,5 +234,6 @@ def _renumbered(
         char_offsets=corpus.char_offsets,
         source=corpus.source,
         lines=corpus.lines if lines is None else lines,
+        files=corpus.files,
         blank_lines=corpus.blank_lines if blank_lines is None else blank_lines,
     )

@@ -177,6 +177,8 @@ class Corpus(Sequence[Sentence]):
         Where it was read from, for messages.
     lines : int64 [N], optional
         Line of each token in the source, from 1, for messages.
+    files : Column [S], optional
+        The file that each sentence was read from, where there are several; lines are of these.
     blank_lines : int32 [S], optional
         Blank lines that follow each sentence in the source, for the writer.
 
@@ -197,6 +199,7 @@ class Corpus(Sequence[Sentence]):
         char_offsets: NDArray[np.int32] | None = None,
         source: str | None = None,
         lines: NDArray[np.int64] | None = None,
+        files: Column | None = None,
         blank_lines: NDArray[np.int32] | None = None,
     ) -> None:
         self.columns = dict(columns)
@@ -211,6 +214,7 @@ class Corpus(Sequence[Sentence]):
         self.char_offsets = char_offsets
         self.source = source
         self.lines = lines
+        self.files = files
         self.blank_lines = blank_lines
         sizes = {name: len(column.ids) for name, column in self.columns.items()}
         if any(size != self.n_tokens for size in sizes.values()):
@@ -406,7 +410,7 @@ class Corpus(Sequence[Sentence]):
         """Return some sentences, which are these tokens; of slices, arrays are views."""
         documents = self.documents[sentences]
         kept = set(documents.tolist())
-        headers = enumerate(self.document_headers, self.first_document)
+        headers, files = enumerate(self.document_headers, self.first_document), self.files
         return Corpus(
             {name: Column(c.ids[tokens], c.values) for name, c in self.columns.items()},
             offsets,
@@ -416,14 +420,17 @@ class Corpus(Sequence[Sentence]):
             char_offsets=None if self.char_offsets is None else self.char_offsets[tokens],
             source=self.source,
             lines=None if self.lines is None else self.lines[tokens],
+            files=None if files is None else Column(files.ids[sentences], files.values),
             blank_lines=None if self.blank_lines is None else self.blank_lines[sentences],
         )
 
     def where(self, token: int) -> Place:
         """Return the place of a token as keyword arguments of `DataError`."""
-        if self.lines is not None:
-            return {"path": self.source, "line": int(self.lines[token])}
         sentence = int(np.searchsorted(self.offsets, token, side="right")) - 1
+        if self.lines is not None:
+            files = self.files
+            path = self.source if files is None else files.values[files.ids[sentence]]
+            return {"path": path, "line": int(self.lines[token])}
         return {
             "path": self.source,
             "sentence": sentence,
@@ -440,6 +447,7 @@ class Corpus(Sequence[Sentence]):
             char_offsets=self.char_offsets,
             source=self.source,
             lines=self.lines,
+            files=self.files,
             blank_lines=self.blank_lines,
         )
 
@@ -458,8 +466,8 @@ def _joined_offsets(sentences: Sequence[Sentence]) -> NDArray[np.int32] | None:
 def concatenated(corpora: Sequence[Corpus]) -> Corpus:
     """Return the sentences of several corpora as one corpus.
 
-    Documents are numbered on. Character offsets are kept where all corpora have them, lines of
-    the sources are not: messages name the sentence instead.
+    Documents are numbered on. Character offsets are kept where all corpora have them, and so are
+    lines: messages name the file and the line in it.
 
     Parameters
     ----------
@@ -484,6 +492,7 @@ def concatenated(corpora: Sequence[Corpus]) -> Corpus:
         return corpora[0]
     tokens = np.cumsum([0, *(corpus.n_tokens for corpus in corpora)]).tolist()
     chars = [c.char_offsets for c in corpora if c.char_offsets is not None]
+    lines = [c.lines for c in corpora if c.lines is not None]
     documents, first = [], 0
     for corpus in corpora:
         documents.append(corpus.documents - corpus.first_document + first)
@@ -496,7 +505,9 @@ def concatenated(corpora: Sequence[Corpus]) -> Corpus:
         documents=np.concatenate(documents).astype(np.int32),
         document_headers=[header for c in corpora for header in c.document_headers],
         char_offsets=np.concatenate(chars) if len(chars) == len(corpora) else None,
-        source=", ".join(c.source for c in corpora if c.source is not None) or None,
+        lines=np.concatenate(lines) if len(lines) == len(corpora) else None,
+        files=Column.from_strings(c.source or "<input>" for c in corpora for _ in range(len(c))),
+        source=", ".join(dict.fromkeys(c.source for c in corpora if c.source is not None)) or None,
     )
 
 

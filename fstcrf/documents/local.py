@@ -99,10 +99,11 @@ class LocalModel:
 
     def _shared(self, lattice: Lattice) -> tuple[JointArrays, Labelling]:
         """Return what all sentences share; the nodes are those of one of them."""
-        if self._joint is None or self._joint[0] is not lattice.program:
+        shared = self._joint
+        if shared is None or shared[0] is not lattice.program:
             joint = joint_arrays(lattice)
-            self._joint = (lattice.program, joint, _labelling(joint))
-        return self._joint[1], self._joint[2]
+            shared = self._joint = (lattice.program, joint, _labelling(joint))
+        return shared[1], shared[2]
 
 
 def _scores(lattices: Sequence[Lattice], joint: JointArrays, labelling: Labelling) -> LocalScores:

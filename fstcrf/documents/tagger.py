@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -18,6 +17,7 @@ from fstcrf.documents.options import each_a, one_of, whole_number
 from fstcrf.documents.sampler import Annealing, DocumentChain, Start, Sweeps
 from fstcrf.documents.violations import ViolationModel
 from fstcrf.errors import DataError, NoPathError, OptionError
+from fstcrf.once import made_once
 from fstcrf.pipelines.trained import TrainedPipeline
 
 __all__ = ["DocumentTagger"]
@@ -83,7 +83,7 @@ class DocumentTagger:
         for model in self.models:
             check_types(model, labels)
 
-    @cached_property
+    @made_once
     def local(self) -> LocalModel:
         """The tagger, made ready for documents."""
         if isinstance(self.tagger, TrainedPipeline):

@@ -28,6 +28,7 @@ from fstcrf.features.keys import Codes, KeyTable, Packing, distinct, width_of
 from fstcrf.features.reader import Reader, once
 from fstcrf.features.vocabulary import Vocabulary
 from fstcrf.kernel.lookup import compacted
+from fstcrf.once import made_once
 
 __all__ = ["Tables", "Vocabularies", "fitted"]
 
@@ -169,7 +170,7 @@ class Tables:
             blocks.append(reader.block(family, entries.tokens, rows))
         return assembled(reader.n_tokens, blocks)
 
-    @cached_property
+    @made_once
     def _plain(self) -> PlainFamilies:
         return PlainFamilies(self.families, self.packings, self.keys, reach=self.vocabularies.reach)
 

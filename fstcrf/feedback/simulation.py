@@ -7,13 +7,14 @@ that is known of a label, any label may turn out to be right, so every weight mu
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.corpus import Corpus, legal_transitions
 from fstcrf.errors import DataError, OptionError
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet, is_literal
@@ -37,7 +38,7 @@ __all__ = [
 
 def untrained(
     data: Any,
-    labels: Sequence[str],
+    labels: LabelSet,
     template: TemplateSet | str | os.PathLike[str] | None = None,
     *,
     order: int = 1,
@@ -55,7 +56,7 @@ def untrained(
     ----------
     data : Corpus or sequence of sentences
         Where attributes come from; labels in it are not read.
-    labels : sequence of str
+    labels : sequence of str, or mapping of int to str
     template : TemplateSet, text or path
         Feature templates; required for columns.
     order, scheme, start_label, ends, boundary, min_count, tape
@@ -108,9 +109,9 @@ def completed(model: CRF) -> CRF:
 
 
 def _topology(
-    labels: Sequence[str], order: int, scheme: str | None, start_label: str | None
+    labels: LabelSet, order: int, scheme: str | None, start_label: str | None
 ) -> Topology:
-    names = tuple(labels)
+    names = label_tuple(labels)
     if order == 2 and start_label is None and "O" in names:
         start_label = "O"
     if scheme is None:

@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from fstcrf.arguments import real_number
 from fstcrf.errors import GrammarError, LabelError, OptionError
 from fstcrf.grammar.acceptor import Acceptor
 from fstcrf.grammar.algebra import is_empty
 from fstcrf.grammar.labels import LabelSets
+from fstcrf.once import making
 
 __all__ = ["Constraint", "checked_weight"]
 
@@ -41,8 +43,9 @@ class Constraint:
             A name that is neither label nor type; a tape that is not there; nothing is accepted.
         """
         key = tuple(sets.items())
-        if key not in self._bound:
-            self._bound[key] = self._checked(sets)
+        with making(self, key):
+            if key not in self._bound:
+                self._bound.setdefault(key, self._checked(sets))
         return self._bound[key]
 
     def _checked(self, sets: LabelSets) -> tuple[Acceptor, ...]:
@@ -65,8 +68,11 @@ def checked_weight(weight: float | None) -> float | None:
     Raises
     ------
     OptionError
-        It is not finite.
+        It is no finite real number.
     """
-    if weight is not None and not math.isfinite(weight):
+    if weight is None:
+        return None
+    score = real_number(weight, "weight")
+    if not math.isfinite(score):
         raise OptionError(f"weight is {weight}, expected a finite score; leave it out to forbid")
-    return weight
+    return score

@@ -10,15 +10,16 @@ nearest         the known names that look most like an unknown one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher, get_close_matches
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.errors import GrammarError
 
 __all__ = ["LabelSets", "Labels", "label_sets", "nearest", "only_tape"]
 
-Labels: TypeAlias = Sequence[str] | Mapping[str, Sequence[str]]
+Labels: TypeAlias = LabelSet | Mapping[str, LabelSet]
 """The labels of the only tape, or of each tape by name."""
 
 LabelSets: TypeAlias = Mapping[str, tuple[str, ...]]
@@ -32,16 +33,14 @@ def label_sets(labels: Labels) -> dict[str, tuple[str, ...]]:
     GrammarError
         No tape, no labels, a label twice, or something that is no set of labels.
     """
-    if isinstance(labels, str):
-        raise GrammarError(f"labels are {labels!r}, expected a list of labels")
-    given = labels if isinstance(labels, Mapping) else {"": labels}
-    sets = {tape: tuple(known) for tape, known in given.items()}
-    if not sets:
+    by_tape = isinstance(labels, Mapping) and all(isinstance(key, str) for key in labels)
+    given: Mapping[Any, Any] = labels if isinstance(labels, Mapping) and by_tape else {"": labels}
+    sets: dict[str, tuple[str, ...]] = {}
+    if not given:
         raise GrammarError("no tape to bind a grammar to")
-    for tape, known in sets.items():
+    for tape in given:
         on = f"tape {tape!r}: " if tape else ""
-        if isinstance(given[tape], str) or not all(isinstance(label, str) for label in known):
-            raise GrammarError(f"{on}labels are {given[tape]!r}, expected a list of labels")
+        known = sets[tape] = label_tuple(given[tape], place=on, error=GrammarError)
         if not known:
             raise GrammarError(f"{on}no labels to bind a grammar to")
         if len(set(known)) < len(known):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import real_number
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import OptionError, TooLargeError
 from fstcrf.features import LiteralIndex
@@ -31,6 +32,7 @@ from fstcrf.lattice import Lattice, Path
 from fstcrf.model import CRF
 from fstcrf.model.algebra import Composable
 from fstcrf.model.reading import Data, SentenceLike
+from fstcrf.once import made_once
 from fstcrf.plans import Plan, Program, Search, check_consistent, plan_of
 from fstcrf.plans.axes import reading_order
 
@@ -125,7 +127,7 @@ class Composition(Composable):
         sets = {tagger.tape: tagger.labels for tagger in self.taggers}
         return sets | {tape_map.tape: tape_map.labels for tape_map in self.maps}
 
-    @cached_property
+    @made_once
     def components(self) -> tuple[Component, ...]:
         """The taggers as parts of the composition."""
         other = {(r.reader, r.read): r.reading for r in self.relabellings}
@@ -162,7 +164,7 @@ class Composition(Composable):
         """Whether the taggers read attribute lists or feature dicts rather than columns."""
         return isinstance(self.taggers[0].index, LiteralIndex)
 
-    @cached_property
+    @made_once
     def program(self) -> Program:
         """The composition compiled.
 
@@ -176,14 +178,14 @@ class Composition(Composable):
         added = tuple(tape_map.acceptor for tape_map in self.maps)
         return Program(chains, (), (*self.conjuncts, *added), self.search)
 
-    @cached_property
+    @made_once
     def stages(self) -> tuple[Stage, ...]:
         """The taggers in the order in which ``normalize="chain"`` decides them."""
         from fstcrf.joint.stages import stages_of  # noqa: PLC0415 (the chain rule alone needs it)
 
         return stages_of(self)
 
-    @cached_property
+    @made_once
     def skeleton(self) -> Program | None:
         """The tapes that the grammar connects, without potentials; None where there are none."""
         from fstcrf.joint.legality import skeleton  # noqa: PLC0415 (the chain rule alone needs it)
@@ -196,7 +198,7 @@ class Composition(Composable):
 
     def with_weights(self, *weights: float) -> Composition:
         """Return the composition with other factors of the taggers' potentials."""
-        return replace(self, weights=tuple(float(w) for w in weights))
+        return replace(self, weights=tuple(real_number(w, "weight") for w in weights))
 
     def constrained(self, grammar: Grammar) -> Composition:
         """Return the composition under one more grammar.

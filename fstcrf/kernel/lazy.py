@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.machines import Bound, Machine
 from fstcrf.kernel.native import array_in, check, ffi, lib
+from fstcrf.once import making
 
 __all__ = ["BEAM", "Arena", "Budget", "Conjunction", "Reader", "Searched", "lazy_paths"]
 
@@ -152,7 +153,7 @@ class Conjunction:
 
     def __init__(self, machine: Machine, readers: Sequence[Reader]) -> None:
         self.machine, self.readers = machine, tuple(readers)
-        self._views: dict[int, tuple[Any, list[Any]]] = {}
+        self._views: dict[int, tuple[Any, list[Any]]] = {}  # never replaced: searches read them
         self._spare = threading.local()
         self.words = 1
         self._places: list[tuple[int, int, int]] = []
@@ -165,11 +166,13 @@ class Conjunction:
             used += bits
 
     def view(self, longest: int) -> Any:
-        """Return the C view for sentences of up to so many tokens."""
+        """Return the C view for sentences of up to so many tokens; good while this object lives."""
         # Few different tables: the smallest power of two that holds the longest sentence.
         size = 1 << max(4, (longest - 1).bit_length())
         if size not in self._views:
-            self._views[size] = self._made(size)
+            with making(self, size):  # another would free what a search reads from the first
+                if size not in self._views:
+                    self._views.setdefault(size, self._made(size))
         return self._views[size][0]
 
     def arena(self, sentences: int) -> Arena:
@@ -296,7 +299,7 @@ def lazy_paths(
 
 def _run(batch: Bound, grammar: Conjunction, n: int, budget: Budget, found: Searched) -> None:
     arena = grammar.arena(batch.n_sentences)
-    view = grammar.view(batch.longest)
+    view, work = grammar.view(batch.longest), batch.scratch()
     end = None if budget.seconds is None else time.monotonic() + budget.seconds
     steps = 1 << 60 if end is None else _STEPS
     give_up = 0
@@ -318,7 +321,7 @@ def _run(batch: Bound, grammar: Conjunction, n: int, budget: Budget, found: Sear
             _out(found.proven),
             _out(found.bound),
             _out(found.popped),
-            batch.scratch(),
+            work,
         )
         if status == lib.FC_OK:
             grammar.keep(arena)

@@ -26,6 +26,7 @@ from fstcrf import kernel
 from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
 from fstcrf.lattice.results import Paths, Ranking
+from fstcrf.once import made_once
 from fstcrf.plans import Program, no_path_error
 
 if TYPE_CHECKING:
@@ -69,12 +70,12 @@ class Group:
         parts = zip(*(lattice.values for lattice in self.lattices), strict=True)
         return self.program.moving([p[0] if len(p) == 1 else np.concatenate(p) for p in parts])
 
-    @cached_property
+    @made_once
     def searched(self) -> kernel.Bound:
         """What best paths are searched in, with the potentials of all sentences."""
         return kernel.Bound(self.program.decoder.machine, self.offsets, self.moving)
 
-    @cached_property
+    @made_once
     def bound(self) -> kernel.Bound:
         """The whole product, with the potentials of all sentences: for sums.
 
@@ -87,7 +88,7 @@ class Group:
             return self.searched
         return kernel.Bound(self.program.machine, self.offsets, self.moving)
 
-    @cached_property
+    @made_once
     def log_z(self) -> Floats:
         """Log Z of each sentence, float64 [B]."""
         return kernel.log_partitions(self.bound)

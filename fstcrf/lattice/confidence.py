@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -31,6 +30,7 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.grammar import Acceptor
+from fstcrf.once import memoised
 from fstcrf.plans import Program
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _exactly(value: float) -> Interval:
     return Interval(value, value)
 
 
-@lru_cache(maxsize=64)
+@memoised(64)
 def _hard(program: Program) -> Program:
     """Return the program without the scores of its grammar: only what it forbids."""
     silent = [

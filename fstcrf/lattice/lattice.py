@@ -12,12 +12,12 @@ exact. Scores are natural logs; a path that is forbidden has −inf.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fstcrf.arguments import LabelSet, real_number
 from fstcrf.corpus import Scheme
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.kernel import Budget
@@ -28,6 +28,7 @@ from fstcrf.lattice.path import Labels, Path
 from fstcrf.lattice.posteriors import entropies, label_maxima, successions
 from fstcrf.lattice.results import share
 from fstcrf.lattice.tapes import Taped
+from fstcrf.once import made_once
 from fstcrf.plans import Plan, no_path_error, plan_of, scaled
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Lattice(Taped):
     @classmethod
     def from_arrays(
         cls,
-        labels: Sequence[str],
+        labels: LabelSet,
         emissions: ArrayLike,
         transitions: ArrayLike | None = None,
         initial: ArrayLike | None = None,
@@ -72,7 +73,8 @@ class Lattice(Taped):
 
         Parameters
         ----------
-        labels : sequence of L str
+        labels : sequence of L str, or mapping of int to str
+            In their order; of a mapping such as ``id2label`` that of its keys 0 to L − 1.
         emissions : [T, L]
             Potential of each label at each token.
         transitions : [L, L] or [T - 1, L, L], optional
@@ -84,22 +86,24 @@ class Lattice(Taped):
 
         Raises
         ------
+        OptionError
+            Labels that are neither a sequence of str nor such a mapping, or there twice.
         ShapeError
-            Shapes that disagree.
+            Shapes that disagree, or what is no array of real numbers: complex scores.
         NumericError
             NaN or +inf; −inf is a legal "never".
         """
         return cls(*array_lattice(labels, emissions, transitions, initial, final, tape))
 
     @staticmethod
-    def from_fst(fst: pynini.Fst, labels: Sequence[str] | None = None) -> AcyclicLattice:
+    def from_fst(fst: pynini.Fst, labels: LabelSet | None = None) -> AcyclicLattice:
         """Return the lattice of any acyclic acceptor over label symbols.
 
         Parameters
         ----------
         fst : pynini.Fst
             Of any arc type; its weights are costs.
-        labels : sequence of str, optional
+        labels : sequence of str, or mapping of int to str, optional
             Label i is symbol i + 1, where the machine has no symbol table of its own.
 
         Raises
@@ -452,7 +456,7 @@ class Lattice(Taped):
 
         return drawn(self)
 
-    @cached_property
+    @made_once
     def _group(self) -> Group:
         return Group(self.program, [-1], [self])
 
@@ -467,9 +471,10 @@ class Lattice(Taped):
         self._group.check(np.asarray([score]))
 
     def _scaled(self, factor: float, *, grammar: bool) -> Lattice:
+        factor = real_number(factor, "factor")
         if not np.isfinite(factor):
             raise OptionError(f"factor is {factor}, expected a finite number")
         from fstcrf.lattice.product import scaled_program  # noqa: PLC0415 (it imports us)
 
-        program = scaled_program(self.program, float(factor), grammar=grammar)
+        program = scaled_program(self.program, factor, grammar=grammar)
         return Lattice(program, tuple(scaled(v, factor) for v in self.values))

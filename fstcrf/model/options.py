@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 import numpy as np
 
-from fstcrf.corpus.schemes import named_scheme
+from fstcrf.corpus.schemes import scheme_pair
 from fstcrf.errors import OptionError
 
 __all__ = ["Options", "TrainingRecord", "check_passing", "checked_options", "not_there"]
@@ -123,6 +123,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     min_frequency: float | None = None
     hash_bits: int | None = None
     scheme: str | None = None
+    on_illegal: Literal["error", "repair", "skip"] = "error"
     start_label: str | None = None
     ends: bool = False
     partial: bool = True
@@ -232,6 +233,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise OptionError(f"min_frequency is {self.min_frequency}, expected a finite number")
 
     @property
+    def schemes(self) -> tuple[str, str] | None:
+        """The scheme of the gold labels and that of the model; None where none is named."""
+        return None if self.scheme in (None, "observed") else scheme_pair(str(self.scheme))
+
+    @property
     def iteration_limit(self) -> int:
         """`max_iterations`, or what is usual for the method."""
         return self.max_iterations or _DEFAULT_ITERATIONS[self.method]
@@ -291,8 +297,8 @@ def checked_options(given: Mapping[str, Any]) -> Options:
         found = msgspec.convert(dict(given), Options)
     except msgspec.ValidationError as error:
         raise OptionError(f"training options: {error}") from None
-    if found.scheme not in (None, "observed"):
-        named_scheme(str(found.scheme))
+    if found.schemes is None and found.on_illegal != "error":
+        raise OptionError(f"on_illegal {found.on_illegal!r} needs a scheme: scheme 'iob2'")
     return found
 
 

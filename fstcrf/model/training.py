@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import DataError, OptionError
+from fstcrf.errors import DataError, LabelWarning, OptionError
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet
 from fstcrf.model.crf import CRF
 from fstcrf.model.fingerprints import fingerprint, run_fingerprint
@@ -44,7 +45,7 @@ Floats = NDArray[np.float64]
 
 def train(
     data: Any,
-    target: Target,
+    target: Target | None = None,
     template: TemplateSet | str | os.PathLike[str] | None = None,
     *,
     dev: Any = None,
@@ -52,7 +53,7 @@ def train(
     reads: Sequence[CRF] = (),
     grammar: Grammar | None = None,
     tape: str | None = None,
-    weights: Sequence[float] | None = None,
+    weights: Sequence[float] | Floats | None = None,
     class_weights: Mapping[str, float] | None = None,
     warm_start: CRF | None = None,
     threads: int = 1,
@@ -138,7 +139,12 @@ def train(
             Hash attributes into 2^k rows.
         scheme : str, optional
             "iob1", "iob2", "bioes", "bilou": successions that are illegal under it are not part
-            of the model at all; "observed": those that the data does not show.
+            of the model at all; "observed": those that the data does not show. "iob1:iob2"
+            converts the gold labels, of `dev` too, from the first to the second.
+        on_illegal : {"error", "repair", "skip"}
+            Gold labels that break their scheme: an error; the spans that conlleval reads in them,
+            written in the scheme; or their sentences are left out. What was done is a
+            `LabelWarning`. Held-out labels are always read as conlleval does.
         start_label : str, optional
             Order 2: label taken to precede a sentence; ``"O"`` where that is a label.
         ends : bool
@@ -233,8 +239,10 @@ def train(
         threads=threads,
         report=report,
     )
+    if source.note:
+        warnings.warn(source.note, LabelWarning, stacklevel=2)
     labels = _labels(source, settings, warm_start)
-    gold = held_out_labels(dev, dev_target, target)
+    gold = held_out_labels(dev, dev_target, target, settings)
     if gold and has_spans(labels) and not any(map(has_spans, gold)):
         raise DataError("the held-out data has no gold segment: its F cannot choose an iteration")
     problem = _problem(source, labels, settings, grammar, weights, class_weights)
@@ -281,7 +289,7 @@ def _problem(
     labels: Sequence[str],
     settings: Options,
     grammar: Grammar | None,
-    weights: Sequence[float] | None,
+    weights: Sequence[float] | Floats | None,
     class_weights: Mapping[str, float] | None,
 ) -> Problem:
     allowed = source.allowed(labels, partial=settings.partial)

@@ -9,7 +9,6 @@ Spread   potentials of one side with any number of columns for a row
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.features.design import Rows
+from fstcrf.once import made_once
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace, Tables
 
@@ -58,7 +58,7 @@ class Weights:
         slots += weights.transition
         return self.topology.graph(slots, weights.initial, weights.final)
 
-    @cached_property
+    @made_once
     def still_graph(self) -> kernel.Graph:
         """The graph without attributes of label pairs."""
         weights = self._label_weights
@@ -95,7 +95,7 @@ class Weights:
             width=self.still_graph.n_arcs,
         )
 
-    @cached_property
+    @made_once
     def _packed(self) -> kernel.PackedTable:
         space = self.space
         weights = space.parts(self.theta)[0]
@@ -103,7 +103,7 @@ class Weights:
             space.n_node_rows, space.width, space.node_cells, weights
         )
 
-    @cached_property
+    @made_once
     def _packed_arcs(self) -> kernel.PackedTable:
         # Most attributes of label pairs see few of the pairs.
         space = self.space
@@ -112,7 +112,7 @@ class Weights:
             space.n_arc_rows, space.arc_width, space.arc_cells, weights
         )
 
-    @cached_property
+    @made_once
     def _label_weights(self) -> Tables:
         """The weights of labels by themselves: of their successions, of beginning and ending."""
         space, none = self.space, self.space.node_cells[:0]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fstcrf.errors import DataError, MissingDependencyError, OptionError
+from fstcrf.errors import DataError, OptionError
+from fstcrf.lazy import optional
 from fstcrf.openfst.binary import ArcType, from_bytes, to_bytes
 from fstcrf.openfst.machine import Machine, connect
 
@@ -19,14 +20,11 @@ def pynini_module() -> Any:
     MissingDependencyError
         It is not installed.
     """
-    try:
-        import pynini  # noqa: PLC0415 (700 MB that few need)
-    except ImportError as error:
-        raise MissingDependencyError(
-            "pynini is needed for this and not installed: `pip install pynini` has wheels for "
-            "Linux on x86-64 only; elsewhere: `conda install -c conda-forge pynini`"
-        ) from error
-    return pynini
+    return optional(  # 700 MB that few need
+        "pynini",
+        "pynini is needed for this and not installed: `pip install pynini` has wheels for "
+        "Linux on x86-64 only; elsewhere: `conda install -c conda-forge pynini`",
+    )
 
 
 def to_fst(machine: Machine, arc_type: ArcType = "log64") -> Any:

@@ -18,8 +18,8 @@ from fstcrf.errors import OptionError, TemplateError
 from fstcrf.features import TemplateSet, tape_column
 from fstcrf.features.parse import as_templates
 from fstcrf.grammar import Grammar
+from fstcrf.model.gold import gold_labels, legal_gold
 from fstcrf.model.options import Options, check_passing, checked_options
-from fstcrf.model.targets import column_labels
 from fstcrf.pipelines.naming import named
 
 __all__ = ["Task", "content"]
@@ -160,7 +160,8 @@ class Task:
     @cached_property
     def label_names(self) -> list[str]:
         """The labels that its tagger will have."""
-        return column_labels(self.corpus.column(self.labels), partial=self.settings.partial)
+        gold = legal_gold(self.corpus, self.labels, self.settings)
+        return gold_labels(gold, self.labels, self.settings)
 
     def fingerprint(self, earlier: Sequence[str]) -> str:
         """Return a hash of all that decides what is trained.

@@ -12,7 +12,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.grammar import Acceptor
+from fstcrf.once import made_once
 
 __all__ = ["LAZY_FROM", "Decoder", "Search", "readers"]
 
@@ -47,7 +47,7 @@ class Decoder:
     machine: kernel.Machine
     conjunction: kernel.Conjunction | None = None
 
-    @cached_property
+    @made_once
     def _threads(self) -> threading.local:
         return threading.local()
 

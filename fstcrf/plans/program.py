@@ -9,7 +9,6 @@ sentence brings is listed in ``inputs``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.errors import ContradictionError, OptionError, TooLargeError
 from fstcrf.grammar import Acceptor
+from fstcrf.once import made_once
 from fstcrf.plans.arcs import arc_values, end_potentials, kernel_axis
 from fstcrf.plans.axes import Axes
 from fstcrf.plans.chain import Chain, Coupling, Input
@@ -85,12 +85,12 @@ class Program:
     def __reduce__(self) -> tuple[Any, ...]:
         return Program, (self.chains, self.couplings, self.conjuncts, self.search)
 
-    @cached_property
+    @made_once
     def folding(self) -> Folding:
         """Where the conjuncts of the grammar went."""
         return fold(self.chains, self.conjuncts)
 
-    @cached_property
+    @made_once
     def automaton(self) -> Acceptor | None:
         """The residual automaton: what could not be folded, multiplied out.
 
@@ -109,7 +109,7 @@ class Program:
         except ContradictionError:  # beside the topology they accept nothing; what do they alone?
             return multiplied(self.folding.full, self.order, limit)
 
-    @cached_property
+    @made_once
     def machine(self) -> kernel.Machine:
         """The composition as the kernel runs it, its grammar multiplied out: for sums.
 
@@ -122,7 +122,7 @@ class Program:
             return self.decoder.machine
         return self._machine(self.automaton)
 
-    @cached_property
+    @made_once
     def summable(self) -> bool:
         """Whether the product is so small that a path's probability is found along with it."""
         if not self.decoder.lazy:
@@ -133,7 +133,7 @@ class Program:
             return False
         return small is not None and int(np.prod(self.shape)) * small.n_states <= MAX_CELLS
 
-    @cached_property
+    @made_once
     def decoder(self) -> Decoder:
         """How best paths are found.
 

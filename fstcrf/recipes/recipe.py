@@ -1,11 +1,12 @@
 """What a recipe is, what it is given, and what it finds.
 
-=======  ==========================================
-Recipe   a name, what it needs, how it runs
-Setting  what a run is given
-Result   what a run found
-Row      one number, beside the one it is compared with
-=======  ==========================================
+============  =============================================
+Recipe        a name, what it needs, how it runs
+Setting       what a run is given
+Result        what a run found
+Row           one number, beside the one it is compared with
+blank_figure  a figure of matplotlib to draw on
+============  =============================================
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fstcrf.errors import DataError
+from fstcrf.lazy import optional
 from fstcrf.recipes.parts import Parts
 
 if TYPE_CHECKING:
     from fstcrf.model import CRF
 
-__all__ = ["Recipe", "Result", "Row", "Setting"]
+__all__ = ["Recipe", "Result", "Row", "Setting", "blank_figure"]
 
 T = TypeVar("T")
 
@@ -71,6 +73,19 @@ class Result:
     rows: list[Row] = field(default_factory=list)
     sections: list[str] = field(default_factory=list)
     plots: list[str] = field(default_factory=list)
+
+
+def blank_figure(width: float, height: float) -> Any:
+    """Return a ``matplotlib.figure.Figure`` of so many inches.
+
+    Raises
+    ------
+    MissingDependencyError
+        matplotlib is not installed.
+    """
+    advice = "it needs matplotlib: pip install 'fstcrf[recipes]'"
+    figure = optional("matplotlib.figure", advice).Figure
+    return figure(figsize=(width, height), layout="constrained")
 
 
 def _silent(_: str) -> None:
@@ -136,15 +151,15 @@ class Setting:
         name : str
             Of the file.
         draw : callable
-            Writes it; it imports matplotlib, which may not be installed.
+            Writes it, on a `blank_figure`.
         """
         path = self.plot(name)
         if path is None:
             return []
         try:
             draw(path)
-        except ImportError:
-            self.say(f"no plot {name}: it needs matplotlib: pip install 'fstcrf[recipes]'")
+        except ImportError as error:  # it says what to install, or what is wrong with it
+            self.say(f"no plot {name}: {error}")
             return []
         return [f"plots/{name}"]
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.errors import OptionError
 from fstcrf.topology.topology import START, Topology
 
@@ -27,7 +28,7 @@ MAX_ARCS = 4_000_000
 
 
 def chain_topology(
-    labels: Sequence[str],
+    labels: LabelSet,
     order: int = 1,
     *,
     allowed: Callable[[str | None, str | None], bool] | None = None,
@@ -37,8 +38,8 @@ def chain_topology(
 
     Parameters
     ----------
-    labels : sequence of str
-        The labels; their order is the order of ties.
+    labels : sequence of str, or mapping of int to str
+        The labels, of a text its letters; their order is the order of ties.
     order : {0, 1, 2}
         How many earlier labels a potential sees.
     allowed : callable, optional
@@ -53,7 +54,7 @@ def chain_topology(
     OptionError
         Another order, no or repeated labels, no legal pair, or more arcs than can be handled.
     """
-    names = tuple(labels)
+    names = tuple(labels) if isinstance(labels, str) else label_tuple(labels)
     if not names or len(set(names)) != len(names):
         raise OptionError("labels must be distinct, and at least one")
     legal = allowed if allowed is not None else (lambda _a, _b: True)

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arguments import label_tuple
 from fstcrf.errors import LabelError, ShapeError
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Topology:
 
     Raises
     ------
+    OptionError
+        Labels that are none.
     ShapeError
         Arrays that disagree; two arcs for one (state, label), or two beginnings for one label.
     """
@@ -83,6 +86,7 @@ class Topology:
     final: NDArray[np.bool_]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", label_tuple(self.labels))
         states, arcs = len(self.state_label), len(self.source)
         shapes = {
             "state_names": ((len(self.state_names),), (states,)),

@@ -23,6 +23,7 @@ from fstcrf.features.design import Rows
 from fstcrf.interop.crfsuite import STATE, TRANSITION, CRFsuiteModel, as_tagger, read_model
 from fstcrf.kernel.single import Single
 from fstcrf.model import CRF
+from fstcrf.once import made_once
 
 __all__ = ["Tagger", "parsed"]
 
@@ -264,8 +265,7 @@ class Tagger:
         ItemError
             An item that is not what it must be.
         """
-        model = self._model
-        self._sequence = _Sequence(model.decoder, model.lookup.rows(xseq))
+        self._sequence = self._model.sequence(xseq)
 
     def tag(self, xseq: Iterable[Any] | ItemSequence | None = None) -> list[str]:
         """Return the best labels of a sequence.
@@ -281,9 +281,10 @@ class Tagger:
             As for `set`.
         """
         model = self._model
-        if xseq is not None:
-            self.set(xseq)
-        sequence = self._set
+        if xseq is None:
+            sequence = self._set
+        else:  # not read back from the attribute: another thread may set its own there
+            sequence = self._sequence = model.sequence(xseq)
         if not sequence.length:
             return []
         return model.named(model.decoder.best(sequence.node))
@@ -396,20 +397,23 @@ class _Loaded:
         self.names = opened.model.labels
         self.number = {name: i for i, name in enumerate(self.names)}
 
-    @cached_property
+    @made_once
     def crf(self) -> CRF:
         try:
             return as_tagger(self.opened.model, where=self._where)
         except ModelFileError as error:
             raise InvalidModelError(str(error)) from None
 
-    @cached_property
+    @made_once
     def decoder(self) -> _Decoder:
         return _Decoder(self.crf)
 
-    @cached_property
+    @made_once
     def lookup(self) -> Lookup:
         return Lookup(self.opened.model.attributes)
+
+    def sequence(self, xseq: Iterable[Any] | ItemSequence) -> _Sequence:
+        return _Sequence(self.decoder, self.lookup.rows(xseq))
 
     def named(self, numbers: list[int]) -> list[str]:
         """Return labels by their numbers."""

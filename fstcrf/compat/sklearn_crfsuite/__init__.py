@@ -5,6 +5,6 @@ scikit-learn: ``pip install fstcrf[sklearn]``.
 """
 
 from fstcrf.compat.sklearn_crfsuite import metrics, scorers, utils
-from fstcrf.compat.sklearn_crfsuite.estimator import CRF
+from fstcrf.compat.sklearn_crfsuite.estimator import CRF, NotFittedError
 
-__all__ = ["CRF", "metrics", "scorers", "utils"]
+__all__ = ["CRF", "NotFittedError", "metrics", "scorers", "utils"]

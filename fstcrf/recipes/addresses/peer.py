@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fstcrf.errors import MissingDependencyError
+from fstcrf.lazy import optional
 
 __all__ = ["Peer", "installed"]
 
@@ -18,13 +18,7 @@ def installed() -> Any:
     MissingDependencyError
         It is not installed.
     """
-    try:
-        import usaddress  # noqa: PLC0415 (an extra)
-    except ImportError:
-        raise MissingDependencyError(
-            "usaddress is not installed: pip install 'fstcrf[usaddress]'"
-        ) from None
-    return usaddress
+    return optional("usaddress", "usaddress is not installed: pip install 'fstcrf[usaddress]'")
 
 
 class Peer:

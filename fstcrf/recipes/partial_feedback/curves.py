@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fstcrf.recipes.partial_feedback.learning import Trained
+from fstcrf.recipes.recipe import blank_figure
 
 __all__ = ["draw", "samples_until"]
 
@@ -24,12 +25,10 @@ def draw(runs: Sequence[Trained], sentences: int, best: float, path: Path) -> No
 
     Raises
     ------
-    ImportError
+    MissingDependencyError
         matplotlib is not installed.
     """
-    from matplotlib.figure import Figure  # noqa: PLC0415 (few need it)
-
-    figure = Figure(figsize=(8, 5.5), layout="constrained")
+    figure = blank_figure(8, 5.5)
     axes = figure.add_subplot()
     for number, one in enumerate(runs):
         step = sentences * one.system.passes

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from fstcrf.pipelines import Pipeline, Task
-from fstcrf.recipes.recipe import Setting
+from fstcrf.recipes.recipe import Setting, blank_figure
 from fstcrf.recipes.report import table
 from fstcrf.recipes.seminars.scoring import scored
 from fstcrf.recipes.seminars.splits import split
@@ -81,9 +81,7 @@ def _point(setting: Setting, common: Shared, size: int, k: int) -> tuple[float, 
 
 
 def _draw(found: Sequence[Sequence[float]], path: Path) -> None:
-    from matplotlib.figure import Figure  # noqa: PLC0415 (an optional package)
-
-    figure = Figure(figsize=(6, 4), layout="constrained")
+    figure = blank_figure(6, 4)
     axes = figure.subplots()
     for how, name in enumerate(("cascaded", "joint")):
         axes.plot(SIZES, [point[how] for point in found], marker="o", label=name)

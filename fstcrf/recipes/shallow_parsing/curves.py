@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fstcrf.recipes.recipe import blank_figure
 from fstcrf.recipes.report import number, table
 from fstcrf.recipes.shallow_parsing.systems import Point, Run
 
@@ -71,12 +72,10 @@ def draw(runs: Sequence[Run], path: Path) -> None:
 
     Raises
     ------
-    ImportError
+    MissingDependencyError
         matplotlib is not installed.
     """
-    from matplotlib.figure import Figure  # noqa: PLC0415 (few need it)
-
-    figure = Figure(figsize=(8, 10), layout="constrained")
+    figure = blank_figure(8, 10)
     above, middle, below = figure.subplots(3, 1, sharex=True)
     for run in runs:
         passes = np.asarray([point.passes for point in run.course])
