@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from fstcrf.cli.failures import say, tell, undisturbed
+from fstcrf.cli.failures import say, tell
 from fstcrf.cli.models import Model, constrained, load_model, plan_text, taggers, tape_columns
 from fstcrf.cli.options import Numbers, grammar_option, input_options, threads_option
 from fstcrf.cli.saving import save, spare_inputs
 from fstcrf.cli.sources import model_input
 from fstcrf.errors import OptionError
+from fstcrf.interruption import undisturbed
 
 if TYPE_CHECKING:
     from fstcrf.joint import Composition

@@ -4,9 +4,9 @@
 Failure         a message and an exit status, shown by the program
 as_failure      any exception as a `Failure`
 say             one line on stderr
+stopping        the first Ctrl-C is answered by a line
 keep_stdout     flush standard output, or give it up for good
 interruptible   SIGTERM is taken like Ctrl-C
-undisturbed     Ctrl-C waits until a block is done
 warnings_to     warnings about labels as lines
 ==============  ================================================================
 
@@ -22,21 +22,24 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 import click
 
 from fstcrf.errors import FstcrfError, LabelWarning, OptionError
+from fstcrf.interruption import SIGNALS, handling
 
 __all__ = [
     "DEBUG",
     "INTERRUPTED",
+    "STOPPING",
     "Failure",
     "as_failure",
     "interruptible",
     "keep_stdout",
     "say",
+    "stopping",
     "tell",
-    "undisturbed",
     "warnings_to",
 ]
 
@@ -44,7 +47,7 @@ DEBUG = "FSTCRF_DEBUG"
 """Environment variable: when it is set, exceptions keep their tracebacks."""
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STOPPING = "stopping after this iteration; Ctrl-C again stops at once"
 
 
 class Failure(click.ClickException):
@@ -124,41 +127,24 @@ def keep_stdout() -> None:
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Take SIGTERM like Ctrl-C: what can be saved is saved, temporary files go."""
-    with _handling((signal.SIGTERM,), signal.default_int_handler):
+    with handling((signal.SIGTERM,), lambda _: signal.default_int_handler):
         yield
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Let an impatient Ctrl-C wait until the block is done.
+def stopping(line: str) -> Iterator[None]:
+    """Answer the first Ctrl-C by a line on stderr: what it ends may take its time."""
+    answered: list[int] = []
 
-    Raises
-    ------
-    KeyboardInterrupt
-        After the block, where there was a Ctrl-C.
-    """
-    waiting: list[int] = []
+    def answers(before: Any) -> Any:
+        def answer(number: int, frame: FrameType | None) -> None:
+            if not answered:
+                answered.append(number)
+                with suppress(OSError):  # a handler may not print: it may come amid a print
+                    os.write(2, f"{line}\n".encode())
+            before(number, frame)
 
-    def wait(number: int, _: FrameType | None) -> None:
-        waiting.append(number)
+        return answer if callable(before) else before
 
-    with _handling(_SIGNALS, wait):
+    with handling(SIGNALS, answers):
         yield
-    if waiting:
-        raise KeyboardInterrupt
-
-
-@contextmanager
-def _handling(
-    signals: tuple[signal.Signals, ...], handler: signal.Handlers | object
-) -> Iterator[None]:
-    before = {}
-    with suppress(ValueError):  # only the main thread may do this
-        for number in signals:
-            if signal.getsignal(number) != signal.SIG_IGN:
-                before[number] = signal.signal(number, handler)  # type: ignore[arg-type]
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, signal.SIG_DFL if old is None else old)

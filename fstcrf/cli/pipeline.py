@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fstcrf.cli.answers import Counts, Search, search_budget
-from fstcrf.cli.failures import warnings_to
+from fstcrf.cli.failures import INTERRUPTED, STOPPING, Failure, stopping, warnings_to
 from fstcrf.cli.models import constrained, is_chain
 from fstcrf.cli.options import grammar_option, input_options, search_options, threads_option
 from fstcrf.cli.progress import reporter
@@ -47,7 +47,8 @@ def train(path: str, output: str, *, threads: int, log_json: bool) -> None:
     """Train a pipeline, task after task.
 
     Finished tasks stay in the folder and are not trained again, unless what decides them has
-    changed; one that was interrupted goes on where it was.
+    changed; one that was interrupted goes on where it was. Ctrl-C ends training after the iteration
+    that it comes in, a second one at once.
 
     \b
     fstcrf pipeline train notices.toml -o notices
@@ -57,8 +58,15 @@ def train(path: str, output: str, *, threads: int, log_json: bool) -> None:
     declared = read_pipeline(path)
     if Path(output).exists() and not Path(output).is_dir():
         raise click.UsageError(f"--output {output} is a file, expected a folder")
-    with reporter(as_json=log_json, max_iterations=None) as told, warnings_to(told.data):
-        found = declared.train(output, threads=threads, report=told.iteration, told=told.data)
+    with reporter(as_json=log_json, max_iterations=None) as told:
+        try:
+            with stopping(told.line(STOPPING)), warnings_to(told.data):
+                found = declared.train(
+                    output, threads=threads, report=told.iteration, told=told.data
+                )
+        except KeyboardInterrupt:
+            message = "interrupted: the same command goes on where it was"
+            raise Failure(message, INTERRUPTED) from None
         told.done(f"{output}: {' → '.join(found.composition.order)}", pipeline=output)
 
 

@@ -33,6 +33,12 @@ class Reporter(Protocol):
     def data(self, message: str, **facts: Any) -> None:
         """Hear what was read."""
 
+    def line(self, message: str) -> str:
+        """Return the line that a message is."""
+
+    def note(self, message: str) -> None:
+        """Hear what is worth knowing before training."""
+
     def iteration(self, progress: Progress) -> None:
         """Hear how an iteration went."""
 
@@ -44,6 +50,12 @@ class _Plain:
     """One line per iteration."""
 
     def data(self, message: str, **_: Any) -> None:
+        say(message)
+
+    def line(self, message: str) -> str:
+        return f"fstcrf: {message}"
+
+    def note(self, message: str) -> None:
         say(message)
 
     def iteration(self, progress: Progress) -> None:
@@ -58,6 +70,12 @@ class _Json:
 
     def data(self, message: str, **facts: Any) -> None:
         self._write("data", message=message, **facts)
+
+    def line(self, message: str) -> str:
+        return json.dumps({"event": "note", "message": message})
+
+    def note(self, message: str) -> None:
+        tell(self.line(message))
 
     def iteration(self, progress: Progress) -> None:
         facts = asdict(progress)

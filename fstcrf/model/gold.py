@@ -117,9 +117,13 @@ def gold_labels(gold: Gold, name: str, settings: Options) -> list[str]:
     return column_labels(kept.column(name), partial=settings.partial)
 
 
-def in_scheme(gold: list[list[str]], settings: Options) -> list[list[str]]:
+def in_scheme(gold: list[list[str]], settings: Options | None) -> list[list[str]]:
     """Return held-out labels in the scheme of the model; sentences with unknown ones stay."""
-    if settings.schemes is None or len({named_scheme(name).name for name in settings.schemes}) == 1:
+    if (
+        settings is None
+        or settings.schemes is None
+        or len({named_scheme(name).name for name in settings.schemes}) == 1
+    ):
         return gold
     source, target = settings.schemes
     return [labels if UNKNOWN in labels else convert(labels, source, target) for labels in gold]
@@ -209,7 +213,8 @@ def _broken(column: Column, offsets: NDArray[np.int64], masks: Bools, legal: Boo
     sets = masks.astype(np.float32)
     inner = legal[:-1, :-1].astype(np.float32)
     after = (sets @ inner @ sets.T) > 0  # string after string
-    begins, ends = (masks & legal[-1, :-1]).any(axis=1), (masks & legal[:-1, -1]).any(axis=1)
+    begins = np.asarray((masks & legal[-1, :-1]).any(axis=1))
+    ends = np.asarray((masks & legal[:-1, -1]).any(axis=1))
     found = np.empty(len(column.ids), dtype=bool)
     found[1:] = ~after[column.ids[:-1], column.ids[1:]]
     found[first] = ~begins[column.ids[first]]

@@ -30,7 +30,10 @@ Floats = NDArray[np.float64]
 
 
 def held_out_labels(
-    dev: Any, dev_target: Sequence[Sequence[str]] | None, target: Target, settings: Options
+    dev: Any,
+    dev_target: Sequence[Sequence[str]] | None,
+    target: Target,
+    settings: Options | None = None,
 ) -> list[list[str]] | None:
     """Return the labels of held-out sentences; None where there are no sentences.
 

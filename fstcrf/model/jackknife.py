@@ -29,6 +29,7 @@ from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.features import FeatureIndex
 from fstcrf.features.template import tape_column
 from fstcrf.model.gold import gold_labels, legal_gold
+from fstcrf.model.options import options_of
 from fstcrf.train import Progress
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ def _retrained(
         class_weights={k: w for k, w in record.class_weights.items() if k in present} or None,
         threads=threads,
         report=report,
-        **msgspec.structs.asdict(options),
+        **{n: v for n, v in options_of(options).items() if n != "patience"},  # of held-out data
     )
 
 

@@ -191,7 +191,7 @@ def _literal_source(
     labelled = Corpus.from_sentences([{TARGET: labels} for labels in target])
     gold = legal_gold(labelled, TARGET, settings, known=known)
     filled = np.asarray([len(sentence) > 0 for sentence in data]) & gold.kept
-    full = np.flatnonzero(filled)
+    full = np.flatnonzero(filled).tolist()
     index, design = LiteralIndex.build(
         [data[i] for i in full],
         min_count=settings.min_count,

@@ -83,7 +83,7 @@ def allowed_labels(
         A string that is no label; names it and its first token.
     """
     masks = label_masks(column.values, labels, partial=partial)
-    unknown = ~masks.any(axis=1)[column.ids]
+    unknown = ~np.asarray(masks.any(axis=1))[column.ids]
     if unknown.any():
         token = int(np.flatnonzero(unknown)[0])
         string = column.values[column.ids[token]]

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +18,8 @@ from fstcrf.model.fingerprints import fingerprint, run_fingerprint
 from fstcrf.model.heldout import has_spans, held_out_labels, held_out_score
 from fstcrf.model.jackknife import ordered
 from fstcrf.model.optimisers import chosen_optimiser
-from fstcrf.model.options import Options, TrainingRecord, check_passing, checked_options
+from fstcrf.model.options import Options, TrainingRecord, checked_options
+from fstcrf.model.readers import check_given
 from fstcrf.model.sentenceweights import sentence_weights
 from fstcrf.model.source import Source, Target, read_source
 from fstcrf.model.structure import structure
@@ -34,6 +36,7 @@ from fstcrf.train import (
     frequent,
     parameter_space,
 )
+from fstcrf.train.checkpoint import check_checkpoint
 
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
@@ -59,7 +62,7 @@ def train(
     threads: int = 1,
     report: Callable[[Progress], None] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 10,
+    checkpoint_every: int | None = 10,
     resume: bool = False,
     keep_on_interrupt: bool = False,
     **options: Any,
@@ -102,9 +105,13 @@ def train(
     report : callable, optional
         Is told of every iteration.
     checkpoint : path, optional
-        File for the state of training, saved every `checkpoint_every` iterations.
+        File for the state of training, saved every `checkpoint_every` iterations and when Ctrl-C
+        ends training, after the iteration that it comes in (a second Ctrl-C ends it at once, and
+        the state is the one before). A file that exists is not overwritten without `resume`.
+    checkpoint_every : int, optional
+        None: only when Ctrl-C ends training.
     resume : bool
-        Go on from `checkpoint` if it exists, to the same result bit for bit.
+        Go on from `checkpoint`, to the same result bit for bit; from the start where there is none.
     keep_on_interrupt : bool
         On Ctrl-C return the best model so far.
     **options
@@ -227,8 +234,19 @@ def train(
         raise OptionError(f"threads is {threads}, expected at least 1")
     if resume and checkpoint is None:
         raise OptionError("resume needs a checkpoint to go on from")
+    if checkpoint is None and checkpoint_every not in (None, 10):
+        raise OptionError("checkpoint_every needs a checkpoint to write to")
+    if checkpoint is not None:
+        check_checkpoint(checkpoint, every=checkpoint_every, resume=resume)
     name = tape or (target if isinstance(target, str) else "label")
-    _check_reads(reads, name, settings)
+    check_given(
+        options,
+        msgspec.structs.asdict(settings),
+        reads=bool(reads),
+        dev=dev is not None,
+        warm_start=warm_start is not None,
+    )
+    _check_reads(reads, name)
     source = read_source(
         data,
         target,
@@ -258,8 +276,8 @@ def train(
     if gold is not None:
         evaluate = held_out_score(model, dev, gold, ordered(reads, wanted), threads)
     state = None
+    run = run_fingerprint(settings, problem, space, theta, gold)
     if checkpoint is not None:
-        run = run_fingerprint(settings, problem, space, theta, gold)
         state = Checkpoint(checkpoint, fingerprint=run, every=checkpoint_every, resume=resume)
     outcome = fit(
         chosen_optimiser(settings, problem, space, theta, threads=threads),
@@ -271,6 +289,7 @@ def train(
         keep_on_interrupt=keep_on_interrupt,
     )
     about = {
+        "run": run,
         "target": target if isinstance(target, str) else None,
         "grammar": None if grammar is None else str(grammar),
         "class_weights": {label: float(w) for label, w in (class_weights or {}).items()},
@@ -343,8 +362,7 @@ def _record(
     )
 
 
-def _check_reads(reads: Sequence[CRF], tape: str, settings: Options) -> None:
-    check_passing(settings, reads)
+def _check_reads(reads: Sequence[CRF], tape: str) -> None:
     if any(tagger.tape == tape for tagger in reads):
         raise OptionError(
             f"tape {tape!r} would be read and written: give the new one another name by tape="

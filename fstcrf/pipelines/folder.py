@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -74,15 +75,27 @@ class Folder:
         self._forget(name)
         return tagger
 
-    def checkpoint(self, name: str, mark: str) -> Path:
-        """Return the file for the state of a task's training, made ready to be resumed."""
+    def checkpoint(self, name: str, mark: str, tell: Callable[[str], None]) -> Path:
+        """Return the file for the state of a task's training, made ready to be resumed.
+
+        A state that the task cannot go on from, because it is declared otherwise since, is removed,
+        and `tell` is told so.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
         file = self.path / f"{name}.checkpoint"
         stamp = self.path / f"{name}.checkpoint.of"
         if not stamp.exists() or stamp.read_text("utf-8") != mark:
-            file.unlink(missing_ok=True)  # of a task that was declared otherwise
+            if file.exists():
+                tell(f"{name}: its data or options have changed: the state so far is dropped")
+                file.unlink()
             stamp.write_text(mark, "utf-8")
         return file
+
+    def replaced(self, name: str) -> str:
+        """Say what a task's tagger will replace; nothing where there is none."""
+        if name not in self.manifest().tasks or not self._file(name).exists():
+            return ""
+        return f", to replace the tagger that other data or options made, {self._file(name)}"
 
     def keep(self, name: str, mark: str, tagger: CRF) -> None:
         """Write a finished tagger, and only then that it is."""

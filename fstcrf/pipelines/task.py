@@ -19,7 +19,8 @@ from fstcrf.features import TemplateSet, tape_column
 from fstcrf.features.parse import as_templates
 from fstcrf.grammar import Grammar
 from fstcrf.model.gold import gold_labels, legal_gold
-from fstcrf.model.options import Options, check_passing, checked_options
+from fstcrf.model.options import Options, checked_options
+from fstcrf.model.readers import check_given
 from fstcrf.pipelines.naming import named
 
 __all__ = ["Task", "content"]
@@ -86,7 +87,13 @@ class Task:
                 f"task {self.name!r}: grammar is {self.grammar!r}, expected a Grammar"
             )
         with named(f"task {self.name!r}"):
-            check_passing(self.settings, self.reads)
+            check_given(
+                self.options,
+                msgspec.structs.asdict(self.settings),
+                reads=bool(self.reads),
+                dev=self.dev is not None,
+                warm_start=False,
+            )
         self._check_reads()
 
     def _check_reads(self) -> None:

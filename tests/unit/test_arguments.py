@@ -17,7 +17,7 @@ from fstcrf.lattice import product
 from fstcrf.openfst import symbols
 from fstcrf.topology import chain_topology
 
-ID2LABEL = {2: "I-A", 0: "O", 1: "B-A"}
+ID2LABEL: dict[int, str] = {2: "I-A", 0: "O", 1: "B-A"}
 LABELS = ("O", "B-A", "I-A")
 BIO = "export BIO = bio;"
 ZEROS = np.zeros((2, 3))
@@ -71,10 +71,11 @@ def test_the_order_is_that_of_the_numbers_in_the_scores_too() -> None:
 
 
 def test_a_grammar_of_tapes_takes_numbers_for_each() -> None:
-    grammar = constraints.bio(tape="a").bound({"a": ID2LABEL, "b": ["x"]})
+    sets: Any = {"a": ID2LABEL, "b": ["x"]}
+    grammar = constraints.bio(tape="a").bound(sets)
     assert grammar.labels == {"a": LABELS, "b": ("x",)}
     with pytest.raises(GrammarError, match="tape 'a': labels are"):
-        constraints.bio(tape="a").bound({"a": {1: "O"}, "b": ["x"]})
+        constraints.bio(tape="a").bound({**sets, "a": {1: "O"}})
 
 
 def test_what_numpy_gives_are_plain_strings() -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fstcrf.errors import OptionError
+from fstcrf.model.options import DEFAULTS
+from fstcrf.model.readers import is_read
 
 __all__ = ["ALGORITHMS", "Algorithm", "Parameter", "algorithm", "flag", "options"]
 
@@ -297,4 +299,5 @@ def options(chosen: Algorithm, values: Mapping[str, Value]) -> dict[str, Any]:
         found["stochastic_epochs"] = 0  # every iteration is one of L-BFGS, as logs say
     if values.get("period") == 0:  # CRFsuite's way to say that only epsilon ends training
         found["period"], found["delta"] = _ORDINARY_PERIOD, 0.0
-    return found
+    every = {**DEFAULTS, **found}  # CRFsuite ignores the line search where there is an L1 penalty
+    return {name: value for name, value in found.items() if is_read(name, every)}

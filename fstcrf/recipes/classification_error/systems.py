@@ -254,7 +254,7 @@ def options_of(
         "features": task.features,
     }
     options |= {"threads": min(2, os.cpu_count() or 1), **system.options}
-    if system.options["objective"] != "likelihood":
+    if system.options["objective"] != "likelihood" and start is None:
         # With larger steps the first sentences push scores so far apart that a sigmoid has no slope
         # left there, and what is wrong stays wrong.
         options |= {"calibration_rate": task.rate, "calibration_trials": 1}

@@ -153,7 +153,9 @@ def trained(
     **given: Any,
 ) -> CRF:
     """Train an order-2 chunker with the paper's features; `given` are options of `CRF.train`."""
-    options = {"order": 2, "scheme": "iob2", "boundary": "skip", "l2": L2, **given}
+    options = {"order": 2, "scheme": "iob2", "boundary": "skip", **given}
+    if options.get("method") != "perceptron":  # which has no penalty
+        options.setdefault("l2", L2)
     return CRF.train(data, TARGET, template, report=report, **options)
 
 
