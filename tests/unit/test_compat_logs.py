@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fstcrf.compat.logtext import LabelScore, TrainLogParser
 from fstcrf.compat.pycrfsuite import Trainer
-from fstcrf.compat.pycrfsuite._logparser import LabelScore, TrainLogParser
 from fstcrf.compat.pycrfsuite.training import Evaluation
 from tests.compat_data import WEATHER, sequences
 

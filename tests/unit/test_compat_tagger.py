@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from fstcrf.compat.dumptext import CRFsuiteDumpParser
 from fstcrf.compat.pycrfsuite import ItemSequence, Tagger
-from fstcrf.compat.pycrfsuite._dumpparser import CRFsuiteDumpParser
 from fstcrf.compat.pycrfsuite.errors import InvalidModelError, NotOpenError, UnknownLabelError
 from fstcrf.constraints import at_most
 from fstcrf.errors import DataError

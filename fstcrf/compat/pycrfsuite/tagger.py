@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.compat.pycrfsuite._dumpparser import ParsedDump
+from fstcrf.compat.dumptext import ParsedDump
 from fstcrf.compat.pycrfsuite.errors import InvalidModelError, NotOpenError, UnknownLabelError
 from fstcrf.compat.pycrfsuite.items import ItemSequence, Lookup, labels_of
 from fstcrf.errors import DataError, ModelFileError

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
-from fstcrf.compat.pycrfsuite._logparser import TrainLogParser
+from fstcrf.compat.logtext import TrainLogParser
 from fstcrf.compat.pycrfsuite.items import ItemSequence
 from fstcrf.compat.pycrfsuite.parameters import ALGORITHMS, Algorithm, Parameter, Value
 from fstcrf.compat.pycrfsuite.parameters import algorithm as known_algorithm

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.compat.dumptext import ParsedDump
+from fstcrf.compat.logtext import TrainLogParser
 from fstcrf.compat.pycrfsuite import BaseTrainer, Tagger
-from fstcrf.compat.pycrfsuite._dumpparser import ParsedDump
-from fstcrf.compat.pycrfsuite._logparser import TrainLogParser
 from fstcrf.compat.sklearn_crfsuite._fileresource import FileResource
 from fstcrf.compat.sklearn_crfsuite.metrics import flat_accuracy_score
 from fstcrf.compat.sklearn_crfsuite.requirement import sklearn
