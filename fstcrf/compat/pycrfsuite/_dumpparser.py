@@ -1,6 +1,6 @@
 """What `Tagger.info` returns, and the reader of the text that `Tagger.dump` writes.
 
-As ``pycrfsuite._dumpparser`` this file is imported once more, under that name: so nothing is defined here.
+``pycrfsuite._dumpparser`` imports this file once more, under that name: so nothing is defined here.
 """
 
 from fstcrf.compat.dumptext import CRFsuiteDumpParser, ParsedDump

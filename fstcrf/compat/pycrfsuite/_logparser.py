@@ -1,6 +1,6 @@
 """The reader of training logs.
 
-As ``pycrfsuite._logparser`` this file is imported once more, under that name: so nothing is defined here.
+``pycrfsuite._logparser`` imports this file once more, under that name: so nothing is defined here.
 """
 
 from fstcrf.compat.logtext import LabelScore, TrainLogParser
