@@ -124,7 +124,7 @@ class Input:
     @contextmanager
     def _advising(self) -> Iterator[None]:
         """Say of a file with other columns than expected what is to be done."""
-        from fstcrf.corpus.scan import WidthError
+        from fstcrf.corpus.columns import WidthError
 
         try:
             yield

@@ -1,9 +1,4 @@
-"""A tagger whose labels agree across the sentences of a document.
-
-==============  ===========================================
-DocumentTagger  a tagger, models of violations, annealing
-==============  ===========================================
-"""
+"""A tagger whose labels agree across the sentences of a document."""
 
 from __future__ import annotations
 
@@ -15,13 +10,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from fstcrf.corpus import Column, Corpus
-from fstcrf.documents.annealing import Annealing
+from fstcrf.documents.agreement import check_types
 from fstcrf.documents.document import Document, documents
 from fstcrf.documents.local import LocalModel, Tagger
 from fstcrf.documents.options import each_a, one_of, whole_number
-from fstcrf.documents.reading import check_types
-from fstcrf.documents.sampler import DocumentChain, Sweeps
-from fstcrf.documents.starts import Start
+from fstcrf.documents.sampler import Annealing, DocumentChain, Start, Sweeps
 from fstcrf.documents.violations import ViolationModel
 from fstcrf.errors import DataError, NoPathError, OptionError
 from fstcrf.once import made_once

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus.sentence import Sentence
+from fstcrf.corpus.corpus import Sentence
 from fstcrf.features.derive import Plain, Source, root
 from fstcrf.features.families import Family
 from fstcrf.features.keys import KeyTable, Packing

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus.corpus import Corpus
-from fstcrf.corpus.sentence import Sentence
+from fstcrf.corpus.corpus import Corpus, Sentence
 from fstcrf.errors import OptionError
 from fstcrf.features.design import Design, check_order
 from fstcrf.features.families import Boundary, families, padding, sources

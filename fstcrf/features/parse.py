@@ -3,6 +3,7 @@
 ================ =============================================================
 parse_template   templates from a string
 read_template    templates from a file
+as_templates     templates in any of their forms
 expanded         one template per offset of a window range
 read_list        the strings of a ``member`` list
 ================ =============================================================
@@ -23,6 +24,7 @@ read_list        the strings of a ``member`` list
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +35,14 @@ from fstcrf.errors import DataError, TemplateError
 from fstcrf.features.derive import FUNCTIONS, Plain, Source, derived
 from fstcrf.features.template import Macro, MacroKind, Template, TemplateKind, TemplateSet
 
-__all__ = ["expanded", "parse_template", "read_list", "read_template"]
+__all__ = [
+    "as_templates",
+    "expanded",
+    "is_template_text",
+    "parse_template",
+    "read_list",
+    "read_template",
+]
 
 _OPEN = re.compile(r"%(?:(%)|([xyv])\[|x(\{))")
 _WINDOW = re.compile(r"\s*(@?)([+-]?\d+)(?:\.\.([+-]?\d+))?\s*,")
@@ -65,6 +74,20 @@ def read_template(path: str | Path) -> TemplateSet:
     if not templates.templates and not templates.has_transitions:
         raise TemplateError("holds no templates", path=str(path))
     return templates
+
+
+def is_template_text(template: object) -> bool:
+    """Tell whether this is a template rather than the name of its file: it has lines or macros."""
+    return isinstance(template, str) and ("\n" in template or "%" in template)
+
+
+def as_templates(template: TemplateSet | str | os.PathLike[str]) -> TemplateSet:
+    """Return templates as they are, from text, or from a file; errors as for `read_template`."""
+    if isinstance(template, TemplateSet):
+        return template
+    if is_template_text(template):
+        return parse_template(str(template))
+    return read_template(Path(template))
 
 
 def parse_template(

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus.sentence import Sentence
+from fstcrf.corpus.corpus import Sentence
 from fstcrf.features.derive import Source
 from fstcrf.features.design import Block, Rows, assembled
 from fstcrf.features.encode import Encoder, Entries

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,9 +23,8 @@ from fstcrf.features import (
     LiteralIndex,
     TemplateSet,
     is_literal,
-    parse_template,
-    read_template,
 )
+from fstcrf.features.parse import as_templates
 from fstcrf.kernel import SparseRows
 from fstcrf.model.crf import CRF
 from fstcrf.model.gold import legal_gold, spoken_gold
@@ -137,7 +135,7 @@ def read_source(
     if not corpus.n_tokens:
         raise DataError("no sentence to train on", path=corpus.source)
     corpus, labelled, full, note = _labelled(corpus, target, settings, known)
-    templates = _as_template(template)
+    templates = as_templates(template)
     taggers = ordered(reads, templates.tapes)
     passed = pass_on(corpus, taggers, settings, threads=threads, report=report)
     index, design, passed = built(passed, templates, settings, base)
@@ -219,12 +217,3 @@ def _check_template(templates: TemplateSet, target: Target, reads: Sequence[CRF]
         raise TemplateError(
             f"a template reads the tapes {', '.join(sorted(unread))}: pass their taggers as reads="
         )
-
-
-def _as_template(template: TemplateSet | str | os.PathLike[str]) -> TemplateSet:
-    """Take a template as it is, from a path, or from text (of several lines)."""
-    if isinstance(template, TemplateSet):
-        return template
-    if isinstance(template, str) and ("\n" in template or "%" in template):
-        return parse_template(template)
-    return read_template(Path(template))

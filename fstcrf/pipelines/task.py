@@ -15,7 +15,8 @@ import numpy as np
 
 from fstcrf.corpus import Corpus
 from fstcrf.errors import OptionError, TemplateError
-from fstcrf.features import TemplateSet, parse_template, read_template, tape_column
+from fstcrf.features import TemplateSet, tape_column
+from fstcrf.features.parse import as_templates
 from fstcrf.grammar import Grammar
 from fstcrf.model.gold import gold_labels, legal_gold
 from fstcrf.model.options import Options, checked_options
@@ -137,11 +138,7 @@ class Task:
     @cached_property
     def templates(self) -> TemplateSet:
         """The template, read."""
-        if isinstance(self.template, TemplateSet):
-            return self.template
-        if isinstance(self.template, str) and ("\n" in self.template or "%" in self.template):
-            return parse_template(self.template)
-        return read_template(Path(self.template))
+        return as_templates(self.template)
 
     @cached_property
     def corpus(self) -> Corpus:

@@ -14,7 +14,7 @@ import numpy as np
 
 from fstcrf.corpus import Column, Corpus, convert_column
 from fstcrf.documents import Annealing, Consistency, DocumentTagger
-from fstcrf.documents.counting import PairCounts, count_pairs
+from fstcrf.documents.consistency import PairCounts, count_pairs
 from fstcrf.evaluate import SpanReport, evaluate_spans
 from fstcrf.model import CRF
 from fstcrf.recipes import announcements

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Corpus
 from fstcrf.evaluate.significance import randomised_f, span_counts
 from fstcrf.features import FeatureIndex
-from fstcrf.feedback.journal import Sync
+from fstcrf.feedback.folder import Sync
 from fstcrf.feedback.learner import FeedbackLearner
 from fstcrf.feedback.simulation import problem_of
 from fstcrf.kernel import Aim, Proposals, Rule

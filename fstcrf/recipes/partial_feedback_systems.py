@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fstcrf.corpus import Corpus
-from fstcrf.feedback.simulation import simulate
-from fstcrf.feedback.start import untrained
+from fstcrf.feedback.simulation import simulate, untrained
 from fstcrf.kernel import Aim, Rule
 from fstcrf.model import CRF
 from fstcrf.recipes.corpora import PHRASE, PHRASES, DataSplit, noun_phrases, span_f

@@ -1,11 +1,3 @@
-FILES      what a report is written to
-Report     a result, with where and when it came about
-number     a number with the digits that it deserves
-table      a Markdown table
-write      a report as files of a folder
-=========  =====================================================
-"""
-=======
 """Reports: what a run found, beside what was published, and where it came about."""
 
 from __future__ import annotations
@@ -22,12 +14,21 @@ from pathlib import Path
 
 import numpy as np
 
-import fstcrf
 from fstcrf import kernel
 from fstcrf.corpus import atomic_write
 from fstcrf.evaluate import Comparison
 
-__all__ = ["FILES", "Report", "Result", "Row", "gain", "number", "provenance", "table", "write"]
+__all__ = [
+    "FILES",
+    "Report",
+    "Result",
+    "Row",
+    "gain",
+    "number",
+    "provenance",
+    "table",
+    "write",
+]
 
 FILES = ("report.md", "results.json")
 """What `write` leaves in a folder."""
@@ -136,7 +137,7 @@ class Report:
 
 def write(report: Report, folder: Path) -> list[Path]:
     """Write ``report.md`` and ``results.json`` into a folder that exists; return their paths."""
-    written = [folder / name for name in FILES]
+    written = [folder / "report.md", folder / "results.json"]
     for path, text in zip(written, (report.markdown(), report.json()), strict=True):
         with atomic_write(path) as file:
             file.write(text.encode())
@@ -198,7 +199,7 @@ def provenance(packages: Sequence[str] = ()) -> dict[str, str]:
             continue
     return {
         "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "fstcrf": f"{fstcrf.__version__}, {_commit()}",
+        "fstcrf": f"{importlib.metadata.version('fstcrf')}, {_commit()}",
         "versions": ", ".join(versions),
         "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
         "kernel": kernel.variant(),
@@ -220,7 +221,7 @@ def _lines(path: Path) -> list[str]:
 
 def _commit() -> str:
     """Return the commit of the checkout that runs, ``-dirty`` where files differ from it."""
-    root = Path(fstcrf.__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return "an installed package"
     commit = _git(root, "rev-parse", "--short=12", "HEAD") or "unknown"

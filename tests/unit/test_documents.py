@@ -17,7 +17,7 @@ import pytest
 import fstcrf
 import tests.command as program
 from fstcrf.corpus import ColumnWriter, Corpus, read_columns, stream_columns
-from fstcrf.corpus.wholedocuments import whole_documents
+from fstcrf.corpus.batches import whole_documents
 from fstcrf.documents import (
     Annealing,
     Consistency,
@@ -29,9 +29,9 @@ from fstcrf.documents import (
     Unlabelled,
     Violation,
 )
-from fstcrf.documents.counting import count_pairs
+from fstcrf.documents.consistency import count_pairs
+from fstcrf.documents.document import repeated_sequences
 from fstcrf.documents.sampler import Sweeps
-from fstcrf.documents.sequences import repeated_sequences
 from fstcrf.errors import DataError, LabelError, ModelFileError, NumericError, OptionError
 
 TEXT = """\

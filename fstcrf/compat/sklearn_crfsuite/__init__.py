@@ -1,12 +1,5 @@
 """A drop-in for sklearn-crfsuite: an estimator of scikit-learn over CRFsuite's models.
 
-==============  ===================================================
-CRF             the estimator
-NotFittedError  what it raises before `fit`
-metrics         scores of label sequences
-scorers         the same, for cross-validation and searches
-==============  ===================================================
-
 ``sys.modules["sklearn_crfsuite"] = fstcrf.compat.sklearn_crfsuite`` is all it takes. It needs
 scikit-learn: ``pip install fstcrf[sklearn]``.
 """
