@@ -19,6 +19,7 @@
       KernelError (RuntimeError)          the kernel reports what Python should have prevented
 
 LabelWarning (UserWarning) says what was done to gold labels that break their scheme.
+InexactWarning (UserWarning): answers are the best found, not proven to be the best
 
 Messages are one line: what (file, line, token, label, shape), what was expected, what to do.
 """
@@ -30,6 +31,7 @@ __all__ = [
     "DataError",
     "FstcrfError",
     "GrammarError",
+    "InexactWarning",
     "KernelError",
     "LabelError",
     "LabelWarning",
@@ -181,3 +183,11 @@ class LabelWarning(UserWarning):
 
 class KernelError(FstcrfError, RuntimeError):
     """The kernel reports a condition that the Python side should have prevented."""
+
+
+class InexactWarning(UserWarning):
+    """Answers are the best that a search found before its budget ended, not proven to be the best.
+
+    The answers themselves say which: `Path.exact` and `Path.bound`. It is given once a call; turn
+    it into an error, or ignore it, with `warnings.simplefilter`.
+    """

@@ -136,11 +136,11 @@ class _WholeDocuments(Input):
         """Read a file of any size, some documents at a time."""
         from fstcrf.corpus.batches import whole_documents
 
-        begun = False
+        begun: bool | None = None  # there are no sentences
         for batch in whole_documents(Input.stream(self, path)):
-            begun = begun or any(batch.document_headers) or batch.documents[-1] > 0
+            begun = bool(begun or any(batch.document_headers) or batch.documents[-1] > 0)
             yield batch
-        if not begun:
+        if begun is False:
             say("warning: no lines -DOCSTART-: the input was decided as one document")
 
 

@@ -5,9 +5,14 @@ Failure         a message and an exit status, shown by the program
 as_failure      any exception as a `Failure`
 say             one line on stderr
 stopping        the first Ctrl-C is answered by a line
+tell            a line on stderr as it stands
+log             an event on stderr, as JSON
+as_json         messages of a block are such events
 keep_stdout     flush standard output, or give it up for good
 interruptible   SIGTERM is taken like Ctrl-C
 warnings_to     warnings about labels as lines
+warned          answers that are not proven are warned of in a line on stderr
+counted         a block counts them itself
 ==============  ================================================================
 
 Exit status: 0 done, 1 a failure of the work, 2 wrong usage, 130 interrupted.
@@ -15,18 +20,21 @@ Exit status: 0 done, 1 a failure of the work, 2 wrong usage, 130 interrupted.
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
 import click
 
-from fstcrf.errors import FstcrfError, LabelWarning, OptionError
+from fstcrf.errors import FstcrfError, InexactWarning, LabelWarning, OptionError
 from fstcrf.interruption import SIGNALS, handling
 
 __all__ = [
@@ -35,11 +43,15 @@ __all__ = [
     "STOPPING",
     "Failure",
     "as_failure",
+    "as_json",
+    "counted",
     "interruptible",
     "keep_stdout",
+    "log",
     "say",
     "stopping",
     "tell",
+    "warned",
     "warnings_to",
 ]
 
@@ -48,6 +60,7 @@ DEBUG = "FSTCRF_DEBUG"
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 STOPPING = "stopping after this iteration; Ctrl-C again stops at once"
+_JSON: ContextVar[bool] = ContextVar("json", default=False)
 
 
 class Failure(click.ClickException):
@@ -79,9 +92,32 @@ def _system(error: OSError) -> str:
     return f"{os.fsdecode(error.filename)}: {what}" if error.filename is not None else what
 
 
-def say(message: str) -> None:
-    """Print one line on stderr, after the program's name."""
-    tell(f"fstcrf: {' '.join(message.splitlines())}")
+def say(message: str, event: str = "message", **facts: Any) -> None:
+    """Print one line on stderr, after the program's name; within `as_json`, as such an event."""
+    line = " ".join(message.splitlines())
+    if _JSON.get():
+        log(event, message=line, **facts)
+    else:
+        tell(f"fstcrf: {'error: ' if event == 'error' else ''}{line}")
+
+
+def log(event: str, **facts: Any) -> None:
+    """Print a JSON object on stderr, with the member ``event``; what is not finite is null."""
+    sound = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in facts.items()
+    }
+    tell(json.dumps({"event": event, **sound}, ensure_ascii=False))
+
+
+@contextmanager
+def as_json(wanted: bool) -> Iterator[None]:  # noqa: FBT001 (a switch around a block)
+    """Print the messages of a block as JSON, if that is wanted."""
+    token = _JSON.set(wanted)
+    try:
+        yield
+    finally:
+        _JSON.reset(token)
 
 
 def tell(line: str) -> None:
@@ -147,4 +183,29 @@ def stopping(line: str) -> Iterator[None]:
         return answer if callable(before) else before
 
     with handling(SIGNALS, answers):
+        yield
+
+
+@contextmanager
+def warned() -> Iterator[None]:
+    """Warn of answers that are not proven in a line on stderr, not in Python's words."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", InexactWarning)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if issubclass(category, InexactWarning):
+                say(f"warning: {message}")
+            else:
+                others(message, category, *rest)
+
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
+
+
+@contextmanager
+def counted() -> Iterator[None]:
+    """Give no warning of answers that are not proven: the block counts them itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InexactWarning)
         yield

@@ -192,13 +192,14 @@ _SEARCH = (
         metavar="N",
         type=click.IntRange(min=1),
         help="Where a grammar is too large to multiply out: states of a sentence to look at, "
-        "before the best labels found are given as not proven. With a chain, labellings of a tape.",
+        "before the best labels found are given as not proven. With a chain, labellings of a tape."
+        "  [default: 250,000; 64 with a chain]",
     ),
     click.option(
         "--max-seconds",
         metavar="S",
         type=click.FloatRange(min=0, min_open=True),
-        help="The same, for each run of some thousand tokens. Not for a chain.",
+        help="The same, for each run of some thousand tokens.",
     ),
 )
 

@@ -7,7 +7,6 @@ tune  the command
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +18,7 @@ from fstcrf.cli.failures import (
     INTERRUPTED,
     STOPPING,
     Failure,
+    log,
     say,
     stopping,
     tell,
@@ -152,7 +152,12 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
     as_json = given.pop("log_json")
     asked = _asked(given)
     data = concatenated([source.read(path) for path in paths])
-    say(f"read {len(data):,} sentences, {data.n_tokens:,} tokens from {', '.join(paths)}")
+    say(
+        f"read {len(data):,} sentences, {data.n_tokens:,} tokens from {', '.join(paths)}",
+        "data",
+        sentences=len(data),
+        tokens=data.n_tokens,
+    )
     found = _searched(data, None if dev is None else source.read(dev), asked, as_json=as_json)
     click.echo(str(found))
     click.echo(f"\n{_line(found.best, line, output)}")
@@ -239,7 +244,7 @@ def _searched(data: Any, dev: Any, asked: dict[str, Any], *, as_json: bool) -> T
         if better:
             best.append(trial.score or 0.0)
         if as_json:
-            tell(json.dumps({"event": "trial", **asdict(trial), "best": better}))
+            log("trial", **asdict(trial), best=better)
         else:
             tell(_told(trial, better=better))
 

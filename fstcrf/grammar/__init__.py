@@ -17,6 +17,8 @@ from fstcrf.grammar.acceptor import Acceptor
 from fstcrf.grammar.algebra import either, equivalent, intersect, is_empty, on_tapes, trim
 from fstcrf.grammar.constraint import Constraint
 from fstcrf.grammar.contradiction import (
+    ANY_ONE,
+    TOGETHER,
     Word,
     contradiction_error,
     contradictory,
@@ -33,6 +35,8 @@ from fstcrf.grammar.simplify import simplified
 from fstcrf.grammar.structure import constrained_topology
 
 __all__ = [
+    "ANY_ONE",
+    "TOGETHER",
     "Acceptor",
     "Constraint",
     "Grammar",

@@ -16,6 +16,7 @@ each token:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -135,6 +136,11 @@ class Bound:
         Sizes that disagree.
     NumericError
         NaN, +inf or numbers beyond 1e300.
+
+    Attributes
+    ----------
+    bounds : int64 [B + 1]
+        The offsets.
     """
 
     def __init__(
@@ -162,7 +168,21 @@ class Bound:
             if not checked:
                 self._check_numbers(k, array, values, offsets if k >= n_factors else None)
         self.view, self._memory = _machine_view(machine, moving, machine._static)  # noqa: SLF001
+        self._moving, self.bounds = moving, offsets
         self.longest = int(lengths.max(initial=0))
+
+    def select(self, sentences: Sequence[int], machine: Machine | None = None) -> Bound:
+        """Return some of the sentences, maybe under another machine of the same potentials."""
+        lengths = np.diff(self.bounds)[sentences]
+        tokens = self.tokens(sentences)
+        moving = tuple(np.ascontiguousarray(array[tokens]) for array in self._moving)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        return Bound(machine or self.machine, offsets, moving, checked=True)
+
+    def tokens(self, sentences: Sequence[int]) -> NDArray[np.int64]:
+        """Return the numbers of the tokens of some sentences, one after the other."""
+        ranges = [np.arange(*self.bounds[k : k + 2].tolist()) for k in sentences]
+        return np.concatenate(ranges) if ranges else np.empty(0, dtype=np.int64)
 
     def _check_numbers(
         self, k: int, array: Floats, values: Any, offsets: NDArray[np.int64] | None

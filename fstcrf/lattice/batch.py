@@ -27,7 +27,7 @@ from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
 from fstcrf.lattice.results import Paths, Ranking
 from fstcrf.once import made_once
-from fstcrf.plans import Program, no_path_error
+from fstcrf.plans import Program, no_path_error, warn_unproven
 
 if TYPE_CHECKING:
     from fstcrf.lattice.lattice import Lattice
@@ -192,6 +192,15 @@ def best(lattices: Sequence[Lattice], *, threads: int = 1, budget: Budget | None
     Paths
         A sequence of `Path`; None for a lattice without a path.
     """
+    paths = found_best(lattices, threads=threads, budget=budget)
+    warn_unproven(int((~paths.exact).sum()), len(lattices))
+    return paths
+
+
+def found_best(
+    lattices: Sequence[Lattice], *, threads: int = 1, budget: Budget | None = None
+) -> Paths:
+    """Return what `best` does, without a warning of what is not proven."""
     found = answered(lattices, lambda group: group.paths(1, budget), threads)
     return Paths(len(lattices), found, lattices)
 
@@ -210,6 +219,15 @@ def nbest(
     """
     if not 1 <= n < 1 << 31:  # the kernel would say so, but it does not see empty sentences
         raise OptionError(f"n is {n}, expected at least 1 and less than 2³¹")
+    ranking = ranked(lattices, n, threads=threads, budget=budget)
+    warn_unproven(ranking.unproven, len(lattices))
+    return ranking
+
+
+def ranked(
+    lattices: Sequence[Lattice], n: int, *, threads: int = 1, budget: Budget | None = None
+) -> Ranking:
+    """Return what `nbest` does, without a warning of what is not proven."""
     found = answered(lattices, lambda group: group.paths(n, budget), threads)
     return Ranking(len(lattices), found, lattices)
 

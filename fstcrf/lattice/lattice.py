@@ -22,14 +22,14 @@ from fstcrf.corpus import Scheme
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.kernel import Budget
 from fstcrf.lattice.arrays import array_lattice
-from fstcrf.lattice.batch import Group, best, marginals, nbest, sample
+from fstcrf.lattice.batch import Group, found_best, marginals, nbest, sample
 from fstcrf.lattice.masks import checked_masks, labelling_masks, restricted
 from fstcrf.lattice.path import Labels, Path
 from fstcrf.lattice.posteriors import entropies, label_maxima, successions
 from fstcrf.lattice.results import share
 from fstcrf.lattice.tapes import Taped
 from fstcrf.once import made_once
-from fstcrf.plans import Plan, no_path_error, plan_of, scaled
+from fstcrf.plans import Plan, no_path_error, plan_of, scaled, warn_unproven
 
 if TYPE_CHECKING:
     import pynini
@@ -135,7 +135,8 @@ class Lattice(Taped):
         ----------
         budget : Budget, optional
             When to give up, where a grammar is searched lazily. Then the path is the best one
-            found: ``exact`` is False, and no other path scores more than ``bound``.
+            found: ``exact`` is False, no other path scores more than ``bound``, and an
+            `InexactWarning` says so.
 
         Raises
         ------
@@ -143,7 +144,7 @@ class Lattice(Taped):
             Every label sequence is forbidden, with the first token at which all have died; or none
             was found within the budget.
         """
-        found = best([self], budget=budget)
+        found = found_best([self], budget=budget)
         path = found[0]
         if path is None:
             if not found.exact[0]:
@@ -151,11 +152,34 @@ class Lattice(Taped):
                 raise no_path_error(self.program, self.values, given_up=popped)
             self._check(-np.inf)
         assert path is not None  # noqa: S101 (the line above has raised)
+        warn_unproven(int(not path.exact), 1)
         return path
 
-    def nbest(self, n: int, budget: Budget | None = None) -> list[Path]:
-        """Return the n best paths, best first; fewer where there are fewer."""
-        return nbest([self], n, budget=budget)[0]
+    def nbest(
+        self, n: int, budget: Budget | None = None, *, tapes: Sequence[str] | None = None
+    ) -> list[Path]:
+        """Return the n best paths, best first; fewer where there are fewer.
+
+        Parameters
+        ----------
+        n : int
+        budget : Budget, optional
+            As for `best`.
+        tapes : sequence of str, optional
+            The n best labellings of these tapes alone, whatever the others say: they differ in
+            these tapes, the score of each is that of its best path, its probability is summed
+            over the other tapes.
+
+        Raises
+        ------
+        OptionError
+            n below 1, or tapes that there are not.
+        """
+        if tapes is None:
+            return nbest([self], n, budget=budget)[0]
+        from fstcrf.lattice.shown import nbest_of_tapes  # noqa: PLC0415 (few need it)
+
+        return nbest_of_tapes([self], n, tapes, budget=budget)[0]
 
     def log_partition(self) -> float:
         """Return log Z, the log of the sum over all paths; −inf where there is none."""
@@ -356,7 +380,7 @@ class Lattice(Taped):
         ShapeError
             Another number of labels than tokens, or of tapes.
         """
-        return float(best([restricted(self, labelling_masks(self, labels))]).scores[0])
+        return float(found_best([restricted(self, labelling_masks(self, labels))]).scores[0])
 
     def probability(self, labels: Sequence[Any]) -> float:
         """Return exp(score − log Z) of a label sequence; raises as `score`."""

@@ -230,14 +230,7 @@ def train(
     settings = checked_options(options)
     if target is None:
         raise OptionError("no target: give the column of the labels, or those of each sentence")
-    if threads < 1:
-        raise OptionError(f"threads is {threads}, expected at least 1")
-    if resume and checkpoint is None:
-        raise OptionError("resume needs a checkpoint to go on from")
-    if checkpoint is None and checkpoint_every not in (None, 10):
-        raise OptionError("checkpoint_every needs a checkpoint to write to")
-    if checkpoint is not None:
-        check_checkpoint(checkpoint, every=checkpoint_every, resume=resume)
+    _check_run(threads, checkpoint, checkpoint_every, resume=resume)
     name = tape or (target if isinstance(target, str) else "label")
     check_given(
         options,
@@ -295,6 +288,24 @@ def train(
         "class_weights": {label: float(w) for label, w in (class_weights or {}).items()},
     }
     return model(outcome.theta, _record(settings, source, space, outcome, about))
+
+
+def _check_run(
+    threads: int,
+    checkpoint: str | os.PathLike[str] | None,
+    checkpoint_every: int | None,
+    *,
+    resume: bool,
+) -> None:
+    """Refuse a run without threads, or without the file that its state needs."""
+    if threads < 1:
+        raise OptionError(f"threads is {threads}, expected at least 1")
+    if resume and checkpoint is None:
+        raise OptionError("resume needs a checkpoint to go on from")
+    if checkpoint is None and checkpoint_every not in (None, 10):
+        raise OptionError("checkpoint_every needs a checkpoint to write to")
+    if checkpoint is not None:
+        check_checkpoint(checkpoint, every=checkpoint_every, resume=resume)
 
 
 def _labels(source: Source, settings: Options, warm_start: CRF | None) -> Sequence[str]:

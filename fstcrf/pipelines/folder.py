@@ -10,14 +10,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from fstcrf.corpus.files import atomic_write
+from fstcrf.corpus.files import atomic_write, check_writable
 from fstcrf.errors import ModelFileError
 from fstcrf.model import load as load_tagger
 
@@ -43,7 +43,7 @@ class Manifest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Folder:
-    """The folder of a pipeline; it is made when something is written."""
+    """The folder of a pipeline; it is made before something is written."""
 
     path: Path
 
@@ -62,6 +62,18 @@ class Folder:
             return msgspec.json.decode(file.read_bytes(), type=Manifest)
         except msgspec.MsgspecError as error:
             raise ModelFileError(f"{file}: not what a pipeline writes: {error}") from None
+
+    def check_writable(self, names: Iterable[str]) -> None:
+        """Find out before tasks are trained whether all that they leave could be written.
+
+        Raises
+        ------
+        OSError
+            It could not.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        for file in (*map(self._file, names), self.path / COMPOSITION, self.path / _MANIFEST):
+            check_writable(file)
 
     def finished(self, name: str, mark: str) -> CRF | None:
         """Return the tagger of a task if it was trained by just that.

@@ -102,6 +102,8 @@ class Pipeline:
         tell = told or (lambda _: None)
         done: dict[str, CRF] = {}
         check_tasks(self.tasks, self.grammar)
+        if place is not None:
+            place.check_writable(task.name for task in self.tasks if isinstance(task, Task))
         for task in self.tasks:
             if isinstance(task, CRF):
                 done[task.tape] = task

@@ -22,6 +22,7 @@ from fstcrf.plans.arcs import arc_values, end_potentials, kernel_axis
 from fstcrf.plans.axes import Axes
 from fstcrf.plans.chain import Chain, Coupling, Input
 from fstcrf.plans.decoder import LAZY_FROM, Decoder, Search, readers
+from fstcrf.plans.expansion import Expansion
 from fstcrf.plans.factors import coupling_factor, factor_values, input_factor, table_factor
 from fstcrf.plans.folding import Folding, fold
 from fstcrf.plans.residual import MAX_RESIDUAL, kernel_residual, multiplied
@@ -50,7 +51,8 @@ class Program:
         The grammar, bound to the labels of the tapes.
     search : {"auto", "lazy", "expanded"}
         Whether best paths are found over the whole product, or lazily beside what of the grammar
-        cannot be folded; auto: lazily from `LAZY_FROM` residual states on. Sums (log Z, marginals,
+        cannot be folded; auto: lazily from `LAZY_FROM` residual states on, and over the product
+        where a search does not end soon and `Expansion` can afford that. Sums (log Z, marginals,
         samples) always need the whole product.
 
     Raises
@@ -147,7 +149,8 @@ class Program:
             return Decoder(self._machine(small))
         machine = self._machine(None)
         beside = readers(self.folding.rest, self.axes.joint_labels())
-        return Decoder(machine, kernel.Conjunction(machine, beside))
+        expansion = Expansion(self) if self.search == "auto" else None
+        return Decoder(machine, kernel.Conjunction(machine, beside), expansion)
 
     def _small_automaton(self) -> Acceptor | None:
         """Return the residual automaton where it is to be expanded for best paths."""

@@ -101,6 +101,38 @@ def test_log_json_gives_a_json_object_a_line(folder: Path) -> None:
     assert events[-1]["weights"] == load("m").space.size
 
 
+def test_log_json_gives_errors_too(folder: Path) -> None:
+    line = ["train", "train.txt", "-o", "m", "--columns", "word,pos,field", "--log-json"]
+    for options, status, message in (
+        (["--target", "pos"], 2, "Missing option '--template' (see 'fstcrf train --help')"),
+        (["--ordr", "1"], 2, "No such option '--ordr'"),
+        (["--target", "x", "--template", "pos.tpl"], 1, "train.txt: no column 'x'"),
+        (["--target", "pos", "--template", "none.tpl"], 1, "none.tpl: No such file"),
+    ):
+        result = run(*line, *options)
+        facts = [json.loads(line) for line in result.stderr.splitlines()]
+        assert result.exit_code == status
+        assert facts[-1].keys() == {"event", "message", "status"}
+        assert (facts[-1]["event"], facts[-1]["status"]) == ("error", status)
+        assert facts[-1]["message"].startswith(message)
+        assert {fact["event"] for fact in facts[:-1]} <= {"data"}
+    assert run(*line[:-1], "--ordr", "1").stderr.startswith("fstcrf: error: No such option")
+
+
+def test_log_json_gives_interruptions_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    line = ["train", "train.txt", "-o", "m", "--columns", "word,pos,field", "--log-json"]
+    line += ["--target", "pos", "--template", "pos.tpl"]
+    for place in ("fstcrf.model.train", "fstcrf.corpus.concatenated"):
+        monkeypatch.setattr(place, interrupt)
+        result = run(*line)
+        facts = json.loads(result.stderr.splitlines()[-1])
+        assert (result.exit_code, facts["event"], facts["status"]) == (130, "interrupted", 130)
+        assert facts["message"].startswith("interrupted")
+
+
 def test_a_terminal_gets_a_live_line(folder: Path) -> None:
     master, slave = os.openpty()
     arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]

@@ -83,7 +83,8 @@ def test_trials_are_told_one_by_one(folder: Path) -> None:
 
 def test_trials_as_json(folder: Path) -> None:
     result = run(*SEARCH, *QUICK, "--dev", "dev.txt", "--log-json")
-    told = [json.loads(line) for line in result.stderr.splitlines()[1:]]
+    read, *told = [json.loads(line) for line in result.stderr.splitlines()]
+    assert (read["event"], read["sentences"]) == ("data", 97)
     assert [t["number"] for t in told] == [1, 2, 3, 4]
     assert told[0]["best"]
     assert told[0]["options"]["l2"] == 0.5

@@ -155,7 +155,7 @@ def test_what_a_run_does_not_read_changes_nothing_and_is_refused(
     objective: str, method: str
 ) -> None:
     """The tables against the optimisers: an option that is not in them has no part in the run."""
-    fixed = {"objective": objective, "method": method, "max_iterations": 6}
+    fixed: dict[str, Any] = {"objective": objective, "method": method, "max_iterations": 6}
     data = noisy()
     usual = CRF.train(data, "y", TEMPLATE, **fixed).theta
     for name, value in CHANGED.items():

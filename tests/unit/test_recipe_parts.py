@@ -14,8 +14,8 @@ import pytest
 import fstcrf
 import tests.command as program
 from fstcrf.recipes import Recipe, Result, Row, Setting, run_recipe
-from fstcrf.recipes.parts import Parts, fingerprint
-from fstcrf.recipes.recipe import blank_figure
+from fstcrf.recipes.experiment import Parts, fingerprint
+from fstcrf.recipes.plots import blank_figure
 
 
 @dataclass(frozen=True, slots=True)
