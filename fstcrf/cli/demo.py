@@ -158,12 +158,12 @@ def _trained(
 ) -> CRF:
     import textwrap
 
-    from fstcrf.model import train as library_train
+    from fstcrf.model import train_crf
 
     lines = [line for line in template.read_text("utf-8").splitlines() if line[:1] in {"U", "B"}]
     click.echo(textwrap.fill(f"Templates: {' '.join(lines)}", 78, break_on_hyphens=False))
     started = time.perf_counter()
-    model = library_train(train, target, template, method=method, reads=reads)
+    model = train_crf(train, target, template, method=method, reads=reads)
     record = model.record
     iterations = 0 if record is None else record.iterations
     click.echo(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
     from fstcrf.joint import Composition
     from fstcrf.model import CRF
-    from fstcrf.model.options import TrainingRecord
+    from fstcrf.model.record import TrainingRecord
 
 __all__ = [
     "Model",

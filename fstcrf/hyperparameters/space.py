@@ -14,8 +14,7 @@ from fstcrf.errors import OptionError, TemplateError
 from fstcrf.features import TemplateSet
 from fstcrf.features.parse import as_templates, is_template_text
 from fstcrf.features.template import tape_column
-from fstcrf.model.options import DEFAULTS
-from fstcrf.model.readers import is_read
+from fstcrf.model.options import DEFAULTS, is_read
 
 if TYPE_CHECKING:
     import optuna

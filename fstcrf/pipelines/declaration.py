@@ -24,7 +24,7 @@ from fstcrf.errors import DataError, GrammarError, ModelFileError, OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.grammar.constraint import Constraint
 from fstcrf.model import CRF, load
-from fstcrf.model.options import Options, not_there
+from fstcrf.model.options import DEFAULTS, not_there
 from fstcrf.pipelines.pipeline import Pipeline, reading_order
 from fstcrf.pipelines.task import Task, named
 
@@ -366,7 +366,7 @@ def _check_reads(tables: Mapping[str, Table], place: Path) -> None:
             table.check_keys(("model",))
             reads[name] = [tape.name for tape in _tagger(name, table).reads]
             continue
-        table.check_keys((*_OWN, *Options.__struct_fields__), (*_OWN, "and options of training"))
+        table.check_keys((*_OWN, *DEFAULTS), (*_OWN, "and options of training"))
         for key in ("data", "template"):
             if key not in table:
                 raise table.error(f"has no {key}")

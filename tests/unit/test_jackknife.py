@@ -15,7 +15,7 @@ from fstcrf import CRF, Corpus
 from fstcrf.errors import DataError, OptionError
 from fstcrf.features import tape_column
 from fstcrf.model import load as load_tagger
-from fstcrf.model.options import TrainingRecord
+from fstcrf.model.record import TrainingRecord
 from fstcrf.model.reads import FoldProgress, folds, jackknifed, with_labels
 from fstcrf.train import Progress
 from tests.support.command import done, run
