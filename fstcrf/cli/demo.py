@@ -154,7 +154,7 @@ def _table(sentence: Sentence, columns: tuple[str, ...]) -> None:
 
 
 def _trained(
-    train: Corpus, target: str, template: Path, method: str, reads: Sequence[CRF] = ()
+    train: Corpus, target: str, template: Path, method: MethodName, reads: Sequence[CRF] = ()
 ) -> CRF:
     import textwrap
 

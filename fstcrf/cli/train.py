@@ -76,7 +76,7 @@ _OFF = {"error_sensitive": "--error-insensitive"}
 
 def training_options(command: Command) -> Command:
     """Add the options of training: names, kinds, ranges, defaults and help are the structs'."""
-    for name in reversed(DEFAULTS):
+    for name in reversed(list(DEFAULTS)):
         command = _option(name)(command)
     return command
 
@@ -114,7 +114,7 @@ def _kind(field: Field) -> click.ParamType[Any]:
         return click.STRING
     low, above = field.meta.ge, field.meta.gt
     if field.types == (int,):
-        return click.INT if low is None else click.IntRange(min=low)
+        return click.INT if low is None else click.IntRange(min=int(low))
     if low is None and above is None:
         return click.FLOAT
     return click.FloatRange(min=low if above is None else above, min_open=above is not None)

@@ -7,9 +7,8 @@ options it is read. Names in backquotes are options.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import (
     Annotated,
     Any,
@@ -121,16 +120,23 @@ class Field:
         return found
 
 
-@cache
+_KNOWN: dict[type, dict[str, Field]] = {}
+
+
 def fields_of(settings: type) -> dict[str, Field]:
     """Return the annotated fields of a struct by their names."""
+    found = _KNOWN.get(settings)
+    if found is None:
+        found = _KNOWN.setdefault(settings, dict(_read(settings)))
+    return found
+
+
+def _read(settings: type) -> Iterator[tuple[str, Field]]:
     hints = get_type_hints(settings, include_extras=True)
-    found = {}
     for field in fields(settings):
         if get_origin(hints[field.name]) is Annotated:
             kind, meta, *needs = get_args(hints[field.name])
-            found[field.name] = Field(field.name, kind, field.default, meta, tuple(needs))
-    return found
+            yield field.name, Field(field.name, kind, field.default, meta, tuple(needs))
 
 
 def check(settings: type, **values: Any) -> None:
