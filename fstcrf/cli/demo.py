@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
     from fstcrf.joint import Composition
     from fstcrf.model import CRF
+    from fstcrf.model.training import MethodName
 
 __all__ = [
     "demo",
@@ -51,7 +52,7 @@ _SHOWN = 2
     show_default=True,
     help="How the weights are found.",
 )
-def demo(folder: str | None, method: str) -> None:
+def demo(folder: str | None, method: MethodName) -> None:
     """Train, compose, constrain and evaluate on a small corpus of the project's own.
 
     The corpus is the notice board of a harbour town that does not exist. One tagger finds parts

@@ -492,11 +492,14 @@ def test_bad_data(folder: Path, content: bytes, message: str) -> None:
         (["--f-gamma", 2], "--f-gamma needs --objective 'mce-f', not 'likelihood'"),
         (
             ["--objective", "mce", "--method", "cg"],
-            "--objective 'mce' is trained by 'lbfgs', 'quickprop', 'gpd', not 'cg'",
+            "--objective 'mce' is trained by 'lbfgs', 'quickprop', 'gpd', not 'cg', "
+            "which is for --objective 'likelihood'",
         ),
         (
             ["--method", "gpd"],
-            "--method 'gpd' is for --objective 'mce' or 'mce-f'; take 'l2sgd'",
+            "--objective 'likelihood' is trained by 'lbfgs', 'cg', 'preconditioned-cg', "
+            "'mixed-cg', 'gis', 'quickprop', 'l2sgd', 'ap', 'pa', 'arow', 'perceptron', "
+            "not 'gpd', which is for --objective 'mce' or 'mce-f'",
         ),
         (["--no-averaging"], "--no-averaging needs --method 'pa', not 'lbfgs'"),
         (
