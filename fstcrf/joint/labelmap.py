@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fstcrf import openfst
 from fstcrf.errors import DataError, GrammarError, LabelError, TooLargeError
 from fstcrf.grammar import Acceptor, is_empty, minimise, trim
-from fstcrf.grammar.determinise import Automaton, determinise
+from fstcrf.grammar.automata import Automaton, determinise
 from fstcrf.grammar.labels import listed, nearest
 
 __all__ = ["MAX_STATES", "along", "is_transducer", "pair_acceptor", "places"]
