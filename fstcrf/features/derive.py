@@ -1,15 +1,6 @@
 """What a template reads of a token: a column, or strings derived from one.
 
-============= ================================================================
-Plain         a column, by name or (before it meets a corpus) by number
-Derived       a function of a column or of another derived column
-derived       checks the arguments of a `Derived`
-FUNCTIONS     the functions, by the name they have in templates
-strings_of    the strings that a source makes of one string
-char_classes  each character's class: ``A`` upper, ``a`` lower, ``x`` other letter, ``0`` digit
-============= ================================================================
-
-All of these run once per *distinct* string of a column, never per token.
+All functions run once per *distinct* string of a column, never per token.
 """
 
 from __future__ import annotations

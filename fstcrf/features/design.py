@@ -1,14 +1,5 @@
 """Which attributes each token has, as sparse rows.
 
-================ =================================================================
-Rows             attributes per token: CSR arrays
-Design           rows on labels and rows on label pairs
-Block            the attributes that one template family gives
-assembled        blocks put together, token by token
-check_order      a renumbering of rows, checked
-AttributeIndex   what the index of templates and the index of literals have in common
-================ =================================================================
-
 A *row* is the number of an attribute: its row in the weight matrix ``[rows, slots]``.
 """
 

@@ -1,9 +1,4 @@
-"""The attributes of templates, hashed into 2^k rows: nothing is stored, nothing is known by name.
-
-=========== =================================================================
-Hashed      the rows of families by hash
-Collisions  how many attributes of a corpus share their row
-=========== =================================================================
+"""The attributes of templates hashed into 2^k rows: nothing is stored, nothing is known by name.
 
 The row is the high bits of a hash of the family's text and of the strings, so it is the same in
 every run and on every machine.
@@ -17,14 +12,89 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.errors import OptionError
 from fstcrf.features.derive import Source
 from fstcrf.features.design import Rows, assembled
-from fstcrf.features.encode import Encoder, Entries
-from fstcrf.features.families import Family
-from fstcrf.features.hashing import combined, hashed_rows, string_hashes
-from fstcrf.features.reader import Reader
+from fstcrf.features.keys import pack_strings
+from fstcrf.features.reader import Encoder, Entries, Family, Reader
 
-__all__ = ["Collisions", "Hashed"]
+__all__ = [
+    "Collisions",
+    "Hashed",
+    "check_bits",
+    "combined",
+    "hashed_rows",
+    "mixed",
+    "string_hashes",
+]
+
+MAX_BITS = 30
+_FNV_BASIS = np.uint64(0xCBF29CE484222325)
+_FNV_PRIME = np.uint64(0x100000001B3)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def string_hashes(strings: Sequence[str]) -> NDArray[np.uint64]:
+    """Return the hash of each string.
+
+    FNV-1a, ``h = (h xor byte) * prime`` over the bytes, here one byte of all strings at a time;
+    then `mixed`, because FNV leaves the high bits of short strings alike.
+
+    Returns
+    -------
+    uint64 [n]
+    """
+    blob, offsets = pack_strings(strings)
+    lengths = np.diff(offsets)
+    longest_first = np.argsort(-lengths, kind="stable")
+    starts, lengths = offsets[:-1][longest_first], lengths[longest_first]
+    hashes = np.full(len(strings), _FNV_BASIS)
+    for position in range(int(lengths[0]) if len(lengths) else 0):
+        alive = int(np.searchsorted(-lengths, -position, side="left"))  # length > position
+        hashes[:alive] ^= blob[starts[:alive] + position]
+        hashes[:alive] *= _FNV_PRIME
+    result = np.empty_like(hashes)
+    result[longest_first] = mixed(hashes)
+    return result
+
+
+def mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return SplitMix64's finaliser of each number, a bijection that spreads every bit.
+
+    References
+    ----------
+    Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators.
+    """
+    z = hashes + _GOLDEN
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def combined(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a hash of two hashes in this order."""
+    return mixed(first * _FNV_PRIME ^ second)
+
+
+def hashed_rows(hashes: NDArray[np.uint64], bits: int) -> NDArray[np.int32]:
+    """Return the row of each hash among 2^bits: its high bits."""
+    return (hashes >> np.uint64(64 - bits)).astype(np.int32)
+
+
+def check_bits(bits: int | None) -> int | None:
+    """Return the number of hash bits if it can be.
+
+    Raises
+    ------
+    OptionError
+        Outside 1 to 30.
+    """
+    if bits is not None and (type(bits) is not int or not 1 <= bits <= MAX_BITS):
+        raise OptionError(f"hash_bits is {bits!r}, expected a number from 1 to {MAX_BITS}")
+    return bits
+
+
+# --- Rows by hash ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ bound    the terms of one side of an index
 =======  ================================================================
 
 The keys of an index say which pairs of a predicate and labels have weights (see
-`fstcrf.features.conditioned`). A predicate is a row of a sparse table whose columns are all pairs
+`fstcrf.features.tables`). A predicate is a row of a sparse table whose columns are all pairs
 of labels and state, so one lookup and one sum of rows give a token's potentials for all labels at
 once. A hashed index has no keys: there every label is tried.
 """
@@ -23,11 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.corpus import Column
-from fstcrf.features.conditioned import Predicates, is_constant
 from fstcrf.features.design import Rows
 from fstcrf.features.hashed import Hashed
 from fstcrf.features.reader import Reader
-from fstcrf.features.tables import Tables
+from fstcrf.features.tables import Predicates, Tables, is_constant
 from fstcrf.features.template import tape_column
 from fstcrf.model.weights import Cells, Spread
 

@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import OptionError
 from fstcrf.features import LiteralIndex
-from fstcrf.features.conditioned import divided
 from fstcrf.features.design import Rows
 from fstcrf.features.hashed import Hashed
 from fstcrf.features.reader import Reader
-from fstcrf.features.tables import Tables
+from fstcrf.features.tables import Tables, divided
 from fstcrf.model.conditioning import Bound, Outline, bound
 from fstcrf.model.reading import Data, Run, read_corpus, read_sentences, runs_of
 

@@ -20,7 +20,7 @@ from fstcrf.features import (
     tape_column,
 )
 from fstcrf.features.design import AttributeIndex, Block, assembled
-from fstcrf.features.hashing import mixed, string_hashes
+from fstcrf.features.hashed import mixed, string_hashes
 from fstcrf.features.keys import KeyTable, Packing, distinct
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.features.derive import Source
-from fstcrf.features.families import Boundary
+from fstcrf.features.reader import Boundary
 from fstcrf.interop.patterns.weights import SparseWeights
 
 __all__ = ["Hole", "Pattern", "PatternModel"]

@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 from fstcrf.errors import ModelFileError
 from fstcrf.features import TemplateSet
 from fstcrf.features.derive import Source
-from fstcrf.features.families import Family, families, padding, sources
-from fstcrf.features.keys import KeyTable, Packing, width_of
+from fstcrf.features.keys import KeyTable, Packing, Vocabulary, width_of
+from fstcrf.features.reader import Family, families, padding, sources
 from fstcrf.features.tables import Tables, Vocabularies
-from fstcrf.features.vocabulary import Vocabulary
 from fstcrf.interop.patterns.checks import decoded, shown
 from fstcrf.interop.patterns.cuts import Budget, cuts
 from fstcrf.interop.patterns.model import Pattern, PatternModel

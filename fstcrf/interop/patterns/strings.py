@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fstcrf.features.bytewise import show
 from fstcrf.features.derive import Derived, Source
-from fstcrf.features.families import Boundary, pad_names, pad_texts
+from fstcrf.features.reader import Boundary, pad_names, pad_texts
 from fstcrf.interop.patterns.model import Hole
 
 __all__ = ["Strings"]

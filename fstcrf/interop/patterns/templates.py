@@ -83,7 +83,7 @@ def _template(
     macros = [_macro(hole, names) for hole in pattern.holes]
     literals = _printed(pattern, model.encoding)
     number, marked = 1, literals
-    # What makes a family: see `fstcrf.features.families`.
+    # What makes a family: see `fstcrf.features.reader`.
     while (key := (pattern.kind, marked, tuple(m.source for m in macros))) in seen:
         number += 1
         marked = (_marked(literals[0], number), *literals[1:])
