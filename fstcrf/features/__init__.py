@@ -1,7 +1,7 @@
 """From tokens to attributes: templates, derived columns, and the index of attributes."""
 
 from fstcrf.features.derive import Derived, Plain
-from fstcrf.features.design import AttributeIndex, Design, Rows
+from fstcrf.features.design import AttributeIndex, Design
 from fstcrf.features.hashed import Collisions
 from fstcrf.features.index import FeatureIndex
 from fstcrf.features.literal import LiteralIndex, LiteralSentence, is_literal
@@ -52,7 +52,6 @@ __all__ = [
     "Macro",
     "Pattern",
     "Plain",
-    "Rows",
     "Template",
     "TemplateSet",
     "at",

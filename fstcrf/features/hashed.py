@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import OptionError
 from fstcrf.features.derive import Source
-from fstcrf.features.design import Rows, assembled
+from fstcrf.features.design import assembled
 from fstcrf.features.keys import pack_strings
 from fstcrf.features.reader import Encoder, Entries, Family, Reader
+from fstcrf.kernel import SparseRows
 
 __all__ = [
     "Collisions",
@@ -106,9 +107,9 @@ class Collisions:
     attributes : int
         Distinct attributes of the corpus.
     rows : int
-        Rows there are, 2^k.
+        SparseRows there are, 2^k.
     used : int
-        Rows that have an attribute.
+        SparseRows that have an attribute.
     shared : int
         Attributes whose row another one has too.
     """
@@ -152,7 +153,7 @@ class Hashed:
         """Number of rows; none where there are no families."""
         return 1 << self.bits if self.families else 0
 
-    def rows(self, reader: Reader) -> Rows:
+    def rows(self, reader: Reader) -> SparseRows:
         """Return the attributes of every token."""
         encoder = Encoder(reader, self)
         blocks = []
@@ -160,9 +161,9 @@ class Hashed:
             entries = encoder.entries(family)
             rows = hashed_rows(_hashes(family, entries.codes, entries.count), self.bits)
             blocks.append(reader.block(family, entries.tokens, rows))
-        return assembled(reader.n_tokens, blocks)
+        return assembled(reader.n_tokens, blocks, self.n_rows)
 
-    def runs(self, reader: Reader) -> Callable[[int, int], Rows]:
+    def runs(self, reader: Reader) -> Callable[[int, int], SparseRows]:
         """Return the function from a run of sentences, (first, end), to its attributes."""
         return lambda first, end: self.rows(Reader(reader.corpus[first:end], reach=reader.reach))
 

@@ -522,7 +522,7 @@ def _side(
         raise ModelFileError(f"{name}.prefix has more tables than the templates need")
     for family, packing, table in zip(families, packings, keys, strict=True):
         _check_keys(family, packing, table, vocabularies, name)
-    return Tables(families, vocabularies, packings, tuple(keys))
+    return Tables(families, vocabularies, packings, tuple(keys), sum(map(len, keys)))
 
 
 def _packing(

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from fstcrf.corpus.corpus import Sentence
 from fstcrf.errors import DataError, ModelFileError, OptionError
-from fstcrf.features.design import Design, Rows, check_order
+from fstcrf.features.design import Design, check_order
 from fstcrf.features.hashed import Collisions, check_bits, hashed_rows, string_hashes
 from fstcrf.features.keys import Vocabulary, check_blob, checked_array, pack_strings
+from fstcrf.kernel import SparseRows
 
 __all__ = ["LiteralIndex", "LiteralSentence", "is_literal"]
 
@@ -259,17 +260,19 @@ class LiteralIndex:
         return new
 
     def _rows(self, tokens: _Tokens) -> Design:
+        n_rows = self.n_node_rows
         if self._bits is not None:
             found = Vocabulary(tokens.names)
             hashes = string_hashes(found.strings)[found.numbers(tokens.names)]
-            return Design(Rows(tokens.indptr, hashed_rows(hashes, self._bits), tokens.values))
+            rows = hashed_rows(hashes, self._bits)
+            return Design(SparseRows(tokens.indptr, rows, tokens.values, n_rows))
         rows = self._vocabulary.numbers(tokens.names).astype(np.int32)
         keep = rows >= 0
         if keep.all():
-            return Design(Rows(tokens.indptr, rows, tokens.values))
+            return Design(SparseRows(tokens.indptr, rows, tokens.values, n_rows))
         kept = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])
         values = None if tokens.values is None else tokens.values[keep]
-        return Design(Rows(kept[tokens.indptr], rows[keep], values))
+        return Design(SparseRows(kept[tokens.indptr], rows[keep], values, n_rows))
 
 
 class _Tokens:

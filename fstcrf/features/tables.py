@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fstcrf.corpus.sentence import Sentence
 from fstcrf.features.derive import Plain, Source, root
-from fstcrf.features.design import Block, Rows, assembled
+from fstcrf.features.design import Block, assembled
 from fstcrf.features.hashed import Hashed
 from fstcrf.features.keys import Codes, KeyTable, Packing, Vocabulary, distinct, width_of
 from fstcrf.features.reader import (
@@ -32,6 +32,7 @@ from fstcrf.features.reader import (
     remembered,
 )
 from fstcrf.features.template import tape_column
+from fstcrf.kernel import SparseRows
 from fstcrf.kernel.lookup import Firing, KeyFamily, RowFinder, Term, compacted
 
 __all__ = [
@@ -225,26 +226,24 @@ class Tables:
         For each family, from numbers to keys.
     keys : tuple of KeyTable
         For each family, from keys to rows.
+    n_rows : int
+        Number of rows: more than keys where some families of an index were left out.
     """
 
     families: tuple[Family, ...]
     vocabularies: Vocabularies
     packings: tuple[Packing, ...]
     keys: tuple[KeyTable, ...]
+    n_rows: int
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    @cached_property
-    def n_rows(self) -> int:
-        """Number of attributes."""
-        return sum(map(len, self.keys))
-
-    def rows(self, reader: Reader) -> Rows:
+    def rows(self, reader: Reader) -> SparseRows:
         """Return the attributes of every token; unknown ones are absent."""
         return self.runs(reader)(0, len(reader.corpus))
 
-    def runs(self, reader: Reader) -> Callable[[int, int], Rows]:
+    def runs(self, reader: Reader) -> Callable[[int, int], SparseRows]:
         """Return the function from a run of sentences, (first, end), to its attributes.
 
         What is done per distinct string is done once for all runs.
@@ -252,25 +251,26 @@ class Tables:
         plain, offsets = self._plain, reader.corpus.offsets
         codes = string_codes(reader, plain.sources, self.vocabularies.numbers)
 
-        def rows(first: int, end: int) -> Rows:
+        def rows(first: int, end: int) -> SparseRows:
             found = plain.finder.rows(codes, offsets[first : end + 1])
             if len(plain.numbers) == len(self.families):
-                return Rows(*compacted(found))
+                return SparseRows(*compacted(found), None, self.n_rows)
             whole = (first, end) == (0, len(reader.corpus))
             part = reader if whole else Reader(reader.corpus[first:end], reach=reader.reach)
             return self._mixed(part, found)
 
         return rows
 
-    def of_one(self, sentence: Sentence) -> Rows | None:
+    def of_one(self, sentence: Sentence) -> SparseRows | None:
         """Return the attributes of every token of a sentence; None where that needs a reader."""
         plain = self._plain
         if len(plain.numbers) < len(self.families):
             return None
         codes = sentence_codes(sentence, plain.sources, self.vocabularies.numbers)
-        return Rows(*compacted(plain.finder.rows(codes, np.asarray([0, len(sentence)]))))
+        found = plain.finder.rows(codes, np.asarray([0, len(sentence)]))
+        return SparseRows(*compacted(found), None, self.n_rows)
 
-    def _mixed(self, reader: Reader, found: NDArray[np.int32]) -> Rows:
+    def _mixed(self, reader: Reader, found: NDArray[np.int32]) -> SparseRows:
         """Return the attributes of every token, those of plain families given."""
         encoder = Encoder(reader, self.vocabularies)
         column = {number: k for k, number in enumerate(self._plain.numbers)}
@@ -286,7 +286,7 @@ class Tables:
             if known is not None:
                 rows[~known] = -1
             blocks.append(reader.block(family, entries.tokens, rows))
-        return assembled(reader.n_tokens, blocks)
+        return assembled(reader.n_tokens, blocks, self.n_rows)
 
     @cached_property
     def _plain(self) -> PlainFamilies:
@@ -341,7 +341,7 @@ def fitted(
     *,
     min_count: int,
     base: Tables | None = None,
-) -> tuple[Tables, Rows]:
+) -> tuple[Tables, SparseRows]:
     """Return the attributes that occur in a corpus, and its rows.
 
     Parameters
@@ -377,8 +377,8 @@ def fitted(
         packings.append(packing)
         tables.append(table)
         blocks.append(reader.block(family, tokens, rows))
-    result = Tables(tuple(families), vocabularies, tuple(packings), tuple(tables))
-    return result, assembled(reader.n_tokens, blocks)
+    result = Tables(tuple(families), vocabularies, tuple(packings), tuple(tables), next_row)
+    return result, assembled(reader.n_tokens, blocks, next_row)
 
 
 def _known(base: Tables | None, number: int, family: Family) -> tuple[Codes, NDArray[np.int32]]:
@@ -443,8 +443,7 @@ def divided(side: Tables | Hashed, tapes: Sequence[str]) -> dict[Context, Tables
     Returns
     -------
     dict
-        Context → the same attributes in the same rows, those of other families left out. For
-        looking up; its number of rows means nothing.
+        Context → the same attributes in the same rows, those of other families left out.
     """
     places: dict[Context, list[int]] = {}
     for place, family in enumerate(side.families):
@@ -464,7 +463,8 @@ def _chosen(side: Tables | Hashed, places: Sequence[int]) -> Tables | Hashed:
     if isinstance(side, Hashed):
         return replace(side, families=families)
     packings = tuple(side.packings[i] for i in places)
-    return Tables(families, side.vocabularies, packings, tuple(side.keys[i] for i in places))
+    keys = tuple(side.keys[i] for i in places)
+    return Tables(families, side.vocabularies, packings, keys, side.n_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,7 +522,7 @@ class Predicates:
             keys.append(KeyTable(unique, numbers))
             found.append((table.rows[used], numbers[inverse], label[used]))
         row, predicate, label = (np.concatenate(part) for part in zip(*found, strict=True))
-        bare = Tables(tuple(families), tables.vocabularies, tuple(packings), tuple(keys))
+        bare = Tables(tuple(families), tables.vocabularies, tuple(packings), tuple(keys), total)
         return cls(bare, row, predicate, label)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError
 from fstcrf.feedback.start import completed
-from fstcrf.kernel import Aim, Rule, SparseRows
+from fstcrf.kernel import Aim, Rule
 from fstcrf.model import CRF
 from fstcrf.model.heldout import has_spans, held_out_labels, held_out_score
 from fstcrf.model.reading import read_sentences
@@ -127,11 +127,10 @@ def problem_of(model: CRF, data: Corpus, target: str) -> Problem:
     if not full.n_tokens:
         raise DataError("no sentence to learn from", path=data.source)
     prepared = read_sentences(model.index, full, model.columns, model.reads)
-    rows = prepared.design(0, len(full)).node
     return Problem(
         model.topology,
         full.offsets,
-        SparseRows(rows.indptr, rows.rows, rows.values, model.index.n_node_rows),
+        prepared.design(0, len(full)).node,
         None,
         allowed_labels(full.column(target), model.labels, partial=False),
         np.ones(len(full)),

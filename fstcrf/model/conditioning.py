@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.corpus import Column
-from fstcrf.features.design import Rows
 from fstcrf.features.hashed import Hashed
 from fstcrf.features.reader import Reader
 from fstcrf.features.tables import Predicates, Tables, is_constant
 from fstcrf.features.template import tape_column
+from fstcrf.kernel import SparseRows
 from fstcrf.model.weights import Cells, Spread
 
 __all__ = ["Bound", "Outline", "bound"]
@@ -130,7 +130,8 @@ def _by_predicate(
     )
     if not is_constant(side, context):
         return _Looked(Outline(context, shape, moving=True), split.tables, table)
-    all_of_them = Rows(np.array([0, n_predicates]), np.arange(n_predicates, dtype=np.int32))
+    numbers = np.arange(n_predicates, dtype=np.int32)
+    all_of_them = SparseRows(np.array([0, n_predicates]), numbers, None, n_predicates)
     outline = Outline(context, shape, moving=False)
     return _Constant(outline, table.times(all_of_them).reshape(1, *shape))
 
@@ -195,7 +196,7 @@ class _Tried:
 
         return values
 
-    def _tried(self, reader: Reader) -> list[Callable[[int, int], Rows]]:
+    def _tried(self, reader: Reader) -> list[Callable[[int, int], SparseRows]]:
         parts = []
         for choice in product(*self.labels.values()):
             corpus = reader.corpus

@@ -133,10 +133,10 @@ def explain(model: CRF, sentence: SentenceLike, token: int) -> Explanation:
         raise OptionError(f"token {token} of a sentence of {data.lengths[0]}")
     rows = data.design(0, 1).node
     part = slice(int(rows.indptr[token]), int(rows.indptr[token + 1]))
-    values = np.ones(len(rows.rows)) if rows.values is None else rows.values
+    values = np.ones(len(rows.index)) if rows.value is None else rows.value
     pushes = [
         push
-        for row, value in zip(rows.rows[part].tolist(), values[part].tolist(), strict=True)
+        for row, value in zip(rows.index[part].tolist(), values[part].tolist(), strict=True)
         for push in _pushes(model, row, value)
     ]
     lattice = model.lattice(sentence)

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import OptionError
 from fstcrf.features import LiteralIndex
-from fstcrf.features.design import Rows
 from fstcrf.features.hashed import Hashed
 from fstcrf.features.reader import Reader
 from fstcrf.features.tables import Tables, divided
+from fstcrf.kernel import SparseRows
 from fstcrf.model.conditioning import Bound, Outline, bound
 from fstcrf.model.reading import Data, Run, read_corpus, read_sentences, runs_of
 
@@ -165,7 +165,8 @@ class Binding:
             index, sentences, model.columns, model.reads, open_tapes=self._open
         )
         reader = index.reader(corpus, open_tapes=tuple(self._open))
-        node, arc = _rows(self._node_side, reader), _rows(self._arc_side, reader)
+        node = _rows(self._node_side, reader, index.n_node_rows)
+        arc = _rows(self._arc_side, reader, index.n_arc_rows)
         node_terms = [(t.outline.context, t.runs(reader)) for t in self._node]
         arc_terms = [(t.outline.context, t.runs(reader)) for t in self._arc]
 
@@ -196,7 +197,11 @@ class Binding:
         return lambda tokens: tuple(Term(context, make(tokens)) for context, make in terms)
 
     def _potentials(
-        self, node: Rows, arc: Rows | None, node_terms: Sequence[Term], arc_terms: Sequence[Term]
+        self,
+        node: SparseRows,
+        arc: SparseRows | None,
+        node_terms: Sequence[Term],
+        arc_terms: Sequence[Term],
     ) -> Potentials:
         weights = self._model.weights
         graph = weights.graph(arc)
@@ -209,15 +214,17 @@ class Binding:
         )
 
 
-def _rows(side: Side | None, reader: Reader) -> Callable[[int, int], Rows]:
+def _rows(side: Side | None, reader: Reader, n_rows: int) -> Callable[[int, int], SparseRows]:
     """Return the function from a run of sentences to the attributes that one side gives."""
     if side is not None:
         return side.runs(reader)
     offsets = reader.corpus.offsets
 
-    def none(first: int, end: int) -> Rows:
+    def none(first: int, end: int) -> SparseRows:
         size = int(offsets[end] - offsets[first])
-        return Rows(np.zeros(size + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
+        return SparseRows(
+            np.zeros(size + 1, dtype=np.int64), np.empty(0, dtype=np.int32), None, n_rows
+        )
 
     return none
 

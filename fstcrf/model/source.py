@@ -69,15 +69,11 @@ class Source:
 
     def node(self) -> SparseRows:
         """Return the attributes of tokens."""
-        rows = self.design.node
-        return SparseRows(rows.indptr, rows.rows, rows.values, self.index.n_node_rows)
+        return self.design.node
 
     def arc(self) -> SparseRows | None:
         """Return the attributes of arcs, if there are any."""
-        rows = self.design.arc
-        if rows is None:
-            return None
-        return SparseRows(rows.indptr, rows.rows, rows.values, self.index.n_arc_rows)
+        return self.design.arc
 
     @property
     def target_values(self) -> list[str]:

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.compat.pycrfsuite.items import ItemSequence, labels_of
-from fstcrf.compat.pycrfsuite.lookup import Growing, joined
+from fstcrf.compat.pycrfsuite.lookup import Attributes, Growing, joined
 from fstcrf.errors import DataError
-from fstcrf.features.design import Rows
 from fstcrf.kernel import SparseRows
 
 __all__ = ["Data", "Part"]
@@ -43,7 +42,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Instance:
-    rows: Rows
+    rows: Attributes
     labels: NDArray[np.int32]
     group: int
 
@@ -99,18 +98,18 @@ class Data:
         chosen = [i for i in self._instances if wanted(i.group) and len(i.labels)]
         if not chosen:
             return None
-        rows = _counting(joined([instance.rows for instance in chosen]))
+        rows = joined([instance.rows for instance in chosen])
         offsets = np.cumsum([0, *(len(instance.labels) for instance in chosen)])
         return Part(
-            SparseRows(rows.indptr, rows.rows, rows.values, len(self._lookup.attributes)),
+            _counting(rows, len(self._lookup.attributes)),
             np.concatenate([instance.labels for instance in chosen]),
             offsets.astype(np.int64),
         )
 
 
-def _counting(rows: Rows) -> Rows:
+def _counting(rows: Attributes, n_attributes: int) -> SparseRows:
     """Return rows from 0 on, without those that count for nothing."""
     kept = rows.rows > 0
     bounds = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[rows.indptr]
-    values = None if rows.values is None else rows.values[kept]
-    return Rows(bounds, rows.rows[kept] - np.int32(1), values)
+    value = None if rows.values is None else rows.values[kept]
+    return SparseRows(bounds, rows.rows[kept] - np.int32(1), value, n_attributes)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.features.design import Rows
+from fstcrf.compat.pycrfsuite.lookup import Attributes
 from fstcrf.kernel.single import Single
 from fstcrf.model import CRF
 
@@ -45,9 +45,9 @@ class Decoder:
         self._single = Single(table, graph)
         self._mirrored = Single(table, kernel.Graph(graph.final, graph.initial, mirrored))
 
-    def potentials(self, rows: Rows) -> Floats:
+    def potentials(self, rows: Attributes) -> Floats:
         """Return the potentials of labels, natural-log scores, float64 [T, L]."""
-        return self._single.potentials(rows.indptr, rows.rows, rows.values)
+        return self._single.potentials(*rows)
 
     def best(self, node: Floats) -> list[int]:
         """Return the numbers of the best labels.

@@ -18,9 +18,8 @@ from fstcrf.compat.pycrfsuite.decoding import Decoder
 from fstcrf.compat.pycrfsuite.dump import Opened, dumped, parsed
 from fstcrf.compat.pycrfsuite.errors import InvalidModelError, NotOpenError, UnknownLabelError
 from fstcrf.compat.pycrfsuite.items import ItemSequence, labels_of
-from fstcrf.compat.pycrfsuite.lookup import Lookup
+from fstcrf.compat.pycrfsuite.lookup import Attributes, Lookup
 from fstcrf.errors import DataError, ModelFileError
-from fstcrf.features.design import Rows
 from fstcrf.interop.crfsuite import as_tagger
 from fstcrf.model import CRF
 
@@ -275,7 +274,7 @@ class _Loaded:
 class _Sequence:
     """A sequence that was set, and what has been computed of it."""
 
-    def __init__(self, decoder: Decoder, rows: Rows) -> None:
+    def __init__(self, decoder: Decoder, rows: Attributes) -> None:
         self._decoder, self._rows = decoder, rows
         self.length = rows.n_tokens
 

@@ -25,7 +25,6 @@ from fstcrf.compat.pycrfsuite.evaluation import Evaluation
 from fstcrf.compat.pycrfsuite.messages import Log
 from fstcrf.compat.pycrfsuite.parameters import Algorithm, Value, options
 from fstcrf.errors import NumericError, OptionError
-from fstcrf.features.design import Rows
 from fstcrf.interop.crfsuite import FEATURE, STATE, TRANSITION, CRFsuiteModel
 from fstcrf.model.optimisers import chosen_optimiser
 from fstcrf.model.options import Options, checked_options
@@ -165,7 +164,7 @@ def _fitted(
 
 def _evaluation(space: ParameterSpace, theta: Floats, part: Part) -> Evaluation:
     weights = Weights(space.topology, space, theta)
-    node = weights.node(Rows(part.node.indptr, part.node.index, part.node.value))
+    node = weights.node(part.node)
     best, _ = kernel.viterbi(weights.still_graph, part.offsets, node)
     return Evaluation.of(part.labels, best, part.offsets, space.topology.n_labels)
 

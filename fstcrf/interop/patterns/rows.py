@@ -173,5 +173,5 @@ def _side(group: Sequence[Family], vocabularies: Vocabularies, found: Sequence[_
         tables.append(KeyTable(keys, np.arange(total, total + len(keys), dtype=np.int32)))
         attribute.append(cut.attribute[first])
         total += len(keys)
-    made = Tables(tuple(group), vocabularies, tuple(packings), tuple(tables))
+    made = Tables(tuple(group), vocabularies, tuple(packings), tuple(tables), total)
     return Side(made, np.concatenate(attribute))
