@@ -1,11 +1,4 @@
-"""Labels found against labels wanted, token by token.
-
-=============== ==============================================================
-LabelScore      counts, precision, recall and F of one label
-TokenReport     accuracy, a score per label, confusions, unknown words
-evaluate_tokens compare two labellings of the same sentences
-=============== ==============================================================
-"""
+"""Labels found against labels wanted, token by token."""
 
 from __future__ import annotations
 
@@ -16,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import OptionError, ShapeError
-from fstcrf.evaluate.pairs import LabelPairs, paired, ratio
-from fstcrf.evaluate.spans import SpanScore
+from fstcrf.evaluate.spans import LabelPairs, SpanScore, paired, ratio
 
 __all__ = ["LabelScore", "TokenReport", "evaluate_tokens"]
 
