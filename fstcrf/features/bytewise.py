@@ -80,13 +80,7 @@ def show(data: bytes) -> str:
 
 
 def test(expression: str) -> Callable[[str], str]:
-    """Return the function that says, ``true`` or ``false``, whether an expression is found.
-
-    Raises
-    ------
-    TemplateError
-        It is no expression of this kind, or a very long one.
-    """
+    """Return the function that says, ``true`` or ``false``, whether an expression is found."""
     parsed = _parsed(expression)
     search = _compiled(parsed).search
     if parsed.is_quick:
@@ -182,13 +176,7 @@ def _taken(expression: _Expression, data: bytes) -> bytes | None:
 
 
 class _Matcher:
-    """Matches an expression as Wapiti does, and counts bytes as it does.
-
-    Parameters
-    ----------
-    expression : _Expression
-    data : bytes
-    """
+    """Matches an expression as Wapiti does, and counts bytes as it does."""
 
     def __init__(self, expression: _Expression, data: bytes) -> None:
         self._expression, self._data = expression, data

@@ -133,13 +133,7 @@ class AttributeIndex(Protocol[_Data_contra]):
 
 
 def check_order(order: NDArray[np.int32], n_rows: int) -> NDArray[np.int32]:
-    """Return a renumbering of rows after checking that it is a permutation.
-
-    Raises
-    ------
-    ShapeError
-        Anything but a permutation of ``0 .. n_rows - 1``.
-    """
+    """Return a renumbering of rows after checking that it is a permutation."""
     order = np.ascontiguousarray(order, dtype=np.int32)
     seen = np.zeros(n_rows, dtype=bool)
     if order.shape == (n_rows,) and not np.any((order < 0) | (order >= n_rows)):

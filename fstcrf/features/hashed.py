@@ -83,13 +83,7 @@ def hashed_rows(hashes: NDArray[np.uint64], bits: int) -> NDArray[np.int32]:
 
 
 def check_bits(bits: int | None) -> int | None:
-    """Return the number of hash bits if it can be.
-
-    Raises
-    ------
-    OptionError
-        Outside 1 to 30.
-    """
+    """Return the number of hash bits if it can be."""
     if bits is not None and (type(bits) is not int or not 1 <= bits <= MAX_BITS):
         raise OptionError(f"hash_bits is {bits!r}, expected a number from 1 to {MAX_BITS}")
     return bits

@@ -383,13 +383,7 @@ def _index_arrays(
 def _read_templates(
     arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]
 ) -> tuple[TemplateSet, Boundary, int | None]:
-    """Return the templates, the boundary and the hash bits of a model file.
-
-    Raises
-    ------
-    ModelFileError
-        Something is missing, or not what it must be.
-    """
+    """Return the templates, the boundary and the hash bits of a model file."""
     found = metadata.get("kind"), metadata.get("version")
     if found != (KIND, VERSION):
         raise ModelFileError(f"the index is {found}, expected {(KIND, VERSION)}")
@@ -435,11 +429,6 @@ def _read_tables(
         Distance of the farthest pad.
     boundary : {"pad", "skip", "wapiti"}
         What strings outside the sentence are.
-
-    Raises
-    ------
-    ModelFileError
-        Something is missing, or not what it must be.
     """
     (blob, offsets, bounds), used = _groups(arrays), sources((*node, *arc))
     if len(bounds) - 1 < len(used):

@@ -331,11 +331,6 @@ def check_blob(blob: NDArray[Any], offsets: NDArray[Any], name: str) -> None:
         Where each string starts.
     name : str
         What they are, for messages.
-
-    Raises
-    ------
-    ModelFileError
-        Offsets that do not partition the blob, or bytes that are not UTF-8.
     """
     if blob.dtype != np.uint8 or blob.ndim != 1 or offsets.dtype != np.int64 or offsets.ndim != 1:
         raise ModelFileError(
@@ -366,11 +361,6 @@ def unpack_strings(blob: NDArray[Any], offsets: NDArray[Any], name: str) -> list
         Where each string starts.
     name : str
         What they are, for messages.
-
-    Raises
-    ------
-    ModelFileError
-        Offsets that do not partition the blob, or bytes that are not UTF-8.
     """
     check_blob(blob, offsets, name)
     data, bounds = blob.tobytes(), offsets.tolist()
@@ -380,13 +370,7 @@ def unpack_strings(blob: NDArray[Any], offsets: NDArray[Any], name: str) -> list
 def checked_array(
     arrays: Mapping[str, NDArray[Any]], name: str, dtype: type[np.generic]
 ) -> NDArray[Any]:
-    """Return one array of a model file.
-
-    Raises
-    ------
-    ModelFileError
-        It is missing, or of another type or rank.
-    """
+    """Return one array of a model file."""
     if name not in arrays:
         raise ModelFileError(f"the index has no array {name!r}")
     array = arrays[name]

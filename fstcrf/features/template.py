@@ -395,15 +395,7 @@ def parse_template(
 
 
 def read_list(path: str | Path) -> list[str]:
-    """Read the strings of a ``member`` list: one a line, blank lines left out.
-
-    Raises
-    ------
-    DataError
-        A byte that is not UTF-8.
-    OSError
-        A file that cannot be read.
-    """
+    """Read the strings of a ``member`` list: one a line, blank lines left out."""
     return [line for raw in _read_lines(Path(path)) if (line := raw.strip(" \t\r"))]
 
 
@@ -411,11 +403,6 @@ def expanded(parts: Sequence[str | Macro]) -> list[tuple[str | Macro, ...]]:
     """Expand window ranges: one tuple of parts per offset, all ranges moving together.
 
     The name, which is the text before the first colon, gets the offset of the first range.
-
-    Raises
-    ------
-    TemplateError
-        Ranges of different lengths.
     """
     ranges = [p for p in parts if isinstance(p, Macro) and p.is_range]
     if not ranges:

@@ -186,7 +186,6 @@ def fst_of(n_states: int, arcs: Iterable[tuple[int, int, int]], final: Iterable[
 
     Parameters
     ----------
-    n_states : int
     arcs : iterable of (source, symbol, target)
         Symbol 0 reads nothing.
     final : iterable of int
@@ -216,7 +215,6 @@ def automaton_of(fst: pynini.Fst, n_symbols: int, scores: Sequence[float] = ()) 
     ----------
     fst : pynini.Fst
         Symbols 1 … n_symbols read a token, 0 nothing; n_symbols + 1 + i stands for scores[i].
-    n_symbols : int
     scores : sequence of float
         Natural-log scores.
     """
@@ -251,13 +249,6 @@ def to_fst(acceptor: Acceptor, arc_type: ArcType = "log64") -> pynini.Fst:
         Label i is symbol i + 1. Of several tapes, a symbol is ``pos=NN chunk=B-NP``; they are
         numbered with the last tape fastest.
     arc_type : {"standard", "log", "log64"}
-
-    Raises
-    ------
-    MissingDependencyError
-        pynini is not installed.
-    LabelError
-        A label that symbol tables cannot hold: none, or ``<eps>``.
     """
     flat = acceptor.target.reshape(acceptor.n_states, -1)
     states, symbols = np.nonzero(flat >= 0)
@@ -282,17 +273,7 @@ def to_fst(acceptor: Acceptor, arc_type: ArcType = "log64") -> pynini.Fst:
 def constraint_from_machine(
     fst: pynini.Fst | str | Path, tape: str | None, name: str = ""
 ) -> Constraint:
-    """Return an acceptor over label symbols as a part of a grammar; see `Grammar.from_fst`.
-
-    Raises
-    ------
-    GrammarError
-        It writes something else than it reads.
-    DataError
-        A file of something else.
-    OSError
-        A file that cannot be read.
-    """
+    """Return an acceptor over label symbols as a part of a grammar; see `Grammar.from_fst`."""
     called = name or (Path(fst).name if isinstance(fst, str | Path) else "fst")
     machine = connect(_machine_of(fst))
     if not machine.is_acceptor:
@@ -370,15 +351,7 @@ def constraint_from_arrays(
     tape: str | None,
     name: str,
 ) -> Constraint:
-    """Return arrays as a part of a grammar; see `Grammar.from_arrays`.
-
-    Raises
-    ------
-    GrammarError
-        No label set.
-    ShapeError, NumericError
-        Arrays that disagree, or hold what is no state or no score.
-    """
+    """Return arrays as a part of a grammar; see `Grammar.from_arrays`."""
     known = label_sets(labels)[""]
     step = np.asarray(target)
     if step.ndim != 2 or not np.issubdtype(step.dtype, np.integer):

@@ -212,7 +212,6 @@ def _monitor(
 
     Parameters
     ----------
-    rule : Rule
     events : sequence of n bool [L + 1, L] or [L + 1, L + 1]
         Event i is seen at the second label behind the first. Row L is the start of the sentence,
         column L its end; without that column, the event is not seen there.
@@ -484,13 +483,7 @@ def _meeting(
     chosen: Sequence[tuple[str, ...]],
     keys: frozenset[str] | None,
 ) -> Flags:
-    """Return which labels may meet, bool [L of each tape]; with keys, others of the first are free.
-
-    Raises
-    ------
-    GrammarError
-        A label that is not there.
-    """
+    """Return which labels may meet, bool [L of each tape]; the first's that are no keys are free."""
     index = [{label: i for i, label in enumerate(known)} for known in labels]
     for names in [*chosen, *((key,) for key in keys or ())]:
         for name, known in zip(names, index, strict=False):

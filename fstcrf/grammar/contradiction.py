@@ -235,7 +235,6 @@ class _Account(NamedTuple):
 
     Parameters
     ----------
-    owner : int
     due : float
         How much it must fall at least from the start to an end; negative: how much it may rise.
     change : float64 [L]

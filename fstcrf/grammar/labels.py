@@ -44,13 +44,7 @@ LabelSets: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
 def label_sets(labels: Labels) -> dict[str, tuple[str, ...]]:
-    """Return the label set of each tape; a single set is that of the tape ``""``.
-
-    Raises
-    ------
-    GrammarError
-        No tape, no labels, a label twice, or something that is no set of labels.
-    """
+    """Return the label set of each tape; a single set is that of the tape ``""``."""
     if isinstance(labels, str):
         raise GrammarError(f"labels are {labels!r}, expected a list of labels")
     given = labels if isinstance(labels, Mapping) else {"": labels}
@@ -70,13 +64,7 @@ def label_sets(labels: Labels) -> dict[str, tuple[str, ...]]:
 
 
 def only_tape(sets: LabelSets, tape: str | None) -> str:
-    """Return the tape that a constraint reads: the one it names, or the only one there is.
-
-    Raises
-    ------
-    GrammarError
-        There are several, or none of that name.
-    """
+    """Return the tape that a constraint reads: the one it names, or the only one there is."""
     if len(sets) == 1 and (tape is None or "" in sets):
         return next(iter(sets))
     if tape is None:
@@ -178,13 +166,7 @@ def spans(kind: str) -> Spans:
 
 
 def frozen(names: Names) -> Names:
-    """Return names that can be read more than once.
-
-    Raises
-    ------
-    OptionError
-        Something that names nothing.
-    """
+    """Return names that can be read more than once."""
     if isinstance(names, str | Matching | Spans):
         return names
     given: object = names  # whatever the caller passed
@@ -215,7 +197,6 @@ class Reading:
 
     Parameters
     ----------
-    labels : tuple of L str
     scheme : Scheme or None
         None: every label is plain.
     """
@@ -288,13 +269,7 @@ class Reading:
         return found
 
     def members(self, names: Names) -> Flags:
-        """Return which labels names stand for, a type for all of its labels: bool [L].
-
-        Raises
-        ------
-        GrammarError
-            Neither a label nor a type; a class without labels.
-        """
+        """Return which labels names stand for, a type for all of its labels: bool [L]."""
         found = np.zeros(len(self.labels), dtype=bool)
         for name in _each(names):
             if isinstance(name, Matching):
@@ -312,11 +287,6 @@ class Reading:
         -------
         bool [L + 1, L]
             It occurs at the second label, behind the first or at the start.
-
-        Raises
-        ------
-        GrammarError
-            Neither a label nor a type; a class without labels.
         """
         found = np.zeros_like(self.starts)
         for name in _each(names):

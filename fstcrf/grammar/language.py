@@ -21,34 +21,14 @@ from fstcrf.grammar.acceptor import Acceptor, Flags, is_empty
 from fstcrf.grammar.automata import constraint_from_machine
 from fstcrf.grammar.constraint import Constraint, Options
 from fstcrf.grammar.labels import ANY, LabelSets, Matching, Names, Spans, nearest, only_tape
-from fstcrf.grammar.regular import (
-    Choice,
-    Part,
-    Regular,
-    Scored,
-    Sequence,
-    Symbol,
-    Times,
-    Without,
-    compiled,
-    has_scores,
-    leaves,
-)
+from fstcrf.grammar.regular import Part, Regular, Symbol, compiled, has_scores, leaves
 from fstcrf.grammar.syntax import cut, fields, plain
 
 __all__ = ["parse_grammar", "read_grammar", "shipped_grammar"]
 
 
 def read_grammar(path: str | Path) -> tuple[Constraint, ...]:
-    """Read a ``.grm`` file.
-
-    Raises
-    ------
-    GrammarError
-        What cannot be read, with file and line.
-    OSError
-        A file that cannot be read.
-    """
+    """Read a ``.grm`` file."""
     data = Path(path).read_bytes()
     try:
         text = data.decode("utf-8")
@@ -63,14 +43,8 @@ def parse_grammar(text: str, path: str | None = None) -> tuple[Constraint, ...]:
 
     Parameters
     ----------
-    text : str
     path : str, optional
         Where it is from, for messages.
-
-    Raises
-    ------
-    GrammarError
-        What cannot be read, with the line.
     """
     file = syntax.parse(text, path)
     short = "<text>" if path is None else Path(path).name
@@ -81,13 +55,7 @@ def parse_grammar(text: str, path: str | None = None) -> tuple[Constraint, ...]:
 
 
 def shipped_grammar(name: str) -> Path:
-    """Return the path of a grammar that comes with fstcrf.
-
-    Raises
-    ------
-    GrammarError
-        There is none of that name.
-    """
+    """Return the path of a grammar that comes with fstcrf."""
     package = Path(__file__).resolve().parent.parent
     # Installed inside the package; in a checkout, beside it.
     folder = next(
@@ -159,16 +127,7 @@ _BUILT_IN: dict[str, _Form] = {
 def _constrained(
     name: str, values: list[Any], options: dict[str, Any], tape: str | None, folder: Path
 ) -> Constraint:
-    """Return a built-in constraint with its arguments.
-
-    Raises
-    ------
-    GrammarError
-        Arguments of another number or kind; an option that it does not have; a file that cannot
-        be read.
-    OptionError
-        A number out of range; no such scheme.
-    """
+    """Return a built-in constraint with its arguments."""
     form = _BUILT_IN[name]
     fits = len(values) == len(form.kinds) or (name == "contiguous" and not values)
     if not fits or not all(map(_fits, values, form.kinds)):
@@ -283,19 +242,20 @@ class _Expansion:
                 found = self.named(name, scope, line)
             case syntax.Call():
                 found = self.called(expression, scope)
-            case syntax.Concatenation(parts):
-                found = Sequence(tuple(self.regular(part, scope) for part in parts))
-            case syntax.Union(parts):
-                found = Choice(tuple(self.regular(part, scope) for part in parts))
+            case syntax.Concatenation(parts, line):
+                resolved = tuple(self.regular(part, scope) for part in parts)
+                found = syntax.Concatenation(resolved, line)
+            case syntax.Union(parts, line):
+                found = syntax.Union(tuple(self.regular(part, scope) for part in parts), line)
             case syntax.Difference(left, right, line):
                 taken = self.regular(right, scope)
                 if has_scores(taken):
                     raise self.error("what stands behind a minus has weights", line)
-                found = Without(self.regular(left, scope), taken)
-            case syntax.Repetition(part, low, high):
-                found = Times(self.regular(part, scope), low, high)
-            case syntax.Weighted(part, cost):
-                found = Scored(self.regular(part, scope), score_of(cost))
+                found = syntax.Difference(self.regular(left, scope), taken, line)
+            case syntax.Repetition(part, low, high, line):
+                found = syntax.Repetition(self.regular(part, scope), low, high, line)
+            case syntax.Weighted(part, cost, line):
+                found = syntax.Weighted(self.regular(part, scope), cost, line)
         return found
 
     def labels(self, raw: str, line: int) -> Regular:
@@ -303,7 +263,7 @@ class _Expansion:
             symbols = tuple(Symbol(fields(text, self.file.tapes), line) for text in cut(raw))
         except GrammarError as error:
             raise self.error(str(error), line) from None
-        return symbols[0] if len(symbols) == 1 else Sequence(symbols)
+        return symbols[0] if len(symbols) == 1 else syntax.Concatenation(symbols, line)
 
     def named(self, name: str, scope: _Scope, line: int) -> Regular:
         if name == "any":
@@ -387,7 +347,7 @@ class _Expansion:
                 case syntax.Number(value):
                     values.append(value)
                 case syntax.Weight(cost):
-                    options["weight"] = score_of(cost)
+                    options["weight"] = 0.0 - cost
                 case syntax.Option(name, value):
                     options[name] = value
                 case _:
@@ -456,11 +416,6 @@ def _together(several: list[Names | None]) -> Names | None:
             return None
         flat += [names] if isinstance(names, str | Matching | Spans) else list(names)
     return tuple(flat)
-
-
-def score_of(cost: float) -> float:
-    """Return the natural-log score of a cost, as OpenFst writes weights."""
-    return 0.0 - cost
 
 
 def _only_names(expression: syntax.Expression) -> bool:

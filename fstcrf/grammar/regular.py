@@ -21,6 +21,7 @@ from fstcrf.grammar.acceptor import Acceptor, Flags, intersect, minimise, on_tap
 from fstcrf.grammar.automata import automaton_of, determinise, fst_of
 from fstcrf.grammar.constraint import Constraint
 from fstcrf.grammar.labels import Matching
+from fstcrf.grammar.syntax import Concatenation, Difference, Repetition, Tree, Union, Weighted
 from fstcrf.openfst import pynini_module
 
 if TYPE_CHECKING:
@@ -28,19 +29,7 @@ if TYPE_CHECKING:
 
     import pynini
 
-__all__ = [
-    "Choice",
-    "Part",
-    "Regular",
-    "Scored",
-    "Sequence",
-    "Symbol",
-    "Times",
-    "Without",
-    "compiled",
-    "has_scores",
-    "leaves",
-]
+__all__ = ["Part", "Regular", "Symbol", "compiled", "has_scores", "leaves"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -62,46 +51,7 @@ class Part:
     line: int
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Sequence:
-    """One after the other; without parts, the empty sequence."""
-
-    parts: tuple[Regular, ...]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Choice:
-    """Any of these."""
-
-    parts: tuple[Regular, ...]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Without:
-    """The left one where the right one is not."""
-
-    left: Regular
-    right: Regular
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Times:
-    """From `low` to `high` times; None for any number."""
-
-    part: Regular
-    low: int
-    high: int | None
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Scored:
-    """An expression with a natural-log score."""
-
-    part: Regular
-    score: float
-
-
-Regular: TypeAlias = Symbol | Part | Sequence | Choice | Without | Times | Scored
+Regular: TypeAlias = Tree[Symbol | Part]
 
 
 def leaves(expression: Regular) -> Iterator[Symbol | Part]:
@@ -113,7 +63,7 @@ def leaves(expression: Regular) -> Iterator[Symbol | Part]:
 
 def has_scores(expression: Regular) -> bool:
     """Tell whether an expression scores some of its sequences itself, not by a constraint."""
-    return any(isinstance(part, Scored) for part in _parts(expression))
+    return any(isinstance(part, Weighted) for part in _parts(expression))
 
 
 def _parts(expression: Regular) -> Iterator[Regular]:
@@ -129,11 +79,11 @@ def _parts(expression: Regular) -> Iterator[Regular]:
 
 def _children(expression: Regular) -> tuple[Regular, ...]:
     match expression:
-        case Sequence(parts) | Choice(parts):
+        case Concatenation(parts) | Union(parts):
             return parts
-        case Without(left, right):
+        case Difference(left, right):
             return left, right
-        case Times(part) | Scored(part):
+        case Repetition(part) | Weighted(part):
             return (part,)
         case _:
             return ()
@@ -160,7 +110,6 @@ def compiled(
 
     Parameters
     ----------
-    expression : Regular
     tapes, labels
         The tapes that are read, and their label sets: A tuples of labels in all.
     flags : callable
@@ -169,13 +118,6 @@ def compiled(
         Binds a constraint.
     name : str
         What the result stands for.
-
-    Raises
-    ------
-    GrammarError
-        Something with weights behind a minus; a loop of rewards that reads nothing.
-    TooLargeError
-        Too many states.
     """
     symbols: dict[int, Flags] = {}
     machines: dict[int, Acceptor] = {}
@@ -277,20 +219,20 @@ class _Building:
                 found = fst_of(2, [(0, int(k) + 1, 1) for k in self.symbols[id(expression)]], [1])
             case Part():
                 found = self._machine(self.machines[id(expression)])
-            case Sequence(parts):
+            case Concatenation(parts):
                 machines = list(map(self.fst, parts))
                 _check_size(sum(machine.num_states() for machine in machines))
                 found = reduce(library.concat, machines, fst_of(1, [], [0]))
-            case Choice(parts):
+            case Union(parts):
                 machines = list(map(self.fst, parts))
                 _check_size(sum(machine.num_states() for machine in machines))
                 found = library.union(*machines)
-            case Without(left, right):
+            case Difference(left, right):
                 found = self._difference(self.fst(left), self.fst(right))
-            case Times(part, low, high):
+            case Repetition(part, low, high):
                 found = _repeated(self.fst(part), low, high)
-            case Scored(part, score):
-                ending = fst_of(2, [(0, self._symbol(score), 1)], [1])
+            case Weighted(part, cost):
+                ending = fst_of(2, [(0, self._symbol(0.0 - cost), 1)], [1])
                 found = library.concat(self.fst(part), ending)
         return found
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
 
 from fstcrf.errors import GrammarError
 from fstcrf.grammar.labels import listed
@@ -30,6 +30,7 @@ __all__ = [
     "Option",
     "Repetition",
     "Text",
+    "Tree",
     "Union",
     "Weight",
     "Weighted",
@@ -93,53 +94,65 @@ class Call:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Concatenation:
-    """One after the other."""
+# What expressions are made of, over leaves as they are written or as they are resolved.
 
-    parts: tuple[Expression, ...]
+_Leaf = TypeVar("_Leaf")
+
+
+@dataclass(frozen=True, slots=True)
+class Concatenation(Generic[_Leaf]):
+    """One after the other; without parts, the empty sequence."""
+
+    parts: tuple[Tree[_Leaf], ...]
     line: int
 
 
 @dataclass(frozen=True, slots=True)
-class Union:
+class Union(Generic[_Leaf]):
     """Any of these."""
 
-    parts: tuple[Expression, ...]
+    parts: tuple[Tree[_Leaf], ...]
     line: int
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Generic[_Leaf]):
     """The left one where the right one is not."""
 
-    left: Expression
-    right: Expression
+    left: Tree[_Leaf]
+    right: Tree[_Leaf]
     line: int
 
 
 @dataclass(frozen=True, slots=True)
-class Repetition:
+class Repetition(Generic[_Leaf]):
     """From `low` to `high` times; None for any number."""
 
-    part: Expression
+    part: Tree[_Leaf]
     low: int
     high: int | None
     line: int
 
 
 @dataclass(frozen=True, slots=True)
-class Weighted:
-    """An expression with a cost."""
+class Weighted(Generic[_Leaf]):
+    """An expression with a cost, the negative of a natural-log score, as OpenFst has it."""
 
-    part: Expression
+    part: Tree[_Leaf]
     cost: float
     line: int
 
 
-Expression: TypeAlias = (
-    Text | Name | Call | Concatenation | Union | Difference | Repetition | Weighted
+Tree: TypeAlias = (
+    _Leaf
+    | Concatenation[_Leaf]
+    | Union[_Leaf]
+    | Difference[_Leaf]
+    | Repetition[_Leaf]
+    | Weighted[_Leaf]
 )
+_Written: TypeAlias = Text | Name | Call
+Expression: TypeAlias = Tree[_Written]
 Argument: TypeAlias = Expression | Number | Weight | Option
 
 
@@ -189,13 +202,7 @@ def plain(raw: str) -> str:
 
 
 def cut(raw: str) -> list[str]:
-    """Return what stands between the brackets of a string, backslashes kept.
-
-    Raises
-    ------
-    GrammarError
-        Text outside brackets; a bracket that is not closed.
-    """
+    """Return what stands between the brackets of a string, backslashes kept."""
     found: list[str] = []
     at = 0
     while raw[at:].strip():
@@ -220,11 +227,6 @@ def fields(
         The tapes that the file names, perhaps none.
     unescape : bool
         Take the backslashes away.
-
-    Raises
-    ------
-    GrammarError
-        No pair of a tape and a label; a tape that is not there or named twice.
     """
     clean = plain if unescape else str
     if len(tapes) < 2:
@@ -273,14 +275,8 @@ def parse(text: str, path: str | None = None) -> File:
 
     Parameters
     ----------
-    text : str
     path : str, optional
         Where it is from, for messages.
-
-    Raises
-    ------
-    GrammarError
-        What is no grammar, with file and line.
     """
     from lark import UnexpectedInput  # noqa: PLC0415 - slow to import, only such text needs it
 
@@ -370,34 +366,36 @@ class _Builder:
     def parameters(self, _: Meta, names: list[Token | None]) -> tuple[str, ...]:
         return tuple(str(name) for name in names if name is not None)
 
-    def weighted(self, meta: Meta, children: list[Any]) -> Weighted:
+    def weighted(self, meta: Meta, children: list[Any]) -> Weighted[_Written]:
         part, weight = children
         return Weighted(part, self._cost(weight, meta.line), meta.line)
 
-    def union(self, meta: Meta, parts: list[Expression]) -> Union:
+    def union(self, meta: Meta, parts: list[Expression]) -> Union[_Written]:
         return Union(tuple(parts), meta.line)
 
-    def difference(self, meta: Meta, parts: list[Expression]) -> Difference:
+    def difference(self, meta: Meta, parts: list[Expression]) -> Difference[_Written]:
         left, right = parts
         return Difference(left, right, meta.line)
 
-    def concatenation(self, meta: Meta, parts: list[Expression]) -> Concatenation:
+    def concatenation(self, meta: Meta, parts: list[Expression]) -> Concatenation[_Written]:
         return Concatenation(tuple(parts), meta.line)
 
-    def repeated(self, meta: Meta, children: list[Any]) -> Repetition:
+    def repeated(self, meta: Meta, children: list[Any]) -> Repetition[_Written]:
         part, symbol = children
         low, high = {"*": (0, None), "+": (1, None), "?": (0, 1)}[str(symbol)]
         return Repetition(part, low, high, meta.line)
 
-    def times(self, meta: Meta, children: list[Any]) -> Repetition:
+    def times(self, meta: Meta, children: list[Any]) -> Repetition[_Written]:
         part, number = children
         return self._repeated(part, int(number), int(number), meta.line)
 
-    def range(self, meta: Meta, children: list[Any]) -> Repetition:
+    def range(self, meta: Meta, children: list[Any]) -> Repetition[_Written]:
         part, low, high = children
         return self._repeated(part, int(low), None if high is None else int(high), meta.line)
 
-    def _repeated(self, part: Expression, low: int, high: int | None, line: int) -> Repetition:
+    def _repeated(
+        self, part: Expression, low: int, high: int | None, line: int
+    ) -> Repetition[_Written]:
         if max(low, high or 0) > MAX_REPEATS or (high is not None and low > high):
             bounds = f"{{{low},{'' if high is None else high}}}"
             raise GrammarError(

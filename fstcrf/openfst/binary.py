@@ -117,7 +117,6 @@ class Header(NamedTuple):
         ``"vector"`` or ``"const"``.
     arc_type : str
         ``"standard"``, ``"log"`` or ``"log64"``.
-    version : int
     flags : int
         `ALIGNED`, and which symbol tables follow.
     properties : int
@@ -165,24 +164,13 @@ def _text(text: str) -> bytes:
 
 
 class Reader:
-    """Bytes of a machine, and how far they have been read.
-
-    Parameters
-    ----------
-    data : bytes
-    """
+    """Bytes of a machine, and how far they have been read."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.place = data, 0
 
     def take(self, size: int, what: str) -> bytes:
-        """Return the next bytes.
-
-        Raises
-        ------
-        DataError
-            There are not as many.
-        """
+        """Return the next bytes."""
         end = self.place + size
         if size < 0 or end > len(self.data):
             raise DataError(
@@ -206,13 +194,7 @@ class Reader:
             raise DataError(f"OpenFst bytes: {what} is not UTF-8") from None
 
     def header(self) -> tuple[Header, tuple[str, ...] | None, tuple[str, ...] | None]:
-        """Return the header and the symbols of both sides.
-
-        Raises
-        ------
-        DataError
-            Bytes of something else, or that end too early.
-        """
+        """Return the header and the symbols of both sides."""
         if self.numbers("i", "the header") != (_MAGIC,):
             raise DataError("not an OpenFst machine: it begins with other bytes")
         fst_type = self.text("the type of machine", _LONGEST_NAME)
@@ -258,13 +240,7 @@ _WORD = np.dtype("<i4")
 
 
 def arc_kind(arc_type: str) -> np.dtype[np.floating]:
-    """Return the dtype of a weight.
-
-    Raises
-    ------
-    OptionError
-        Another type of arcs.
-    """
+    """Return the dtype of a weight."""
     if arc_type not in _WEIGHT:
         raise OptionError(f"arc type is {arc_type!r}, expected one of {', '.join(_WEIGHT)}")
     return _WEIGHT[arc_type]
