@@ -26,7 +26,6 @@ __all__ = [
     "derive",
     "generate",
     "main",
-    "roughen",
     "scene",
     "shipped",
     "text",

@@ -23,7 +23,6 @@ __all__ = [
     "SpanReport",
     "SpanScore",
     "evaluate_spans",
-    "f_score",
     "paired",
     "ratio",
 ]
@@ -104,7 +103,7 @@ def ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def f_score(precision: float, recall: float, beta: float = 1.0) -> float:
+def _f_score(precision: float, recall: float, beta: float = 1.0) -> float:
     """Return (1 + beta²) · precision · recall / (beta² · precision + recall), 0 where both are."""
     square = beta * beta
     return ratio((1 + square) * precision * recall, square * precision + recall)
@@ -143,7 +142,7 @@ class SpanScore:
     @property
     def f(self) -> float:
         """F-score, in [0, 1]; 0 when nothing is correct."""
-        return f_score(self.precision, self.recall, self.beta)
+        return _f_score(self.precision, self.recall, self.beta)
 
     def to_dict(self) -> dict[str, float]:
         """Return counts and scores by name."""
@@ -246,7 +245,7 @@ def _percentages(score: SpanScore) -> str:
     # conlleval computes in percent, which matters where the last digit is a tie.
     precision = 100 * score.correct / score.guessed if score.guessed else 0.0
     recall = 100 * score.correct / score.gold if score.gold else 0.0
-    f = f_score(precision, recall, score.beta)
+    f = _f_score(precision, recall, score.beta)
     return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB{score.beta:g}: {f:6.2f}"
 
 

@@ -23,7 +23,6 @@ __all__ = [
     "Collisions",
     "Hashed",
     "check_bits",
-    "combined",
     "hashed_rows",
     "mixed",
     "string_hashes",
@@ -72,7 +71,7 @@ def mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return z ^ (z >> np.uint64(31))
 
 
-def combined(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _combined(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return a hash of two hashes in this order."""
     return mixed(first * _FNV_PRIME ^ second)
 
@@ -195,5 +194,5 @@ def _hashes(family: Family, codes: Sequence[NDArray[np.uint64]], count: int) -> 
     """Return the hash of each attribute."""
     hashes = np.full(count, string_hashes([family.identity])[0])
     for code in codes:
-        hashes = combined(hashes, code)
+        hashes = _combined(hashes, code)
     return hashes

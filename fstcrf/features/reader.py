@@ -32,8 +32,8 @@ __all__ = [
     "Entries",
     "Family",
     "Local",
+    "Place",
     "Reader",
-    "Term",
     "families",
     "pad_names",
     "pad_texts",
@@ -49,7 +49,7 @@ _FARTHEST = 4  # Wapiti has one name for all that is farther outside
 _FIXED_TEXT = {"bos": "__BOS__", "eos": "__EOS__"}
 
 
-class Term(NamedTuple):
+class Place(NamedTuple):
     """One string that a member reads.
 
     Parameters
@@ -81,7 +81,7 @@ class Family:
         Where each string comes from; a tape is a column of the name that `tape_column` gives.
     values : tuple of Macro
         Numbers that multiply the attribute.
-    members : tuple of tuple of Term [m]
+    members : tuple of tuple of Place [m]
         Offsets of each member.
     """
 
@@ -89,7 +89,7 @@ class Family:
     literals: tuple[str, ...]
     sources: tuple[Source, ...] = ()
     values: tuple[Macro, ...] = ()
-    members: tuple[tuple[Term, ...], ...] = ((),)
+    members: tuple[tuple[Place, ...], ...] = ((),)
 
     @property
     def identity(self) -> str:
@@ -125,7 +125,7 @@ class Family:
 
 def families(templates: TemplateSet, *, arc: bool) -> tuple[Family, ...]:
     """Return the families of the templates on labels, or on label pairs, in their order."""
-    members: dict[Family, list[tuple[Term, ...]]] = {}
+    members: dict[Family, list[tuple[Place, ...]]] = {}
     for template in templates:
         if (template.kind == "arc") == arc:
             family = _family(template)
@@ -189,9 +189,9 @@ def _family(template: Template) -> Family:
     return Family(template.kind, tuple(literals), tuple(sources), values)
 
 
-def _members(template: Template) -> list[tuple[Term, ...]]:
+def _members(template: Template) -> list[tuple[Place, ...]]:
     choices = [
-        [Term(offset, m.kind == "x", m.absolute) for offset in range(m.first, m.last + 1)]
+        [Place(offset, m.kind == "x", m.absolute) for offset in range(m.first, m.last + 1)]
         for m in template.macros
         if m.kind != "value"
     ]
@@ -261,7 +261,7 @@ class Reader:
         self._after = (np.repeat(corpus.offsets[1:], lengths) - 1 - places).astype(np.int32)
         self._columns: dict[str, Column] = {}
         self._made: dict[Source, list[list[str]]] = {}
-        self._local: dict[tuple[str, Term], Local] = {}
+        self._local: dict[tuple[str, Place], Local] = {}
 
     def column(self, name: str) -> Column:
         """Return a column with no string that does not occur.
@@ -293,7 +293,7 @@ class Reader:
         """Return the distinct strings that a source makes of the corpus."""
         return list(dict.fromkeys(chain.from_iterable(self.made(source))))
 
-    def at(self, source: Source, term: Term) -> Local:
+    def at(self, source: Source, term: Place) -> Local:
         """Return the local numbers of the column of a source at an offset."""
         name = str(root(source))
         term = term._replace(pads=term.pads and self.reach > 0)
@@ -312,7 +312,7 @@ class Reader:
         elif family.kind == "arc":
             mask = self._before > 0  # no pair of labels ends at a first token
         for macro in family.values:
-            local = self.at(macro.source, Term(macro.first, pads=False))
+            local = self.at(macro.source, Place(macro.first, pads=False))
             if not local.complete:
                 inside = local.numbers >= 0
                 mask = inside if mask is None else mask & inside
@@ -336,7 +336,7 @@ class Reader:
             tokens, rows = once(tokens, rows)
         return Block(tokens, rows, self._values(family, tokens))
 
-    def _shifted(self, ids: NDArray[np.int32], term: Term) -> Local:
+    def _shifted(self, ids: NDArray[np.int32], term: Place) -> Local:
         size, step, n_pads = self.n_tokens, abs(term.offset), 2 * self.reach
         kept = max(size - step, 0)
         numbers = np.full(size, -1, dtype=np.int32)
@@ -350,7 +350,7 @@ class Reader:
         numbers[outside] = first_pad + step - margin[outside] - 1 if term.pads else -1
         return Local(numbers, term.pads or not len(outside))
 
-    def _placed(self, ids: NDArray[np.int32], term: Term) -> Local:
+    def _placed(self, ids: NDArray[np.int32], term: Place) -> Local:
         length = self._before + self._after + 1
         place = term.offset - 1 if term.offset > 0 else length + term.offset
         inside = (place >= 0) & (place < length)
@@ -368,7 +368,7 @@ class Reader:
             return None
         product = np.ones(self.n_tokens if tokens is None else len(tokens))
         for macro in family.values:
-            local = self.at(macro.source, Term(macro.first, pads=False)).numbers
+            local = self.at(macro.source, Place(macro.first, pads=False)).numbers
             chosen = local if tokens is None else local[tokens]
             product *= self._numbers(macro)[chosen - 2 * self.reach]
         with np.errstate(over="ignore"):
@@ -524,7 +524,7 @@ class Encoder:
         codes = [np.concatenate([e.codes[i] for e in found]) for i in range(len(family.sources))]
         return Entries(tokens, codes, len(tokens))
 
-    def _member(self, family: Family, terms: tuple[Term, ...]) -> Entries:
+    def _member(self, family: Family, terms: tuple[Place, ...]) -> Entries:
         pairs = list(zip(family.sources, terms, strict=True))
         symbols = [self._of(source) for source in family.sources]
         locals_ = [self.reader.at(source, term) for source, term in pairs]

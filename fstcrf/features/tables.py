@@ -36,21 +36,18 @@ from fstcrf.kernel import SparseRows
 from fstcrf.kernel.lookup import Firing, KeyFamily, RowFinder, Term, compacted
 
 __all__ = [
-    "PlainFamilies",
     "Predicates",
     "Tables",
     "Vocabularies",
     "divided",
     "fitted",
     "is_constant",
-    "sentence_codes",
-    "string_codes",
 ]
 
 _FIRING: dict[str, Firing] = {"node": "every", "bos": "first", "eos": "last", "arc": "inner"}
 
 
-class PlainFamilies:
+class _PlainFamilies:
     """The families whose keys the kernel makes itself.
 
     Parameters
@@ -104,7 +101,7 @@ def _terms(family: Family, packing: Packing, place: dict[Source, int], reach: in
     ]
 
 
-def string_codes(
+def _string_codes(
     reader: Reader,
     sources: Sequence[Source],
     numbers: Callable[[Source, Sequence[str]], NDArray[np.int32]],
@@ -133,12 +130,12 @@ def string_codes(
     return codes
 
 
-def sentence_codes(
+def _sentence_codes(
     sentence: Sentence,
     sources: Sequence[Source],
     numbers: Callable[[Source, Sequence[str]], NDArray[np.int32]],
 ) -> NDArray[np.int32]:
-    """Return the number of each token's string, as `string_codes` does, int32 [sources, N]."""
+    """Return the number of each token's string, as `_string_codes` does, int32 [sources, N]."""
     codes = np.empty((len(sources), len(sentence)), dtype=np.int32)
     for source, out in zip(sources, codes, strict=True):
         strings = sentence[str(root(source))]
@@ -249,7 +246,7 @@ class Tables:
         What is done per distinct string is done once for all runs.
         """
         plain, offsets = self._plain, reader.corpus.offsets
-        codes = string_codes(reader, plain.sources, self.vocabularies.numbers)
+        codes = _string_codes(reader, plain.sources, self.vocabularies.numbers)
 
         def rows(first: int, end: int) -> SparseRows:
             found = plain.finder.rows(codes, offsets[first : end + 1])
@@ -266,7 +263,7 @@ class Tables:
         plain = self._plain
         if len(plain.numbers) < len(self.families):
             return None
-        codes = sentence_codes(sentence, plain.sources, self.vocabularies.numbers)
+        codes = _sentence_codes(sentence, plain.sources, self.vocabularies.numbers)
         found = plain.finder.rows(codes, np.asarray([0, len(sentence)]))
         return SparseRows(*compacted(found), None, self.n_rows)
 
@@ -289,8 +286,10 @@ class Tables:
         return assembled(reader.n_tokens, blocks, self.n_rows)
 
     @cached_property
-    def _plain(self) -> PlainFamilies:
-        return PlainFamilies(self.families, self.packings, self.keys, reach=self.vocabularies.reach)
+    def _plain(self) -> _PlainFamilies:
+        return _PlainFamilies(
+            self.families, self.packings, self.keys, reach=self.vocabularies.reach
+        )
 
     def attributes(self, rows: NDArray[np.int64]) -> list[str]:
         """Return the texts of attributes."""

@@ -33,7 +33,6 @@ __all__ = [
     "minimise",
     "numbered",
     "on_tapes",
-    "pushed",
     "trim",
 ]
 
@@ -345,7 +344,7 @@ def equivalent(a: Acceptor, b: Acceptor, tolerance: float = 1e-9) -> bool:
     return all(
         np.array_equal(np.isinf(x), np.isinf(y))
         and np.allclose(x[~np.isinf(x)], y[~np.isinf(y)], rtol=tolerance, atol=tolerance)
-        for x, y in zip(pushed(a), pushed(b), strict=True)
+        for x, y in zip(_pushed(a), _pushed(b), strict=True)
     )
 
 
@@ -438,7 +437,7 @@ def _minimised(acceptor: Acceptor) -> Acceptor:
     return replace(acceptor, target=merged, score=score, final=acceptor.final[kept])
 
 
-def pushed(acceptor: Acceptor) -> tuple[Floats, Floats]:
+def _pushed(acceptor: Acceptor) -> tuple[Floats, Floats]:
     """Return scores of steps and ends in the one form that equal acceptors share.
 
     Returns
@@ -458,7 +457,7 @@ def _classes(acceptor: Acceptor) -> Numbers:
     """Return the class of each state: int64 [Q]."""
     target = acceptor.target.reshape(acceptor.n_states, -1)
     if acceptor.weighted:
-        step, final = (np.round(x, _DIGITS) + 0.0 for x in pushed(acceptor))  # no −0
+        step, final = (np.round(x, _DIGITS) + 0.0 for x in _pushed(acceptor))  # no −0
         weights = np.column_stack([step.reshape(acceptor.n_states, -1), final])
         classes = numbered(weights)
     else:

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     import pynini
 
 __all__ = [
-    "MAX_STATES",
     "Automaton",
-    "automaton",
     "automaton_of",
     "constraint_from_arrays",
     "constraint_from_machine",

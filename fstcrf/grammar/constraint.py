@@ -23,9 +23,9 @@ from fstcrf.errors import GrammarError, LabelError, OptionError
 from fstcrf.grammar.acceptor import Acceptor, Flags, either, is_empty, minimise, trim
 from fstcrf.grammar.labels import (
     ANY,
+    LabelReading,
     LabelSets,
     Names,
-    Reading,
     SchemeName,
     Spans,
     frozen,
@@ -39,7 +39,6 @@ __all__ = [
     "Constraint",
     "Neighbours",
     "Options",
-    "Rule",
     "about",
     "contiguous",
     "counted",
@@ -137,12 +136,12 @@ class Options:
                 f"weight is {self.weight}, expected a finite score; leave it out to forbid"
             )
 
-    def reading(self, sets: LabelSets) -> Reading:
+    def reading(self, sets: LabelSets) -> LabelReading:
         """Return how the labels of the tape are read."""
-        return Reading.of(sets[only_tape(sets, self.tape)], self.scheme)
+        return LabelReading.of(sets[only_tape(sets, self.tape)], self.scheme)
 
     def acceptor(
-        self, title: str, rule: Rule, sets: LabelSets, events: Sequence[Flags]
+        self, title: str, rule: _EventRule, sets: LabelSets, events: Sequence[Flags]
     ) -> Acceptor:
         """Return a rule about events as an acceptor over the labels of the tape."""
         tape = only_tape(sets, self.tape)
@@ -153,7 +152,7 @@ class Options:
 
 
 @dataclass(frozen=True, eq=False)
-class Rule:
+class _EventRule:
     """A machine over n events; event i adds 2 ** i to the code of what is seen together.
 
     Parameters
@@ -171,8 +170,10 @@ class Rule:
     broken_at_end: Counts
 
 
-def _rule(target: ArrayLike, broken: ArrayLike, broken_at_end: ArrayLike) -> Rule:
-    return Rule(*(np.asarray(table, dtype=np.int64) for table in (target, broken, broken_at_end)))
+def _rule(target: ArrayLike, broken: ArrayLike, broken_at_end: ArrayLike) -> _EventRule:
+    return _EventRule(
+        *(np.asarray(table, dtype=np.int64) for table in (target, broken, broken_at_end))
+    )
 
 
 _NEVER = _rule([[0, 0]], [[0, 1]], [[0, 1]])
@@ -192,7 +193,7 @@ _OF_TOKENS = ("never", "start_with", "end_with")
 """These look at every token, the others only at where spans begin."""
 
 
-def _count(k: int, *, most: bool = False, least: bool = False) -> Rule:
+def _count(k: int, *, most: bool = False, least: bool = False) -> _EventRule:
     """Return the rule that an event is seen at most, at least, or exactly k times."""
     now = np.arange(k + 1)
     broken = np.zeros((k + 1, 2))
@@ -201,7 +202,7 @@ def _count(k: int, *, most: bool = False, least: bool = False) -> Rule:
 
 
 def _monitor(
-    rule: Rule,
+    rule: _EventRule,
     events: Sequence[Flags],
     tape: str,
     labels: tuple[str, ...],
@@ -483,7 +484,7 @@ def _meeting(
     chosen: Sequence[tuple[str, ...]],
     keys: frozenset[str] | None,
 ) -> Flags:
-    """Return which labels may meet, bool [L of each tape]; the first's that are no keys are free."""
+    """Return which labels may meet, bool [L of each tape]; with keys, also all that are none."""
     index = [{label: i for i, label in enumerate(known)} for known in labels]
     for names in [*chosen, *((key,) for key in keys or ())]:
         for name, known in zip(names, index, strict=False):

@@ -20,11 +20,11 @@ from fstcrf.grammar.acceptor import Flags
 
 __all__ = [
     "ANY",
+    "LabelReading",
     "LabelSets",
     "Labels",
     "Matching",
     "Names",
-    "Reading",
     "SchemeName",
     "Spans",
     "frozen",
@@ -192,7 +192,7 @@ def shown(names: Names) -> str:
 
 
 @dataclass(frozen=True)
-class Reading:
+class LabelReading:
     """A label set under a scheme.
 
     Parameters
@@ -205,7 +205,7 @@ class Reading:
     scheme: Scheme | None
 
     @classmethod
-    def of(cls, labels: tuple[str, ...], scheme: str | Scheme | None) -> Reading:
+    def of(cls, labels: tuple[str, ...], scheme: str | Scheme | None) -> LabelReading:
         """Return the reading of labels under a scheme of that name."""
         return cls(labels, None if scheme is None else named_scheme(scheme))
 

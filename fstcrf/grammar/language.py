@@ -21,7 +21,7 @@ from fstcrf.grammar.acceptor import Acceptor, Flags, is_empty
 from fstcrf.grammar.automata import constraint_from_machine
 from fstcrf.grammar.constraint import Constraint, Options
 from fstcrf.grammar.labels import ANY, LabelSets, Matching, Names, Spans, nearest, only_tape
-from fstcrf.grammar.regular import Part, Regular, Symbol, compiled, has_scores, leaves
+from fstcrf.grammar.regular import Constrained, Regular, Symbol, compiled, has_scores, leaves
 from fstcrf.grammar.syntax import cut, fields, plain
 
 __all__ = ["parse_grammar", "read_grammar", "shipped_grammar"]
@@ -176,7 +176,7 @@ class _Value:
 class _Function:
     """A function and the names that its body sees."""
 
-    function: syntax.Function
+    function: syntax.FunctionDefinition
     scope: Mapping[str, _Value | _Function]
 
 
@@ -197,7 +197,7 @@ class _Expansion:
         scope: dict[str, _Value | _Function] = {}
         found: list[_Export] = []
         for statement in self.file.statements:
-            if isinstance(statement, syntax.Function):
+            if isinstance(statement, syntax.FunctionDefinition):
                 self._check_function(statement)
                 scope[statement.name] = _Function(statement, dict(scope))
                 continue
@@ -217,7 +217,7 @@ class _Expansion:
         if name in taken:
             raise self.error(f"{name!r} is defined twice, first in line {taken[name]}", line)
 
-    def _check_function(self, function: syntax.Function) -> None:
+    def _check_function(self, function: syntax.FunctionDefinition) -> None:
         own: dict[str, int] = {}
         for name in function.parameters:
             self._check_new(name, own, function.line)
@@ -294,7 +294,7 @@ class _Expansion:
             )
         inner = dict(found.scope)
         for name, argument in zip(function.parameters, call.arguments, strict=True):
-            if isinstance(argument, syntax.Number | syntax.Weight | syntax.Option):
+            if isinstance(argument, syntax.Number | syntax.Cost | syntax.Option):
                 raise self.error(f"{call.name} takes expressions only", call.line)
             inner[name] = _Value(argument, scope)
         for definition in function.body:
@@ -337,7 +337,7 @@ class _Expansion:
 
     # --- Constraints and their arguments ---------------------------------------------------------
 
-    def constraint(self, call: syntax.Call, scope: _Scope) -> Part:
+    def constraint(self, call: syntax.Call, scope: _Scope) -> Constrained:
         tape = self.file.tapes[0] if len(self.file.tapes) == 1 else None
         folder = Path(self.file.path).parent if self.file.path else Path()
         values: list[Any] = []
@@ -346,14 +346,14 @@ class _Expansion:
             match argument:
                 case syntax.Number(value):
                     values.append(value)
-                case syntax.Weight(cost):
+                case syntax.Cost(cost):
                     options["weight"] = 0.0 - cost
                 case syntax.Option(name, value):
                     options[name] = value
                 case _:
                     values.append(self.argument(argument, scope, call.line))
         try:
-            return Part(_constrained(call.name, values, options, tape, folder), call.line)
+            return Constrained(_constrained(call.name, values, options, tape, folder), call.line)
         except (GrammarError, OptionError) as error:
             raise self.error(str(error), call.line) from None
 
@@ -364,7 +364,7 @@ class _Expansion:
         if names is not None:
             return names
         value = self.regular(expression, scope)
-        if not isinstance(value, Part):
+        if not isinstance(value, Constrained):
             raise self.error(
                 "expected labels, types, classes of labels, or a constraint here", line
             )
@@ -467,7 +467,7 @@ class _Binding:
     sets: LabelSets
 
     def acceptors(self, value: Regular, title: str) -> tuple[Acceptor, ...]:
-        if isinstance(value, Part):
+        if isinstance(value, Constrained):
             found = self.part(value)
             several = len(found) > 1
             return tuple(
@@ -483,7 +483,7 @@ class _Binding:
             return (only_tape(self.sets, self.tapes[0] if self.tapes else None),)
         return tuple(only_tape(self.sets, tape) for tape in self.tapes)
 
-    def part(self, part: Part) -> tuple[Acceptor, ...]:
+    def part(self, part: Constrained) -> tuple[Acceptor, ...]:
         try:
             return part.constraint.bind(self.sets)
         except GrammarError as error:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import pynini
 
-__all__ = ["Part", "Regular", "Symbol", "compiled", "has_scores", "leaves"]
+__all__ = ["Constrained", "Regular", "Symbol", "compiled", "has_scores", "leaves"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -44,20 +44,20 @@ class Symbol:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Part:
+class Constrained:
     """What a constraint accepts."""
 
     constraint: Constraint
     line: int
 
 
-Regular: TypeAlias = Tree[Symbol | Part]
+Regular: TypeAlias = Tree[Symbol | Constrained]
 
 
-def leaves(expression: Regular) -> Iterator[Symbol | Part]:
+def leaves(expression: Regular) -> Iterator[Symbol | Constrained]:
     """Yield each symbol and constraint of an expression once, however often it is used."""
     for part in _parts(expression):
-        if isinstance(part, Symbol | Part):
+        if isinstance(part, Symbol | Constrained):
             yield part
 
 
@@ -103,7 +103,7 @@ def compiled(
     tapes: tuple[str, ...],
     labels: tuple[tuple[str, ...], ...],
     flags: Callable[[Symbol], Flags],
-    parts: Callable[[Part], tuple[Acceptor, ...]],
+    parts: Callable[[Constrained], tuple[Acceptor, ...]],
     name: str,
 ) -> Acceptor:
     """Return the smallest acceptor of a regular expression.
@@ -217,7 +217,7 @@ class _Building:
         match expression:
             case Symbol():
                 found = fst_of(2, [(0, int(k) + 1, 1) for k in self.symbols[id(expression)]], [1])
-            case Part():
+            case Constrained():
                 found = self._machine(self.machines[id(expression)])
             case Concatenation(parts):
                 machines = list(map(self.fst, parts))

@@ -20,11 +20,12 @@ __all__ = [
     "Argument",
     "Call",
     "Concatenation",
+    "Cost",
     "Definition",
     "Difference",
     "Expression",
     "File",
-    "Function",
+    "FunctionDefinition",
     "Name",
     "Number",
     "Option",
@@ -32,7 +33,6 @@ __all__ = [
     "Text",
     "Tree",
     "Union",
-    "Weight",
     "Weighted",
     "cut",
     "fields",
@@ -69,7 +69,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Weight:
+class Cost:
     """A cost as an argument: that of each violation."""
 
     cost: float
@@ -153,7 +153,7 @@ Tree: TypeAlias = (
 )
 _Written: TypeAlias = Text | Name | Call
 Expression: TypeAlias = Tree[_Written]
-Argument: TypeAlias = Expression | Number | Weight | Option
+Argument: TypeAlias = Expression | Number | Cost | Option
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class FunctionDefinition:
     """A function: its parameters, definitions of its own, and its value."""
 
     name: str
@@ -183,7 +183,7 @@ class File:
 
     path: str | None
     tapes: tuple[str, ...]
-    statements: tuple[Definition | Function, ...]
+    statements: tuple[Definition | FunctionDefinition, ...]
 
 
 # --- Labels in strings ----------------------------------------------------------------------------
@@ -359,9 +359,9 @@ class _Builder:
         name, value = children
         return Definition(str(name), value, export=False, line=meta.line)
 
-    def function(self, meta: Meta, children: list[Any]) -> Function:
+    def function(self, meta: Meta, children: list[Any]) -> FunctionDefinition:
         name, parameters, *body, value = children
-        return Function(str(name), parameters, tuple(body), value, meta.line)
+        return FunctionDefinition(str(name), parameters, tuple(body), value, meta.line)
 
     def parameters(self, _: Meta, names: list[Token | None]) -> tuple[str, ...]:
         return tuple(str(name) for name in names if name is not None)
@@ -419,8 +419,8 @@ class _Builder:
     def number(self, meta: Meta, children: list[Token]) -> Number:
         return Number(int(children[0]), meta.line)
 
-    def cost(self, meta: Meta, children: list[Token]) -> Weight:
-        return Weight(self._cost(children[0], meta.line), meta.line)
+    def cost(self, meta: Meta, children: list[Token]) -> Cost:
+        return Cost(self._cost(children[0], meta.line), meta.line)
 
     def _cost(self, token: Token, line: int) -> float:
         cost = float(str(token)[1:-1])

@@ -18,20 +18,11 @@ from fstcrf.errors import DataError, MissingDependencyError, NumericError, Optio
 from fstcrf.openfst.machine import Machine, connect
 
 __all__ = [
-    "ALIGNED",
-    "EXPANDED",
-    "MUTABLE",
     "ArcType",
     "FstType",
-    "Header",
-    "Reader",
-    "arc_kind",
     "from_bytes",
     "from_fst",
-    "header_bytes",
-    "properties",
     "pynini_module",
-    "table_bytes",
     "to_bytes",
     "to_fst",
 ]
@@ -40,8 +31,8 @@ __all__ = [
 # OpenFst believes what a file says of its machine, so only what can be told from the arrays in a
 # pass or two is said. The rest stays unknown: OpenFst finds it out when it needs it.
 
-EXPANDED = 1 << 0
-MUTABLE = 1 << 1
+_EXPANDED = 1 << 0
+_MUTABLE = 1 << 1
 
 # Each has its opposite in the next bit.
 _ACCEPTOR = 1 << 16
@@ -59,7 +50,7 @@ _INITIAL_ACYCLIC = 1 << 37
 _UNWEIGHTED_CYCLES = 1 << 47
 
 
-def properties(machine: Machine) -> int:
+def _properties(machine: Machine) -> int:
     """Return the property bits that are known of a machine."""
     free_in, free_out = machine.ilabel == 0, machine.olabel == 0
     same_state = machine.source[1:] == machine.source[:-1]
@@ -100,7 +91,7 @@ def _weighted(machine: Machine) -> bool:
 # Header: magic, type of machine, type of arcs, version, flags, properties, start, states, arcs.
 # Symbol table: magic, name, next free id, size, and each symbol with its id.
 
-ALIGNED = 4
+_ALIGNED = 4
 _I_TABLE, _O_TABLE = 1, 2
 _MAGIC, _TABLE_MAGIC = 2125659606, 2125658996
 _NAME = "fstcrf"
@@ -108,7 +99,7 @@ _LONGEST_NAME = 256
 _MOST_SYMBOLS = 1 << 21  # every character of Unicode is a symbol
 
 
-class Header(NamedTuple):
+class _Header(NamedTuple):
     """What stands before the states.
 
     Parameters
@@ -118,7 +109,7 @@ class Header(NamedTuple):
     arc_type : str
         ``"standard"``, ``"log"`` or ``"log64"``.
     flags : int
-        `ALIGNED`, and which symbol tables follow.
+        `_ALIGNED`, and which symbol tables follow.
     properties : int
         Property bits.
     start : int
@@ -137,19 +128,19 @@ class Header(NamedTuple):
     n_arcs: int
 
 
-def header_bytes(
-    header: Header, isymbols: tuple[str, ...] | None, osymbols: tuple[str, ...] | None
+def _header_bytes(
+    header: _Header, isymbols: tuple[str, ...] | None, osymbols: tuple[str, ...] | None
 ) -> bytes:
     """Return a header and the symbol tables behind it, which it announces."""
     flags = header.flags
     flags |= (_I_TABLE if isymbols is not None else 0) | (_O_TABLE if osymbols is not None else 0)
     parts = [struct.pack("<i", _MAGIC), _text(header.fst_type), _text(header.arc_type)]
     parts.append(struct.pack("<iiQqqq", header.version, flags, *header[4:]))
-    parts += [table_bytes(table) for table in (isymbols, osymbols) if table is not None]
+    parts += [_table_bytes(table) for table in (isymbols, osymbols) if table is not None]
     return b"".join(parts)
 
 
-def table_bytes(symbols: tuple[str, ...]) -> bytes:
+def _table_bytes(symbols: tuple[str, ...]) -> bytes:
     """Return a symbol table in which symbol k has the id k; an empty one is not there."""
     there = [(symbol, number) for number, symbol in enumerate(symbols) if symbol]
     head = struct.pack("<qq", len(symbols), len(there))
@@ -163,7 +154,7 @@ def _text(text: str) -> bytes:
     return struct.pack("<i", len(encoded)) + encoded
 
 
-class Reader:
+class _Reader:
     """Bytes of a machine, and how far they have been read."""
 
     def __init__(self, data: bytes) -> None:
@@ -193,13 +184,13 @@ class Reader:
         except UnicodeDecodeError:
             raise DataError(f"OpenFst bytes: {what} is not UTF-8") from None
 
-    def header(self) -> tuple[Header, tuple[str, ...] | None, tuple[str, ...] | None]:
+    def header(self) -> tuple[_Header, tuple[str, ...] | None, tuple[str, ...] | None]:
         """Return the header and the symbols of both sides."""
         if self.numbers("i", "the header") != (_MAGIC,):
             raise DataError("not an OpenFst machine: it begins with other bytes")
         fst_type = self.text("the type of machine", _LONGEST_NAME)
         arc_type = self.text("the type of arcs", _LONGEST_NAME)
-        header = Header(fst_type, arc_type, *self.numbers("iiQqqq", "the header"))
+        header = _Header(fst_type, arc_type, *self.numbers("iiQqqq", "the header"))
         isymbols, osymbols = (
             self._table() if header.flags & bit else None for bit in (_I_TABLE, _O_TABLE)
         )
@@ -239,7 +230,7 @@ _LARGEST = 2**31 - 1
 _WORD = np.dtype("<i4")
 
 
-def arc_kind(arc_type: str) -> np.dtype[np.floating]:
+def _arc_kind(arc_type: str) -> np.dtype[np.floating]:
     """Return the dtype of a weight."""
     if arc_type not in _WEIGHT:
         raise OptionError(f"arc type is {arc_type!r}, expected one of {', '.join(_WEIGHT)}")
@@ -279,22 +270,22 @@ def to_bytes(
     NumericError
         A score that is too large for float32.
     """
-    weight = arc_kind(arc_type)
+    weight = _arc_kind(arc_type)
     if fst_type not in ("vector", "const"):
         raise OptionError(f"fst type is {fst_type!r}, expected vector or const")
     final, cost = (_costs(scores, weight) for scores in (machine.final, machine.score))
     const = fst_type == "const"
-    header = Header(
+    header = _Header(
         fst_type=fst_type,
         arc_type=arc_type,
         version=1 if const else 2,
-        flags=ALIGNED if const else 0,
-        properties=properties(machine) | EXPANDED | (0 if const else MUTABLE),
+        flags=_ALIGNED if const else 0,
+        properties=_properties(machine) | _EXPANDED | (0 if const else _MUTABLE),
         start=machine.start,
         n_states=machine.n_states,
         n_arcs=machine.n_arcs,
     )
-    head = header_bytes(header, machine.isymbols, machine.osymbols)
+    head = _header_bytes(header, machine.isymbols, machine.osymbols)
     return (_const_bytes if const else _vector_bytes)(head, machine, final, cost)
 
 
@@ -362,7 +353,7 @@ def from_bytes(data: bytes) -> Machine:
     DataError
         Bytes of something else, that end too early, or that name states which are not there.
     """
-    reader = Reader(data)
+    reader = _Reader(data)
     header, isymbols, osymbols = reader.header()
     if header.arc_type not in _WEIGHT:
         raise DataError(f"arcs of type {header.arc_type!r}, expected one of {', '.join(_WEIGHT)}")
@@ -411,8 +402,8 @@ def _scores(costs: NDArray[np.floating], what: str) -> NDArray[np.float64]:
 _Parts: TypeAlias = tuple[NDArray[np.floating], NDArray[np.int64], NDArray[np.void]]
 
 
-def _read_const(reader: Reader, header: Header, weight: np.dtype[np.floating]) -> _Parts:
-    aligned = bool(header.flags & ALIGNED) or header.version == 1
+def _read_const(reader: _Reader, header: _Header, weight: np.dtype[np.floating]) -> _Parts:
+    aligned = bool(header.flags & _ALIGNED) or header.version == 1
     pieces = []
     for count, kind in (
         (header.n_states, _const_state(weight)),
@@ -431,7 +422,7 @@ def _read_const(reader: Reader, header: Header, weight: np.dtype[np.floating]) -
     return states["final"], degree, arcs
 
 
-def _read_vector(reader: Reader, header: Header, weight: np.dtype[np.floating]) -> _Parts:
+def _read_vector(reader: _Reader, header: _Header, weight: np.dtype[np.floating]) -> _Parts:
     wide = weight.itemsize // 4
     before, size = 2 + wide, 3 + wide
     body = reader.take(len(reader.data) - reader.place, "states")
