@@ -351,17 +351,7 @@ def check_blob(blob: NDArray[Any], offsets: NDArray[Any], name: str) -> None:
 
 
 def unpack_strings(blob: NDArray[Any], offsets: NDArray[Any], name: str) -> list[str]:
-    """Return the strings of a blob.
-
-    Parameters
-    ----------
-    blob : uint8 [B]
-        The bytes.
-    offsets : int64 [n + 1]
-        Where each string starts.
-    name : str
-        What they are, for messages.
-    """
+    """Return the strings of a blob; arguments as for `check_blob`."""
     check_blob(blob, offsets, name)
     data, bounds = blob.tobytes(), offsets.tolist()
     return [data[a:b].decode("utf-8") for a, b in pairwise(bounds)]

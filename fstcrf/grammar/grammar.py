@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -265,7 +265,7 @@ class Grammar:
         """
         if self.labels is None:
             raise GrammarError(f"{self} is not bound to labels; say which: .bound(labels)")
-        given: Mapping[str, Any] = labels if isinstance(labels, Mapping) else {"": labels}
+        given: Mapping[str, Sequence[str]] = labels if isinstance(labels, Mapping) else {"": labels}
         if not isinstance(labels, Mapping) and len(self.labels) == 1:
             given = dict.fromkeys(self.labels, labels)
         if given.keys() != self.labels.keys():
