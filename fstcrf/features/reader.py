@@ -120,7 +120,7 @@ class Family:
     @property
     def is_absolute(self) -> bool:
         """Whether it reads a place of the sentence, the same for all its tokens."""
-        return any(term.absolute for member in self.members for term in member)
+        return any(place.absolute for member in self.members for place in member)
 
 
 def families(templates: TemplateSet, *, arc: bool) -> tuple[Family, ...]:
@@ -131,15 +131,15 @@ def families(templates: TemplateSet, *, arc: bool) -> tuple[Family, ...]:
             family = _family(template)
             members.setdefault(family, []).extend(_members(template))
     return tuple(
-        Family(f.kind, f.literals, f.sources, f.values, tuple(dict.fromkeys(terms)))
-        for f, terms in members.items()
+        Family(f.kind, f.literals, f.sources, f.values, tuple(dict.fromkeys(places)))
+        for f, places in members.items()
     )
 
 
 def padding(boundary: Boundary, group: Iterable[Family]) -> int:
     """Return the largest distance at which a string is padded; 0 where nothing is."""
-    terms = [t for family in group for member in family.members for t in member if t.pads]
-    return max((abs(t.offset) for t in terms), default=0) if boundary != "skip" else 0
+    places = [t for family in group for member in family.members for t in member if t.pads]
+    return max((abs(t.offset) for t in places), default=0) if boundary != "skip" else 0
 
 
 def sources(group: Iterable[Family]) -> list[Source]:
@@ -293,14 +293,14 @@ class Reader:
         """Return the distinct strings that a source makes of the corpus."""
         return list(dict.fromkeys(chain.from_iterable(self.made(source))))
 
-    def at(self, source: Source, term: Place) -> Local:
+    def at(self, source: Source, place: Place) -> Local:
         """Return the local numbers of the column of a source at an offset."""
         name = str(root(source))
-        term = term._replace(pads=term.pads and self.reach > 0)
-        if (name, term) not in self._local:
-            found = self._placed if term.absolute else self._shifted
-            self._local[name, term] = found(self.column(name).ids, term)
-        return self._local[name, term]
+        place = place._replace(pads=place.pads and self.reach > 0)
+        if (name, place) not in self._local:
+            found = self._placed if place.absolute else self._shifted
+            self._local[name, place] = found(self.column(name).ids, place)
+        return self._local[name, place]
 
     def firing(self, family: Family) -> NDArray[np.bool] | None:
         """Return the tokens at which a family may fire; None for all."""
@@ -336,29 +336,29 @@ class Reader:
             tokens, rows = once(tokens, rows)
         return Block(tokens, rows, self._values(family, tokens))
 
-    def _shifted(self, ids: NDArray[np.int32], term: Place) -> Local:
-        size, step, n_pads = self.n_tokens, abs(term.offset), 2 * self.reach
+    def _shifted(self, ids: NDArray[np.int32], place: Place) -> Local:
+        size, step, n_pads = self.n_tokens, abs(place.offset), 2 * self.reach
         kept = max(size - step, 0)
         numbers = np.full(size, -1, dtype=np.int32)
-        if term.offset < 0:
+        if place.offset < 0:
             numbers[step:] = ids[:kept] + n_pads
             margin, first_pad = self._before, 0
         else:
             numbers[:kept] = ids[step:] + n_pads
             margin, first_pad = self._after, self.reach
         outside = np.flatnonzero(margin < step)
-        numbers[outside] = first_pad + step - margin[outside] - 1 if term.pads else -1
-        return Local(numbers, term.pads or not len(outside))
+        numbers[outside] = first_pad + step - margin[outside] - 1 if place.pads else -1
+        return Local(numbers, place.pads or not len(outside))
 
-    def _placed(self, ids: NDArray[np.int32], term: Place) -> Local:
+    def _placed(self, ids: NDArray[np.int32], place: Place) -> Local:
         length = self._before + self._after + 1
-        place = term.offset - 1 if term.offset > 0 else length + term.offset
-        inside = (place >= 0) & (place < length)
-        tokens = np.arange(self.n_tokens) - self._before + np.where(inside, place, 0)
-        beyond = self.reach + place - length if term.offset > 0 else -1 - place
-        outside = beyond if term.pads else np.int64(-1)
+        position = place.offset - 1 if place.offset > 0 else length + place.offset
+        inside = (position >= 0) & (position < length)
+        tokens = np.arange(self.n_tokens) - self._before + np.where(inside, position, 0)
+        beyond = self.reach + position - length if place.offset > 0 else -1 - position
+        outside = beyond if place.pads else np.int64(-1)
         numbers = np.where(inside, ids[tokens] + 2 * self.reach, outside).astype(np.int32)
-        return Local(numbers, term.pads or bool(inside.all()))
+        return Local(numbers, place.pads or bool(inside.all()))
 
     def _values(
         self, family: Family, tokens: NDArray[np.int32] | None
@@ -515,7 +515,7 @@ class Encoder:
 
     def entries(self, family: Family) -> Entries:
         """Return the attributes of a family, its members one after the other."""
-        found = [self._member(family, terms) for terms in family.members]
+        found = [self._member(family, places) for places in family.members]
         if len(found) == 1:
             return found[0]
         tokens = np.concatenate(
@@ -524,10 +524,10 @@ class Encoder:
         codes = [np.concatenate([e.codes[i] for e in found]) for i in range(len(family.sources))]
         return Entries(tokens, codes, len(tokens))
 
-    def _member(self, family: Family, terms: tuple[Place, ...]) -> Entries:
-        pairs = list(zip(family.sources, terms, strict=True))
+    def _member(self, family: Family, places: tuple[Place, ...]) -> Entries:
+        pairs = list(zip(family.sources, places, strict=True))
         symbols = [self._of(source) for source in family.sources]
-        locals_ = [self.reader.at(source, term) for source, term in pairs]
+        locals_ = [self.reader.at(source, place) for source, place in pairs]
         mask = self.reader.firing(family)
         for symbol, local in zip(symbols, locals_, strict=True):
             present = symbol.present(local)
