@@ -12,7 +12,8 @@ PYTEST = $(VENV)/bin/python -m pytest -n $(JOBS)
 FAST = not slow and not corpus
 KERNEL_TESTS = $(wildcard tests/unit/test_kernel*.py tests/oracle/test_kernel*.py tests/unit/test_machines*.py \
   tests/oracle/test_machine*.py tests/unit/test_acyclic.py tests/oracle/test_acyclic.py \
-  tests/oracle/test_feedback.py tests/oracle/test_gibbs*.py tests/oracle/test_lazy.py)
+  tests/oracle/test_feedback.py tests/oracle/test_gibbs*.py tests/oracle/test_lazy.py \
+  tests/unit/test_threads.py)
 C_SOURCES = $(wildcard csrc/*.c csrc/*.h)
 BUILD_INPUTS = pyproject.toml csrc/CMakeLists.txt $(C_SOURCES) $(wildcard grammars/*)
 

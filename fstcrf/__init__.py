@@ -14,7 +14,29 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
+    from fstcrf import arguments as arguments
     from fstcrf import compat, constraints
+    from fstcrf import corpus as corpus
+    from fstcrf import demo as demo
+    from fstcrf import documents as documents
+    from fstcrf import errors as errors
+    from fstcrf import evaluate as evaluate
+    from fstcrf import features as features
+    from fstcrf import feedback as feedback
+    from fstcrf import grammar as grammar
+    from fstcrf import hyperparameters as hyperparameters
+    from fstcrf import interop as interop
+    from fstcrf import joint as joint
+    from fstcrf import kernel as kernel
+    from fstcrf import lattice as lattice
+    from fstcrf import model as model
+    from fstcrf import openfst as openfst
+    from fstcrf import pipelines as pipelines
+    from fstcrf import plans as plans
+    from fstcrf import recipes as recipes
+    from fstcrf import storage as storage
+    from fstcrf import topology as topology
+    from fstcrf import train as train
     from fstcrf.corpus import (
         Corpus,
         Sentence,
@@ -48,9 +70,7 @@ _HOME = {
     "Task": "pipelines",
     "TemplateSet": "features",
     "best": "lattice",
-    "compat": "compat",
     "compose": "joint.composing",
-    "constraints": "constraints",
     "evaluate_spans": "evaluate",
     "evaluate_tokens": "evaluate",
     "load": "joint.file",
@@ -118,4 +138,7 @@ __getattr__ = importer(__name__, _HOME)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    from pkgutil import iter_modules  # noqa: PLC0415 (only who looks needs it)
+
+    packages = {m.name for m in iter_modules(__path__) if not m.name.startswith("_")}
+    return sorted({*globals(), *__all__, *packages})

@@ -18,6 +18,9 @@
       MissingDependencyError (ImportError)  an optional package is needed; says how to get it
       KernelError (RuntimeError)          the kernel reports what Python should have prevented
 
+LabelWarning (UserWarning) says what was done to gold labels that break their scheme.
+InexactWarning (UserWarning): answers are the best found, not proven to be the best
+
 Messages are one line: what (file, line, token, label, shape), what was expected, what to do.
 """
 
@@ -28,8 +31,10 @@ __all__ = [
     "DataError",
     "FstcrfError",
     "GrammarError",
+    "InexactWarning",
     "KernelError",
     "LabelError",
+    "LabelWarning",
     "MissingDependencyError",
     "ModelFileError",
     "NoPathError",
@@ -172,5 +177,17 @@ class MissingDependencyError(FstcrfError, ImportError):
     """An optional package is needed; the message says how to install it."""
 
 
+class LabelWarning(UserWarning):
+    """Gold labels were repaired, or their sentences left out, as `on_illegal` says."""
+
+
 class KernelError(FstcrfError, RuntimeError):
     """The kernel reports a condition that the Python side should have prevented."""
+
+
+class InexactWarning(UserWarning):
+    """Answers are the best that a search found before its budget ended, not proven to be the best.
+
+    The answers themselves say which: `Path.exact` and `Path.bound`. It is given once a call; turn
+    it into an error, or ignore it, with `warnings.simplefilter`.
+    """

@@ -1,12 +1,22 @@
-"""Names that are imported when they are first used: a tagger starts in a fraction of a second."""
+"""What is imported when it is first used: names of packages, and packages that are extras.
+
+==============  =============================================================
+importer        a package's names and submodules, so that a tagger starts quickly
+StaticFunction  a function of another module as a static method of a class
+optional        a module of a package that need not be installed
+==============  =============================================================
+"""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from typing import Any
 
-__all__ = ["importer"]
+from fstcrf.errors import MissingDependencyError
+
+__all__ = ["StaticFunction", "importer", "optional"]
 
 
 def importer(package: str, home: Mapping[str, str]) -> Callable[[str], object]:
@@ -17,15 +27,70 @@ def importer(package: str, home: Mapping[str, str]) -> Callable[[str], object]:
     package : str
         Its ``__name__``.
     home : mapping of str to str
-        For each public name, the submodule that defines it; a submodule itself is its own home.
+        For each public name, the submodule that defines it. Submodules need not be named: each is
+        an attribute of its package.
     """
 
     def find(name: str) -> object:
-        if name not in home:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = importlib.import_module(f"{package}.{home[name]}")
-        value: object = module if home[name] == name else getattr(module, name)
+        if name in home and home[name] != name:
+            value: object = getattr(importlib.import_module(f"{package}.{home[name]}"), name)
+        else:
+            value = _submodule(package, name)
         setattr(sys.modules[package], name, value)
         return value
 
     return find
+
+
+def _submodule(package: str, name: str) -> object:
+    full = f"{package}.{name}"
+    if not name.startswith("_"):
+        try:
+            return importlib.import_module(full)
+        except ModuleNotFoundError as error:
+            if error.name != full:
+                raise
+    raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+
+class StaticFunction:
+    """A function of another module as a static method: with its signature and documentation.
+
+    Parameters
+    ----------
+    module, name : str
+        Where it is; imported when somebody asks for it.
+    """
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module, self._name = module, name
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return getattr(importlib.import_module(self._module), self._name)
+
+
+def optional(module: str, advice: str) -> Any:
+    """Import a module of a package that need not be installed.
+
+    Whatever else goes wrong inside a package that is installed is raised as it is.
+
+    Parameters
+    ----------
+    module : str
+        With its package: ``"sklearn.base"``.
+    advice : str
+        What to say where the package is not there: who needs it, how to install it.
+
+    Raises
+    ------
+    MissingDependencyError
+        The package is not installed.
+    """
+    package = module.partition(".")[0]
+    try:
+        importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise MissingDependencyError(advice) from None
+    return importlib.import_module(module)

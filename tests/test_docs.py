@@ -27,7 +27,7 @@ from typing import Any
 import pytest
 
 import fstcrf
-from fstcrf.compat.installing import DROP_INS
+from fstcrf.compat import DROP_INS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

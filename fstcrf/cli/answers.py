@@ -6,6 +6,7 @@ search_budget  when to give up on a sentence, from options
 Counts         sentences that were not answered as asked, by what became of them
 Answer         the best paths of a sentence, and what gives their probabilities
 answered       answer sentences; give up the grammar, then what is known, where wanted
+searching      a block that says which sentences it works on where it takes long
 =============  ======================================================================
 """
 
@@ -13,28 +14,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
-import click
-
 from fstcrf.cli.failures import say
-from fstcrf.cli.forcing import Masks, known_labels
-from fstcrf.cli.models import is_chain
-from fstcrf.errors import DataError, NoPathError, TooLargeError
+from fstcrf.cli.forcing import Masks, forced, known_labels
+from fstcrf.cli.nopath import Case, no_path_error
+from fstcrf.cli.waiting import place, working
+from fstcrf.errors import NoPathError
 
 if TYPE_CHECKING:
-    from fstcrf.cli.models import Model
     from fstcrf.corpus import Corpus, Sentence
     from fstcrf.joint import Composition
     from fstcrf.joint.chainlattice import ChainLattice
     from fstcrf.kernel import Budget
     from fstcrf.lattice import Lattice, Path
 
-__all__ = ["Answer", "Counts", "OnNoPath", "Search", "answered", "search_budget"]
+__all__ = ["Answer", "Counts", "OnNoPath", "Search", "answered", "search_budget", "searching"]
 
 _LONG = 10.0
 """Seconds after which something is said of a search."""
+_AT_ONCE = 1e-6
+"""Seconds of a search for which no time is left."""
 
 OnNoPath: TypeAlias = Literal["error", "skip", "relax"]
 
@@ -56,6 +58,8 @@ class Search:
     budget : Budget, optional
         When to give up on a sentence that is searched.
     threads : int
+    tapes : tuple of str, optional
+        The paths differ in these tapes; each stands for all that have its labels there.
     """
 
     n: int = 1
@@ -64,21 +68,13 @@ class Search:
     on_no_path: OnNoPath = "error"
     budget: Budget | None = None
     threads: int = 1
+    tapes: tuple[str, ...] | None = None
 
 
-def search_budget(model: Model, states: int | None, seconds: float | None) -> Budget | None:
-    """Return when to give up on a sentence; None where no option says so.
-
-    Raises
-    ------
-    click.UsageError
-        Seconds for a chain, whose search counts labellings.
-    """
+def search_budget(states: int | None, seconds: float | None) -> Budget | None:
+    """Return when to give up on a sentence; None where no option says so."""
     from fstcrf.kernel import Budget
 
-    if seconds is not None and is_chain(model):
-        raise click.UsageError("--max-seconds: the search of a chain counts labellings; give "
-                               "--max-states")  # fmt: skip
     if states is None and seconds is None:
         return None
     return Budget(seconds=seconds) if states is None else Budget(states, seconds)
@@ -171,7 +167,9 @@ def answered(model: Composition, batch: Corpus, search: Search, counts: Counts) 
         if not waiting:
             break
         if search.on_no_path == "error":
-            raise _no_path(attempt, batch, waiting[0], search)
+            masks = None if attempt.known is None else attempt.known[waiting[0]]
+            case = Case(attempt.model, batch.select(waiting[:1]), masks, search.force)
+            raise no_path_error(case, search.budget)
     counts.skipped += len(waiting)
     counts.inexact += sum(any(not path.exact for path in answer.paths) for answer in found)
     return found
@@ -198,8 +196,25 @@ def _attempts(model: Composition, batch: Corpus, search: Search) -> Iterator[_At
 def _search(
     model: Composition, batch: Corpus, known: Sequence[Masks] | None, search: Search
 ) -> list[Answer]:
-    if model.conditional and search.n > 1:
-        return [Answer(_ranked(model, sentence, search)) for sentence in _patiently(batch)]
+    if model.conditional and (search.n > 1 or search.tapes):
+        return list(_chained(model, batch, search))
+    with searching(model, batch):
+        return _found(model, batch, known, search)
+
+
+@contextmanager
+def searching(model: Composition, batch: Corpus) -> Iterator[None]:
+    """Say that a batch is being worked on, where best paths are searched and that takes long."""
+    if len(batch) and (model.conditional or model.program.decoder.lazy):
+        with working(place(batch)):
+            yield
+    else:
+        yield
+
+
+def _found(
+    model: Composition, batch: Corpus, known: Sequence[Masks] | None, search: Search
+) -> list[Answer]:
     if model.conditional:
         paths = model.paths_all(batch, threads=search.threads, budget=search.budget)
         return [Answer(() if path is None else (path,)) for path in paths]
@@ -207,7 +222,14 @@ def _search(
 
     lattices = _lattices(model, batch, known, search)
     ranked: list[tuple[Path, ...]]
-    if search.n == 1:
+    if search.tapes is not None:
+        from fstcrf.lattice.shown import nbest_of_tapes
+
+        some = nbest_of_tapes(
+            lattices, search.n, search.tapes, threads=search.threads, budget=search.budget
+        )
+        ranked = [tuple(paths) for paths in some]
+    elif search.n == 1:
         found = best(lattices, threads=search.threads, budget=search.budget)
         ranked = [() if path is None else (path,) for path in found]
     else:
@@ -216,17 +238,23 @@ def _search(
     return [Answer(*pair) for pair in zip(ranked, lattices, strict=True)]
 
 
-def _ranked(model: Composition, sentence: Sentence, search: Search) -> tuple[Path, ...]:
-    """Return the best labellings of a sentence by a chain, one sentence at a time."""
-    lattice = cast("ChainLattice", model.lattice(sentence))
-    more = {} if search.budget is None else {"budget": search.budget.states}
-    try:
-        return tuple(lattice.nbest(search.n, **more))
-    except NoPathError:
-        return ()
+def _chained(model: Composition, batch: Corpus, search: Search) -> Iterator[Answer]:
+    """Yield the best labellings of each sentence by a chain; the time is that of the batch."""
+    started = time.monotonic()
+    for number, sentence in _patiently(batch):
+        budget = search.budget
+        if budget is not None and budget.seconds is not None:
+            left = budget.seconds - (time.monotonic() - started)
+            budget = replace(budget, seconds=max(left, _AT_ONCE))
+        lattice = cast("ChainLattice", model.lattice(sentence))
+        with working(place(batch, number)):
+            try:
+                yield Answer(tuple(lattice.nbest(search.n, budget=budget, tapes=search.tapes)))
+            except NoPathError:
+                yield Answer()
 
 
-def _patiently(batch: Corpus) -> Iterator[Sentence]:
+def _patiently(batch: Corpus) -> Iterator[tuple[int, Sentence]]:
     """Yield the sentences; say once that there is a shorter search, where it is a long one."""
     started, told = time.monotonic(), False
     for number, sentence in enumerate(batch):
@@ -236,18 +264,13 @@ def _patiently(batch: Corpus) -> Iterator[Sentence]:
                 "--max-states N looks at fewer labellings"
             )
             told = True
-        yield sentence
+        yield number, sentence
 
 
 def _lattices(
     model: Composition, batch: Corpus, known: Sequence[Masks] | None, search: Search
 ) -> list[Lattice]:
-    lattices = model.lattices(batch)
-    if known is not None:
-        lattices = [
-            lattice.restrict(masks if len(masks) > 1 else masks[0])
-            for lattice, masks in zip(lattices, known, strict=True)
-        ]
+    lattices = forced(model.lattices(batch), known)
     return _biased(lattices, search.bias) if search.bias else lattices
 
 
@@ -262,27 +285,3 @@ def _biased(lattices: list[Lattice], bias: Mapping[str, float]) -> list[Lattice]
     k = lattices[0].state_potentials(program.tapes[0])
     states = added[topology.state_label]
     return [lattice.with_values({k: lattice.values[k] + states}) for lattice in lattices]
-
-
-def _no_path(attempt: _Attempt, batch: Corpus, number: int, search: Search) -> NoPathError:
-    """Return the error that says why, with file and line of the first token that is to blame."""
-    from fstcrf.grammar import listed_names
-
-    model = replace(attempt.model, normalize="product")
-    known = None if attempt.known is None else [attempt.known[number]]
-    names: tuple[str, ...] = ()
-    position, why = 0, "no label sequence is legal from here on"
-    try:
-        lattice = _lattices(model, batch.select([number]), known, search)[0]
-        lattice.best(search.budget)
-    except NoPathError as error:
-        position, names = error.position or 0, error.constraints
-        if names:
-            why += f" under {listed_names(names)}" + " together" * (len(names) > 1)
-        elif error.position is None:
-            why = str(error)
-    except TooLargeError:
-        position = 0  # a chain is not expanded, so nobody knows
-    place = batch.where(int(batch.offsets[number]) + position)
-    where = DataError(f"{why}; --on-no-path skip or relax goes on", **place)
-    return NoPathError(str(where), constraints=names)

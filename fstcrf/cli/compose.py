@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from fstcrf.cli.failures import say, tell, undisturbed
+from fstcrf.cli.failures import say, tell
 from fstcrf.cli.models import Model, constrained, load_model, plan_text, taggers, tape_columns
 from fstcrf.cli.options import Numbers, grammar_option, input_options, threads_option
 from fstcrf.cli.saving import save, spare_inputs
-from fstcrf.cli.sources import model_input
+from fstcrf.cli.sources import check_columns, model_input
 from fstcrf.errors import OptionError
+from fstcrf.interruption import undisturbed
 
 if TYPE_CHECKING:
     from fstcrf.joint import Composition
@@ -158,6 +159,7 @@ def _tuned(
     if target is not None:
         columns |= tape_columns("--target", target, names)
     dev = model_input(joint, targets=columns.values(), **how).read(path)
+    check_columns(joint, dev)
 
     def report(trial: Trial) -> None:
         shown = ", ".join(f"{weight:g}" for weight in trial.weights)

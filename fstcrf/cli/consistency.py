@@ -10,7 +10,8 @@ from __future__ import annotations
 import click
 
 from fstcrf.cli.failures import say
-from fstcrf.cli.options import input_options
+from fstcrf.cli.options import SchemeName, input_options
+from fstcrf.cli.saving import spare_inputs
 from fstcrf.cli.sources import training_input
 
 __all__ = ["consistency"]
@@ -30,10 +31,10 @@ __all__ = ["consistency"]
 )
 @click.option(
     "--scheme",
-    type=click.Choice(["iob1", "iob2", "bioes", "bilou"]),
+    type=SchemeName(),
     default="iob2",
     show_default=True,
-    help="Of the gold labels.",
+    help="Of the gold labels: iob1, iob2 (bio), bioes (iobes), bilou or conlleval.",
 )
 @click.option("--tape", metavar="TAPE", help="The tape to look at, of models with several.")
 def consistency(
@@ -56,8 +57,11 @@ def consistency(
     fstcrf consistency train.txt -o names.json --columns word,pos,chunk,ner --target ner \\
         --scheme iob1
     """
+    from fstcrf.corpus import check_writable
     from fstcrf.documents import Consistency
 
+    spare_inputs(output, [path])
+    check_writable(output)
     source = training_input([path], columns=columns, kind=kind, separator=separator, features=None)
     corpus = source.read(path)
     model = Consistency.estimate(corpus, target, column=compare, scheme=scheme, tape=tape)

@@ -63,9 +63,9 @@ def convert(
 
     spare_inputs(output, [path], option="OUT")
     kind = _kind(output, name)
+    check_writable(output)
     names = None if columns is None else tuple(columns.split(","))
     model = read_tagger(path, tape=tape, columns=names, encoding=encoding)
-    check_writable(output)
     if kind == _NATIVE:
         save(model, output)
     else:

@@ -114,7 +114,7 @@ def document_tagger(model: Model, given: dict[str, Any]) -> DocumentTagger:
         It does not go with the tagger.
     """
     from fstcrf.documents import Annealing, DocumentTagger
-    from fstcrf.documents.file import load
+    from fstcrf.documents.agreement import load
 
     return DocumentTagger(
         model,
@@ -134,13 +134,13 @@ class _WholeDocuments(Input):
 
     def stream(self, path: str) -> Iterator[Corpus]:
         """Read a file of any size, some documents at a time."""
-        from fstcrf.corpus.wholedocuments import whole_documents
+        from fstcrf.corpus.batches import whole_documents
 
-        begun = False
+        begun: bool | None = None  # there are no sentences
         for batch in whole_documents(Input.stream(self, path)):
-            begun = begun or any(batch.document_headers) or batch.documents[-1] > 0
+            begun = bool(begun or any(batch.document_headers) or batch.documents[-1] > 0)
             yield batch
-        if not begun:
+        if begun is False:
             say("warning: no lines -DOCSTART-: the input was decided as one document")
 
 

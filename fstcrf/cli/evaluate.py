@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
@@ -18,12 +18,14 @@ import click
 from fstcrf.cli.answers import Counts, Search
 from fstcrf.cli.failures import say
 from fstcrf.cli.models import load_model, taggers, tape_columns
-from fstcrf.cli.options import input_options, threads_option
-from fstcrf.cli.sources import model_input, scored_input
+from fstcrf.cli.options import SchemeName, input_options, threads_option
+from fstcrf.cli.sources import check_columns, model_input, scored_input
 from fstcrf.cli.tagging import Wishes, cascaded, tagged
 from fstcrf.errors import DataError
 
 if TYPE_CHECKING:
+    from fstcrf.cli.models import Model
+    from fstcrf.corpus import Column, Corpus
     from fstcrf.evaluate import SpanReport, TokenReport
     from fstcrf.joint import Composition
 
@@ -64,10 +66,10 @@ class _Labels(NamedTuple):
 )
 @click.option(
     "--scheme",
-    type=click.Choice(["conlleval", "iob1", "iob2", "bioes", "bilou"]),
+    type=SchemeName(),
     default="conlleval",
     show_default=True,
-    help="Scheme of the labels.",
+    help="Scheme of the labels: iob1, iob2 (bio), bioes (iobes), bilou or conlleval.",
 )
 @click.option(
     "--strict",
@@ -112,19 +114,70 @@ def evaluate(
     fstcrf eval --pred tagged.txt
     """
     how = {"columns": columns, "kind": kind, "separator": separator}
-    score = partial(_report, as_spans=as_spans, scheme=scheme, strict=strict)
+    style = _Style(as_spans, scheme, strict)
+    style.check()
     if model_path is not None and path is not None and not (gold or pred or pred_column):
-        labels = _of_model(model_path, path, how, target, joint=joint, threads=threads)
+        labels = _of_model(model_path, path, how, target, style, joint=joint, threads=threads)
     elif model_path is None and pred is not None and joint:
         labels = {"": _of_files(gold, pred, how, target, pred_column)}
     else:
         raise click.UsageError("give MODEL TEST, or --gold FILE --pred FILE, or --pred FILE")
-    reports = {tape: score(found) for tape, found in labels.items()}
-    if len(reports) > 1:
+    reports = {tape: style.report(found) for tape, found in labels.items()}
+    if "" not in reports:
         _print_tapes(reports, labels, as_json=as_json)
         return
-    report = next(iter(reports.values()))
+    report = reports[""]
     click.echo(json.dumps(report.to_dict(), ensure_ascii=False) if as_json else _text(report))
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """How labels are scored.
+
+    Parameters
+    ----------
+    as_spans : bool, optional
+        As spans or one by one; as they look when absent.
+    scheme : str
+    strict : bool
+        Count no span that breaks the scheme.
+    """
+
+    as_spans: bool | None
+    scheme: str
+    strict: bool
+
+    def check(self, gold: Iterable[str] = ()) -> None:
+        """Check that the options go together, and with the labels wanted, as far as is known.
+
+        Raises
+        ------
+        click.UsageError
+            They do not.
+        """
+        spans = self.as_spans
+        if spans is None and gold:
+            spans = self._spans(gold)
+        if self.strict and spans is False:
+            raise click.UsageError("--strict is about spans")
+        if self.strict and self.scheme == "conlleval":
+            raise click.UsageError("--strict needs the scheme of the labels: --scheme iob2")
+
+    def report(self, labels: _Labels) -> SpanReport | TokenReport:
+        """Score labels."""
+        from fstcrf.evaluate import evaluate_spans, evaluate_tokens
+
+        values = {label for sentence in labels.gold for label in sentence}
+        self.check(values)
+        if self._spans(values):
+            scheme, strict = self.scheme, self.strict
+            return evaluate_spans(labels.gold, labels.predicted, scheme=scheme, strict=strict)
+        return evaluate_tokens(labels.gold, labels.predicted)
+
+    def _spans(self, gold: Iterable[str]) -> bool:
+        if self.as_spans is not None:
+            return self.as_spans
+        return any(label[:2] in {"B-", "I-"} for label in gold)
 
 
 def _text(report: SpanReport | TokenReport) -> str:
@@ -170,31 +223,63 @@ def _of_model(
     path: str,
     how: dict[str, Any],
     target: str | None,
+    style: _Style,
     *,
     joint: bool,
     threads: int,
 ) -> dict[str, _Labels]:
-    """Return the labels wanted and found of each tape."""
+    """Return the labels wanted and found of each tape; of an only tape under the name ""."""
     model = load_model(model_path)
-    names = [part.tape for part in taggers(model)]
-    if not joint and len(names) == 1:
+    labels = {part.tape: part.labels for part in taggers(model)}  # not of maps: they come last
+    if not joint and len(labels) == 1:
         raise click.UsageError("--cascade is for compositions: the model has one tape")
-    columns = {tape: tape for tape in names}
-    if target is not None:
-        columns |= tape_columns("--target", target, names)
-    data = model_input(model, targets=columns.values(), **how).read(path)
+    asked = {} if target is None else tape_columns("--target", target, list(labels))
+    wanted = {tape: asked.get(tape, tape) for tape in labels}
+    needed = asked.values() if len(labels) > 1 else wanted.values()
+    data = model_input(model, targets=needed, wanted=wanted.values(), **how).read(path)
+    gold = _gold(data, wanted, asked, path)
+    for tape, sentences in gold.items():
+        style.check({label for sentence in sentences for label in sentence})
+        _warn_of_unseen(sentences, labels[tape])
+    check_columns(model, data)
+    found = dict(zip(labels, _decoded(model, data, joint=joint, threads=threads), strict=False))
+    pairs = {
+        tape: _Labels(sentences, data.with_interned("%", found[tape]).column_lists("%"))
+        for tape, sentences in gold.items()
+    }
+    return pairs if len(labels) > 1 else {"": next(iter(pairs.values()))}
+
+
+def _decoded(model: Model, data: Corpus, *, joint: bool, threads: int) -> tuple[Column, ...]:
+    if not joint:
+        return cascaded(cast("Composition", model), data, threads).columns
     counts = Counts()
-    if joint:
-        added = tagged(model, data, Wishes(Search(threads=threads)), counts)
-    else:
-        added = cascaded(cast("Composition", model), data, threads)
+    found = tagged(model, data, Wishes(Search(threads=threads)), counts)
     counts.report()
-    found = {}
-    for part, column in zip(taggers(model), added.columns, strict=False):  # maps come last
-        gold = data.column_lists(columns[part.tape])
-        _warn_of_unseen(gold, part.labels)
-        found[part.tape] = _Labels(gold, data.with_interned("%", column).column_lists("%"))
-    return found
+    return found.columns
+
+
+def _gold(
+    data: Corpus, wanted: Mapping[str, str], asked: Mapping[str, str], path: str
+) -> dict[str, list[list[str]]]:
+    """Return the labels wanted of each tape; one that nobody asked for may have none.
+
+    Raises
+    ------
+    DataError
+        A column that was asked for is missing, or there are labels of no tape.
+    """
+    without = [tape for tape, column in wanted.items() if column not in data.columns]
+    needed = wanted if len(without) == len(wanted) else asked
+    gold = {
+        tape: data.column_lists(column)
+        for tape, column in wanted.items()
+        if tape in needed or tape not in without
+    }
+    if without:
+        name = "<stdin>" if path == "-" else path
+        say(f"{name}: not scored, as there is no column of gold labels: {', '.join(without)}")
+    return gold
 
 
 def _warn_of_unseen(gold: list[list[str]], known: Iterable[str]) -> None:
@@ -212,12 +297,10 @@ def _of_files(
 ) -> _Labels:
     if gold is None:
         found = scored_input(pred, **how).read(pred)
-        names = list(found.columns)
-        if len(names) < 2:
-            raise DataError(f"{len(names)} column, expected two: wanted, found", path=pred)
-        return _Labels(
-            found.column_lists(target or names[-2]), found.column_lists(pred_column or names[-1])
-        )
+        if len(found.columns) < 2:
+            message = f"{len(found.columns)} column, expected two: wanted, found"
+            raise DataError(message, path=pred)
+        return _pair(found, target or list(found.columns)[-2], found, pred_column)
     source = scored_input(gold, **how)
     if source.conllu and target is None:
         raise click.UsageError(
@@ -225,22 +308,27 @@ def _of_files(
         )
     wanted = source.read(gold)
     found = scored_input(pred, **how | {"columns": None}).read(pred)
-    return _Labels(
-        wanted.column_lists(target or list(wanted.columns)[-1]),
-        found.column_lists(pred_column or list(found.columns)[-1]),
-    )
+    return _pair(wanted, target or list(wanted.columns)[-1], found, pred_column)
 
 
-def _report(
-    labels: _Labels, *, as_spans: bool | None, scheme: str, strict: bool
-) -> SpanReport | TokenReport:
-    from fstcrf.evaluate import evaluate_spans, evaluate_tokens
+def _pair(wanted: Corpus, target: str, found: Corpus, pred_column: str | None) -> _Labels:
+    """Return the labels of two columns; warn where they do not look like those of one task."""
+    column = pred_column or list(found.columns)[-1]
+    labels = _Labels(wanted.column_lists(target), found.column_lists(column))
+    _warn_of_another_task(labels, target, column)
+    return labels
 
-    if as_spans is None:
-        values = {label for sentence in labels.gold for label in sentence}
-        as_spans = any(label[:2] in {"B-", "I-"} for label in values)
-    if as_spans:
-        return evaluate_spans(labels.gold, labels.predicted, scheme=scheme, strict=strict)
-    if strict:
-        raise click.UsageError("--strict is about spans")
-    return evaluate_tokens(labels.gold, labels.predicted)
+
+def _warn_of_another_task(labels: _Labels, target: str, column: str) -> None:
+    from fstcrf.evaluate.tokens import LEAST, label_share
+
+    counts = [Counter(label for one in part for label in one) for part in labels]
+    if label_share(*counts) < LEAST:
+        gold, found = (
+            ", ".join(label for label, _ in each.most_common(_NAMED) if label != "O")
+            for each in counts
+        )
+        say(
+            f"warning: the labels wanted, column {target!r} ({gold}), and those found, column "
+            f"{column!r} ({found}), have hardly one in common: are they of one task?"
+        )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fstcrf.cli.models import tagger
+from fstcrf.cli.models import load_model
 from fstcrf.cli.options import input_options
 from fstcrf.cli.sources import Input, model_input
 from fstcrf.errors import OptionError
@@ -53,10 +53,13 @@ def explain(
 ) -> None:
     """Show which features pushed which label at one token, and by how much.
 
+    Of a composition, tape by tape, while the others have their best labels; a feature that looks
+    at other tapes is told with their labels.
+
     \b
     fstcrf explain chunk.fstcrf test.txt --sentence 3 --token 5
     """
-    model = tagger(model_path)
+    model = load_model(model_path)
     source = model_input(model, columns=columns, kind=kind, separator=separator)
     chosen = _sentence(source, path, sentence)
     found = model.explain(chosen, token)

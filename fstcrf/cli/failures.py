@@ -4,9 +4,15 @@
 Failure         a message and an exit status, shown by the program
 as_failure      any exception as a `Failure`
 say             one line on stderr
+stopping        the first Ctrl-C is answered by a line
+tell            a line on stderr as it stands
+log             an event on stderr, as JSON
+as_json         messages of a block are such events
 keep_stdout     flush standard output, or give it up for good
 interruptible   SIGTERM is taken like Ctrl-C
-undisturbed     Ctrl-C waits until a block is done
+warnings_to     warnings about labels as lines
+warned          answers that are not proven are warned of in a line on stderr
+counted         a block counts them itself
 ==============  ================================================================
 
 Exit status: 0 done, 1 a failure of the work, 2 wrong usage, 130 interrupted.
@@ -14,34 +20,47 @@ Exit status: 0 done, 1 a failure of the work, 2 wrong usage, 130 interrupted.
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import signal
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from types import FrameType
+from typing import Any
 
 import click
 
-from fstcrf.errors import FstcrfError, OptionError
+from fstcrf.errors import FstcrfError, InexactWarning, LabelWarning, OptionError
+from fstcrf.interruption import SIGNALS, handling
 
 __all__ = [
     "DEBUG",
     "INTERRUPTED",
+    "STOPPING",
     "Failure",
     "as_failure",
+    "as_json",
+    "counted",
     "interruptible",
     "keep_stdout",
+    "log",
     "say",
+    "stopping",
     "tell",
-    "undisturbed",
+    "warned",
+    "warnings_to",
 ]
 
 DEBUG = "FSTCRF_DEBUG"
 """Environment variable: when it is set, exceptions keep their tracebacks."""
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STOPPING = "stopping after this iteration; Ctrl-C again stops at once"
+_JSON: ContextVar[bool] = ContextVar("json", default=False)
 
 
 class Failure(click.ClickException):
@@ -73,15 +92,54 @@ def _system(error: OSError) -> str:
     return f"{os.fsdecode(error.filename)}: {what}" if error.filename is not None else what
 
 
-def say(message: str) -> None:
-    """Print one line on stderr, after the program's name."""
-    tell(f"fstcrf: {' '.join(message.splitlines())}")
+def say(message: str, event: str = "message", **facts: Any) -> None:
+    """Print one line on stderr, after the program's name; within `as_json`, as such an event."""
+    line = " ".join(message.splitlines())
+    if _JSON.get():
+        log(event, message=line, **facts)
+    else:
+        tell(f"fstcrf: {'error: ' if event == 'error' else ''}{line}")
+
+
+def log(event: str, **facts: Any) -> None:
+    """Print a JSON object on stderr, with the member ``event``; what is not finite is null."""
+    sound = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in facts.items()
+    }
+    tell(json.dumps({"event": event, **sound}, ensure_ascii=False))
+
+
+@contextmanager
+def as_json(wanted: bool) -> Iterator[None]:  # noqa: FBT001 (a switch around a block)
+    """Print the messages of a block as JSON, if that is wanted."""
+    token = _JSON.set(wanted)
+    try:
+        yield
+    finally:
+        _JSON.reset(token)
 
 
 def tell(line: str) -> None:
     """Print a line on stderr; that nobody reads it is no failure of the work."""
     with suppress(OSError):
         click.echo(line, err=True)
+
+
+@contextmanager
+def warnings_to(tell_one: Callable[[str], None]) -> Iterator[None]:
+    """Tell of each warning about labels once, in one line, instead of where in the code it is."""
+    told: set[str] = set()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if str(message) not in told:
+            told.add(str(message))
+            tell_one(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", LabelWarning)
+        warnings.showwarning = show
+        yield
 
 
 def keep_stdout() -> None:
@@ -105,41 +163,49 @@ def keep_stdout() -> None:
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Take SIGTERM like Ctrl-C: what can be saved is saved, temporary files go."""
-    with _handling((signal.SIGTERM,), signal.default_int_handler):
+    with handling((signal.SIGTERM,), lambda _: signal.default_int_handler):
         yield
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Let an impatient Ctrl-C wait until the block is done.
+def stopping(line: str) -> Iterator[None]:
+    """Answer the first Ctrl-C by a line on stderr: what it ends may take its time."""
+    answered: list[int] = []
 
-    Raises
-    ------
-    KeyboardInterrupt
-        After the block, where there was a Ctrl-C.
-    """
-    waiting: list[int] = []
+    def answers(before: Any) -> Any:
+        def answer(number: int, frame: FrameType | None) -> None:
+            if not answered:
+                answered.append(number)
+                with suppress(OSError):  # a handler may not print: it may come amid a print
+                    os.write(2, f"{line}\n".encode())
+            before(number, frame)
 
-    def wait(number: int, _: FrameType | None) -> None:
-        waiting.append(number)
+        return answer if callable(before) else before
 
-    with _handling(_SIGNALS, wait):
+    with handling(SIGNALS, answers):
         yield
-    if waiting:
-        raise KeyboardInterrupt
 
 
 @contextmanager
-def _handling(
-    signals: tuple[signal.Signals, ...], handler: signal.Handlers | object
-) -> Iterator[None]:
-    before = {}
-    with suppress(ValueError):  # only the main thread may do this
-        for number in signals:
-            if signal.getsignal(number) != signal.SIG_IGN:
-                before[number] = signal.signal(number, handler)  # type: ignore[arg-type]
-    try:
+def warned() -> Iterator[None]:
+    """Warn of answers that are not proven in a line on stderr, not in Python's words."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", InexactWarning)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if issubclass(category, InexactWarning):
+                say(f"warning: {message}")
+            else:
+                others(message, category, *rest)
+
+        warnings.showwarning = show  # type: ignore[assignment]
         yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, signal.SIG_DFL if old is None else old)
+
+
+@contextmanager
+def counted() -> Iterator[None]:
+    """Give no warning of answers that are not proven: the block counts them itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InexactWarning)
+        yield

@@ -3,6 +3,7 @@
 ==============  ===================================================================
 spoken          a message of the library, its options named as the command has them
 in_flags        errors of a block are worded so
+given_options   what the command line has, without defaults
 check_training  refuse options that do not go together, before any file is read
 ==============  ===================================================================
 """
@@ -16,9 +17,9 @@ from typing import Any
 
 import click
 
-from fstcrf.errors import NumericError, OptionError
+from fstcrf.errors import NumericError, OptionError, SchemeError
 
-__all__ = ["check_training", "in_flags", "spoken"]
+__all__ = ["check_training", "given_options", "in_flags", "spoken"]
 
 
 def spoken(message: str, command: click.Command) -> str:
@@ -43,15 +44,35 @@ def in_flags(command: click.Command) -> Iterator[None]:
 
     Raises
     ------
-    OptionError, NumericError
+    OptionError, NumericError, SchemeError
         As they were raised, in other words.
     """
     try:
         yield
     except OptionError as error:
         raise OptionError(spoken(str(error), command)) from None
-    except NumericError as error:
-        raise NumericError(spoken(str(error), command)) from None
+    except (NumericError, SchemeError) as error:
+        raise type(error)(spoken(str(error), command)) from None
+
+
+def given_options(context: click.Context, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the options of training that the command line does not have: their defaults.
+
+    Parameters
+    ----------
+    context : click.Context
+        Of the command.
+    given : mapping of str to value
+        Of the command; what is no option of training stays.
+    """
+    from fstcrf.model.options import DEFAULTS
+
+    usual = click.core.ParameterSource.DEFAULT
+    return {
+        name: value
+        for name, value in given.items()
+        if name not in DEFAULTS or context.get_parameter_source(name) is not usual
+    }
 
 
 def check_training(given: Mapping[str, Any]) -> None:
@@ -60,18 +81,26 @@ def check_training(given: Mapping[str, Any]) -> None:
     Parameters
     ----------
     given : mapping of str to value
-        Of a command; what is no option of training is not looked at.
+        As `given_options` returns them; what is no option of training is not looked at.
 
     Raises
     ------
     OptionError
-        They do not go together, or one is outside what it may be.
+        They do not go together, one is outside what it may be, or is not read.
     """
-    from fstcrf.model.options import Options, check_passing, checked_options
+    import msgspec
 
-    known = set(Options.__struct_fields__)
-    settings = checked_options({name: value for name, value in given.items() if name in known})
-    check_passing(settings, given.get("reads", ()))
+    from fstcrf.model.options import DEFAULTS, checked_options
+    from fstcrf.model.readers import check_given
+
+    options = {name: value for name, value in given.items() if name in DEFAULTS}
+    check_given(
+        options,
+        msgspec.structs.asdict(checked_options(options)),
+        reads=bool(given["reads"]),
+        dev=given["dev"] is not None,
+        warm_start=given["warm_start"] is not None,
+    )
 
 
 def _flag(option: click.Option) -> str:

@@ -4,6 +4,7 @@
 NOTHING       in a column: no label
 Masks         labels that each token of a sentence may have
 known_labels  the masks of the sentences of a batch
+forced        lattices of the paths that they allow
 ============  ==========================================================
 """
 
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
     from fstcrf.corpus import Corpus
     from fstcrf.joint import Composition
+    from fstcrf.lattice import Lattice
 
-__all__ = ["NOTHING", "Masks", "known_labels"]
+__all__ = ["NOTHING", "Masks", "forced", "known_labels"]
 
 Masks: TypeAlias = "tuple[NDArray[np.bool_], ...]"
 """Labels that each token of a sentence may have, bool [T, L] for each tape."""
@@ -43,6 +45,16 @@ def known_labels(model: Composition, batch: Corpus, force: Mapping[str, str]) ->
     ]
     bounds = itertools.pairwise(batch.offsets.tolist())
     return [tuple(part[a:b] for part in parts) for a, b in bounds]
+
+
+def forced(lattices: list[Lattice], known: Sequence[Masks] | None) -> list[Lattice]:
+    """Return the lattices of the paths that masks allow; all paths without masks."""
+    if known is None:
+        return lattices
+    return [
+        lattice.restrict(masks if len(masks) > 1 else masks[0])
+        for lattice, masks in zip(lattices, known, strict=True)
+    ]
 
 
 def _allowed(batch: Corpus, name: str, labels: Sequence[str]) -> NDArray[np.bool_]:

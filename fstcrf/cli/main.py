@@ -25,10 +25,13 @@ from fstcrf.cli.explain import explain
 from fstcrf.cli.failures import (
     DEBUG,
     INTERRUPTED,
+    Failure,
     as_failure,
+    as_json,
     interruptible,
     keep_stdout,
     say,
+    warned,
 )
 from fstcrf.cli.fields import fields
 from fstcrf.cli.info import info
@@ -60,15 +63,21 @@ class Program(click.Group):
         """Run the program and exit; with ``standalone_mode=False`` return or raise instead."""
         if not standalone_mode:
             return super().main(args, prog_name, standalone_mode=False, **extra)
-        try:
-            status = super().main(args, "fstcrf", standalone_mode=False, **extra)
-        except click.Abort:
-            status = INTERRUPTED
-            say("interrupted")
-        except click.ClickException as error:
-            status = error.exit_code
-            _show(error)
+        given = sys.argv[1:] if args is None else args
+        with as_json("--log-json" in given):  # options may be what is wrong: nothing is parsed yet
+            status = self._status(args, extra)
         return sys.exit(status if isinstance(status, int) else 0)
+
+    def _status(self, args: Sequence[str] | None, extra: dict[str, Any]) -> Any:
+        """Run the program; say what went wrong, and return the exit status."""
+        try:
+            return super().main(args, "fstcrf", standalone_mode=False, **extra)
+        except click.Abort:
+            _show(Failure("interrupted", INTERRUPTED))
+            return INTERRUPTED
+        except click.ClickException as error:
+            _show(error)
+            return error.exit_code
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; whatever it raises becomes a message.
@@ -79,7 +88,7 @@ class Program(click.Group):
             The command failed or was interrupted.
         """
         try:
-            with interruptible():
+            with interruptible(), warned():
                 result = super().invoke(ctx)
                 keep_stdout()
         except (click.ClickException, click.exceptions.Exit):
@@ -103,9 +112,10 @@ def _show(error: click.ClickException) -> None:
     message = " ".join(error.format_message().split())
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx is not None else "fstcrf"
-        say(f"error: {message.rstrip('.')} (see '{path} --help')")
-    elif message:
-        say(message if error.exit_code == INTERRUPTED else f"error: {message}")
+        message = f"{message.rstrip('.')} (see '{path} --help')"
+    if message:
+        event = "interrupted" if error.exit_code == INTERRUPTED else "error"
+        say(message, event, status=error.exit_code)
 
 
 @click.group(

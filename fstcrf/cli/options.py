@@ -8,6 +8,7 @@ threads_option  ``--threads``
 CommaList       a parameter type: ``word,pos,chunk``
 Numbers         a parameter type: ``1,0.5``
 Choices         a parameter type: ``0,0.01..10``
+SchemeName      a parameter type: ``iob2``
 Assignment      a parameter type: ``LABEL=NUMBER``
 ==============  ===================================================
 """
@@ -25,6 +26,7 @@ __all__ = [
     "Choices",
     "CommaList",
     "Numbers",
+    "SchemeName",
     "grammar_option",
     "input_options",
     "search_options",
@@ -90,6 +92,23 @@ class Choices(click.ParamType):  # type: ignore[type-arg]
             except ValueError:
                 self.fail(f"{value!r} is not numbers or ranges, such as 0,0.01..10", param, ctx)
         return tuple(found)
+
+
+class SchemeName(click.ParamType):  # type: ignore[type-arg]
+    """The name of a tagging scheme, as the library knows it."""
+
+    name = "SCHEME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Look it up."""
+        from fstcrf.corpus import named_scheme
+        from fstcrf.errors import OptionError
+
+        try:
+            named_scheme(str(value))
+        except OptionError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
 
 
 class Assignment(click.ParamType):  # type: ignore[type-arg]
@@ -173,13 +192,14 @@ _SEARCH = (
         metavar="N",
         type=click.IntRange(min=1),
         help="Where a grammar is too large to multiply out: states of a sentence to look at, "
-        "before the best labels found are given as not proven. With a chain, labellings of a tape.",
+        "before the best labels found are given as not proven. With a chain, labellings of a tape."
+        "  [default: 250,000; 64 with a chain]",
     ),
     click.option(
         "--max-seconds",
         metavar="S",
         type=click.FloatRange(min=0, min_open=True),
-        help="The same, for each run of some thousand tokens. Not for a chain.",
+        help="The same, for each run of some thousand tokens.",
     ),
 )
 

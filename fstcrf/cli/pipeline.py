@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fstcrf.cli.answers import Counts, Search, search_budget
+from fstcrf.cli.failures import INTERRUPTED, STOPPING, Failure, stopping, warnings_to
 from fstcrf.cli.models import constrained, is_chain
 from fstcrf.cli.options import grammar_option, input_options, search_options, threads_option
 from fstcrf.cli.progress import reporter
 from fstcrf.cli.sources import model_input
-from fstcrf.cli.tagging import Addition, Wishes, tagged, write_tagged
+from fstcrf.cli.tagging import Addition, Wishes, check_sums, shown, tagged, write_tagged
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +47,8 @@ def train(path: str, output: str, *, threads: int, log_json: bool) -> None:
     """Train a pipeline, task after task.
 
     Finished tasks stay in the folder and are not trained again, unless what decides them has
-    changed; one that was interrupted goes on where it was.
+    changed; one that was interrupted goes on where it was. Ctrl-C ends training after the iteration
+    that it comes in, a second one at once.
 
     \b
     fstcrf pipeline train notices.toml -o notices
@@ -57,7 +59,14 @@ def train(path: str, output: str, *, threads: int, log_json: bool) -> None:
     if Path(output).exists() and not Path(output).is_dir():
         raise click.UsageError(f"--output {output} is a file, expected a folder")
     with reporter(as_json=log_json, max_iterations=None) as told:
-        found = declared.train(output, threads=threads, report=told.iteration, told=told.data)
+        try:
+            with stopping(told.line(STOPPING)), warnings_to(told.data):
+                found = declared.train(
+                    output, threads=threads, report=told.iteration, told=told.data
+                )
+        except KeyboardInterrupt:
+            message = "interrupted: the same command goes on where it was"
+            raise Failure(message, INTERRUPTED) from None
         told.done(f"{output}: {' → '.join(found.composition.order)}", pipeline=output)
 
 
@@ -115,14 +124,17 @@ def tag(
         raise click.UsageError("--confidence is for the best labels: without --nbest or "
                                "--probabilities")  # fmt: skip
     model = _loaded(folder, given["decode"], given["grammar"])
-    shown = _shown(model, given["tasks"])
+    given["tapes"] = tapes = shown("--task", given["tasks"], model.tapes)
+    places = [model.tapes.index(tape) for tape in tapes or model.tapes]
     counts = Counts()
     answer = _joint(model, counts, given) if model.decode == "joint" else _steps(model, given)
     source = model_input(model.composition, columns=columns, kind=kind, separator=separator)
 
     def chosen(batch: Corpus) -> Addition:
         found = answer(batch)
-        return replace(found, columns=tuple(found.columns[k] for k in shown))
+        if len(found.columns) == len(places):
+            return found
+        return replace(found, columns=tuple(found.columns[k] for k in places))
 
     write_tagged(chosen, source, path, output)
     counts.report()
@@ -139,14 +151,6 @@ def _loaded(folder: str, decode: Decode | None, grammar: tuple[str, ...]) -> Tra
     if model.decode != "joint":
         raise click.UsageError("--grammar needs a joint decision: --decode joint")
     return replace(model, composition=constrained(model.composition, grammar))
-
-
-def _shown(model: TrainedPipeline, tasks: tuple[str, ...]) -> list[int]:
-    """Return the numbers of the tasks to print."""
-    odd = [name for name in tasks if name not in model.tapes]
-    if odd:
-        raise click.UsageError(f"--task {odd[0]}: the tasks are {', '.join(model.tapes)}")
-    return [k for k, tape in enumerate(model.tapes) if not tasks or tape in tasks]
 
 
 # --- Jointly --------------------------------------------------------------------------------------
@@ -172,8 +176,9 @@ def _joint(
     search = Search(
         n=given["nbest"] or 1,
         on_no_path=given["on_no_path"],
-        budget=search_budget(composition, given["max_states"], given["max_seconds"]),
+        budget=search_budget(given["max_states"], given["max_seconds"]),
         threads=given["threads"],
+        tapes=given["tapes"],
     )
     wishes = Wishes(
         search,
@@ -181,6 +186,7 @@ def _joint(
         probabilities=given["probabilities"],
         confidence=given["confidence"],
     )
+    check_sums(composition, wishes)
     return lambda batch: tagged(composition, batch, wishes, counts)
 
 
@@ -204,30 +210,40 @@ def _steps(model: TrainedPipeline, given: dict[str, Any]) -> Callable[[Corpus], 
         return lambda batch: _sure(model, batch)
     if n is None and not given["probabilities"]:
         return lambda batch: Addition(model.tag_columns(batch, threads=threads))
-    return lambda batch: _ranked(model, batch, n, threads, probabilities=given["probabilities"])
+    probabilities, tapes = given["probabilities"], given["tapes"]
+    return lambda batch: _ranked(model, batch, n, threads, tapes, probabilities=probabilities)
 
 
 def _ranked(
-    model: TrainedPipeline, batch: Corpus, n: int | None, threads: int, *, probabilities: bool
+    model: TrainedPipeline,
+    batch: Corpus,
+    n: int | None,
+    threads: int,
+    tapes: tuple[str, ...] | None,
+    *,
+    probabilities: bool,
 ) -> Addition:
-    """Return the best labellings of each sentence, with their probabilities."""
+    """Return the best labellings of some tapes of each sentence, with their probabilities."""
     from fstcrf.corpus import Column
 
-    ranked = model.nbest_all(batch, n or 1, threads=threads)
+    names = tapes or model.tapes
+    ranked = model.nbest_all(batch, n or 1, threads=threads, tapes=tapes)
     rows = model.marginals_all(batch, threads=threads) if probabilities else None
     comments, sentences = [], []
-    cells: list[list[str]] = [[] for _ in model.tapes]
+    cells: list[list[str]] = [[] for _ in names]
     for s, paths in enumerate(ranked):
         for i, path in enumerate(paths):
             comments.append(f"# {path.probability:f}" if n is None else
                             f"# {i} {path.probability:f}")  # fmt: skip
             sentences.append(s)
-            tables = None if rows is None else _several(model, rows[s])
-            for k, labels in enumerate(_several(model, path.labels)):
+            tables = None if rows is None else _several(rows[s], model.tapes)
+            for cell, (tape, labels) in zip(
+                cells, _several(path.labels, names).items(), strict=True
+            ):
                 if tables is not None:
-                    cells[k] += _with_chances(labels, model.taggers[k].labels, tables[k])
+                    cell.extend(_with_chances(labels, model[tape].labels, tables[tape]))
                 else:
-                    cells[k] += labels
+                    cell.extend(labels)
     return Addition(tuple(map(Column.from_strings, cells)), comments, sentences)
 
 
@@ -239,9 +255,9 @@ def _with_chances(
     return [f"{label}/{table[t, number[label]]:f}" for t, label in enumerate(labels)]
 
 
-def _several(model: TrainedPipeline, answer: Any) -> Sequence[Any]:
+def _several(answer: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return what is answered of each task; of an only one it is not in a tuple."""
-    return answer if len(model.tapes) > 1 else (answer,)
+    return dict(zip(names, answer if len(names) > 1 else (answer,), strict=True))
 
 
 def _sure(model: TrainedPipeline, batch: Corpus) -> Addition:
@@ -252,6 +268,7 @@ def _sure(model: TrainedPipeline, batch: Corpus) -> Addition:
     comments = [f"# {one.probability} legal: {one.legal}" for one in found]
     cells: list[list[str]] = [[] for _ in model.tapes]
     for one in found:
-        for cell, labels in zip(cells, _several(model, one.path.labels), strict=True):
-            cell.extend(labels)
+        labels = _several(one.path.labels, model.tapes).values()
+        for cell, mine in zip(cells, labels, strict=True):
+            cell.extend(mine)
     return Addition(tuple(map(Column.from_strings, cells)), comments)

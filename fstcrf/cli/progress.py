@@ -9,14 +9,13 @@ reporter   the one that fits stderr and the options
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fstcrf.cli.failures import say, tell
+from fstcrf.cli.failures import log, say, tell
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -33,6 +32,12 @@ class Reporter(Protocol):
     def data(self, message: str, **facts: Any) -> None:
         """Hear what was read."""
 
+    def line(self, message: str) -> str:
+        """Return the line that a message is."""
+
+    def note(self, message: str) -> None:
+        """Hear what is worth knowing before training."""
+
     def iteration(self, progress: Progress) -> None:
         """Hear how an iteration went."""
 
@@ -46,6 +51,12 @@ class _Plain:
     def data(self, message: str, **_: Any) -> None:
         say(message)
 
+    def line(self, message: str) -> str:
+        return f"fstcrf: {message}"
+
+    def note(self, message: str) -> None:
+        say(message)
+
     def iteration(self, progress: Progress) -> None:
         tell(f"{_stage(progress)}iteration {progress.iteration:4}  {_figures(progress)}")
 
@@ -57,22 +68,21 @@ class _Json:
     """One JSON object per line, with the member ``event``."""
 
     def data(self, message: str, **facts: Any) -> None:
-        self._write("data", message=message, **facts)
+        log("data", message=message, **facts)
+
+    def line(self, message: str) -> str:
+        return json.dumps({"event": "note", "message": message})
+
+    def note(self, message: str) -> None:
+        tell(self.line(message))
 
     def iteration(self, progress: Progress) -> None:
         facts = asdict(progress)
         facts |= facts.pop("measures")
-        self._write("iteration", objective=facts.pop("value"), **facts)
+        log("iteration", objective=facts.pop("value"), **facts)
 
     def done(self, message: str, **facts: Any) -> None:
-        self._write("done", message=message, **facts)
-
-    def _write(self, event: str, **facts: Any) -> None:
-        sound = {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in facts.items()
-        }
-        tell(json.dumps({"event": event, **sound}, ensure_ascii=False))
+        log("done", message=message, **facts)
 
 
 class _Live(_Plain):

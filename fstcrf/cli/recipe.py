@@ -85,7 +85,7 @@ def _show(report: Report) -> None:
     if not console.is_terminal:
         click.echo(report.markdown(), nl=False)
         return
-    table = Table(*report.head, title=report.recipe.title)
+    table = Table(*report.head, title=report.title)
     for column in table.columns[2:]:
         column.justify = "right"
     for cells in report.cells():

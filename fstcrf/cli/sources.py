@@ -2,6 +2,7 @@
 
 ================  ==================================================================
 Input             how the input is read
+check_columns     that data has what a model reads
 training_input    the input of training, from options
 model_input       the input of a model, from options and the model
 scored_input      labels to be scored, from options
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from fstcrf.corpus import Corpus
     from fstcrf.model import CRF
 
-__all__ = ["Input", "model_input", "scored_input", "training_input"]
+__all__ = ["Input", "check_columns", "model_input", "scored_input", "training_input"]
 
 _SEPARATORS = {"any": None, "tab": "\t", "space": " "}
 _CONLLU_ENDINGS = (".conllu", ".conllu.gz")
@@ -86,12 +87,12 @@ class Input:
         return self._with_aliases(corpus)
 
     def stream(self, path: str) -> Iterator[Corpus]:
-        """Read a file of any size, some sentences at a time.
+        """Read a file of any size, some sentences at a time; of an empty one nothing comes.
 
         Raises
         ------
         DataError
-            It is not what it should be, or there is no sentence.
+            It is not what it should be.
         """
         from fstcrf.corpus import stream_columns, stream_conllu, stream_items
 
@@ -103,13 +104,9 @@ class Input:
             batches = stream_columns(
                 path, self.columns, min_columns=self.min_columns, separator=self.separator
             )
-        seen = False
         with self._advising():
             for batch in batches:
-                seen = True
                 yield self._with_aliases(batch)
-        if not seen:
-            raise DataError("holds no sentences", path="<stdin>" if path == "-" else path)
 
     def written(self, corpus: Corpus) -> tuple[list[str], str]:
         """Return the columns to write back, and what stands between them."""
@@ -127,7 +124,7 @@ class Input:
     @contextmanager
     def _advising(self) -> Iterator[None]:
         """Say of a file with other columns than expected what is to be done."""
-        from fstcrf.corpus.scan import WidthError
+        from fstcrf.corpus.columns import WidthError
 
         try:
             yield
@@ -186,6 +183,7 @@ def model_input(
     kind: str | None,
     separator: str,
     targets: Iterable[str] = (),
+    wanted: Iterable[str] = (),
 ) -> Input:
     """Return how the input of a model is read: like its training data, unless options differ.
 
@@ -196,6 +194,8 @@ def model_input(
         Options.
     targets : iterable of str
         Columns that must be there beside those that the model reads.
+    wanted : iterable of str
+        Columns that are looked for, and may be missing.
 
     Raises
     ------
@@ -212,9 +212,9 @@ def model_input(
                 "attributes, as CRFsuite's item text: LABEL, and attributes, between tabs"
             )
         return Input(items=True)
-    read = _columns_read(parts) | set(targets)
+    read = _columns_read(model) | set(targets)
     if columns is not None and kind != "conllu":
-        aliases = _by_place(columns, read)
+        aliases = _by_place(columns, read | set(wanted))
         return Input(
             columns, separator=_SEPARATORS[separator], aliases=aliases, least=max(1, len(read))
         )
@@ -222,7 +222,7 @@ def model_input(
     if not named and kind != "conllu":
         return Input(separator=_SEPARATORS[separator], aliases=_labels_behind(parts))
     numbers = set() if len(named) == len(parts) else set(filter(_is_number, read))
-    known = _common_columns(named or parts, read - numbers)
+    known = _common_columns(named or parts, read - numbers, set(wanted))
     trained_on_conllu = known[: len(CONLLU)] == CONLLU or known[len(CONLLU) :][:1] == (JOINED,)
     if kind == "conllu" or (kind is None and trained_on_conllu):
         extra = known[len(CONLLU) :] if trained_on_conllu else ()
@@ -290,10 +290,11 @@ def _literal(parts: Sequence[CRF]) -> bool:
     return any(isinstance(tagger.index, LiteralIndex) for tagger in parts)
 
 
-def _columns_read(parts: Sequence[CRF]) -> set[str]:
-    """Return the columns that taggers read, without the tapes that they write for each other."""
+def _columns_read(model: Model) -> set[str]:
+    """Return the columns that a model reads, without the tapes that its taggers write."""
     from fstcrf.features import FeatureIndex
 
+    parts = taggers(model)
     tapes = {tape.name for tagger in parts for tape in tagger.reads}
     read = tapes - {tagger.tape for tagger in parts}
     for tagger in parts:
@@ -301,12 +302,25 @@ def _columns_read(parts: Sequence[CRF]) -> set[str]:
     return read
 
 
-def _common_columns(parts: Sequence[CRF], read: set[str]) -> tuple[str, ...]:
-    """Return the columns of the training data that has all those that are read."""
+def check_columns(model: Model, data: Corpus) -> None:
+    """Check that data has all columns that a model reads, before the first tagger decodes.
+
+    Raises
+    ------
+    DataError
+        One is missing.
+    """
+    if not _literal(taggers(model)):
+        for name in sorted(_columns_read(model)):
+            data.column(name)
+
+
+def _common_columns(parts: Sequence[CRF], read: set[str], wanted: set[str]) -> tuple[str, ...]:
+    """Return the columns of training data with all that is read, and most of what is wanted."""
     several = list(dict.fromkeys(tagger.columns for tagger in parts))
     fitting = [columns for columns in several if read <= set(columns)]
     if len(several) == 1 or fitting:
-        return (fitting or several)[0]
+        return max(fitting or several, key=lambda columns: len(wanted.intersection(columns)))
     shown = "; ".join(",".join(columns) for columns in several)
     raise click.UsageError(
         f"--columns is missing: the taggers were trained on different columns ({shown})"

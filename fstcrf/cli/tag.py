@@ -24,7 +24,7 @@ from fstcrf.cli.options import (
     threads_option,
 )
 from fstcrf.cli.sources import Input, model_input
-from fstcrf.cli.tagging import Addition, Wishes, cascaded, tagged, write_tagged
+from fstcrf.cli.tagging import Addition, Wishes, cascaded, check_sums, shown, tagged, write_tagged
 
 if TYPE_CHECKING:
     from fstcrf.cli.models import Model
@@ -88,6 +88,13 @@ _SEARCH = {"on_no_path": "error", "max_states": None, "max_seconds": None, "thre
     help="Add to the score of a label everywhere: O=-1 finds more spans. Repeatable.",
 )
 @click.option(
+    "--tape",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="Print only this tape of a composition; --nbest is of those printed. Repeatable.",
+)
+@click.option(
     "--joint/--cascade",
     default=True,
     show_default=True,
@@ -121,6 +128,7 @@ def tag(
     _check(model, asked, joint=given["joint"])
     if given["grammar"]:
         model = constrained(model, given["grammar"])
+    given["tapes"] = shown("--tape", given["names"], tapes(model))
     source = model_input(model, columns=columns, kind=kind, separator=separator)
     if given["document_consistency"]:
         _write_documents(model, source, path, output, asked, given)
@@ -129,6 +137,13 @@ def tag(
     counts = Counts()
     write_tagged(_answer(model, counts, given), source, path, output)
     counts.report()
+
+
+def _printed(found: Addition, model: Model, names: tuple[str, ...] | None) -> Addition:
+    """Return the columns of some tapes, of those of all tapes."""
+    if names is None:
+        return found
+    return Addition(tuple(found.columns[tapes(model).index(name)] for name in names))
 
 
 def _asked(given: dict[str, Any]) -> list[str]:
@@ -145,9 +160,11 @@ def _asked(given: dict[str, Any]) -> list[str]:
 def _answer(model: Model, counts: Counts, given: dict[str, Any]) -> Callable[[Corpus], Addition]:
     """Return what tags a batch."""
     wishes, threads = _wishes(model, given), given["threads"]
+    check_sums(model, wishes)
     if given["joint"]:
         return lambda batch: tagged(model, batch, wishes, counts)
-    return lambda batch: cascaded(cast("Composition", model), batch, threads)
+    composition, names = cast("Composition", model), given["tapes"]
+    return lambda batch: _printed(cascaded(composition, batch, threads), model, names)
 
 
 def _wishes(model: Model, given: dict[str, Any]) -> Wishes:
@@ -157,8 +174,9 @@ def _wishes(model: Model, given: dict[str, Any]) -> Wishes:
         force={} if force is None else tape_columns("--force", force, tapes(model)),
         bias=dict(given["bias"]),
         on_no_path=given["on_no_path"],
-        budget=search_budget(model, given["max_states"], given["max_seconds"]),
+        budget=search_budget(given["max_states"], given["max_seconds"]),
         threads=given["threads"],
+        tapes=given["tapes"],
     )
     return Wishes(
         search,
@@ -166,7 +184,7 @@ def _wishes(model: Model, given: dict[str, Any]) -> Wishes:
         probabilities=given["probabilities"],
         marginals=given["marginals"],
         confidence=given["confidence"],
-        spans=_span_tapes(model) if given["span_probabilities"] else (),
+        spans=_span_tapes(model, given["tapes"]) if given["span_probabilities"] else (),
     )
 
 
@@ -190,6 +208,7 @@ def _write_documents(
     def answer(batch: Corpus) -> Addition:
         nonlocal done
         found = Addition(documents.tag_columns(batch, first=done))
+        found = _printed(found, model, given["tapes"])
         done += len(batch.document_slices())
         return found
 
@@ -224,8 +243,8 @@ def _check(model: Model, asked: list[str], *, joint: bool) -> None:
         )
 
 
-def _span_tapes(model: Model) -> tuple[str, ...]:
-    """Return the tapes whose labels look like those of spans; an only tape in any case.
+def _span_tapes(model: Model, printed: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the printed tapes whose labels look like those of spans; an only tape in any case.
 
     Raises
     ------
@@ -238,7 +257,7 @@ def _span_tapes(model: Model) -> tuple[str, ...]:
     found = tuple(
         name
         for name, labels in zip(names, model.labels, strict=True)
-        if any(label[:2] in {"B-", "I-"} for label in labels)
+        if any(label[:2] in {"B-", "I-"} for label in labels) and name in (printed or names)
     )
     if not found:
         raise click.UsageError("--span-probabilities: no tape has labels of spans, such as B-NP")

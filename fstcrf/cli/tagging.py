@@ -4,7 +4,9 @@
 Wishes        what is asked for beside the labels
 Addition      columns to add, and a line before each sentence
 tagged        tag a batch
+check_sums    that the probabilities that are wanted can be had
 cascaded      tag a batch with one tagger after the other
+shown         names of tapes that an option gives, in the order of the model
 write_tagged  write a file again with what is added to batches
 ============  =================================================
 """
@@ -17,7 +19,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from fstcrf.cli.answers import Answer, Counts, Search, answered
+import click
+
+from fstcrf.cli.answers import Answer, Counts, Search, answered, searching
+from fstcrf.cli.failures import counted
 from fstcrf.cli.forcing import NOTHING
 from fstcrf.errors import NoPathError, TooLargeError
 
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
     from fstcrf.lattice import Path
     from fstcrf.lattice.confidence import Confidence
 
-__all__ = ["Addition", "Wishes", "cascaded", "tagged", "write_tagged"]
+__all__ = ["Addition", "Wishes", "cascaded", "check_sums", "shown", "tagged", "write_tagged"]
 
 _RUN_NUMBERS = 4_000_000
 """Joint states of the tokens that are looked at together."""
@@ -64,7 +69,8 @@ class Wishes:
     @property
     def plain(self) -> bool:
         """Nothing but the best labels is wanted, and nothing is known beforehand."""
-        return not (self.commented or self.spans or self.search.force)
+        known = self.search.force or self.search.tapes is not None
+        return not (self.commented or self.spans or known)
 
     @property
     def commented(self) -> bool:
@@ -108,6 +114,11 @@ def tagged(model: Model, batch: Corpus, wishes: Wishes, counts: Counts) -> Addit
     NoPathError
         A sentence has no legal label sequence, and `wishes` does not say what to do.
     """
+    with counted():
+        return _tagged(model, batch, wishes, counts)
+
+
+def _tagged(model: Model, batch: Corpus, wishes: Wishes, counts: Counts) -> Addition:
     from fstcrf.model import CRF
 
     if wishes.plain and (isinstance(model, CRF) or not wishes.search.bias):
@@ -132,9 +143,46 @@ def tagged(model: Model, batch: Corpus, wishes: Wishes, counts: Counts) -> Addit
     )
 
 
+def check_sums(model: Model, wishes: Wishes) -> None:
+    """Check before anything is decoded that probabilities can be had where they are wanted.
+
+    Raises
+    ------
+    TooLargeError
+        A grammar too large to multiply out.
+    """
+    from fstcrf.model import CRF
+
+    wanted = wishes.probabilities or wishes.marginals
+    if not wanted or isinstance(model, CRF) or model.conditional:
+        return
+    try:
+        _ = model.program.machine
+    except TooLargeError:
+        raise TooLargeError(
+            "the grammar is too large to multiply out, which probabilities of single labels need; "
+            "--confidence bounds those of whole answers"
+        ) from None
+
+
 def cascaded(model: Composition, batch: Corpus, threads: int) -> Addition:
     """Tag a batch with one tagger after the other, each reading the labels of those before it."""
     return Addition(model.cascade(batch, threads=threads))
+
+
+def shown(option: str, names: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the tapes that an option names, in the order of the model; None for all of them.
+
+    Raises
+    ------
+    click.UsageError
+        There is none of a name.
+    """
+    odd = [name for name in names if name not in tapes]
+    if odd:
+        raise click.UsageError(f"{option} {odd[0]}: the {option[2:]}s are {', '.join(tapes)}")
+    found = tuple(tape for tape in tapes if tape in names)
+    return None if found in ((), tuple(tapes)) else found
 
 
 def write_tagged(
@@ -169,7 +217,8 @@ def _best(model: Model, batch: Corpus, search: Search, counts: Counts) -> tuple[
 
     if isinstance(model, CRF):
         return (model.tag_column(batch, threads=search.threads, bias=search.bias or None),)
-    _, columns, inexact = model.decide(batch, threads=search.threads, budget=search.budget)
+    with searching(model, batch):
+        _, columns, inexact = model.decide(batch, threads=search.threads, budget=search.budget)
     counts.inexact += inexact
     return columns
 
@@ -220,7 +269,7 @@ def _sure(answer: Answer, wishes: Wishes) -> Confidence | None:
     """Return bounds of the best path's probability, where they are wanted or needed."""
     if not answer.paths or answer.lattice is None or not wishes.commented:
         return None
-    needed = math.isnan(answer.paths[0].probability)
+    needed = math.isnan(answer.paths[0].probability) and wishes.search.tapes is None
     if not (needed or wishes.confidence):
         return None
     return answer.lattice.confidence(budget=wishes.search.budget)
@@ -245,13 +294,7 @@ def _marginals(answers: Sequence[Answer], wishes: Wishes) -> list[list[list[list
     from fstcrf.lattice import marginals
 
     live = [(k, a.lattice) for k, a in enumerate(answers) if a.lattice is not None and a.paths]
-    try:
-        parts = marginals([lattice for _, lattice in live], threads=wishes.search.threads)
-    except TooLargeError:
-        raise TooLargeError(
-            "the grammar is too large to multiply out, which probabilities of single labels need; "
-            "--confidence bounds those of whole answers"
-        ) from None
+    parts = marginals([lattice for _, lattice in live], threads=wishes.search.threads)
     for (k, lattice), part in zip(live, parts, strict=True):
         tapes = part if len(lattice.tapes) > 1 else (part,)
         found[k] = [tape.tolist() for tape in tapes]
@@ -269,37 +312,42 @@ class _Cells:
 
     def of(self, path: Path) -> list[list[str]]:
         """Return the columns of a path."""
-        several = len(self.model.tapes) > 1
+        several = len(self._shown) > 1
         tapes = [list(labels) for labels in (path.labels if several else (path.labels,))]
-        columns = [self._chosen(*pair) for pair in enumerate(tapes)] if self.rows else tapes
-        found = dict(zip(self.model.tapes, tapes, strict=True))
+        found = dict(zip(self._shown, tapes, strict=True))
+        columns = [self._chosen(*pair) for pair in found.items()] if self.rows else tapes
         spans = [self._spans(tape, found[tape]) for tape in self.wishes.spans]
         return columns + spans + self._every(self._column)
+
+    @property
+    def _shown(self) -> tuple[str, ...]:
+        return self.wishes.search.tapes or self.model.tapes
 
     def nothing(self, length: int) -> list[list[str]]:
         """Return the columns of a sentence without a path."""
         nothing = [NOTHING] * length
-        width = len(self.model.tapes) + len(self.wishes.spans)
+        width = len(self._shown) + len(self.wishes.spans)
         return [nothing] * width + self._every(lambda *_: nothing)
 
-    def _every(self, column: Callable[[int, str], list[str]]) -> list[list[str]]:
+    def _every(self, column: Callable[[str, str], list[str]]) -> list[list[str]]:
         """Return a column for every label of every tape, where they are wanted."""
         if not self.wishes.marginals:
             return []
         return [
-            column(k, label)
-            for k, labels in enumerate(self.model.label_sets.values())
-            for label in labels
+            column(tape, label) for tape in self._shown for label in self.model.label_sets[tape]
         ]
 
-    def _chosen(self, k: int, labels: list[str]) -> list[str]:
-        index = {name: i for i, name in enumerate(self.model.label_sets[self.model.tapes[k]])}
-        pairs = zip(labels, self.rows[k], strict=True)
+    def _chosen(self, tape: str, labels: list[str]) -> list[str]:
+        index = {name: i for i, name in enumerate(self.model.label_sets[tape])}
+        pairs = zip(labels, self._rows(tape), strict=True)
         return [f"{label}/{row[index[label]]:f}" for label, row in pairs]
 
-    def _column(self, k: int, label: str) -> list[str]:
-        i = self.model.label_sets[self.model.tapes[k]].index(label)
-        return [f"{label}/{row[i]:f}" for row in self.rows[k]]
+    def _column(self, tape: str, label: str) -> list[str]:
+        i = self.model.label_sets[tape].index(label)
+        return [f"{label}/{row[i]:f}" for row in self._rows(tape)]
+
+    def _rows(self, tape: str) -> list[list[float]]:
+        return self.rows[self.model.tapes.index(tape)]
 
     def _spans(self, tape: str, labels: list[str]) -> list[str]:
         """Return the probability of each span at its first token."""

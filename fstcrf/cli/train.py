@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fstcrf.cli.failures import INTERRUPTED, Failure, undisturbed
-from fstcrf.cli.flags import check_training, in_flags
+from fstcrf.cli.failures import INTERRUPTED, STOPPING, Failure, stopping, warnings_to
+from fstcrf.cli.flags import check_training, given_options, in_flags
 from fstcrf.cli.method_options import method_options
 from fstcrf.cli.models import grammar_of, tagger
 from fstcrf.cli.options import Assignment, CommaList, input_options, threads_option
 from fstcrf.cli.progress import Reporter, reporter
-from fstcrf.cli.saving import save, spare_inputs
+from fstcrf.cli.saving import save, save_interrupted, spare_inputs, warn_of_earlier
 from fstcrf.cli.sources import training_input
+from fstcrf.interruption import undisturbed
 
 if TYPE_CHECKING:
     from fstcrf.corpus import Corpus
@@ -126,8 +127,17 @@ _CHECKPOINT_EVERY = 10
 )
 @click.option(
     "--scheme",
-    type=click.Choice(["iob1", "iob2", "bioes", "bilou", "observed"]),
-    help="Leave out label pairs that are illegal in this scheme, or unseen.",
+    metavar="[FROM:]SCHEME",
+    help="Leave out label pairs that are illegal in iob1, iob2 (bio), bioes (iobes) or bilou, or "
+    "that are not observed. iob1:iob2 converts the gold labels from the first to the second.",
+)
+@click.option(
+    "--on-illegal",
+    type=click.Choice(["error", "repair", "skip"]),
+    default="error",
+    show_default=True,
+    help="Gold labels that break --scheme: stop; take the spans that conlleval reads in them; "
+    "leave their sentences out.",
 )
 @click.option(
     "--start-label",
@@ -201,17 +211,18 @@ _CHECKPOINT_EVERY = 10
 @click.option(
     "--checkpoint",
     metavar="FILE",
-    help="File for the state of training; it is kept.  [default: MODEL.checkpoint, "
-    "removed at the end]",
+    help="File for the state of training; it is kept, and never overwritten without --resume.  "
+    "[default: MODEL.checkpoint, removed at the end]",
 )
 @click.option(
     "--checkpoint-every",
     metavar="N",
     type=click.IntRange(min=1),
-    help=f"Save the state every N iterations.  [default: {_CHECKPOINT_EVERY}]",
+    help="Save the state every N iterations, not only on Ctrl-C.  "
+    f"[default: {_CHECKPOINT_EVERY} with --checkpoint or --resume]",
 )
 @click.option(
-    "--resume", is_flag=True, help="Go on from the saved state if there is one; save it on the way."
+    "--resume", is_flag=True, help="Go on from the saved state, from the start where there is none."
 )
 @threads_option
 @click.option(
@@ -229,7 +240,9 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
     Column files have one token a line, a blank line after each sentence, and may be gzipped; "-"
     is standard input. Files called .conllu are read as CoNLL-U. Progress goes to standard error.
 
-    Ctrl-C ends training and saves the best model so far.
+    Ctrl-C ends training after the iteration that it comes in, a second one at once. The state of
+    training is then in MODEL.checkpoint, for --resume to go on from, and the best model so far is
+    in MODEL, unless that is there: an interrupted run replaces nothing but its own earlier model.
 
     \b
     fstcrf train train.txt -o chunk.fstcrf --columns word,pos,chunk \\
@@ -237,7 +250,8 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
     """
     from fstcrf.corpus import check_writable, concatenated
 
-    started, command = time.perf_counter(), click.get_current_context().command
+    started, context = time.perf_counter(), click.get_current_context()
+    command, given = context.command, given_options(context, given)
     with in_flags(command):
         check_training(given)
     source = training_input(
@@ -249,8 +263,10 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
     )
     spare_inputs(output, [*paths, given["dev"], given["template"], *given["reads"]])
     check_writable(output)
-    checkpoint, kept = _checkpoint(given, output)
-    with reporter(as_json=given.pop("log_json"), max_iterations=given["max_iterations"]) as told:
+    checkpoint, kept = _checkpoint(given, output, command)
+    as_json, limit = given.pop("log_json"), given.get("max_iterations")
+    with reporter(as_json=as_json, max_iterations=limit) as told:
+        _tell_where_it_begins(told, output, checkpoint, resume=given["resume"])
         data = concatenated([source.read(path) for path in paths])
         told.data(
             f"read {len(data):,} sentences, {data.n_tokens:,} tokens from {', '.join(paths)}",
@@ -259,29 +275,40 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
         )
         dev = given.pop("dev")
         held_out = None if dev is None else source.read(dev)
-        with in_flags(command):
+        with in_flags(command), stopping(told.line(STOPPING)), warnings_to(told.data):
             model = _train(data, held_out, told, checkpoint, given)
         _finish(model, output, told, time.perf_counter() - started, checkpoint)
-    if checkpoint is not None and not kept:
+    if not kept:
         Path(checkpoint).unlink(missing_ok=True)
 
 
-def _checkpoint(given: dict[str, Any], output: str) -> tuple[str | None, bool]:
+def _checkpoint(given: dict[str, Any], output: str, command: click.Command) -> tuple[str, bool]:
     """Return the file for the state of training, and whether it stays."""
-    from fstcrf.corpus import check_writable
+    from fstcrf.train.checkpoint import check_checkpoint
 
     path = given.pop("checkpoint")
-    wanted = path is not None or given["resume"] or given["checkpoint_every"] is not None
-    given["checkpoint_every"] = given["checkpoint_every"] or _CHECKPOINT_EVERY
-    if not wanted:
-        return None, False
+    if given["checkpoint_every"] is None and (path is not None or given["resume"]):
+        given["checkpoint_every"] = _CHECKPOINT_EVERY
     used = path or f"{output}.checkpoint"
-    check_writable(used)
+    with in_flags(command):
+        check_checkpoint(used, resume=given["resume"])
     return used, path is not None
 
 
+def _tell_where_it_begins(told: Reporter, output: str, checkpoint: str, *, resume: bool) -> None:
+    """Say where training goes on from, and what it will replace."""
+    from fstcrf.train.checkpoint import saved_iteration
+
+    iteration = saved_iteration(checkpoint) if resume else None
+    if iteration is not None:
+        told.note(f"{checkpoint}: on from iteration {iteration:,}")
+    elif resume:
+        told.note(f"{checkpoint} is not there, nothing to resume: training begins at the start")
+    warn_of_earlier(output, resume=iteration is not None, say=told.note)
+
+
 def _train(
-    data: Corpus, dev: Corpus | None, told: Reporter, checkpoint: str | None, given: dict[str, Any]
+    data: Corpus, dev: Corpus | None, told: Reporter, checkpoint: str, given: dict[str, Any]
 ) -> CRF:
     from fstcrf.model import train as library_train
 
@@ -305,23 +332,21 @@ def _train(
         )
     except KeyboardInterrupt:
         message = "interrupted before an iteration ended: nothing is saved"
+        if Path(checkpoint).exists():
+            message = "interrupted: the same command with --resume goes on"
         raise Failure(message, INTERRUPTED) from None
 
 
-def _finish(
-    model: CRF, output: str, told: Reporter, seconds: float, checkpoint: str | None
-) -> None:
+def _finish(model: CRF, output: str, told: Reporter, seconds: float, checkpoint: str) -> None:
     record = model.record
     if record is None:
         raise Failure("the model has no record of its training")
+    if record.interrupted:
+        with undisturbed():
+            outcome = save_interrupted(model, output, checkpoint)
+        raise Failure(f"interrupted: {outcome}", INTERRUPTED)
     with undisturbed():
         save(model, output)
-    if record.interrupted:
-        raise Failure(
-            f"interrupted: the best model so far, of iteration {record.best_iteration}, "
-            f"is saved in {output}{_how_to_go_on(checkpoint)}",
-            INTERRUPTED,
-        )
     score = (
         ""
         if record.dev_score is None
@@ -342,9 +367,3 @@ def _finish(
         reason=record.reason,
         seconds=seconds,
     )
-
-
-def _how_to_go_on(checkpoint: str | None) -> str:
-    if checkpoint is None or not Path(checkpoint).exists():
-        return ""
-    return "; the same command with --resume goes on"

@@ -7,23 +7,31 @@ tune  the command
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
-from fstcrf.cli.failures import INTERRUPTED, Failure, say, tell, undisturbed
-from fstcrf.cli.flags import in_flags
+from fstcrf.cli.failures import (
+    INTERRUPTED,
+    STOPPING,
+    Failure,
+    log,
+    say,
+    stopping,
+    tell,
+    warnings_to,
+)
+from fstcrf.cli.flags import given_options, in_flags
 from fstcrf.cli.models import grammar_of, tagger
 from fstcrf.cli.options import Choices, CommaList
-from fstcrf.cli.saving import save, spare_inputs
+from fstcrf.cli.saving import save, save_interrupted, spare_inputs, warn_of_earlier
 from fstcrf.cli.sources import training_input
 from fstcrf.cli.train import train
 from fstcrf.cli.trainline import train_line
+from fstcrf.interruption import undisturbed
 
 if TYPE_CHECKING:
     from fstcrf.hyperparameters import Trial, Tuning
@@ -127,6 +135,7 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
     from fstcrf.hyperparameters.study import installed
 
     installed()
+    given = {"seed": given["seed"], **given_options(click.get_current_context(), given)}
     line = dict(given, paths=paths)
     source = training_input(
         paths,
@@ -139,11 +148,16 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
     output, journal, dev = given.pop("output"), given["journal"], given.pop("dev")
     inputs = [*paths, dev, *given["templates"], *given["reads"], *given["grammar"]]
     inputs.append(given["warm_start"])
-    _check_files(inputs, output, journal)
+    _check_files(inputs, output, journal, resume=given["resume"])
     as_json = given.pop("log_json")
     asked = _asked(given)
     data = concatenated([source.read(path) for path in paths])
-    say(f"read {len(data):,} sentences, {data.n_tokens:,} tokens from {', '.join(paths)}")
+    say(
+        f"read {len(data):,} sentences, {data.n_tokens:,} tokens from {', '.join(paths)}",
+        "data",
+        sentences=len(data),
+        tokens=data.n_tokens,
+    )
     found = _searched(data, None if dev is None else source.read(dev), asked, as_json=as_json)
     click.echo(str(found))
     click.echo(f"\n{_line(found.best, line, output)}")
@@ -151,7 +165,7 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
         onward = "; the same command with --resume goes on" if journal else ""
         raise Failure(f"interrupted after {len(found.trials)} trials{onward}", INTERRUPTED)
     if output is not None:
-        _train(found, output)
+        _train(found, output, resume=asked["resume"])
 
 
 def _check_scoring(given: dict[str, Any]) -> None:
@@ -162,13 +176,19 @@ def _check_scoring(given: dict[str, Any]) -> None:
         raise click.UsageError("--resume needs the --journal to go on from")
 
 
-def _check_files(inputs: list[str | None], output: str | None, journal: str | None) -> None:
+def _check_files(
+    inputs: list[str | None], output: str | None, journal: str | None, *, resume: bool
+) -> None:
     """Find out before the work what could not be written after it."""
     from fstcrf.corpus import check_writable
+    from fstcrf.train.checkpoint import check_checkpoint
 
     if output is not None:
         spare_inputs(output, inputs)
         check_writable(output)
+        with in_flags(train):
+            check_checkpoint(_checkpoint(output), resume=resume)
+        warn_of_earlier(output, resume=resume and Path(_checkpoint(output)).exists(), say=say)
     if journal is None:
         return
     if output is not None and Path(journal).resolve() == Path(output).resolve():
@@ -181,8 +201,9 @@ def _check_files(inputs: list[str | None], output: str | None, journal: str | No
 def _asked(given: dict[str, Any]) -> dict[str, Any]:
     """Return what `fstcrf.tune` takes, checked as far as that needs no data."""
     from fstcrf.hyperparameters.searching import searched
+    from fstcrf.model.options import DEFAULTS
 
-    choices: dict[str, Any] = {name: given.pop(name) for name in _SEARCHED}
+    choices: dict[str, Any] = {name: given.pop(name, None) for name in _SEARCHED}
     if choices["order"] is not None:
         choices["order"] = _orders(choices["order"])
     _check_methods(choices["method"] or ())
@@ -196,15 +217,21 @@ def _asked(given: dict[str, Any]) -> dict[str, Any]:
         "class_weights": weights or None,
         "warm_start": None if start is None else tagger(start),
     }
-    rest = _worth_saying(given)
     options: dict[str, Any] = {
         name: list(found) for name, found in choices.items() if found is not None
     }
-    options |= {name: rest.pop(name) for name in _of_training() if name in rest}
-    seed = options.pop("seed")
+    options |= {name: given.pop(name) for name in DEFAULTS if name in given}
+    partial, seed = options.pop("partial"), options.pop("seed")
     with in_flags(train):
-        searched(options, templates, seed=seed, warm_start=known["warm_start"])
-    return {**rest, **known, **options, "seed": seed}
+        searched(
+            options,
+            templates,
+            seed=seed,
+            reads=bool(known["reads"]),
+            dev=given["folds"] is None,
+            warm_start=known["warm_start"],
+        )
+    return {**given, **known, **options, "partial": partial, "seed": seed}
 
 
 def _searched(data: Any, dev: Any, asked: dict[str, Any], *, as_json: bool) -> Tuning:
@@ -217,25 +244,12 @@ def _searched(data: Any, dev: Any, asked: dict[str, Any], *, as_json: bool) -> T
         if better:
             best.append(trial.score or 0.0)
         if as_json:
-            tell(json.dumps({"event": "trial", **asdict(trial), "best": better}))
+            log("trial", **asdict(trial), best=better)
         else:
             tell(_told(trial, better=better))
 
-    with in_flags(train):
+    with in_flags(train), warnings_to(say):
         return library_tune(data, dev=dev, report=report, keep_on_interrupt=True, **asked)
-
-
-def _of_training() -> Mapping[str, Any]:
-    """Return the options of training and their defaults."""
-    from fstcrf.model.options import Options
-
-    return {field.name: field.default for field in msgspec.structs.fields(Options)}
-
-
-def _worth_saying(given: dict[str, Any]) -> dict[str, Any]:
-    """Leave out options of training that have their defaults: some are not for every method."""
-    usual = _of_training()
-    return {n: v for n, v in given.items() if n == "seed" or n not in usual or v != usual[n]}
 
 
 def _distinct(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -267,7 +281,10 @@ def _told(trial: Trial, *, better: bool) -> str:
 
 
 def _line(best: Trial, given: dict[str, Any], output: str | None) -> str:
-    used = {n: v for n, v in given.items() if n not in {*_SEARCHED, "resume"}}
+    from fstcrf.model.options import DEFAULTS
+
+    same = {*best.options, "seed", "patience"} - {*_SEARCHED, "resume"}
+    used = {n: v for n, v in given.items() if n in same or n not in {*DEFAULTS, "resume"}}
     return train_line(
         {
             **used,
@@ -278,11 +295,26 @@ def _line(best: Trial, given: dict[str, Any], output: str | None) -> str:
     )
 
 
-def _train(found: Tuning, output: str) -> None:
+def _checkpoint(output: str) -> str:
+    return f"{output}.checkpoint"
+
+
+def _train(found: Tuning, output: str, *, resume: bool) -> None:
+    checkpoint = _checkpoint(output)
     try:
-        model = found.train()
+        with stopping(f"fstcrf: {STOPPING}"), warnings_to(say):
+            model = found.train(
+                checkpoint=checkpoint,
+                checkpoint_every=None,
+                resume=resume,
+                keep_on_interrupt=True,
+            )
     except KeyboardInterrupt:
         raise Failure("interrupted: the model is not trained", INTERRUPTED) from None
     with undisturbed():
+        if model.record is not None and model.record.interrupted:
+            what = save_interrupted(model, output, checkpoint, command="the printed command")
+            raise Failure(f"interrupted: {what}", INTERRUPTED)
         save(model, output)
+    Path(checkpoint).unlink(missing_ok=True)
     say(f"{output}: trained as trial {found.best.number}")

@@ -1,32 +1,66 @@
 """Drop-in interfaces: what users of other packages import, on top of fstcrf.
 
-=================  ==================================================================
-pycrfsuite         python-crfsuite: ``Trainer``, ``Tagger``, ``ItemSequence``
-sklearn_crfsuite   sklearn-crfsuite: ``CRF``, ``metrics``, ``scorers``
-install            both take the place of the packages, for all later imports
-=================  ==================================================================
-
 ::
 
     import sys, fstcrf.compat.pycrfsuite
     sys.modules["pycrfsuite"] = fstcrf.compat.pycrfsuite
+
+For test suites of others there is a plugin of pytest: ``pytest -p fstcrf.compat.plugin``.
 """
 
+from __future__ import annotations
+
+import importlib
+import sys
 from typing import TYPE_CHECKING
 
+from fstcrf.errors import MissingDependencyError, OptionError
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
     from fstcrf.compat import pycrfsuite, sklearn_crfsuite
-    from fstcrf.compat.installing import install
 
-__all__ = ["install", "pycrfsuite", "sklearn_crfsuite"]
+__all__ = ["DROP_INS", "install", "pycrfsuite", "sklearn_crfsuite"]
+
+DROP_INS = {
+    "pycrfsuite": "fstcrf.compat.pycrfsuite",
+    "sklearn_crfsuite": "fstcrf.compat.sklearn_crfsuite",
+}
+
+
+def install(*names: str) -> None:
+    """Let ``import pycrfsuite`` and ``import sklearn_crfsuite`` find the drop-ins.
+
+    Call it before anything imports them: what a module has imported, it keeps.
+
+    Parameters
+    ----------
+    *names : {"pycrfsuite", "sklearn_crfsuite"}
+        Which of them. By default ``pycrfsuite``, and ``sklearn_crfsuite`` where scikit-learn is
+        installed.
+
+    Raises
+    ------
+    OptionError
+        There is no drop-in for a package of this name.
+    MissingDependencyError
+        ``sklearn_crfsuite`` is asked for by name, and scikit-learn is not installed.
+    """
+    unknown = sorted(set(names) - set(DROP_INS))
+    if unknown:
+        raise OptionError(f"no drop-in for {unknown[0]!r}; there are {', '.join(DROP_INS)}")
+    for name in names or DROP_INS:
+        try:
+            module = importlib.import_module(DROP_INS[name])
+        except MissingDependencyError:
+            if names:
+                raise
+            continue
+        for loaded in [key for key in sys.modules if key.startswith(f"{name}.")]:
+            del sys.modules[loaded]  # parts of the real package
+        sys.modules[name] = module
+
 
 __getattr__ = importer(
-    __name__,
-    {
-        "install": "installing",
-        "pycrfsuite": "pycrfsuite",
-        "sklearn_crfsuite": "sklearn_crfsuite",
-    },
+    __name__, {"pycrfsuite": "pycrfsuite", "sklearn_crfsuite": "sklearn_crfsuite"}
 )

@@ -1,10 +1,4 @@
-"""The text form of a CRFsuite model: ``crfsuite dump``.
-
-===================  ==========================================
-ParsedDump           header, labels, attributes, weights
-CRFsuiteDumpParser   the text, line by line → `ParsedDump`
-===================  ==========================================
-"""
+"""The text form of a CRFsuite model: ``crfsuite dump``."""
 
 from __future__ import annotations
 

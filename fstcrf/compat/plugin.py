@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from fstcrf.compat.installing import DROP_INS, install
+from fstcrf.compat import DROP_INS, install
 
 __all__ = ["pytest_load_initial_conftests", "pytest_sessionfinish"]
 

@@ -1,12 +1,5 @@
 """Column files: one token a line, a blank line after each sentence.
 
-=============== ==============================================================
-read_columns    a whole file as one corpus
-stream_columns  a file of any size, some sentences at a time
-ColumnWriter    writes corpora one after the other into one file
-write_columns   writes one corpus
-=============== ==============================================================
-
 ::
 
     -DOCSTART- -X- O O          opens a document (kept, not a token)
@@ -17,26 +10,157 @@ write_columns   writes one corpus
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus.batching import DocumentCounter, batches
-from fstcrf.corpus.blocks import Block, blocks
+from fstcrf.corpus.batches import BLOCK_LINES, DocumentCounter, TextBlock, batches, blocks
 from fstcrf.corpus.corpus import Column, Corpus
-from fstcrf.corpus.files import Source, open_binary, source_name
-from fstcrf.corpus.scan import Layout, Scan, first_width, scan
-from fstcrf.corpus.writing import ColumnWriter, write_columns
+from fstcrf.corpus.files import Source, Target, decoded, open_binary, open_target, source_name
 from fstcrf.errors import DataError, OptionError
-from fstcrf.kernel.strings import Strings
+from fstcrf.kernel.strings import (
+    Lines,
+    RowError,
+    Strings,
+    TextColumn,
+    joined_rows,
+    pack_strings,
+    read_lines,
+)
 
-__all__ = ["ColumnWriter", "read_columns", "stream_columns", "write_columns"]
+__all__ = [
+    "ColumnWriter",
+    "WidthError",
+    "read_columns",
+    "shortened",
+    "stream_columns",
+    "write_columns",
+]
 
-# Large enough that numpy's fixed costs vanish, small enough that a block fits in cache.
-_BLOCK_LINES = 1 << 16
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How the lines of a column file are to be read."""
+
+    columns: tuple[str, ...]
+    separator: str | None  # splits exactly; None: any run of spaces and tabs splits
+    docstart: str | None  # first field of the lines that open a document; None: none do
+    path: str  # for messages
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """What one block of a column file holds.
+
+    Attributes
+    ----------
+    ids : list of int32 [N]
+        One array per column.
+    lines : int64 [N]
+        Line of each token in the file, from 1.
+    starts : int64 [S]
+        First token of each sentence.
+    blank_lines : int32 [S]
+        Blank lines that follow each sentence.
+    header_lines : int64 [H]
+        Lines that open a document.
+    headers : list of str
+        These lines.
+    """
+
+    ids: list[NDArray[np.int32]]
+    lines: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    blank_lines: NDArray[np.int32]
+    header_lines: NDArray[np.int64]
+    headers: list[str]
+
+
+def shortened(line: str) -> str:
+    """Return the beginning of a line, for messages."""
+    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+
+
+class WidthError(DataError):
+    """A row with another number of columns than expected.
+
+    Parameters
+    ----------
+    message : str
+    path : str
+    line : int
+    width : int
+        How many it has.
+    first : bool
+        It is the first row of the file.
+    """
+
+    def __init__(self, message: str, *, path: str, line: int, width: int, first: bool) -> None:
+        self.width, self.first = width, first
+        super().__init__(message, path=path, line=line)
+
+
+def _scan(block: TextBlock, layout: _Layout, interned: Sequence[Strings]) -> _Scan:
+    """Read one block of a column file; new strings are added to those of its column."""
+    decoded(block.data, layout.path, first_line=block.first_line)
+    try:
+        found = _read_lines(block, layout, interned)
+    except RowError as error:
+        raise _located(error, block, layout) from None
+    headers = []
+    if len(found.headers):
+        lines = block.data.split(b"\n")
+        headers = [lines[number].decode() for number in found.headers.tolist()]
+    return _Scan(
+        ids=found.ids,
+        lines=found.lines + block.first_line,
+        starts=found.starts,
+        blank_lines=found.blank_lines,
+        header_lines=found.headers + block.first_line,
+        headers=headers,
+    )
+
+
+def _first_width(block: TextBlock, layout: _Layout) -> int:
+    """Return the number of fields of the first row of a block, 0 where it has none."""
+    try:
+        return min(len(_read_lines(block, layout, [Strings()]).lines), 1)
+    except RowError as error:
+        return 1 if error.row else error.fields
+
+
+def _read_lines(block: TextBlock, layout: _Layout, interned: Sequence[Strings]) -> Lines:
+    return read_lines(
+        block.data,
+        interned,
+        separator=(layout.separator or "").encode(),
+        mark=(layout.docstart or "").encode(),
+    )
+
+
+def _located(error: RowError, block: TextBlock, layout: _Layout) -> DataError:
+    line = block.first_line + error.line
+    if error.empty is not None:
+        name = layout.columns[error.empty]
+        return DataError(f"column {name!r} is empty", path=layout.path, line=line)
+    text = shortened(block.data.split(b"\n", error.line + 1)[error.line].decode())
+    return WidthError(
+        f"{error.fields} columns, expected {len(layout.columns)} "
+        f"({', '.join(layout.columns)}): {text!r}",
+        path=layout.path,
+        line=line,
+        width=error.fields,
+        first=block.first_line == 1 and error.row == 0,
+    )
+
+
+# --- Reading --------------------------------------------------------------------------------------
 
 
 def read_columns(
@@ -83,13 +207,13 @@ def read_columns(
     """
     layout = _layout(path, columns, separator, docstart)
     interned: list[Strings] = []
-    scans: list[Scan] = []
+    scans: list[_Scan] = []
     with open_binary(path) as file:
-        for block, fitted in _fitted_blocks(file, _BLOCK_LINES, layout, min_columns):
+        for block, fitted in _fitted_blocks(file, BLOCK_LINES, layout, min_columns):
             if len(interned) != len(fitted.columns):  # no row was read yet
                 interned = [Strings() for _ in fitted.columns]
             layout = fitted
-            scans.append(scan(block, layout, interned))
+            scans.append(_scan(block, layout, interned))
     interned = interned or [Strings() for _ in layout.columns]
     documents = DocumentCounter()
     numbers = [documents.number(s.lines[s.starts], s.header_lines, s.headers) for s in scans]
@@ -134,13 +258,13 @@ def stream_columns(
 
 
 def _stream(
-    path: Source, unfitted: Layout, batch_tokens: int, min_columns: int | None
+    path: Source, unfitted: _Layout, batch_tokens: int, min_columns: int | None
 ) -> Iterator[Corpus]:
     documents = DocumentCounter()
     with open_binary(path) as file:
         for block, layout in _fitted_blocks(file, batch_tokens, unfitted, min_columns):
             interned = [Strings() for _ in layout.columns]
-            part = scan(block, layout, interned)
+            part = _scan(block, layout, interned)
             starts = part.lines[part.starts]
             numbers = documents.number(starts, part.header_lines, part.headers)
             if len(numbers):
@@ -151,15 +275,15 @@ def _stream(
 
 
 def _fitted_blocks(
-    file: BinaryIO, lines: int, layout: Layout, min_columns: int | None
-) -> Iterator[tuple[Block, Layout]]:
+    file: BinaryIO, lines: int, layout: _Layout, min_columns: int | None
+) -> Iterator[tuple[TextBlock, _Layout]]:
     """Yield each block with the layout for it, which the first row of the file decides."""
     numbered = not layout.columns
     open_ended = numbered or min_columns is not None
     if numbered:
         layout = replace(layout, columns=("0",))  # for blocks without rows
     for block in blocks(file, lines):
-        if open_ended and (width := first_width(block, layout)):
+        if open_ended and (width := _first_width(block, layout)):
             if numbered:
                 layout = replace(layout, columns=tuple(map(str, range(width))))
             elif min_columns is not None and min_columns <= width:
@@ -170,7 +294,7 @@ def _fitted_blocks(
 
 def _layout(
     path: Source, columns: Sequence[str] | None, separator: str | None, docstart: str | None
-) -> Layout:
+) -> _Layout:
     if isinstance(columns, str):
         raise OptionError(f"columns={columns!r}, expected a sequence: columns=({columns!r},)")
     if columns is not None and not columns:
@@ -181,14 +305,14 @@ def _layout(
         raise OptionError(f"column {repeated[0]!r} is named twice in {tuple(columns)}")
     if separator is not None and (not separator or "\n" in separator or "\r" in separator):
         raise OptionError(f"separator={separator!r}, expected at least one character of a line")
-    return Layout(tuple(columns), separator, docstart or None, source_name(path))
+    return _Layout(tuple(columns), separator, docstart or None, source_name(path))
 
 
 def _corpus(
-    scans: Sequence[Scan],
+    scans: Sequence[_Scan],
     numbers: Sequence[NDArray[np.int32]],
     interned: Sequence[Strings],
-    layout: Layout,
+    layout: _Layout,
     documents: tuple[int, tuple[str, ...]],
 ) -> Corpus:
     n_tokens = np.cumsum([0, *(len(s.lines) for s in scans)])
@@ -210,3 +334,199 @@ def _corpus(
         lines=np.concatenate([none, *(s.lines for s in scans)]),
         blank_lines=np.concatenate([none.astype(np.int32), *(s.blank_lines for s in scans)]),
     )
+
+
+# --- Writing --------------------------------------------------------------------------------------
+
+
+class ColumnWriter:
+    r"""Writes corpora one after the other into one open file, as `stream_columns` gives them.
+
+    Parameters
+    ----------
+    file : binary or text file
+        Where to write to.
+    columns : sequence of str, optional
+        The columns to write, in this order; those of each corpus when absent.
+    separator : str
+        Between the fields of a row.
+    docstart : str
+        First field of the lines that open a document.
+    """
+
+    def __init__(
+        self,
+        file: BinaryIO | io.TextIOBase,
+        columns: Sequence[str] | None = None,
+        *,
+        separator: str = " ",
+        docstart: str = "-DOCSTART-",
+    ) -> None:
+        if not separator or set(separator) & set("\r\n"):
+            raise OptionError(f"separator={separator!r}, expected at least one character of a line")
+        self._file = file
+        self._columns = columns
+        self._separator = separator
+        self._docstart = docstart
+        self._document: int | None = None
+
+    def write(self, corpus: Corpus, *, comments: Sequence[str] | None = None) -> None:
+        """Write all sentences, each followed by its blank lines, and the lines of documents.
+
+        Parameters
+        ----------
+        corpus : Corpus
+        comments : sequence of str, optional
+            A line before each sentence. A file with such lines does not read back.
+
+        Raises
+        ------
+        DataError
+            No such column; or a string that would read back differently: an empty one, or one
+            that holds the separator or a line end.
+        """
+        names = list(corpus.columns) if self._columns is None else list(self._columns)
+        columns = [corpus.column(name) for name in names]
+        for name, column in zip(names, columns, strict=True):
+            self._check(name, column)
+        if columns and self._docstart in columns[0].values:
+            raise DataError(f"token {self._docstart!r} in column {names[0]!r} opens a document")
+        rows = _Rows(corpus, columns, self._separator)
+        done = 0
+        for number in self._openings(corpus, comments):
+            self._put(rows.lines(done, number))
+            done = number
+            if int(corpus.documents[number]) != self._document:
+                self._write(self._headers(corpus, int(corpus.documents[number])))
+            if comments is not None:
+                self._write([comments[number]])
+        self._put(rows.lines(done, len(corpus)))
+        self._write(self._trailing_headers(corpus))
+
+    def _openings(self, corpus: Corpus, comments: Sequence[str] | None) -> list[int]:
+        """Return the sentences before which something else is to be written."""
+        if comments is not None:
+            return list(range(len(corpus)))
+        documents = corpus.documents
+        opening = (np.flatnonzero(np.diff(documents)) + 1).tolist()
+        first = len(documents) > 0 and int(documents[0]) != self._document
+        return [0, *opening] if first else opening
+
+    def _headers(self, corpus: Corpus, document: int) -> list[str]:
+        # Also of the documents without sentences that stand between the last one and this one.
+        before = self._document
+        first = corpus.first_document if before is None else before + 1
+        lines: list[str] = []
+        for number in range(first, document):
+            lines += self._header(corpus, number)
+        self._document = document
+        # A document without a header needs a line unless it is the first.
+        return lines + (
+            self._header(corpus, document) or ([] if before is None else [self._docstart, ""])
+        )
+
+    def _trailing_headers(self, corpus: Corpus) -> list[str]:
+        first = corpus.first_document if self._document is None else self._document + 1
+        lines: list[str] = []
+        for number in range(first, corpus.first_document + len(corpus.document_headers)):
+            if header := self._header(corpus, number):
+                lines += header
+                self._document = number
+        return lines
+
+    def _header(self, corpus: Corpus, document: int) -> list[str]:
+        header = corpus.document_header(document)
+        if not header:
+            return []
+        opens = header.split()[:1] == [self._docstart]
+        return [header if opens else f"{self._docstart} {header}", ""]
+
+    def _check(self, name: str, column: Column) -> None:
+        bad = {self._separator, "\n", "\r"} | ({"\t"} if self._separator == " " else set())
+        together = "".join(column.values)
+        if "" not in column.values and not any(character in together for character in bad):
+            return
+        for value in column.values:
+            if not value or any(character in value for character in bad):
+                raise DataError(
+                    f"{value!r} in column {name!r} would not read back; "
+                    f"choose another separator than {self._separator!r}"
+                    if value
+                    else f"empty string in column {name!r}"
+                )
+
+    def _write(self, lines: Sequence[str]) -> None:
+        if lines:
+            self._put("".join([line + "\n" for line in lines]).encode())
+
+    def _put(self, data: bytes | memoryview) -> None:
+        if not len(data):
+            return
+        if isinstance(self._file, io.TextIOBase):
+            self._file.write(bytes(data).decode())
+        else:
+            self._file.write(data)
+
+
+class _Rows:
+    """The sentences of a corpus as bytes, some at a time."""
+
+    def __init__(self, corpus: Corpus, columns: Sequence[Column], separator: str) -> None:
+        self._columns = [TextColumn(c.ids, *pack_strings(c.values)) for c in columns]
+        self._separator = separator.encode()
+        self._offsets = corpus.offsets
+        blank = corpus.blank_lines
+        self._blank = (
+            np.ones(len(corpus), dtype=np.int32) if blank is None else np.maximum(blank, 1)
+        )
+
+    def lines(self, first: int, last: int) -> bytes | memoryview:
+        """Return the lines of sentences, each followed by its blank lines."""
+        a, b = int(self._offsets[first]), int(self._offsets[last])
+        breaks = np.zeros(b - a, dtype=np.int32)
+        ends, blank = self._offsets[first + 1 : last + 1] - a - 1, self._blank[first:last]
+        np.add.at(breaks, ends[ends >= 0], blank[ends >= 0])  # empty sentences end where others do
+        leading = b"\n" * int(blank[ends < 0].sum())
+        if a == b:
+            return leading
+        columns = [TextColumn(c.ids[a:b], c.text, c.offsets) for c in self._columns]
+        found = joined_rows(columns, breaks, separator=self._separator)
+        return leading + bytes(found) if leading else found
+
+
+def write_columns(
+    corpus: Corpus,
+    file: Target,
+    columns: Sequence[str] | None = None,
+    separator: str = " ",
+    *,
+    docstart: str = "-DOCSTART-",
+) -> None:
+    r"""Write a corpus as a column file.
+
+    Reading it back with the same columns and separator gives the same tokens, sentences and
+    documents.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        What to write.
+    file : path, "-" or binary file
+        A path appears only when it is complete, and is compressed when it ends in ``.gz``;
+        ``"-"`` is standard output.
+    columns : sequence of str, optional
+        The columns to write, in this order; all when absent.
+    separator : str
+        Between the fields of a row; ``"\t"`` where fields hold spaces.
+    docstart : str
+        First field of the lines that open a document.
+
+    Raises
+    ------
+    DataError
+        No such column; or a string that would read back differently.
+    OSError
+        The file cannot be written.
+    """
+    with open_target(file) as target:
+        ColumnWriter(target, columns, separator=separator, docstart=docstart).write(corpus)

@@ -1,12 +1,5 @@
 """CoNLL-U files: the treebanks of Universal Dependencies.
 
-============= ================================================================
-CONLLU        names of the ten columns
-JOINED        name of the one that `read_conllu` makes of two
-read_conllu   a whole file as one corpus
-stream_conllu a file of any size, some sentences at a time
-============= ================================================================
-
 ::
 
     # newdoc id = weblog-1            opens a document
@@ -28,24 +21,64 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus.batching import DocumentCounter, batches
-from fstcrf.corpus.blocks import Block, blocks
+from fstcrf.corpus.batches import BLOCK_LINES, DocumentCounter, TextBlock, batches, blocks
+from fstcrf.corpus.columns import WidthError, shortened
 from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.corpus.files import Source, decoded, open_binary, source_name
-from fstcrf.corpus.scan import WidthError
-from fstcrf.corpus.surface import Surface
 from fstcrf.errors import DataError, OptionError
 
 __all__ = ["CONLLU", "JOINED", "read_conllu", "stream_conllu"]
 
+
+@dataclass(slots=True)
+class _Surface:
+    """The forms of one sentence as they are written, multiword tokens as one."""
+
+    text: str | None = None
+    _forms: list[tuple[str, int, bool]] = field(default_factory=list)
+    _inside: int = 0
+
+    def multiword(self, form: str, n_tokens: int, *, spaced: bool) -> None:
+        """Add a form that the next `n_tokens` tokens share; `spaced` says a space follows."""
+        self._forms.append((form, n_tokens, spaced))
+        self._inside = n_tokens
+
+    def token(self, form: str, *, spaced: bool) -> None:
+        """Add a token, unless it belongs to the last multiword form."""
+        if self._inside > 0:
+            self._inside -= 1
+        else:
+            self._forms.append((form, 1, spaced))
+
+    def locate(self, chars: list[tuple[int, int]], position: int) -> int:
+        """Append start and end of each token to `chars`."""
+        text = self.text
+        if text is None:
+            text = "".join([form + " " * spaced for form, _, spaced in self._forms]).rstrip()
+        found: list[tuple[int, int]] = []
+        cursor = 0
+        fits = True
+        for form, n_tokens, _ in self._forms:
+            while not text.startswith(form, cursor) and text[cursor : cursor + 1].isspace():
+                cursor += 1
+            fits = fits and text.startswith(form, cursor)
+            end = cursor + len(form)
+            found += [(position + cursor, position + end)] * n_tokens
+            cursor = end
+        # A multiword range that runs past the sentence promises more tokens than there are.
+        if self._inside:
+            found, fits = found[: len(found) - self._inside], False
+        chars += found if fits else [(-1, -1)] * len(found)
+        return position + len(text) + 1
+
+
+# --- Files ----------------------------------------------------------------------------------------
+
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 JOINED = "upos+feats"
-_FEATS = CONLLU.index("feats")
-_BLOCK_LINES = 1 << 16
 _NEWDOC = re.compile(r"#\s*newdoc\b(?:\s+id)?\s*=?\s*(.*)")
 _TEXT = re.compile(r"#\s*text\s*=\s?(.*)")
 _RANGE = re.compile(r"([0-9]+)([-.])([0-9]+)")
-_SHOWN = 60
 
 Number = TypeVar("Number", np.int32, np.int64)
 
@@ -88,7 +121,7 @@ def read_conllu(
     parts: list[_Part] = []
     position = 0
     with open_binary(path) as file:
-        for block in blocks(file, _BLOCK_LINES):
+        for block in blocks(file, BLOCK_LINES):
             rows = _Rows(position=position)
             parts.append(_read_block(block, name, rows, documents, interners))
             position = rows.position
@@ -175,7 +208,7 @@ class _Rows:
     lengths: list[int] = field(default_factory=list)
     chars: list[tuple[int, int]] = field(default_factory=list)
 
-    def close(self, surface: Surface) -> None:
+    def close(self, surface: _Surface) -> None:
         """End a sentence, if there is one."""
         length = len(self.fields) - len(self.chars)
         if length:
@@ -194,7 +227,7 @@ class _Part(NamedTuple):
 
 
 def _read_block(
-    block: Block,
+    block: TextBlock,
     path: str,
     rows: _Rows,
     documents: DocumentCounter,
@@ -203,7 +236,7 @@ def _read_block(
     text = decoded(block.data, path, first_line=block.first_line)
     rows.opens = block.first_line == 1
     headers: dict[int, str] = {}
-    surface = Surface()
+    surface = _Surface()
     for number, line in enumerate(text.split("\n"), block.first_line):
         if line.startswith("#"):
             if (newdoc := _NEWDOC.match(line)) is not None:
@@ -215,7 +248,7 @@ def _read_block(
             _read_row(line, number, path, rows, surface)
         else:
             rows.close(surface)
-            surface = Surface()
+            surface = _Surface()
     rows.close(surface)
     lines = np.asarray(rows.lines, dtype=np.int64)
     lengths = np.asarray(rows.lengths, dtype=np.int64)
@@ -235,7 +268,7 @@ def _read_block(
     )
 
 
-def _read_row(line: str, number: int, path: str, rows: _Rows, surface: Surface) -> None:
+def _read_row(line: str, number: int, path: str, rows: _Rows, surface: _Surface) -> None:
     fields = line.split("\t")
     if fields[0].isdecimal() and len(fields) == len(CONLLU) and "" not in fields:
         rows.fields.append(fields)
@@ -258,7 +291,7 @@ def _spaced(fields: Sequence[str]) -> bool:
 
 
 def _bad_row(line: str, fields: Sequence[str], number: int, path: str, *, first: bool) -> DataError:
-    shown = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+    shown = shortened(line)
     if len(fields) != len(CONLLU):
         what = f"{len(fields)} columns, expected {len(CONLLU)} split by tabs"
         return WidthError(

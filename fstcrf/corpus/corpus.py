@@ -1,12 +1,5 @@
 """Sentences of interned columns.
 
-========== ===================================================================
-Column     one column of a corpus: an id per token and the distinct strings
-Sentence   one sentence: its columns as lists of strings
-Corpus     many sentences: columns, sentence offsets, documents, char offsets
-Place      where a token stands, for messages
-========== ===================================================================
-
 A corpus is a struct of arrays. Token ``n`` of the corpus has the string
 ``column.values[column.ids[n]]`` in each column; sentence ``s`` owns the tokens
 ``offsets[s] : offsets[s + 1]``. All string work downstream (features, labels) is done once per
@@ -23,10 +16,105 @@ from typing import TypedDict, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus.sentence import Sentence, as_sentence, no_column
 from fstcrf.errors import DataError, OptionError
 
-__all__ = ["Column", "Corpus", "Place", "Sentence", "as_sentence"]
+__all__ = [
+    "Column",
+    "Corpus",
+    "Place",
+    "Sentence",
+    "as_sentence",
+    "concatenated",
+]
+
+
+class Sentence:
+    """One sentence: named columns of equal length.
+
+    Parameters
+    ----------
+    columns : mapping of str to sequence of str
+        The columns, each with one string per token.
+    document : int, optional
+        Index of the document it belongs to.
+    char_offsets : sequence of (int, int), optional
+        Start and end of each token in the document's text, end exclusive.
+
+    Raises
+    ------
+    DataError
+        Columns of different lengths.
+    """
+
+    __slots__ = ("_columns", "_length", "char_offsets", "document")
+
+    def __init__(
+        self,
+        columns: Mapping[str, Sequence[str]],
+        *,
+        document: int = 0,
+        char_offsets: Sequence[tuple[int, int]] | None = None,
+    ) -> None:
+        self._columns = {name: list(values) for name, values in columns.items()}
+        lengths = {name: len(values) for name, values in self._columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise DataError(f"columns differ in length: {lengths}")
+        self._length = next(iter(lengths.values()), 0)
+        self.document = document
+        self.char_offsets = char_offsets
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, column: str) -> list[str]:
+        try:
+            return self._columns[column]
+        except KeyError:
+            raise DataError(no_column(column, self._columns)) from None
+
+    def __contains__(self, column: object) -> bool:
+        return column in self._columns
+
+    def __repr__(self) -> str:
+        return f"Sentence({self._columns!r})"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(self._columns)
+
+
+def as_sentence(
+    sentence: Sentence | Mapping[str, Sequence[str]] | Sequence[Sequence[str]],
+    columns: Sequence[str] | None = None,
+) -> Sentence:
+    """Read a sentence given as `Sentence`, mapping column → list, or list of row tuples.
+
+    Raises
+    ------
+    DataError
+        Row tuples without column names, or of another width.
+    """
+    if isinstance(sentence, Sentence):
+        return sentence
+    if isinstance(sentence, Mapping):
+        return Sentence(sentence)
+    if columns is None:
+        if len(sentence) == 0:
+            return Sentence({})
+        raise DataError("rows of strings need column names: columns=('word', ...)")
+    for position, row in enumerate(sentence):
+        if isinstance(row, str) or len(row) != len(columns):
+            raise DataError(f"row {row!r} has not the columns {tuple(columns)}", token=position)
+    return Sentence({name: [row[i] for row in sentence] for i, name in enumerate(columns)})
+
+
+def no_column(name: str, known: Iterable[str]) -> str:
+    """Return the message that a column is missing; names those there are."""
+    return f"no column {name!r}; there are {', '.join(map(repr, known)) or 'none'}"
+
+
+# --- Many sentences -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +177,8 @@ class Corpus(Sequence[Sentence]):
         Where it was read from, for messages.
     lines : int64 [N], optional
         Line of each token in the source, from 1, for messages.
+    files : Column [S], optional
+        The file that each sentence was read from, where there are several; lines are of these.
     blank_lines : int32 [S], optional
         Blank lines that follow each sentence in the source, for the writer.
 
@@ -109,6 +199,7 @@ class Corpus(Sequence[Sentence]):
         char_offsets: NDArray[np.int32] | None = None,
         source: str | None = None,
         lines: NDArray[np.int64] | None = None,
+        files: Column | None = None,
         blank_lines: NDArray[np.int32] | None = None,
     ) -> None:
         self.columns = dict(columns)
@@ -123,6 +214,7 @@ class Corpus(Sequence[Sentence]):
         self.char_offsets = char_offsets
         self.source = source
         self.lines = lines
+        self.files = files
         self.blank_lines = blank_lines
         sizes = {name: len(column.ids) for name, column in self.columns.items()}
         if any(size != self.n_tokens for size in sizes.values()):
@@ -188,7 +280,10 @@ class Corpus(Sequence[Sentence]):
         if isinstance(index, slice):
             start, end, step = index.indices(len(self))
             if step == 1:
-                return self._run(start, max(start, end))
+                end = max(start, end)
+                first = self.offsets[start]
+                tokens = slice(int(first), int(self.offsets[end]))
+                return self._part(tokens, slice(start, end), self.offsets[start : end + 1] - first)
             return self.select(np.arange(len(self))[index])
         if not -len(self) <= index < len(self):
             raise IndexError(f"sentence {index} of {len(self)}")
@@ -304,47 +399,38 @@ class Corpus(Sequence[Sentence]):
         offsets = np.zeros(len(chosen) + 1, dtype=np.int64)
         np.cumsum(lengths, out=offsets[1:])
         tokens = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        documents = self.documents[chosen]
+        return self._part(tokens, chosen, offsets)
+
+    def _part(
+        self,
+        tokens: NDArray[np.int64] | slice,
+        sentences: NDArray[np.int64] | slice,
+        offsets: NDArray[np.int64],
+    ) -> Corpus:
+        """Return some sentences, which are these tokens; of slices, arrays are views."""
+        documents = self.documents[sentences]
+        kept = set(documents.tolist())
+        headers, files = enumerate(self.document_headers, self.first_document), self.files
         return Corpus(
             {name: Column(c.ids[tokens], c.values) for name, c in self.columns.items()},
             offsets,
             documents=documents,
-            document_headers=self._headers_of(documents),
+            document_headers=[header if number in kept else "" for number, header in headers],
             first_document=self.first_document,
             char_offsets=None if self.char_offsets is None else self.char_offsets[tokens],
             source=self.source,
             lines=None if self.lines is None else self.lines[tokens],
-            blank_lines=None if self.blank_lines is None else self.blank_lines[chosen],
+            files=None if files is None else Column(files.ids[sentences], files.values),
+            blank_lines=None if self.blank_lines is None else self.blank_lines[sentences],
         )
-
-    def _run(self, first: int, end: int) -> Corpus:
-        """Return some successive sentences; arrays are views."""
-        a, b = int(self.offsets[first]), int(self.offsets[end])
-        documents = self.documents[first:end]
-        return Corpus(
-            {name: Column(c.ids[a:b], c.values) for name, c in self.columns.items()},
-            self.offsets[first : end + 1] - a,
-            documents=documents,
-            document_headers=self._headers_of(documents),
-            first_document=self.first_document,
-            char_offsets=None if self.char_offsets is None else self.char_offsets[a:b],
-            source=self.source,
-            lines=None if self.lines is None else self.lines[a:b],
-            blank_lines=None if self.blank_lines is None else self.blank_lines[first:end],
-        )
-
-    def _headers_of(self, documents: NDArray[np.int32]) -> list[str]:
-        kept = set(documents.tolist())
-        return [
-            header if number in kept else ""
-            for number, header in enumerate(self.document_headers, self.first_document)
-        ]
 
     def where(self, token: int) -> Place:
         """Return the place of a token as keyword arguments of `DataError`."""
-        if self.lines is not None:
-            return {"path": self.source, "line": int(self.lines[token])}
         sentence = int(np.searchsorted(self.offsets, token, side="right")) - 1
+        if self.lines is not None:
+            files = self.files
+            path = self.source if files is None else files.values[files.ids[sentence]]
+            return {"path": path, "line": int(self.lines[token])}
         return {
             "path": self.source,
             "sentence": sentence,
@@ -361,6 +447,7 @@ class Corpus(Sequence[Sentence]):
             char_offsets=self.char_offsets,
             source=self.source,
             lines=self.lines,
+            files=self.files,
             blank_lines=self.blank_lines,
         )
 
@@ -371,3 +458,63 @@ def _joined_offsets(sentences: Sequence[Sentence]) -> NDArray[np.int32] | None:
         return None
     flat = [pair for part in parts if part is not None for pair in part]
     return np.asarray(flat, dtype=np.int32).reshape(-1, 2)
+
+
+# --- Several corpora as one -----------------------------------------------------------------------
+
+
+def concatenated(corpora: Sequence[Corpus]) -> Corpus:
+    """Return the sentences of several corpora as one corpus.
+
+    Documents are numbered on. Character offsets are kept where all corpora have them, and so are
+    lines: messages name the file and the line in it.
+
+    Parameters
+    ----------
+    corpora : sequence of Corpus
+        With the same columns.
+
+    Raises
+    ------
+    DataError
+        No corpus, or one that lacks a column of the first.
+
+    Examples
+    --------
+    >>> one = Corpus.from_sentences([{"word": ["a", "b"]}])
+    >>> two = Corpus.from_sentences([{"word": ["b"]}])
+    >>> concatenated([one, two]).column_lists("word")
+    [['a', 'b'], ['b']]
+    """
+    if not corpora:
+        raise DataError("no corpus to concatenate")
+    if len(corpora) == 1:
+        return corpora[0]
+    tokens = np.cumsum([0, *(corpus.n_tokens for corpus in corpora)]).tolist()
+    chars = [c.char_offsets for c in corpora if c.char_offsets is not None]
+    lines = [c.lines for c in corpora if c.lines is not None]
+    documents, first = [], 0
+    for corpus in corpora:
+        documents.append(corpus.documents - corpus.first_document + first)
+        first += len(corpus.document_headers)
+    return Corpus(
+        {name: _joined_columns([c.column(name) for c in corpora]) for name in corpora[0].columns},
+        np.concatenate(
+            [[0], *(c.offsets[1:] + start for c, start in zip(corpora, tokens, strict=False))]
+        ),
+        documents=np.concatenate(documents).astype(np.int32),
+        document_headers=[header for c in corpora for header in c.document_headers],
+        char_offsets=np.concatenate(chars) if len(chars) == len(corpora) else None,
+        lines=np.concatenate(lines) if len(lines) == len(corpora) else None,
+        files=Column.from_strings(c.source or "<input>" for c in corpora for _ in range(len(c))),
+        source=", ".join(dict.fromkeys(c.source for c in corpora if c.source is not None)) or None,
+    )
+
+
+def _joined_columns(columns: Sequence[Column]) -> Column:
+    number: dict[str, int] = {}
+    ids = []
+    for column in columns:
+        new = [number.setdefault(value, len(number)) for value in column.values]
+        ids.append(np.asarray(new, dtype=np.int32)[column.ids])
+    return Column(np.concatenate(ids), tuple(number))

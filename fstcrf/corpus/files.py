@@ -1,16 +1,4 @@
-"""Opening what is read, and writing files so that none is ever half written.
-
-============== ===============================================================
-Source         what can be read: a path, ``"-"`` (standard input) or a binary file
-Target         what can be written: a path, ``"-"`` (standard output) or a binary file
-open_binary    a source as a binary file; gzip is recognised by its first bytes
-open_text      a small source as text, decoded and checked as a whole
-open_target    a target as a binary file; paths are written by `atomic_write`
-atomic_write   a binary file that takes its name only when it is complete
-check_writable whether `atomic_write` could write a file
-source_name    what messages call a source
-============== ===============================================================
-"""
+"""Opening what is read, and writing files so that none is ever half written."""
 
 from __future__ import annotations
 
@@ -29,6 +17,7 @@ from typing import BinaryIO, TypeAlias, cast
 from fstcrf.errors import DataError, OptionError
 
 __all__ = [
+    "BOM",
     "Source",
     "Target",
     "atomic_write",
@@ -37,10 +26,14 @@ __all__ = [
     "open_target",
     "open_text",
     "source_name",
+    "sync_folder",
 ]
 
 Source: TypeAlias = str | os.PathLike[str] | BinaryIO
 Target: TypeAlias = str | os.PathLike[str] | BinaryIO
+
+BOM = b"\xef\xbb\xbf"
+"""The byte order mark that editors put before text."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -150,7 +143,7 @@ def decoded(data: bytes, path: str, *, first_line: int = 1) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         # The codec counts from behind the mark.
-        start = error.start + (3 if data.startswith(b"\xef\xbb\xbf") else 0)
+        start = error.start + (len(BOM) if data.startswith(BOM) else 0)
         raise DataError(
             f"byte 0x{data[start]:02x} is not UTF-8; convert the file to UTF-8",
             path=path,
@@ -285,11 +278,11 @@ def _replacing(target: Path, temporary: Path, mode: int | None) -> Iterator[Bina
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
-def _sync_folder(folder: Path) -> None:
-    # The rename itself lives in the folder.
+def sync_folder(folder: Path) -> None:
+    """Put what a folder says of its files on the disk: names of new and renamed ones live there."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,12 +1,5 @@
 r"""CRFsuite's item text: one token a line, its label and its attributes between tabs.
 
-==============  ============================================================
-read_items      a whole file as one corpus
-stream_items    a file of any size, some sentences at a time
-item_of         the attributes of a token, from the text of its line
-ATTRIBUTES      the column that holds these texts
-==============  ============================================================
-
 ::
 
     B-NP <TAB> w[0]=He <TAB> length:2 <TAB> t\:tale        w[0]=He 1, length 2, t:tale 1

@@ -3,6 +3,8 @@
 ================= ============================================================
 Scheme            a table of letters, starts, continuations and last letters
 named_scheme      the scheme of a name: iob1, iob2, bioes, ... or conlleval
+scheme_pair       ``iob1:iob2``, a scheme to read and one to write
+STRICT            the names of schemes that labels can be written in
 split_label       a label as letter and type
 legal_transitions which label may follow which, start and end included
 ================= ============================================================
@@ -18,16 +20,25 @@ legal_transitions which label may follow which, start and end included
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.errors import LabelError, OptionError
 
-__all__ = ["OUTSIDE", "Scheme", "legal_transitions", "named_scheme", "split_label"]
+__all__ = [
+    "OUTSIDE",
+    "STRICT",
+    "Scheme",
+    "legal_transitions",
+    "named_scheme",
+    "scheme_pair",
+    "split_label",
+]
 
 OUTSIDE = "O"
 
@@ -135,6 +146,10 @@ _SCHEMES = {
 }
 
 
+STRICT = tuple(name for name, scheme in _SCHEMES.items() if scheme.strict)
+"""Names of the schemes that labels can be written in."""
+
+
 def named_scheme(scheme: str | Scheme) -> Scheme:
     """Return the scheme of a name.
 
@@ -149,6 +164,35 @@ def named_scheme(scheme: str | Scheme) -> Scheme:
         return _SCHEMES[scheme]
     except KeyError:
         raise OptionError(f"scheme {scheme!r}, expected one of {', '.join(_SCHEMES)}") from None
+
+
+def scheme_pair(text: str) -> tuple[str, str]:
+    """Return the scheme of labels and the one that they are wanted in.
+
+    Parameters
+    ----------
+    text : str
+        ``"iob1:iob2"``, or ``"iob2"`` where both are one.
+
+    Raises
+    ------
+    OptionError
+        There is none of that name, or labels cannot be written in the second.
+
+    Examples
+    --------
+    >>> scheme_pair("iob1:bioes"), scheme_pair("bio")
+    (('iob1', 'bioes'), ('bio', 'bio'))
+    """
+    source, colon, target = text.partition(":")
+    if not colon:
+        target = source
+    named_scheme(source)
+    if not named_scheme(target).strict:
+        raise OptionError(
+            f"scheme {text!r}: {target} accepts every label; expected one of {', '.join(STRICT)}"
+        )
+    return source, target
 
 
 def split_label(label: str, scheme: Scheme) -> tuple[str, str]:
@@ -180,12 +224,12 @@ def tables(scheme: Scheme) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArra
     return starts, inside, np.asarray([letter in scheme.last for letter in letters])
 
 
-def legal_transitions(labels: Sequence[str], scheme: str | Scheme = "iob2") -> NDArray[np.bool_]:
+def legal_transitions(labels: LabelSet, scheme: str | Scheme = "iob2") -> NDArray[np.bool_]:
     """Tell which label may follow which.
 
     Parameters
     ----------
-    labels : sequence of L str
+    labels : sequence of L str, or mapping of int to str
         The labels.
     scheme : str or Scheme
         Their scheme.
@@ -211,7 +255,7 @@ def legal_transitions(labels: Sequence[str], scheme: str | Scheme = "iob2") -> N
            [1, 1, 0, 1]])
     """
     table = named_scheme(scheme)
-    parts = [*known_labels(labels, table), (OUTSIDE, "")]
+    parts = [*known_labels(label_tuple(labels), table), (OUTSIDE, "")]
     return np.asarray(
         [[table.legal(a, b, same=kind_a == kind_b) for b, kind_b in parts] for a, kind_a in parts],
         dtype=bool,

@@ -1,27 +1,79 @@
-"""What the kernel needs to know of a document: the shipped models as tables.
-
-===========  ==================================================
-agreement    tables of models for one document
-in_kernel    whether models can be written as tables
-===========  ==================================================
-"""
+"""The shipped models (Consistency, Fields) as a tagger, the kernel and a file have them."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
 from fstcrf.documents.consistency import Consistency
-from fstcrf.documents.document import Document
+from fstcrf.documents.document import Document, repeated_sequences, span_tables, span_types
 from fstcrf.documents.fields import LONGEST, Fields, last_word
-from fstcrf.documents.sequences import repeated_sequences
-from fstcrf.documents.spans import span_tables
-from fstcrf.documents.violations import ViolationModel
+from fstcrf.documents.violations import ViolationModel, read_model
+from fstcrf.errors import LabelError, OptionError
 from fstcrf.kernel.agreement import Agreement, SequenceTables, ValueTables, WordTables
 
-__all__ = ["agreement", "in_kernel"]
+__all__ = [
+    "agreement",
+    "check_types",
+    "in_kernel",
+    "load",
+    "tape_of",
+]
+
+
+def load(path: str | os.PathLike[str]) -> Consistency | Fields:
+    """Read a model of either kind; errors as for `Consistency.load`."""
+    kinds: tuple[type[Consistency | Fields], ...] = (Consistency, Fields)
+    return read_model(path, *kinds)
+
+
+def tape_of(model: ViolationModel, tapes: Sequence[str]) -> str:
+    """Return the tape that a model reads.
+
+    Raises
+    ------
+    OptionError
+        It names none of several, or one that there is not.
+    """
+    wanted = getattr(model, "tape", None)
+    if wanted is None and len(tapes) == 1:
+        return tapes[0]
+    if wanted not in tapes:
+        asked = f"{type(model).__name__} reads no tape" if wanted is None else f"no tape {wanted!r}"
+        raise OptionError(f'{asked}: give it tape= (in a file: "tape":), one of {", ".join(tapes)}')
+    return str(wanted)
+
+
+def check_types(model: ViolationModel, labels: Mapping[str, Sequence[str]]) -> None:
+    """Check that the tagger has all types that a shipped model names: others count nothing.
+
+    Nobody knows the types of a model that is written in Python.
+
+    Raises
+    ------
+    LabelError
+        It lacks one.
+    OptionError
+        As for `tape_of`.
+    """
+    tape = tape_of(model, list(labels))
+    if not isinstance(model, Consistency | Fields):
+        return
+    there = span_types(labels[tape])
+    missing = [name for name in model.types if name not in there]
+    if missing:
+        types = "types" if len(missing) > 1 else "type"
+        known = ", ".join(there) or "none: labels of spans are like B-PER"
+        raise LabelError(
+            f"no label is of the {types} {', '.join(missing)}, which the model "
+            f"{type(model).__name__} names; the types of {tape} are {known}"
+        )
+
+
+# --- Tables for the kernel ------------------------------------------------------------------------
 
 
 def in_kernel(models: Sequence[ViolationModel]) -> bool:
@@ -35,13 +87,6 @@ def agreement(
     models: Sequence[ViolationModel], document: Document, labels: Sequence[str]
 ) -> Agreement | None:
     """Return the tables of models that the kernel can score; None without models.
-
-    Parameters
-    ----------
-    models : sequence of ViolationModel
-    document : Document
-    labels : sequence of str
-        All labels.
 
     Raises
     ------
@@ -111,7 +156,7 @@ def _words(model: Fields, document: Document, types: Sequence[str]) -> WordTable
     words = document.column(model.column)
     often = [word for word, n in Counter(words).items() if n > 1 and last_word([word]) is not None]
     number = {word: k for k, word in enumerate(often)}
-    alone = {True: -2, False: -1}
-    found = [number.get(word, alone[last_word([word]) is None]) for word in words]
+    single = {True: -2, False: -1}
+    found = [number.get(word, single[last_word([word]) is None]) for word in words]
     penalty = [unlabelled[y].penalty if y in unlabelled else 0.0 for y in types]
     return WordTables(np.asarray(found, dtype=np.int32), np.asarray(penalty))

@@ -1,32 +1,119 @@
-"""Label consistency: one token sequence has one type throughout a document (Finkel et al. 2005).
-
-===========  ================================================================
-Violation    one type of violation: what it counts, its penalty
-Consistency  a model of such violations, declared or estimated from a corpus
-===========  ================================================================
-"""
+"""Label consistency: one token sequence has one type throughout a document (Finkel et al. 2005)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus import Corpus, Scheme
-from fstcrf.documents.counting import PairCounts, count_pairs
-from fstcrf.documents.document import Document
+from fstcrf.corpus import Corpus, Scheme, span_arrays
+from fstcrf.documents.document import (
+    Document,
+    RepeatedSequences,
+    SpanTables,
+    documents,
+    repeated_sequences,
+    span_tables,
+)
 from fstcrf.documents.options import each_a, finite
-from fstcrf.documents.written import Written
-from fstcrf.errors import OptionError
+from fstcrf.documents.violations import DeclaredModel
+from fstcrf.errors import DataError, OptionError
 
-if TYPE_CHECKING:
-    from fstcrf.documents.agreeing import Agreeing
+__all__ = [
+    "Consistency",
+    "PairCounts",
+    "Relation",
+    "Violation",
+    "count_pairs",
+]
 
-__all__ = ["Consistency", "Relation", "Violation"]
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PairCounts:
+    """Pairs of spans of one document, by their types.
+
+    Parameters
+    ----------
+    types : tuple of Y str
+    same : int64 [Y, Y]
+        Pairs of spans with the same tokens; symmetric.
+    within : int64 [Y, Y]
+        Places of a span (row) whose tokens are those of another, shorter one (column).
+    """
+
+    types: tuple[str, ...]
+    same: Counts
+    within: Counts
+
+
+def count_pairs(
+    corpus: Corpus, target: str, *, column: str = "word", scheme: str | Scheme = "iob2"
+) -> PairCounts:
+    """Count pairs of spans with the same tokens, and of spans within others.
+
+    Arguments as for `Consistency.estimate`.
+
+    Raises
+    ------
+    DataError
+        No such column, or no spans.
+    """
+    types = _types(corpus, target, scheme)
+    number = {name: k for k, name in enumerate(types)}
+    same = np.zeros((len(types), len(types)), dtype=np.int64)
+    within = np.zeros_like(same)
+    for document in documents(corpus):
+        part = document.corpus
+        tokens = part.column(column).ids.astype(np.int64)
+        repeated = repeated_sequences(tokens, document.offsets)
+        found = span_arrays(part.column(target), part.offsets, scheme)
+        kinds = [number[found.types[kind]] for kind in found.type.tolist()]
+        spans = list(zip(found.start.tolist(), found.end.tolist(), kinds, strict=True))
+        whole: dict[int, Counter[int]] = defaultdict(Counter)
+        for start, end, kind in spans:
+            whole[repeated.of(start, end)][kind] += 1
+        whole.pop(-1, None)  # what occurs once
+        _add_same(whole, same)
+        _add_within(spans, repeated, whole, within)
+    return PairCounts(types, same, within)
+
+
+def _add_same(whole: dict[int, Counter[int]], same: Counts) -> None:
+    for counts in whole.values():
+        for a, n in counts.items():
+            for b, m in counts.items():
+                same[a, b] += n * (n - 1) // 2 if a == b else n * m
+
+
+def _add_within(
+    spans: list[tuple[int, int, int]],
+    repeated: RepeatedSequences,
+    whole: dict[int, Counter[int]],
+    within: Counts,
+) -> None:
+    for start, end, kind in spans:
+        for sequence, _ in repeated.inside(start, end):
+            for inner, n in whole.get(sequence, Counter()).items():
+                within[kind, inner] += n
+
+
+def _types(corpus: Corpus, target: str, scheme: str | Scheme) -> tuple[str, ...]:
+    found = span_arrays(corpus.column(target), corpus.offsets, scheme)
+    used = sorted({found.types[k] for k in np.unique(found.type).tolist()})
+    if not used:
+        raise DataError(f"column {target!r} holds no spans", path=corpus.source)
+    return tuple(used)
+
+
+# --- The model ------------------------------------------------------------------------------------
 
 Relation = Literal["same", "within"]
 
@@ -71,8 +158,17 @@ class Violation:
         object.__setattr__(self, "penalty", penalty)
 
 
+class _Row(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A violation as a file has it."""
+
+    relation: Relation
+    types: tuple[str, str]
+    penalty: float
+    count: int | None = None
+
+
 @dataclass(frozen=True)
-class Consistency(Written):
+class Consistency(DeclaredModel):
     """A model of violations of label consistency.
 
     Parameters
@@ -91,14 +187,22 @@ class Consistency(Written):
     """
 
     violations: Sequence[Violation]
-    column: str = "word"
-    tape: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "violations", tuple(self.violations))
         if not self.violations:
             raise OptionError("a consistency model needs at least one violation")
         each_a("violations", self.violations, Violation)
+
+    def rows(self) -> list[msgspec.Struct]:
+        """Return the violations as a file has them."""
+        return [_Row(v.relation, v.types, v.penalty, v.count) for v in self.violations]
+
+    @staticmethod
+    def parsed(rows: list[Any]) -> list[Violation]:
+        """Return the violations of a file."""
+        found = msgspec.convert(rows, list[_Row])
+        return [Violation(row.relation, row.types, row.penalty, row.count) for row in found]
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -174,11 +278,9 @@ class Consistency(Written):
         """Return the score of a labelling, one label for each token: the log of its penalties."""
         return self.bind(document).start(labels)
 
-    def bind(self, document: Document) -> Agreeing:
+    def bind(self, document: Document) -> ConsistencyScores:
         """Return the scores of a document in Python; the kernel has its own."""
-        from fstcrf.documents.agreeing import Agreeing  # noqa: PLC0415 (it imports this module)
-
-        return Agreeing(self, document)
+        return ConsistencyScores(self, document)
 
 
 def _key(violation: Violation) -> tuple[str, tuple[str, ...]]:
@@ -199,3 +301,128 @@ def _estimated(counts: PairCounts) -> Iterable[Violation]:
             if a != b:
                 penalty = math.log(within[a, b] / columns[b])
                 yield Violation("within", (first, second), penalty, int(counts.within[a, b]))
+
+
+# --- Scores in Python -----------------------------------------------------------------------------
+
+# For use beside models that are written in Python. The kernel keeps the same counts
+# (csrc/agreement.h); tests compare the two.
+
+Spans = list[tuple[int, int, int]]
+
+
+class ConsistencyScores:
+    """Scores of a consistency model for one document.
+
+    Parameters
+    ----------
+    model : Consistency
+    document : Document
+    """
+
+    def __init__(self, model: Consistency, document: Document) -> None:
+        self._types = model.types
+        same, within = model.tables()
+        self._same, self._within = same.tolist(), within.tolist()
+        tokens = document.corpus.column(model.column).ids.astype(np.int64)
+        self._repeated = repeated_sequences(tokens, document.offsets)
+        bounds = document.offsets
+        lengths = np.diff(bounds)
+        self._begin = np.repeat(bounds[:-1], lengths).tolist()
+        self._end = np.repeat(bounds[1:], lengths).tolist()
+        self._whole: Counter[tuple[int, int]] = Counter()
+        self._part: Counter[tuple[int, int]] = Counter()
+        self._number: dict[str, int] = {}
+        self._known: list[str] = []
+        self._reading: SpanTables | None = None
+        self._labels: list[str] = []
+        self._pending: tuple[int, list[str], Spans, Spans] | None = None
+
+    def start(self, labels: Sequence[str]) -> float:
+        """Return the score of labels, and remember them."""
+        self._whole.clear()
+        self._part.clear()
+        self._labels = list(labels)
+        total, at = 0.0, 0
+        while at < len(labels):
+            total += self._enter(self._spans(at, self._end[at], self._labels))
+            at = self._end[at]
+        return total
+
+    def change(self, first: int, labels: Sequence[str]) -> float:
+        """Return by how much the score changes if tokens from `first` on had these labels."""
+        if not labels:
+            self._pending = None
+            return 0.0
+        begin, end = self._begin[first], self._end[first + len(labels) - 1]
+        changed = self._labels.copy()
+        changed[first : first + len(labels)] = labels
+        old, new = (list(self._sentences(begin, end, x)) for x in (self._labels, changed))
+        common = set(old) & set(new)  # most spans stay
+        old = [span for span in old if span not in common]
+        new = [span for span in new if span not in common]
+        self._leave(old)
+        was = self._enter(old)
+        self._leave(old)
+        now = self._enter(new)
+        self._leave(new)
+        self._enter(old)
+        self._pending = (first, list(labels), old, new)
+        return now - was
+
+    def keep(self) -> None:
+        """Remember the labels of the last `change`."""
+        if self._pending is None:
+            return
+        first, labels, old, new = self._pending
+        self._leave(old)
+        self._enter(new)
+        self._labels[first : first + len(labels)] = labels
+        self._pending = None
+
+    def _sentences(self, begin: int, end: int, labels: list[str]) -> Iterator[tuple[int, int, int]]:
+        while begin < end:
+            yield from self._spans(begin, self._end[begin], labels)
+            begin = self._end[begin]
+
+    def _spans(self, begin: int, end: int, labels: list[str]) -> Spans:
+        part = labels[begin:end]
+        reading = self._tables(part)
+        numbers = [self._number[label] for label in part]
+        found = reading.spans(numbers, len(self._known))
+        return [(begin + a, begin + b, kind) for a, b, kind in found]
+
+    def _tables(self, labels: list[str]) -> SpanTables:
+        if self._reading is None or not all(label in self._number for label in labels):
+            self._known = [*self._known, *sorted(set(labels) - set(self._known))]
+            self._number = {label: k for k, label in enumerate(self._known)}
+            self._reading = span_tables(self._known, self._types, strict=False)
+        return self._reading
+
+    def _enter(self, spans: Spans) -> float:
+        """Count spans; return what they cost together with all that are counted."""
+        total = 0.0
+        for start, end, kind in spans:
+            own = self._repeated.of(start, end)
+            if own >= 0:
+                for y in range(len(self._types)):
+                    total += (end - start) * (
+                        self._whole[own, y] * self._same[kind][y]
+                        + self._part[own, y] * self._within[y][kind]
+                    )
+            for number, length in self._repeated.inside(start, end):
+                for y in range(len(self._types)):
+                    total += length * self._whole[number, y] * self._within[kind][y]
+            self._count(start, end, kind, 1)
+        return total
+
+    def _leave(self, spans: Spans) -> None:
+        for start, end, kind in spans:
+            self._count(start, end, kind, -1)
+
+    def _count(self, start: int, end: int, kind: int, by: int) -> None:
+        own = self._repeated.of(start, end)
+        if own >= 0:
+            self._whole[own, kind] += by
+        for number, _ in self._repeated.inside(start, end):
+            self._part[number, kind] += by

@@ -1,12 +1,4 @@
-"""Fields that agree throughout a document: their values, and where else a name occurs.
-
-===========  =============================================================
-Differing    a type of violation: two spans of a type have different values
-Unlabelled   ... a span's last word occurs without the type of the span
-Fields       a model of such violations
-VALUES       what a span says, by name: clock, text
-===========  =============================================================
-"""
+"""Fields that agree throughout a document: their values, and where else a name occurs."""
 
 from __future__ import annotations
 
@@ -15,13 +7,13 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from fstcrf.documents.document import Document
+import msgspec
+
+from fstcrf.documents.document import Document, span_tables
 from fstcrf.documents.options import each_a, finite
-from fstcrf.documents.spans import span_tables
-from fstcrf.documents.violations import Recounted, Violations
-from fstcrf.documents.written import Written
+from fstcrf.documents.violations import DeclaredModel, Recounted, Violations
 from fstcrf.errors import OptionError
 
 __all__ = ["LONGEST", "VALUES", "Differing", "Fields", "Unlabelled", "last_word"]
@@ -150,8 +142,17 @@ class Unlabelled:
         object.__setattr__(self, "penalty", penalty)
 
 
+class _Row(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A violation as a file has it."""
+
+    violation: Literal["differing", "unlabelled"]
+    type: str
+    penalty: float
+    value: str | None = None
+
+
 @dataclass(frozen=True)
-class Fields(Written):
+class Fields(DeclaredModel):
     """A model of fields that agree throughout a document.
 
     Parameters
@@ -175,8 +176,6 @@ class Fields(Written):
     """
 
     violations: Sequence[Differing | Unlabelled]
-    column: str = "word"
-    tape: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "violations", tuple(self.violations))
@@ -187,6 +186,20 @@ class Fields(Written):
         (kind, name), often = kinds.most_common(1)[0]
         if often > 1:
             raise OptionError(f"{kind} of {name!r} is there {often} times, expected once")
+
+    def rows(self) -> list[msgspec.Struct]:
+        """Return the violations as a file has them."""
+        return [_row(v) for v in self.violations]
+
+    @staticmethod
+    def parsed(rows: list[Any]) -> list[Differing | Unlabelled]:
+        """Return the violations of a file."""
+        return [
+            Unlabelled(row.type, row.penalty)
+            if row.violation == "unlabelled"
+            else Differing(row.type, "text" if row.value is None else row.value, row.penalty)
+            for row in msgspec.convert(rows, list[_Row])
+        ]
 
     @classmethod
     def seminars(cls, penalty: float = -4.0, *, tape: str | None = None) -> Fields:
@@ -234,6 +247,16 @@ class Fields(Written):
     def bind(self, document: Document) -> Violations:
         """Return the scores of a document in Python; the kernel has its own."""
         return Recounted(self.score).bind(document)
+
+
+def _row(violation: Differing | Unlabelled) -> _Row:
+    if isinstance(violation, Unlabelled):
+        return _Row("unlabelled", violation.type, violation.penalty)
+    if not isinstance(violation.value, str):
+        raise OptionError(
+            f"the value of {violation.type!r} is a function, expected a name: it cannot be saved"
+        )
+    return _Row("differing", violation.type, violation.penalty, violation.value)
 
 
 def _spans(document: Document, labels: Sequence[str], types: Sequence[str]) -> Iterator[Span]:

@@ -1,10 +1,4 @@
-"""The tagger's side of a document: potentials of joint states, multiplied out.
-
-===========  =====================================================================
-LocalModel   a tagger or a composition, made ready for documents
-LocalScores  what it says of one document
-===========  =====================================================================
-"""
+"""The tagger's side of a document: potentials of joint states, multiplied out."""
 
 from __future__ import annotations
 
@@ -85,7 +79,7 @@ class LocalModel:
                 "normalize='chain' is no product of transducers: documents need "
                 "compose(..., normalize='product')"
             )
-        self._still: tuple[object, JointArrays, Labelling] | None = None
+        self._joint: tuple[object, JointArrays, Labelling] | None = None
 
     @property
     def tapes(self) -> tuple[str, ...]:
@@ -105,29 +99,30 @@ class LocalModel:
 
     def _shared(self, lattice: Lattice) -> tuple[JointArrays, Labelling]:
         """Return what all sentences share; the nodes are those of one of them."""
-        if self._still is None or self._still[0] is not lattice.program:
+        shared = self._joint
+        if shared is None or shared[0] is not lattice.program:
             joint = joint_arrays(lattice)
-            self._still = (lattice.program, joint, _labelling(joint))
-        return self._still[1], self._still[2]
+            shared = self._joint = (lattice.program, joint, _labelling(joint))
+        return shared[1], shared[2]
 
 
-def _scores(lattices: Sequence[Lattice], still: JointArrays, labelling: Labelling) -> LocalScores:
-    if still.moving:
+def _scores(lattices: Sequence[Lattice], joint: JointArrays, labelling: Labelling) -> LocalScores:
+    if joint.moving:
         parts = [joint_arrays(lattice) for lattice in lattices]
         node = np.concatenate([part.node for part in parts])
         step = np.concatenate([part.step for part in parts])
     else:
-        node = np.concatenate([_nodes(lattice, still) for lattice in lattices])
-        step = still.step[0]
-    size = len(still.label)
+        node = np.concatenate([_nodes(lattice, joint) for lattice in lattices])
+        step = joint.step[0]
+    size = len(joint.label)
     arcs = np.ascontiguousarray(step.reshape((*step.shape[:-2], size * size)))
-    graph = kernel.Graph(still.initial, still.final, arcs)
-    return LocalScores(graph, np.ascontiguousarray(node), labelling, still.names)
+    graph = kernel.Graph(joint.initial, joint.final, arcs)
+    return LocalScores(graph, np.ascontiguousarray(node), labelling, joint.names)
 
 
-def _nodes(lattice: Lattice, still: JointArrays) -> Floats:
+def _nodes(lattice: Lattice, joint: JointArrays) -> Floats:
     """Return the potentials of joint states; of a tagger alone they are there."""
-    if len(lattice.values) == 1 and lattice.values[0].shape[1] == len(still.label):
+    if len(lattice.values) == 1 and lattice.values[0].shape[1] == len(joint.label):
         machine = lattice.program.machine
         if machine.residual is None and len(machine.factors) == 1:
             return lattice.values[0]

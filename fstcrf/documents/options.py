@@ -1,13 +1,4 @@
-"""Checks of options, so that what is wrong is said before anything is sampled.
-
-============  ==========================
-one_of        one of a few words
-whole_number  a number that counts
-number        any number
-finite        a number that is finite
-each_a        things of some types
-============  ==========================
-"""
+"""Checks of options, so that what is wrong is said before anything is sampled."""
 
 from __future__ import annotations
 
@@ -22,52 +13,26 @@ __all__ = ["each_a", "finite", "number", "one_of", "whole_number"]
 
 
 def one_of(name: str, given: object, known: Any) -> None:
-    """Check an option against a literal type.
-
-    Raises
-    ------
-    OptionError
-        It is none of those.
-    """
+    """Check an option against a literal type."""
     if given not in get_args(known):
         expected = ", ".join(map(repr, get_args(known)))
         raise OptionError(f"{name} is {given!r}, expected one of {expected}")
 
 
 def whole_number(name: str, given: object, least: int) -> None:
-    """Check a whole number.
-
-    Raises
-    ------
-    OptionError
-        It is none, or below `least`.
-    """
+    """Check a whole number."""
     if not isinstance(given, Integral) or int(given) < least:
         raise OptionError(f"{name} is {given!r}, expected a whole number, at least {least}")
 
 
 def number(name: str, given: object) -> None:
-    """Check a number.
-
-    Raises
-    ------
-    OptionError
-        It is none.
-    """
+    """Check a number."""
     if not isinstance(given, Real):
         raise OptionError(f"{name} is {given!r}, expected a number")
 
 
 def finite(name: str, given: object) -> float:
-    """Return a number as a float.
-
-    Raises
-    ------
-    OptionError
-        It is no number.
-    NumericError
-        It is not finite, or too large for a float.
-    """
+    """Return a number as a float."""
     number(name, given)
     try:
         found = float(given)  # type: ignore[arg-type]
@@ -79,13 +44,7 @@ def finite(name: str, given: object) -> float:
 
 
 def each_a(name: str, given: Iterable[object], *kinds: type) -> None:
-    """Check the types of several things.
-
-    Raises
-    ------
-    OptionError
-        One is of none of those types.
-    """
+    """Check the types of several things."""
     for one in given:
         if not isinstance(one, kinds):
             expected = " or ".join(kind.__name__ for kind in kinds)

@@ -1,32 +1,387 @@
-"""Sampling a document: chains of sweeps, in the kernel or, for models written in Python, here.
-
-=============  ==========================================================
-DocumentChain  the state of one chain: sweeps, labels, scores
-=============  ==========================================================
-"""
+"""Gibbs sampling of documents: annealing, starts, and chains of sweeps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.documents.agreement import agreement, in_kernel
+from fstcrf import kernel
+from fstcrf.documents.agreement import agreement, in_kernel, tape_of
 from fstcrf.documents.document import Document
 from fstcrf.documents.local import LocalScores
-from fstcrf.documents.options import one_of
-from fstcrf.documents.reading import tape_of
-from fstcrf.documents.scored import Scored
-from fstcrf.documents.starts import Start, starts
-from fstcrf.documents.violations import ViolationModel
+from fstcrf.documents.options import number, one_of, whole_number
+from fstcrf.documents.violations import ViolationModel, bound_to, log_score
+from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel.gibbs import Chain, Gibbs
 
-__all__ = ["DocumentChain", "Sweeps"]
+__all__ = ["Annealing", "DocumentChain", "Schedule", "Start", "Sweeps", "starts"]
+
+Schedule = Literal["linear", "exponential", "geometric", "constant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Annealing:
+    """Temperatures of the sweeps.
+
+    Parameters
+    ----------
+    sweeps : int
+        How many there are, n.
+    schedule : {"linear", "exponential", "geometric", "constant"}
+        linear: from `start` down to 0. exponential: start · exp(−rate · t). geometric: from `start`
+        to `end` by the same factor each time; then a last sweep at 0. constant: `start` throughout,
+        which is sampling and no search.
+    start : float
+        Temperature of the first sweep; 1 is the distribution itself.
+    end : float
+        Of the last sweep but one, geometric; at most `start`.
+    rate : float
+        Per sweep, exponential; below 5 / sweeps the last sweep but one is still warm.
+
+    Raises
+    ------
+    OptionError
+        A schedule that there is not; numbers out of range; a geometric one that heats up.
+    """
+
+    sweeps: int = 200
+    schedule: Schedule = "linear"
+    start: float = 1.0
+    end: float = 0.01
+    rate: float = 0.03
+
+    def __post_init__(self) -> None:
+        one_of("schedule", self.schedule, Schedule)
+        whole_number("sweeps", self.sweeps, 1)
+        for name in ("start", "end", "rate"):
+            value = getattr(self, name)
+            number(name, value)
+            if not (np.isfinite(value) and value > 0):
+                raise OptionError(f"{name} is {value}, expected a finite number above 0")
+        if self.schedule == "geometric" and self.end > self.start:
+            raise OptionError(
+                f"end is {self.end}, expected at most start, {self.start}: a geometric schedule "
+                "cools down"
+            )
+
+    def temperatures(self) -> NDArray[np.float64]:
+        """Return the temperature of each sweep, float64 [sweeps].
+
+        Examples
+        --------
+        >>> Annealing(5).temperatures().tolist()
+        [1.0, 0.75, 0.5, 0.25, 0.0]
+        """
+        n, time = self.sweeps, np.arange(self.sweeps, dtype=np.float64)
+        if self.schedule == "constant":
+            return np.full(n, float(self.start))
+        if n == 1:
+            return np.zeros(1)
+        if self.schedule == "linear":
+            return self.start * (1.0 - time / (n - 1))
+        if self.schedule == "exponential":
+            found = self.start * np.exp(-self.rate * time)
+        else:
+            found = self.start * (self.end / self.start) ** (time / max(n - 2, 1))
+        found[-1] = 0.0
+        return found
+
+
+# --- Starts ---------------------------------------------------------------------------------------
+
+Ints = NDArray[np.int32]
+Start: TypeAlias = Literal["viterbi", "random"]
+
+_TRIES = 20  # random paths, where models of violations forbid the first
+_PREFERRED = 1e6  # natural log, beyond what a tagger says of a whole sentence
+
+
+def starts(
+    local: LocalScores, document: Document, best: Ints, wanted: Start, random: np.random.Generator
+) -> Iterator[Ints]:
+    """Yield paths to start from: the wanted one, then others in case models forbid it.
+
+    The others are, for each label, the tagger's best path among those that have the label as often
+    as they can, and random paths.
+
+    Parameters
+    ----------
+    local : LocalScores
+    document : Document
+    best : int32 [N]
+        The tagger's best path.
+    wanted : {"viterbi", "random"}
+    random : numpy.random.Generator
+
+    Yields
+    ------
+    int32 [N]
+        Joint states.
+    """
+    if wanted == "viterbi":
+        yield best.copy()
+    else:
+        for _ in range(_TRIES):
+            yield _random_path(local, document, random)
+        yield best.copy()
+    for label in range(local.labelling.n_labels):
+        preferred = np.where(local.labelling.label == label, _PREFERRED, 0.0)
+        yield kernel.viterbi(local.graph, document.offsets, local.node + preferred)[0]
+    if wanted == "viterbi":
+        for _ in range(_TRIES):
+            yield _random_path(local, document, random)
+
+
+def _random_path(local: LocalScores, document: Document, random: np.random.Generator) -> Ints:
+    """Draw states so that each label has an equal chance among those with which one can go on."""
+    following, size = local.labelling.following, local.graph.n_states
+    final = local.graph.final > -np.inf
+    path = np.zeros(len(document), dtype=np.int32)
+    bounds = document.offsets.tolist()
+    allowed = local.node > -np.inf
+    for first, end in itertools.pairwise(bounds):
+        able = [final & allowed[end - 1]]  # states from which the sentence can be ended
+        for t in range(end - 2, first - 1, -1):
+            after = following[:size]
+            on = ((after >= 0) & able[-1][np.maximum(after, 0)]).any(axis=1)
+            able.append(on & allowed[t])
+        able.reverse()
+        now = size
+        for t in range(first, end):
+            after = following[now]
+            after = after[(after >= 0) & able[t - first][np.maximum(after, 0)]]
+            now = int(random.choice(after))
+            path[t] = now
+    return path
+
+
+# --- Sweeps in Python -----------------------------------------------------------------------------
+
+# For models of violations that are written in Python: the same sampling as that of the kernel, with
+# scores from models instead of counts.
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
+
+
+class _PythonGibbs:
+    """A document that is swept over, with models of violations, each of which reads one tape."""
+
+    def __init__(
+        self,
+        document: Document,
+        local: LocalScores,
+        models: Sequence[ViolationModel],
+        tapes: Sequence[int],
+    ) -> None:
+        self._document, self._local = document, local
+        self._names = [[names[tape] for names in local.names] for tape in tapes]
+        self._models = [type(model).__name__ for model in models]
+        self._bound = [bound_to(model, document) for model in models]
+        self._label = local.labelling.label.tolist()
+        self._following = local.labelling.following.tolist()
+        self._bounds = document.offsets.tolist()
+        self._total = 0.0
+
+    def begin(self, paths: Iterable[NDArray[np.int32]]) -> NDArray[np.int32]:
+        """Start from the first path unless the models forbid it, else from the best other one."""
+        found, reached, asked = None, -np.inf, 0
+        for asked, path in enumerate(paths, start=1):
+            total = self._start(path)
+            if total > reached:
+                found, reached = path, total
+            if asked == 1 and found is not None:
+                break
+        if found is None:
+            raise NumericError(
+                f"document {self._document.number}: the violation models "
+                f"{', '.join(self._models)} give −inf to all {asked} labellings that sampling "
+                "could start from; make what they forbid a large finite penalty"
+            )
+        self._total = self._start(found)
+        return found
+
+    def sweep(
+        self, chain: Chain, temperatures: Floats, whole: NDArray[np.bool_], uniform: Floats
+    ) -> Floats:
+        """Sweep over the document, changing a chain in place; as `kernel.gibbs.Gibbs.sweep`."""
+        self._remember(chain)
+        tokens, scores = len(self._document), np.empty(len(temperatures))
+        sentences = list(zip(self._bounds[:-1], self._bounds[1:], strict=True))
+        for k, temperature in enumerate(temperatures.tolist()):
+            for b, (first, end) in enumerate(sentences):
+                if whole[k]:
+                    draws = uniform[k, first:end]
+                    self._sentence(chain, first, end, temperature, draws, uniform[k, tokens + b])
+                    continue
+                for t in range(first, end):
+                    self._token(chain, first, end, t, temperature, uniform[k, t])
+            scores[k] = self._total
+            self._remember(chain)
+        return scores
+
+    def _remember(self, chain: Chain) -> None:
+        if self._total > chain.best_score + 1e-9:
+            chain.best_score, chain.best = self._total, chain.path.copy()
+
+    # --- One token ------------------------------------------------------------------------------
+
+    def _token(
+        self, chain: Chain, first: int, end: int, t: int, temperature: float, u: float
+    ) -> None:
+        labels = self._local.labelling.n_labels
+        now = self._label[chain.path[t]]
+        score = np.full(labels, -np.inf)
+        score[now] = 0.0
+        for label in range(labels):
+            if label != now:
+                score[label] = self._difference(chain.path, first, end, t, label)
+        # All are asked about: models may outweigh the tagger, however far behind a label is. The
+        # kernel asks about fewer only where it knows that penalties can but lower scores.
+        for label in np.flatnonzero(score > -np.inf).tolist():
+            if label != now:
+                score[label] += self._change(t, [label])
+        drawn = _drawn(score, now, temperature, u)
+        if drawn == now:
+            return
+        self._change(t, [drawn])
+        self._keep()
+        self._total = self._total + float(score[drawn])
+        state = int(chain.path[t - 1]) if t > first else self._local.graph.n_states
+        for n in range(t, end):
+            old = int(chain.path[n])
+            state = self._following[state][drawn if n == t else self._label[old]]
+            if state == old and n > t:
+                return
+            chain.path[n] = state
+
+    def _difference(
+        self, path: NDArray[np.int32], first: int, end: int, t: int, label: int
+    ) -> float:
+        """Return the tagger's score with another label less that with the present one."""
+        graph, node = self._local.graph, self._local.node
+        size = graph.n_states
+        was = now = int(path[t - 1]) if t > first else size
+        total = 0.0
+        for n in range(t, end):
+            old = int(path[n])
+            new = self._following[now][label if n == t else self._label[old]]
+            if new < 0:
+                return -np.inf
+            if n == first:
+                total += graph.initial[new] - graph.initial[old]
+            else:
+                arc = graph.score[n] if graph.moving else graph.score
+                total += arc[now * size + new] - arc[was * size + old]
+            if new == old and n > t:
+                return float(total)
+            total += node[n, new] - node[n, old]
+            was, now = old, new
+        return float(total + graph.final[now] - graph.final[was])
+
+    # --- One sentence ---------------------------------------------------------------------------
+
+    def _sentence(
+        self, chain: Chain, first: int, end: int, temperature: float, draws: Floats, u: float
+    ) -> None:
+        local, by = self._local, 1.0 / temperature if temperature else 1.0
+        score = local.graph.score[first:end] if local.graph.moving else local.graph.score
+        graph = kernel.Graph(local.graph.initial * by, local.graph.final * by, score * by)
+        node, offsets = local.node[first:end] * by, np.asarray([0, end - first])
+        if temperature:
+            path = _sample(graph, node, draws)
+        else:
+            path = kernel.viterbi(graph, offsets, node)[0]
+        gain = self._path_score(path, first) - self._path_score(chain.path[first:end], first)
+        change = self._change(first, [self._label[state] for state in path.tolist()])
+        if temperature:
+            with np.errstate(divide="ignore"):
+                taken = np.log(u) * temperature < change
+        else:
+            taken = gain + change > 0
+        if taken:
+            self._keep()
+            chain.path[first:end] = path
+            self._total = self._total + gain + change
+
+    def _path_score(self, path: NDArray[np.int32], first: int) -> float:
+        graph, size = self._local.graph, self._local.graph.n_states
+        rows = np.arange(first, first + len(path))
+        arcs = path[:-1].astype(np.int64) * size + path[1:]
+        score = graph.score[rows[1:], arcs] if graph.moving else graph.score[arcs]
+        ends = graph.initial[path[0]] + graph.final[path[-1]]
+        return float(ends + self._local.node[rows, path].sum() + score.sum())
+
+    # --- Models ---------------------------------------------------------------------------------
+
+    def _start(self, path: NDArray[np.int32]) -> float:
+        total = sum(
+            self._path_score(path[a:b], a)
+            for a, b in zip(self._bounds[:-1], self._bounds[1:], strict=True)
+        )
+        numbers = [self._label[state] for state in path.tolist()]
+        for model, names, bound in zip(self._models, self._names, self._bound, strict=True):
+            score = log_score(bound.start([names[k] for k in numbers]), model)
+            total += self._checked(score, model, 0)
+        return total
+
+    def _change(self, first: int, labels: Sequence[int]) -> float:
+        total = 0.0
+        for model, names, bound in zip(self._models, self._names, self._bound, strict=True):
+            change = log_score(bound.change(first, [names[k] for k in labels]), model)
+            total += self._checked(change, model, first)
+        return total
+
+    def _checked(self, score: float, model: str, token: int) -> float:
+        if np.isnan(score) or score == np.inf:
+            number, place = self._document.number, f"token {token}"
+            raise NumericError(
+                f"document {number}, {place}: the violation model {model} returned {score}, "
+                "expected a log score: a number or −inf"
+            )
+        return score
+
+    def _keep(self) -> None:
+        for bound in self._bound:
+            bound.keep()
+
+
+def _drawn(score: Floats, now: int, temperature: float, u: float) -> int:
+    best = int(score.argmax())
+    if temperature == 0.0:
+        return best if score[best] > score[now] else now
+    weight = np.exp((score - score[best]) / temperature)
+    last = np.flatnonzero(weight)[-1]  # rounding must not lead to what is impossible
+    return int(min(np.searchsorted(np.cumsum(weight), u * weight.sum(), side="right"), last))
+
+
+def _sample(graph: kernel.Graph, node: Floats, draws: Floats) -> NDArray[np.int32]:
+    """Draw a path by forward filtering and backward sampling, in logs."""
+    size, length = graph.n_states, len(node)
+    alpha = np.empty_like(node)
+    alpha[0] = graph.initial + node[0]
+    arcs = graph.score.reshape((-1, size, size))
+
+    def into(t: int) -> Floats:
+        rows: Floats = arcs[t if graph.moving else 0]
+        return rows
+
+    for t in range(1, length):
+        alpha[t] = np.logaddexp.reduce(alpha[t - 1][:, None] + into(t), axis=0) + node[t]
+    path = np.empty(length, dtype=np.int32)
+    after = graph.final
+    for t in range(length - 1, -1, -1):
+        path[t] = _drawn(alpha[t] + after, 0, 1.0, float(draws[t]))
+        if t:
+            after = into(t)[:, path[t]]
+    return path
+
+
+# --- Chains ---------------------------------------------------------------------------------------
 Sweeps: TypeAlias = Literal["token", "sentence", "mixed"]
 
 _DRAWS = 200_000  # uniform numbers that are there at a time
@@ -86,12 +441,12 @@ class DocumentChain:
             agreed = agreement(models, document, [names[tape] for names in local.names])
         gibbs = Gibbs(local.graph, document.offsets, local.node, local.labelling, agreed)
         paths = starts(local, document, gibbs.viterbi(), start, self._random)
-        self._engine: Gibbs | Scored = gibbs
+        self._engine: Gibbs | _PythonGibbs = gibbs
         if quick:
             path = next(paths)
         else:
             read = [tapes.index(tape_of(model, tapes)) for model in models]
-            self._engine = Scored(document, local, models, read)
+            self._engine = _PythonGibbs(document, local, models, read)
             path = self._engine.begin(paths)
         self.chain = Chain(path, path.copy())
 

@@ -1,30 +1,23 @@
-"""A tagger whose labels agree across the sentences of a document.
-
-==============  ===========================================
-DocumentTagger  a tagger, models of violations, annealing
-==============  ===========================================
-"""
+"""A tagger whose labels agree across the sentences of a document."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from fstcrf.corpus import Column, Corpus
-from fstcrf.documents.annealing import Annealing
+from fstcrf.documents.agreement import check_types
 from fstcrf.documents.document import Document, documents
 from fstcrf.documents.local import LocalModel, Tagger
 from fstcrf.documents.options import each_a, one_of, whole_number
-from fstcrf.documents.reading import check_types
-from fstcrf.documents.sampler import DocumentChain, Sweeps
-from fstcrf.documents.starts import Start
+from fstcrf.documents.sampler import Annealing, DocumentChain, Start, Sweeps
 from fstcrf.documents.violations import ViolationModel
 from fstcrf.errors import DataError, NoPathError, OptionError
+from fstcrf.once import made_once
 from fstcrf.pipelines.trained import TrainedPipeline
 
 __all__ = ["DocumentTagger"]
@@ -90,7 +83,7 @@ class DocumentTagger:
         for model in self.models:
             check_types(model, labels)
 
-    @cached_property
+    @made_once
     def local(self) -> LocalModel:
         """The tagger, made ready for documents."""
         if isinstance(self.tagger, TrainedPipeline):

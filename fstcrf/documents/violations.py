@@ -1,12 +1,4 @@
-"""What a model of violations offers: the log of its score of a document, and how that changes.
-
-==============  ==================================================================
-ViolationModel  a model, told of a document
-Violations      its scores of that document
-Recounted       a model from one function, which counts anew each time
-bound_to        a model's scores of a document, checked
-log_score       what a model returned, as a number
-==============  ==================================================================
+"""Models of violations: what they must offer, models from one function, models in files.
 
 The score of a document is that of the tagger plus those of the models, in natural logs; a violation
 of penalty theta that occurs n times brings n log theta (Finkel et al. 2005, equation 5). A model
@@ -16,14 +8,28 @@ normalised.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar
 
+import msgspec
+
+from fstcrf.corpus import atomic_write
 from fstcrf.documents.document import Document
-from fstcrf.errors import OptionError
+from fstcrf.errors import FstcrfError, ModelFileError, OptionError
 
-__all__ = ["Recounted", "ViolationModel", "Violations", "bound_to", "log_score"]
+__all__ = [
+    "DeclaredModel",
+    "Recounted",
+    "ViolationModel",
+    "Violations",
+    "bound_to",
+    "log_score",
+    "read_model",
+]
 
 
 def log_score(score: object, model: str) -> float:
@@ -137,3 +143,102 @@ class _Recount:
 
     def keep(self) -> None:
         self._labels, self._value = self._changed, self._new
+
+
+# --- Files ----------------------------------------------------------------------------------------
+
+_FORMATS = {"Consistency": "fstcrf consistency", "Fields": "fstcrf fields"}
+_VERSION = 1
+
+
+class _Head(msgspec.Struct):
+    format: str
+    version: int
+
+
+class _File(_Head, forbid_unknown_fields=True):
+    violations: list[Any]
+    column: str = "word"
+    tape: str | None = None
+
+
+@dataclass(frozen=True)
+class DeclaredModel:
+    """A model of declared violations: JSON on disk that can be read and written by hand.
+
+    Parameters
+    ----------
+    violations : sequence
+    column : str
+        The column that it reads.
+    tape : str, optional
+        The tape whose labels it reads, where a tagger has several.
+    """
+
+    violations: Sequence[Any]
+    column: str = "word"
+    tape: str | None = None
+
+    def rows(self) -> list[msgspec.Struct]:
+        """Return the violations as a file has them."""
+        raise NotImplementedError
+
+    @staticmethod
+    def parsed(rows: list[Any]) -> list[Any]:
+        """Return the violations of a file."""
+        raise NotImplementedError
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that `save` wrote, or that was written by hand.
+
+        Raises
+        ------
+        ModelFileError
+            It is no such file, or is wrong.
+        OSError
+            It cannot be read.
+        """
+        return read_model(path, cls)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as JSON, one line a violation.
+
+        Raises
+        ------
+        OptionError
+            A value that is a function has no name that could be written.
+        """
+        kind = _FORMATS[type(self).__name__]
+        head = {"format": kind, "version": _VERSION, "column": self.column}
+        if self.tape is not None:
+            head["tape"] = self.tape
+        lines = [f" {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
+        rows = [json.dumps(msgspec.to_builtins(row), ensure_ascii=False) for row in self.rows()]
+        table = ' "violations": [\n  ' + ",\n  ".join(rows) + "\n ]\n}\n"
+        with atomic_write(path) as file:
+            file.write(("{\n" + "\n".join(lines) + "\n" + table).encode())
+
+
+_Kind = TypeVar("_Kind", bound=DeclaredModel)
+
+
+def read_model(path: str | os.PathLike[str], *kinds: type[_Kind]) -> _Kind:
+    """Read a model of one of some kinds; errors as for `DeclaredModel.load`."""
+    data, name = Path(path).read_bytes(), os.fspath(path)
+    try:
+        head = msgspec.json.decode(data, type=_Head)
+        if head.format not in _FORMATS.values() or head.version != _VERSION:
+            raise ModelFileError(
+                f"{head.format!r}, version {head.version}, expected "
+                f"{' or '.join(map(repr, _FORMATS.values()))}, version {_VERSION}"
+            )
+        found = msgspec.json.decode(data, type=_File)
+        for kind in kinds:
+            if _FORMATS[kind.__name__] == head.format:
+                return kind(kind.parsed(found.violations), found.column, found.tape)
+    except (msgspec.DecodeError, FstcrfError) as error:
+        raise ModelFileError(f"{name}: no model of violations: {error}") from None
+    other = next(known for known, text in _FORMATS.items() if text == head.format)
+    expected = " or ".join(kind.__name__ for kind in kinds)
+    raise ModelFileError(f"{name}: a model of type {other}, expected {expected}")

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus.corpus import Corpus
-from fstcrf.corpus.sentence import Sentence
+from fstcrf.corpus.corpus import Corpus, Sentence
 from fstcrf.errors import ModelFileError, OptionError, TemplateError
 from fstcrf.features.design import Design, check_order
 from fstcrf.features.hashed import Collisions, Hashed, check_bits

@@ -371,7 +371,9 @@ def _append_attributes(
 
 def _number(key: str, value: Any) -> float:
     try:
-        return float(value)
+        if not isinstance(value, np.complexfloating):  # float() would drop its imaginary part
+            return float(value)
     except (TypeError, ValueError):
-        expected = "a string, a number, strings or a dict"
-        raise TypeError(f"attribute {key!r} is {value!r}, expected {expected}") from None
+        pass
+    expected = "a string, a number, strings or a dict"
+    raise TypeError(f"attribute {key!r} is {value!r}, expected {expected}")

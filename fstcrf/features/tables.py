@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus.sentence import Sentence
+from fstcrf.corpus.corpus import Sentence
 from fstcrf.features.derive import Plain, Source, root
 from fstcrf.features.design import Block, assembled
 from fstcrf.features.hashed import Hashed
@@ -34,6 +34,7 @@ from fstcrf.features.reader import (
 from fstcrf.features.template import tape_column
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.lookup import Firing, KeyFamily, RowFinder, Term, compacted
+from fstcrf.once import made_once
 
 __all__ = [
     "Predicates",
@@ -285,7 +286,7 @@ class Tables:
             blocks.append(reader.block(family, entries.tokens, rows))
         return assembled(reader.n_tokens, blocks, self.n_rows)
 
-    @cached_property
+    @made_once
     def _plain(self) -> _PlainFamilies:
         return _PlainFamilies(
             self.families, self.packings, self.keys, reach=self.vocabularies.reach

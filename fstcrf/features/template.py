@@ -6,6 +6,7 @@ string found there: ``U05:%x[-1,word]/%x[0,word]`` gives ``U05:in/the``.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,9 @@ __all__ = [
     "Template",
     "TemplateKind",
     "TemplateSet",
+    "as_templates",
     "expanded",
+    "is_template_text",
     "parse_template",
     "read_list",
     "read_template",
@@ -345,6 +348,20 @@ def read_template(path: str | Path) -> TemplateSet:
     if not templates.templates and not templates.has_transitions:
         raise TemplateError("holds no templates", path=str(path))
     return templates
+
+
+def is_template_text(template: object) -> bool:
+    """Tell whether this is a template rather than the name of its file: it has lines or macros."""
+    return isinstance(template, str) and ("\n" in template or "%" in template)
+
+
+def as_templates(template: TemplateSet | str | os.PathLike[str]) -> TemplateSet:
+    """Return templates as they are, from text, or from a file; errors as for `read_template`."""
+    if isinstance(template, TemplateSet):
+        return template
+    if is_template_text(template):
+        return parse_template(str(template))
+    return read_template(Path(template))
 
 
 def parse_template(

@@ -1,14 +1,4 @@
-"""Learning on the job: a tagger proposes labels, somebody says how good they are, it learns.
-
-================  ====================================================================
-FeedbackLearner   proposes and learns, over days; what it is told is never lost
-Proposal          labels on offer, with a number
-Aim, Rule         what a reward says; how far a step goes
-untrained         a tagger that knows labels and attributes and nothing else
-completed         a tagger in which every attribute has a weight for every label
-simulate          learn from rewards that gold labels give
-================  ====================================================================
-"""
+"""Learning on the job: a tagger proposes labels, somebody says how good they are, it learns."""
 
 from typing import TYPE_CHECKING
 
@@ -16,9 +6,8 @@ from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
     from fstcrf.feedback.learner import FeedbackLearner
-    from fstcrf.feedback.proposal import Proposal
-    from fstcrf.feedback.simulation import simulate
-    from fstcrf.feedback.start import completed, untrained
+    from fstcrf.feedback.simulation import completed, simulate, untrained
+    from fstcrf.feedback.state import Proposal
     from fstcrf.kernel import Aim, Rule
     from fstcrf.train import Schedule
 
@@ -38,11 +27,11 @@ __getattr__ = importer(
     {
         "Aim": "learner",
         "FeedbackLearner": "learner",
-        "Proposal": "proposal",
+        "Proposal": "state",
         "Rule": "learner",
         "Schedule": "simulation",
-        "completed": "start",
+        "completed": "simulation",
         "simulate": "simulation",
-        "untrained": "start",
+        "untrained": "simulation",
     },
 )

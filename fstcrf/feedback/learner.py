@@ -1,9 +1,4 @@
-"""A tagger that proposes, is told how good that was, and learns from it.
-
-===============  ======================================================
-FeedbackLearner  propose, feedback, save, open again
-===============  ======================================================
-"""
+"""A tagger that proposes, is told how good that was, and learns from it."""
 
 from __future__ import annotations
 
@@ -20,21 +15,20 @@ import msgspec
 import numpy as np
 
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
-from fstcrf.feedback.draws import Draws
-from fstcrf.feedback.folder import Folder
-from fstcrf.feedback.journal import Sync
-from fstcrf.feedback.proposal import (
+from fstcrf.feedback.folder import LearnerFolder, Sync
+from fstcrf.feedback.simulation import completed
+from fstcrf.feedback.state import (
     Event,
     Proposal,
     Proposed,
     Rewarded,
+    Settings,
+    State,
+    UniformDraws,
     Withdrawn,
     decoded,
     encoded,
-    remembered,
 )
-from fstcrf.feedback.start import completed
-from fstcrf.feedback.state import Settings, State
 from fstcrf.kernel import Aim, Batch, Descent, Proposals, Rule, SparseRows
 from fstcrf.model import CRF
 from fstcrf.model.file import load
@@ -70,7 +64,7 @@ class FeedbackLearner:
         Aim, rule and seed.
     """
 
-    def __init__(self, folder: Folder, model: CRF, settings: Settings) -> None:
+    def __init__(self, folder: LearnerFolder, model: CRF, settings: Settings) -> None:
         self.settings = settings
         self._folder, self._model = folder, model
         self._state = State(Descent(online_parameters(model.space, model.theta)))
@@ -78,7 +72,7 @@ class FeedbackLearner:
         self._names = [model.labels[i] for i in model.topology.state_label.tolist()]
         self._lock = threading.RLock()
         self._recent: dict[int, _Recent] = {}
-        self._draws = Draws(settings.seed)
+        self._draws = UniformDraws(settings.seed)
 
     # --- Beginning and ending -------------------------------------------------------------------
 
@@ -118,7 +112,7 @@ class FeedbackLearner:
         """
         if aim.control == "sentence":
             raise OptionError("control 'sentence' is for sentences that come again: use 'mean'")
-        folder = Folder.new(path, sync)
+        folder = LearnerFolder.new(path, sync)
         try:
             start = completed(model)
             learner = cls(folder, start, Settings(aim, rule, seed))
@@ -143,11 +137,11 @@ class FeedbackLearner:
         OSError
             The folder does not exist or cannot be written.
         """
-        folder = Folder.existing(path, sync)
+        folder = LearnerFolder.existing(path, sync)
         try:
             learner = cls(folder, load(folder.model), Settings(Aim(), Rule(), 0))
             learner.settings = learner._state.load(folder.state)
-            learner._draws = Draws(learner.settings.seed)
+            learner._draws = UniformDraws(learner.settings.seed)
             learner._replay()
         except BaseException:
             folder.close()
@@ -204,7 +198,7 @@ class FeedbackLearner:
             made: list[tuple[_Recent, Proposed]] = []
             for sentence in sentences:
                 made.append(self._proposed(sentence, self._state.made + len(made)))
-            with self._folder.told([encoded(kept) for _, kept in made]):
+            with self._folder.recorded([encoded(kept) for _, kept in made]):
                 for recent, kept in made:
                     self._remember(kept)
                     self._recent[kept.id] = recent
@@ -246,10 +240,10 @@ class FeedbackLearner:
         with self._lock:
             self._folder.check_held()
             given = list(answers)
-            told = [Rewarded(_number(p), _reward(p, reward)) for p, reward in given]
+            events = [Rewarded(_number(p), _reward(p, reward)) for p, reward in given]
             self._check_open([p for p, _ in given])
-            with self._folder.told([encoded(event) for event in told]):
-                failed = [event.id for event in told if not self._learn(event)]
+            with self._folder.recorded([encoded(event) for event in events]):
+                failed = [event.id for event in events if not self._learn(event)]
             if failed:
                 raise NumericError(
                     f"proposal {failed[0]}: the step left the finite numbers and was not made: "
@@ -268,7 +262,7 @@ class FeedbackLearner:
             self._folder.check_held()
             event = Withdrawn(_number(proposal))
             self._check_open([proposal])
-            with self._folder.told([encoded(event)]):
+            with self._folder.recorded([encoded(event)]):
                 del self._state.pending[event.id]
                 self._recent.pop(event.id, None)
 
@@ -307,7 +301,7 @@ class FeedbackLearner:
         batch = self._batch(design)
         uniform = self._draws(number, len(design) * (1 + aim.pairs))
         made = self._feedback.propose(batch, _FIRST, aim, rule, uniform)
-        return _Recent(self._shown(number, made), batch, made), remembered(number, design, made)
+        return _Recent(self._shown(number, made), batch, made), Proposed.of(number, design, made)
 
     def _shown(self, number: int, made: Proposals) -> Proposal:
         name = self._names.__getitem__

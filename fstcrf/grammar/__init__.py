@@ -15,6 +15,8 @@ from fstcrf.grammar.acceptor import (
 )
 from fstcrf.grammar.constraint import Constraint
 from fstcrf.grammar.contradiction import (
+    ANY_ONE,
+    TOGETHER,
     Word,
     contradiction_error,
     contradictory,
@@ -29,6 +31,8 @@ from fstcrf.grammar.grammar import Grammar
 from fstcrf.grammar.structure import TwoLocal, constrained_topology, simplified, two_local
 
 __all__ = [
+    "ANY_ONE",
+    "TOGETHER",
     "Acceptor",
     "Constraint",
     "Grammar",

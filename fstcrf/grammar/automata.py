@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fstcrf.arguments import LabelSet, real_array
 from fstcrf.errors import DataError, GrammarError, ShapeError, TooLargeError
 from fstcrf.grammar.acceptor import Acceptor, Floats, Ints, minimise, trim
 from fstcrf.grammar.constraint import Constraint
@@ -342,7 +343,7 @@ def _numbered(machine: Machine, labels: tuple[str, ...]) -> Machine:
 
 
 def constraint_from_arrays(
-    labels: Sequence[str],
+    labels: LabelSet,
     target: ArrayLike,
     score: ArrayLike | None,
     final: ArrayLike | None,
@@ -359,10 +360,10 @@ def constraint_from_arrays(
     states = len(step)
     if step.size and (step.min() < -1 or step.max() >= states):
         raise ShapeError(f"{name}: target holds numbers outside [-1, {states})")
-    ends = np.zeros(states) if final is None else np.array(final, dtype=np.float64)
+    ends = np.zeros(states) if final is None else real_array(final, f"{name}: final")
     scores = None
     if score is not None:
-        given = np.asarray(score, dtype=np.float64)
+        given = real_array(score, f"{name}: score")
         if given.shape != step.shape:
             raise ShapeError(f"{name}: score is {list(given.shape)}, expected {list(step.shape)}")
         scores = np.where(step >= 0, given, 0.0)

@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fstcrf.arguments import real_number
 from fstcrf.corpus.schemes import Scheme, legal_transitions, named_scheme
 from fstcrf.errors import GrammarError, LabelError, OptionError
 from fstcrf.grammar.acceptor import Acceptor, Flags, either, is_empty, minimise, trim
@@ -34,6 +35,7 @@ from fstcrf.grammar.labels import (
     only_tape,
     shown,
 )
+from fstcrf.once import making
 
 __all__ = [
     "Constraint",
@@ -89,8 +91,9 @@ class Constraint:
             A name that is neither label nor type; a tape that is not there; nothing is accepted.
         """
         key = tuple(sets.items())
-        if key not in self._bound:
-            self._bound[key] = self._checked(sets)
+        with making(self, key):
+            if key not in self._bound:
+                self._bound.setdefault(key, self._checked(sets))
         return self._bound[key]
 
     def _checked(self, sets: LabelSets) -> tuple[Acceptor, ...]:
@@ -123,7 +126,7 @@ class Options:
     Raises
     ------
     OptionError
-        A weight that is not finite.
+        A weight that is no finite real number.
     """
 
     tape: str | None = None
@@ -131,10 +134,14 @@ class Options:
     weight: float | None = None
 
     def __post_init__(self) -> None:
-        if self.weight is not None and not math.isfinite(self.weight):
+        if self.weight is None:
+            return
+        weight = real_number(self.weight, "weight")
+        if not math.isfinite(weight):
             raise OptionError(
                 f"weight is {self.weight}, expected a finite score; leave it out to forbid"
             )
+        object.__setattr__(self, "weight", weight)
 
     def reading(self, sets: LabelSets) -> LabelReading:
         """Return how the labels of the tape are read."""
@@ -457,7 +464,8 @@ def pairs(
     wrong = next((labels for labels in chosen if len(labels) != len(names)), None)
     if wrong is not None:
         raise OptionError(f"pairs: {wrong!r}, expected a label of each of {listed(tapes)}")
-    soft = Options(weight=weight).weight is not None
+    weight = Options(weight=weight).weight
+    soft = weight is not None
     title = f"pairs(…, {names!r})"
 
     def build(sets: LabelSets) -> tuple[Acceptor, ...]:

@@ -21,6 +21,8 @@ from fstcrf.errors import ContradictionError, TooLargeError
 from fstcrf.grammar.acceptor import Acceptor, Flags, Floats, Ints, intersect, minimise, trim
 
 __all__ = [
+    "ANY_ONE",
+    "TOGETHER",
     "Word",
     "contradiction_error",
     "contradictory",
@@ -34,6 +36,10 @@ __all__ = [
 
 Word: TypeAlias = Mapping[str, Sequence[str]]
 """The labels of each tape."""
+
+TOGETHER = "together they accept nothing"
+ANY_ONE = "leave out any one of them, and the rest can be satisfied"
+"""What is so of constraints that contradict each other and are as few as can be."""
 
 MAX_STATES = 4096
 _MAX_ENTRIES = 20_000_000
@@ -125,11 +131,13 @@ def contradiction_error(constraints: Sequence[Acceptor]) -> ContradictionError:
         names = tuple(acceptor.name for acceptor in contradictory(constraints) or ())
     except TooLargeError:
         names = ()
-    what = listed_names(names) if names else f"the {len(constraints)} constraints"
-    end = ", but no fewer of them do" if names else ""
-    return ContradictionError(
-        f"{what} accept nothing together: they contradict each other{end}", constraints=names
-    )
+    if len(names) == 1:
+        message = f"{names[0]} accepts nothing"
+    elif names:
+        message = f"{listed_names(names)} contradict each other: {TOGETHER}; {ANY_ONE}"
+    else:
+        message = f"the {len(constraints)} constraints contradict each other: {TOGETHER}"
+    return ContradictionError(message, constraints=names)
 
 
 def listed_names(names: Sequence[str]) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fstcrf.arguments import LabelSet
 from fstcrf.errors import GrammarError, LabelError
 from fstcrf.grammar.acceptor import Acceptor
 from fstcrf.grammar.automata import constraint_from_arrays, constraint_from_machine
@@ -145,7 +146,7 @@ class Grammar:
     @classmethod
     def from_arrays(
         cls,
-        labels: Sequence[str],
+        labels: LabelSet,
         target: ArrayLike,
         *,
         score: ArrayLike | None = None,
@@ -265,7 +266,7 @@ class Grammar:
         """
         if self.labels is None:
             raise GrammarError(f"{self} is not bound to labels; say which: .bound(labels)")
-        given: Mapping[str, Sequence[str]] = labels if isinstance(labels, Mapping) else {"": labels}
+        given: Mapping[Any, Any] = labels if isinstance(labels, Mapping) else {"": labels}
         if not isinstance(labels, Mapping) and len(self.labels) == 1:
             given = dict.fromkeys(self.labels, labels)
         if given.keys() != self.labels.keys():

@@ -6,14 +6,15 @@ A name is that of a label, which tokens have, or of a type, whose spans begin.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
 from functools import cached_property
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.corpus.schemes import OUTSIDE, Scheme, named_scheme, split_label, tables
 from fstcrf.errors import GrammarError, OptionError
 from fstcrf.grammar.acceptor import Flags
@@ -37,7 +38,7 @@ __all__ = [
     "spans",
 ]
 
-Labels: TypeAlias = Sequence[str] | Mapping[str, Sequence[str]]
+Labels: TypeAlias = LabelSet | Mapping[str, LabelSet]
 """The labels of the only tape, or of each tape by name."""
 
 LabelSets: TypeAlias = Mapping[str, tuple[str, ...]]
@@ -45,16 +46,14 @@ LabelSets: TypeAlias = Mapping[str, tuple[str, ...]]
 
 def label_sets(labels: Labels) -> dict[str, tuple[str, ...]]:
     """Return the label set of each tape; a single set is that of the tape ``""``."""
-    if isinstance(labels, str):
-        raise GrammarError(f"labels are {labels!r}, expected a list of labels")
-    given = labels if isinstance(labels, Mapping) else {"": labels}
-    sets = {tape: tuple(known) for tape, known in given.items()}
-    if not sets:
+    by_tape = isinstance(labels, Mapping) and all(isinstance(key, str) for key in labels)
+    given: Mapping[Any, Any] = labels if isinstance(labels, Mapping) and by_tape else {"": labels}
+    sets: dict[str, tuple[str, ...]] = {}
+    if not given:
         raise GrammarError("no tape to bind a grammar to")
-    for tape, known in sets.items():
+    for tape in given:
         on = f"tape {tape!r}: " if tape else ""
-        if isinstance(given[tape], str) or not all(isinstance(label, str) for label in known):
-            raise GrammarError(f"{on}labels are {given[tape]!r}, expected a list of labels")
+        known = sets[tape] = label_tuple(given[tape], place=on, error=GrammarError)
         if not known:
             raise GrammarError(f"{on}no labels to bind a grammar to")
         if len(set(known)) < len(known):

@@ -20,6 +20,7 @@ from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import FeatureIndex
+from fstcrf.model.heldout import has_spans
 from fstcrf.model.jackknife import FoldProgress, folds, ordered, with_labels
 from fstcrf.model.options import TrainingRecord
 from fstcrf.model.targets import UNKNOWN, label_set
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from fstcrf.model.crf import CRF
     from fstcrf.train import Progress
 
-__all__ = ["Folded", "Held", "Told", "Training", "has_spans"]
+__all__ = ["Folded", "Held", "Told", "Training"]
 
 Told = Callable[[int, float], None]
 Labels = list[list[str]]
@@ -191,18 +192,13 @@ class Folded:
         return self._training.model(template, options, **more)
 
 
-def has_spans(gold: Labels) -> bool:
-    """Tell whether labels look like ``B-NP``: then F of spans is the score, else accuracy."""
-    return any(label[:2] in {"B-", "I-"} for labels in gold for label in labels)
-
-
 def _score(model: CRF, held: Training) -> float:
     data, gold = held.data, held.gold
     if held.reads and isinstance(model.index, FeatureIndex):
         earlier = ordered(held.reads, model.index.templates.tapes)
         data = with_labels(data, earlier, threads=held.threads)
     found = model.tag_all(data, threads=held.threads)
-    if has_spans(gold):
+    if any(map(has_spans, gold)):
         return evaluate_spans(gold, found).f
     return evaluate_tokens(gold, found).accuracy
 
@@ -210,7 +206,7 @@ def _score(model: CRF, held: Training) -> float:
 def _check_gold(gold: Labels, training: Labels, what: str, path: str | None) -> None:
     if not any(label != UNKNOWN for labels in gold for label in labels):
         raise DataError(f"{what} has no gold label: nothing to score on", path=path)
-    if has_spans(training) and not has_spans(gold):
+    if any(map(has_spans, training)) and not any(map(has_spans, gold)):
         raise DataError(
             f"{what} has not a single gold span, so that F is undefined: it needs labels such as "
             "B-NP",

@@ -14,17 +14,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, OptionError
 from fstcrf.features import TemplateSet, is_literal
 from fstcrf.hyperparameters.result import Tuning
 from fstcrf.hyperparameters.scoring import Folded, Held, Told, Training
-from fstcrf.hyperparameters.space import Choice, Point, Range, Space, is_read
+from fstcrf.hyperparameters.space import Choice, Point, Range, Space
 from fstcrf.hyperparameters.study import PRUNERS, Evaluate, Pruner, Study, installed
 from fstcrf.hyperparameters.templates import Template, check_templates, named
 from fstcrf.hyperparameters.trial import Trial
 from fstcrf.model.fingerprints import fingerprint
-from fstcrf.model.options import checked_options
+from fstcrf.model.options import DEFAULTS, checked_options
+from fstcrf.model.readers import check_given, is_read
 from fstcrf.model.targets import label_set
 from fstcrf.model.warm import order_of
 
@@ -38,7 +41,6 @@ _RANGES: Mapping[str, tuple[Choice, ...]] = {
     "l2": (Range(0.001, 10.0),),
     "l1": (0.0, Range(0.01, 1.0)),
 }
-_LIKELIHOOD: tuple[Choice, ...] = ("likelihood",)
 _MOST_STATES = 1000  # of order 2, for it to be tried without being asked for
 
 
@@ -129,7 +131,15 @@ def tune(
     sentences, dev = _corpus(data, target), None if dev is None else _corpus(dev, target)
     partial = bool(options.pop("partial", True))
     labels = _labels(sentences, target, partial=partial)
-    space = searched(options, templates, labels=labels, seed=seed, warm_start=warm_start)
+    space = searched(
+        options,
+        templates,
+        labels=labels,
+        seed=seed,
+        reads=bool(reads),
+        dev=dev is not None,
+        warm_start=warm_start,
+    )
     fixed: dict[str, Any] = {"grammar": grammar, "tape": tape, "seed": seed, "partial": partial}
     if warm_start is not None:
         fixed["warm_start"] = warm_start
@@ -283,6 +293,8 @@ def searched(
     *,
     labels: int = 1,
     seed: int = 0,
+    reads: bool = False,
+    dev: bool = True,
     warm_start: CRF | None = None,
 ) -> Space:
     """Return what there is to choose from.
@@ -296,6 +308,8 @@ def searched(
     labels : int
         How many there are.
     seed : int
+    reads, dev : bool
+        Are earlier taggers read; is there held-out data.
     warm_start : CRF, optional
         Decides the order.
 
@@ -319,15 +333,30 @@ def searched(
     for name, usual in _RANGES.items():
         if name in given:
             choices[name] = given.pop(name)
-        elif name == "l1" and given.get("objective", _LIKELIHOOD) != _LIKELIHOOD:
-            continue  # this penalty is for the likelihood alone
-        elif any(is_read(name, str(method)) for method in methods):
+        elif any(_goes_with(name, usual, given, str(method)) for method in methods):
             choices[name] = usual
     space = Space(choices | given)
     for point in space.sides():
         point.pop("template", None)
-        checked_options({**point, "seed": seed})
+        settings = checked_options({**point, "seed": seed})
+        check_given(
+            point,
+            msgspec.structs.asdict(settings),
+            reads=reads,
+            dev=dev,
+            warm_start=warm_start is not None,
+        )
     return space
+
+
+def _goes_with(
+    name: str, usual: Sequence[Choice], given: Mapping[str, Sequence[Choice]], method: str
+) -> bool:
+    """Tell whether a method reads a penalty, and with it all that is given."""
+    first = {option: choices[0] for option, choices in given.items()}
+    values = {**DEFAULTS, **first, "method": method}
+    most = {**values, name: usual[-1].high if isinstance(usual[-1], Range) else usual[-1]}
+    return is_read(name, values) and all(is_read(n, most) for n in given if is_read(n, values))
 
 
 def _choices(value: Any) -> tuple[Choice, ...]:

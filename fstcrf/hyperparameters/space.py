@@ -3,7 +3,7 @@
 ============  ==================================================================
 Range         numbers from one to another, on a log scale
 Space         the values that each option may have
-is_read       does a method of training read an option of strength
+has_strength  does a method of training read an option of strength
 ============  ==================================================================
 
 Which options there are depends on the method: a passive-aggressive learner has no penalty. A point
@@ -18,25 +18,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from fstcrf.errors import OptionError
-from fstcrf.model.options import Options
+from fstcrf.model.options import DEFAULTS
+from fstcrf.model.readers import is_read
 
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["Choice", "Point", "Range", "Space", "is_read"]
+__all__ = ["Choice", "Point", "Range", "Space", "has_strength"]
 
-_ONLY_READ_BY: Mapping[str, tuple[str, ...]] = {
-    "l1": ("lbfgs",),
-    "aggressiveness": ("pa",),
-    "variance": ("arow",),
-    "gamma": ("arow",),
-}
-_NOT_READ_BY: Mapping[str, tuple[str, ...]] = {"l2": ("ap", "pa", "arow", "perceptron")}
+# A point leaves these options out where its method does not read them; others are for all methods.
+_STRENGTHS = ("l2", "l1", "aggressiveness", "variance", "gamma")
 
-_DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Options)}
 _DIGITS = 3  # of numbers that are drawn: more would look like knowledge
 
 
@@ -88,7 +81,7 @@ class Space:
 
     def _check_reader(self, name: str) -> None:
         methods = self.choices["method"]
-        if not any(is_read(name, str(method)) for method in methods):
+        if not any(has_strength(name, str(method)) for method in methods):
             known = ", ".join(map(repr, methods))
             raise OptionError(f"{name} is given, and is no option of method {known}")
 
@@ -110,7 +103,7 @@ class Space:
 
     def names(self, method: str) -> list[str]:
         """Return the options that a method reads."""
-        return [name for name in self.choices if is_read(name, method)]
+        return [name for name in self.choices if has_strength(name, method)]
 
     def points(self) -> Iterator[Point]:
         """Yield every combination; a range stands for its start."""
@@ -173,9 +166,9 @@ class Space:
         return "; ".join(f"{n} {','.join(map(str, c))}" for n, c in self.choices.items())
 
 
-def is_read(name: str, method: str) -> bool:
+def has_strength(name: str, method: str) -> bool:
     """Tell whether a method reads an option of strength; of other options it is true."""
-    return method in _ONLY_READ_BY.get(name, (method,)) and method not in _NOT_READ_BY.get(name, ())
+    return name not in _STRENGTHS or is_read(name, {**DEFAULTS, "method": method})
 
 
 def _check_range(name: str, given: Range) -> None:
@@ -187,7 +180,7 @@ def _check_range(name: str, given: Range) -> None:
 
 def _usual(name: str, choices: tuple[Choice, ...]) -> Choice:
     """Return the choice that holds the default of an option, else the first."""
-    usual = _DEFAULTS.get(name)
+    usual = DEFAULTS.get(name)
     return next((c for c in choices if _holds(c, usual)), choices[0])
 
 
@@ -195,7 +188,7 @@ def _number(name: str, choice: Choice) -> Any:
     """Return a value; of a range the default of the option, or the middle."""
     if not isinstance(choice, Range):
         return choice
-    usual = _DEFAULTS.get(name)
+    usual = DEFAULTS.get(name)
     if _holds(choice, usual):
         return usual
     middle = math.sqrt(choice.low * choice.high)

@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fstcrf.errors import MissingDependencyError, NumericError
+from fstcrf.errors import NumericError
 from fstcrf.hyperparameters.journal import opened
 from fstcrf.hyperparameters.scoring import Told
 from fstcrf.hyperparameters.space import Point, Space
 from fstcrf.hyperparameters.trial import Outcome, Trial
+from fstcrf.lazy import optional
 
 if TYPE_CHECKING:
     import optuna
@@ -52,11 +53,7 @@ def installed() -> Any:
     MissingDependencyError
         It is not installed.
     """
-    try:
-        import optuna  # noqa: PLC0415 (an extra)
-    except ImportError:
-        raise MissingDependencyError("tuning needs optuna: pip install 'fstcrf[tune]'") from None
-    return optuna
+    return optional("optuna", "tuning needs optuna: pip install 'fstcrf[tune]'")
 
 
 class Study:

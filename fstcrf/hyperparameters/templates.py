@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from fstcrf.corpus import Corpus
 from fstcrf.errors import OptionError, TemplateError
-from fstcrf.features import TemplateSet, parse_template, read_template
-from fstcrf.features.template import tape_column
+from fstcrf.features import TemplateSet
+from fstcrf.features.template import as_templates, is_template_text, tape_column
 
 __all__ = ["Template", "check_templates", "named"]
 
@@ -75,22 +74,10 @@ def named(
     names = [name for name, _ in given]
     if twice := [name for name in names if names.count(name) > 1]:
         raise OptionError(f"template {twice[0]} is given twice")
-    return {name: _read(one) for name, one in given}
+    return {name: as_templates(one) for name, one in given}
 
 
 def _name(template: Template, number: int) -> str:
-    if isinstance(template, TemplateSet) or _is_text(template):
+    if isinstance(template, TemplateSet) or is_template_text(template):
         return str(number)
     return os.fspath(template)
-
-
-def _is_text(template: Template) -> bool:
-    return isinstance(template, str) and ("\n" in template or "%" in template)
-
-
-def _read(template: Template) -> TemplateSet:
-    if isinstance(template, TemplateSet):
-        return template
-    if _is_text(template):
-        return parse_template(str(template))
-    return read_template(Path(template))

@@ -1,14 +1,4 @@
-"""Models of other programs, read as taggers and written again.
-
-==============  ======================================================
-read_tagger     a tagger from a file of any known format
-load_crfsuite   a tagger from a model of CRFsuite
-load_crfpp      a tagger from a model of CRF++
-load_wapiti     a tagger from a model of Wapiti
-Format          a file format: how it is told, read and written
-FORMATS         the formats that are known
-==============  ======================================================
-"""
+"""Models of other programs, read as taggers and written again."""
 
 from typing import TYPE_CHECKING
 

@@ -1,31 +1,21 @@
-"""Which format a file has, and taggers from any of them.
-
-============  ==========================================================
-FORMATS       the formats of other programs; add a line for another one
-read_tagger   a tagger from a file of any known format
-told          the format of a file
-written       a tagger as bytes of another format
-============  ==========================================================
-"""
+"""Which format a file has, and taggers from any of them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.interop.crfpp import CRFPP, CRFPP_TEXT
 from fstcrf.interop.crfsuite import CRFSUITE
-from fstcrf.interop.formats import HEAD, TAPE, Format, Reading, check_tape, is_native
-from fstcrf.interop.sources import unpacked
+from fstcrf.interop.formats import HEAD, TAPE, Format, ReadOptions, check_tape, is_native, unpacked
 from fstcrf.interop.wapiti import WAPITI
+from fstcrf.model import CRF
+from fstcrf.model.file import load
+from fstcrf.storage import file_kind
 
-if TYPE_CHECKING:
-    from fstcrf.model import CRF
-
-__all__ = ["FORMATS", "read_tagger", "told", "written"]
+__all__ = ["FORMATS", "format_of", "read_tagger", "written"]
 
 _COMPOSITION = "fstcrf-composition"  # as `fstcrf.joint.file` writes it, which is above
 
@@ -64,15 +54,12 @@ def read_tagger(
     with open(name, "rb") as file:  # noqa: PTH123 (the path may be any str)
         head = file.read(HEAD)
         if not is_native(head):
-            # Told before all is read: what is no model may have no end.
+            # Recognised before all is read: what is no model may have no end.
             names = None if columns is None else tuple(columns)
-            reading = Reading(name, TAPE if tape is None else tape, names, encoding)
-            return told(head, name).read(head + file.read(), reading)
+            options = ReadOptions(name, TAPE if tape is None else tape, names, encoding)
+            return format_of(head, name).read(head + file.read(), options)
     if columns is not None or encoding is not None:
         raise OptionError(f"{name}: a model of fstcrf knows its columns and encoding")
-    from fstcrf.model.file import load  # noqa: PLC0415 (others' models do without)
-    from fstcrf.storage import file_kind  # noqa: PLC0415
-
     if file_kind(name) == _COMPOSITION:
         raise ModelFileError(
             f"{name}: a composition of taggers, or a tagger under a grammar, which other formats "
@@ -85,7 +72,7 @@ def read_tagger(
     return replace(model, tape=tape)
 
 
-def told(head: bytes, where: str) -> Format:
+def format_of(head: bytes, where: str) -> Format:
     """Return the format of a file of another program.
 
     Parameters

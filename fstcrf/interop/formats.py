@@ -1,17 +1,78 @@
-"""What there is to know of a file format that holds a tagger."""
+"""What there is to know of a file format that holds a tagger, and what such files are read from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
-from fstcrf.errors import OptionError
+from fstcrf.corpus.files import BOM
+from fstcrf.errors import ModelFileError, OptionError
 
 if TYPE_CHECKING:
     from fstcrf.model import CRF
 
-__all__ = ["HEAD", "TAPE", "Format", "Reading", "check_tape", "is_native"]
+__all__ = [
+    "BOM",
+    "HEAD",
+    "TAPE",
+    "Format",
+    "ModelSource",
+    "ReadOptions",
+    "check_tape",
+    "is_native",
+    "load_from",
+    "read_source",
+    "text_encoding",
+    "unpacked",
+]
+
+ModelSource: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO"
+
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip"}
+
+
+def read_source(source: ModelSource, where: str | None = None) -> tuple[bytes, str]:
+    """Return the bytes of a model and what messages call it.
+
+    Raises
+    ------
+    ModelFileError
+        It is compressed.
+    OptionError
+        It is none of these.
+    OSError
+        The file cannot be read.
+    """
+    if isinstance(source, bytes | bytearray | memoryview):
+        data, name = bytes(source), "<bytes>"
+    elif isinstance(source, str | os.PathLike):
+        data, name = Path(source).read_bytes(), os.fspath(source)
+    elif hasattr(source, "read"):
+        data, name = source.read(), str(getattr(source, "name", "<file>"))
+    else:
+        data, name = None, ""
+    if not isinstance(data, bytes):
+        expected = "a path, bytes, or a file opened with mode 'rb'"
+        raise OptionError(f"the model is {type(source).__name__}, expected {expected}")
+    return unpacked(data, where or name), where or name
+
+
+def unpacked(data: bytes, where: str) -> bytes:
+    """Return bytes that are no compressed file.
+
+    Raises
+    ------
+    ModelFileError
+        They are one: what is in it may be of any size.
+    """
+    for magic, kind in _COMPRESSED.items():
+        if data.startswith(magic):
+            raise ModelFileError(f"{where}: compressed by {kind}: decompress the model first")
+    return data
+
 
 HEAD = 64
 """Bytes from which a format is told."""
@@ -38,16 +99,16 @@ def check_tape(tape: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadOptions:
     """What a file does not say of its tagger.
 
     Parameters
     ----------
     where : str
-        Name of the file, for messages.
+        Name of the file, for messages; empty: that of the source.
     tape : str
         What the tagger writes.
-    columns : tuple of str, optional
+    columns : sequence of str, optional
         Names of the columns that it reads, where it reads columns.
     encoding : str, optional
         Of the texts in the file, where the format leaves that open.
@@ -55,8 +116,32 @@ class Reading:
 
     where: str
     tape: str = TAPE
-    columns: tuple[str, ...] | None = None
+    columns: Sequence[str] | None = None
     encoding: str | None = None
+
+
+def text_encoding(options: ReadOptions) -> str:
+    """Return the encoding of the texts in a file; UTF-8 where none is given.
+
+    Raises
+    ------
+    OptionError
+        Python does not know it, or it is none of text.
+    """
+    encoding = options.encoding or "utf-8"
+    try:
+        "".encode(encoding)
+    except LookupError:
+        raise OptionError(f"encoding is {encoding!r}, expected one such as 'utf-8'") from None
+    return encoding
+
+
+def load_from(
+    source: ModelSource, read: Callable[[bytes, ReadOptions], CRF], options: ReadOptions
+) -> CRF:
+    """Return the tagger that `read` makes of the bytes of a source; errors as for `read_source`."""
+    data, where = read_source(source, options.where)
+    return read(data, replace(options, where=where))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +157,7 @@ class Format:
     recognises : callable
         The first `HEAD` bytes of a file (fewer where it is shorter) → whether it is of this format.
     read : callable
-        (all bytes of a file, `Reading`) → tagger; raises `ModelFileError` on damage.
+        (all bytes of a file, `ReadOptions`) → tagger; raises `ModelFileError` on damage.
     loader : str
         The function that reads it, by name.
     suffix : str, optional
@@ -85,7 +170,7 @@ class Format:
     name: str
     title: str
     recognises: Callable[[bytes], bool]
-    read: Callable[[bytes, Reading], CRF]
+    read: Callable[[bytes, ReadOptions], CRF]
     loader: str
     suffix: str | None = None
     write: Callable[[CRF], bytes] | None = None

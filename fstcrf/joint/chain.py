@@ -7,7 +7,9 @@ best completion of each is known by decoding the other taggers with the first ta
     w log p(next labelling) + (the most that grammars can add)  <=  best total found
 
 no later one can win, and the best found is proven (`labellings`). The same idea recurses over more
-than two taggers.
+than two taggers. A budget is for the whole sentence: a tape whose search has come to its w-th
+labelling gives every one of them 1/w of the budget for later tapes, so that rounds cost alike
+however many tapes there are.
 
 A hard grammar takes labellings away and leaves probabilities as they are: they are normalised
 without it. A grammar over several tapes may leave none of the labellings that the budget allows
@@ -16,6 +18,7 @@ to look at; then something legal is taken, the best of the product.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -24,12 +27,14 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.corpus import Corpus
-from fstcrf.errors import OptionError, TooLargeError
+from fstcrf.errors import TooLargeError
+from fstcrf.joint.batches import best_paths
 from fstcrf.joint.composition import BUDGET, Composition
 from fstcrf.joint.labellings import Search
 from fstcrf.joint.legality import possible_lengths
 from fstcrf.joint.solved import Solved
 from fstcrf.joint.stages import Given, Stage, largest_gains, with_tape
+from fstcrf.kernel import Budget
 
 __all__ = ["Solver"]
 
@@ -38,22 +43,33 @@ Ints = NDArray[np.int32]
 
 
 class Solver:
-    """Decodes the stages of a composition.
+    """Decodes the stages of a composition; made for one call, whose time begins with it.
 
     Parameters
     ----------
     composition : Composition
-    budget : int
-        Labellings of a tape to look at.
+    budget : Budget, optional
+        Its states are labellings of a tape to look at, `BUDGET` where they are the usual ones.
     """
 
-    def __init__(self, composition: Composition, budget: int = BUDGET) -> None:
-        if budget < 1:
-            raise OptionError(f"budget is {budget}, expected at least 1")
-        self.composition, self.budget = composition, budget
+    def __init__(self, composition: Composition, budget: Budget | None = None) -> None:
+        limit = budget or Budget()
+        self.composition = composition
+        self.budget = BUDGET if limit.usual else limit.states
+        self._end = None if limit.seconds is None else time.monotonic() + limit.seconds
         self.stages = composition.stages
         self.order = [stage.tagger.tape for stage in self.stages]
         self._gains: dict[int, Floats] = {}  # by stage, for each length
+
+    @property
+    def timed(self) -> bool:
+        """Whether there is an end to the time."""
+        return self._end is not None
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is over: the best found so far is the answer."""
+        return self._end is not None and time.monotonic() > self._end
 
     def best(self, corpus: Corpus) -> Solved:
         """Return the best labels of all tapes; what is legal where there is anything legal.
@@ -65,19 +81,22 @@ class Solver:
         """
         lengths = np.diff(corpus.offsets)
         possible = possible_lengths(self.composition.skeleton, lengths)
-        found = self.solve(corpus) if possible.all() else self._solved_part(corpus, possible, 0)
+        if possible.all():
+            found = self.solve(corpus)
+        else:
+            found = self._solved_part(corpus, possible, 0, self.budget)
         lost = np.flatnonzero(np.isneginf(found.total) & (found.bound > -np.inf))
         if len(lost):
             found.put(corpus.offsets, lost, self._legal(corpus.select(lost), found.bound[lost]))
         return found
 
-    def _solved_part(self, corpus: Corpus, alive: NDArray[np.bool_], k: int) -> Solved:
+    def _solved_part(self, corpus: Corpus, alive: NDArray[np.bool_], k: int, budget: int) -> Solved:
         """Solve some of the sentences; the others have no legal labelling."""
         nothing = np.full(len(corpus), -np.inf)
         blank = [np.full(corpus.n_tokens, -1, dtype=np.int32) for _ in self.stages[k:]]
         found, where = Solved(blank, nothing, nothing.copy()), np.flatnonzero(alive)
         if len(where):
-            found.put(corpus.offsets, where, self.solve(corpus.select(where), k))
+            found.put(corpus.offsets, where, self.solve(corpus.select(where), k, budget))
         return found
 
     def _legal(self, corpus: Corpus, bound: Floats) -> Solved:
@@ -86,7 +105,7 @@ class Solver:
         labels = [np.full(corpus.n_tokens, -1, dtype=np.int32) for _ in tapes]
         found = Solved(labels, np.full(len(corpus), -np.inf), bound.copy())
         try:
-            paths = replace(self.composition, normalize="product").paths_all(corpus)
+            paths = best_paths(replace(self.composition, normalize="product"), corpus, 1)
         except TooLargeError:
             return found
         places = [self.composition.tapes.index(tagger.tape) for tagger in tapes]
@@ -111,18 +130,20 @@ class Solver:
         corpus : Corpus
             No empty sentences.
         ids : mapping of str to int32 [N]
-            Labels of each tape.
+            Labels of each tape, or of the first ones alone, which have a probability of their own.
         plain : bool
             The log probability, without weights and grammar.
         """
         total = np.zeros(len(corpus))
         for stage in self.stages:
+            if stage.tagger.tape not in ids:
+                break
             mine = ids[stage.tagger.tape]
             total += _score(stage, stage.given(corpus), mine, plain=plain)
             corpus = with_tape(corpus, stage.tagger, mine)
         return total
 
-    def solve(self, corpus: Corpus, k: int = 0) -> Solved:
+    def solve(self, corpus: Corpus, k: int = 0, budget: int | None = None) -> Solved:
         """Return the best labels of the tapes from stage k on.
 
         Parameters
@@ -130,7 +151,10 @@ class Solver:
         corpus : Corpus
             No empty sentences; the tapes before stage k as columns.
         k : int
+        budget : int, optional
+            Labellings of a tape to look at: the whole budget when absent.
         """
+        budget = self.budget if budget is None else budget
         stage = self.stages[k]
         given = stage.given(corpus)
         normaliser = stage.weight * stage.log_z(given)
@@ -142,8 +166,8 @@ class Solver:
         if any(later.conjuncts for later in self.stages[k:]):
             alive = kernel.best_paths(bound)[1] + self.gain(k, np.diff(corpus.offsets)) > -np.inf
             if not alive.all():  # those that stay are answered as they would be alone
-                return self._solved_part(corpus, alive, k)
-        return Search(self, k, corpus, given, normaliser).run()
+                return self._solved_part(corpus, alive, k, budget)
+        return Search(self, k, corpus, given, normaliser, budget).run()
 
     def gain(self, k: int, lengths: NDArray[np.int64]) -> Floats:
         """Return the most that the grammars of the stages behind k can add, for each length."""

@@ -19,12 +19,16 @@ from fstcrf.corpus import Corpus
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.joint.chain import Solver
 from fstcrf.joint.chainruns import no_path
-from fstcrf.joint.composition import BUDGET, Composition
+from fstcrf.joint.composition import Composition, budget_of
 from fstcrf.joint.legality import possible_lengths
 from fstcrf.joint.sentences import as_corpus
 from fstcrf.joint.stages import with_tape
+from fstcrf.kernel import Budget
 from fstcrf.lattice import Lattice, Path
+from fstcrf.lattice.path import labels_of_tapes
+from fstcrf.lattice.shown import shown_tapes
 from fstcrf.model.reading import SentenceLike
+from fstcrf.plans import warn_unproven
 
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
@@ -34,6 +38,8 @@ __all__ = ["ChainLattice"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
+_Ranked = tuple[float, list[Ints]]
+"""The score of a labelling, and its labels, tape by tape in the order of the chain."""
 _OF_LATTICES = frozenset(name for name in dir(Lattice) if not name.startswith("_"))
 
 
@@ -68,14 +74,15 @@ class ChainLattice:
         """The labels of each tape."""
         return tuple(tagger.labels for tagger in self.composition.taggers)
 
-    def best(self, *, budget: int = BUDGET) -> Path:
+    def best(self, *, budget: int | Budget | None = None) -> Path:
         """Return the best labelling.
 
         Parameters
         ----------
-        budget : int
-            Labellings of a tape to look at. Where it ends the search, the path is the best one
-            found, ``exact=False``, and ``bound`` says what could still be better.
+        budget : int or Budget, optional
+            Labellings of a tape to look at; as for `Composition.decide`. Where it ends the search,
+            the path is the best one found, ``exact=False``, ``bound`` says what could still be
+            better, and there is an `InexactWarning`.
 
         Raises
         ------
@@ -84,33 +91,70 @@ class ChainLattice:
         """
         (found,) = self.composition.paths_all([self._sentence], budget=budget)
         if found is None:
-            solver = Solver(self.composition, budget)
+            solver = Solver(self.composition, budget_of(budget))
             raise no_path(solver, solver.best(self._corpus).bound[0], None)
         return found
 
-    def nbest(self, n: int, *, budget: int = BUDGET) -> list[Path]:
-        """Return the n best labellings, best first; arguments and `Path` as for `best`.
+    def nbest(
+        self,
+        n: int,
+        *,
+        budget: int | Budget | None = None,
+        tapes: Sequence[str] | None = None,
+    ) -> list[Path]:
+        """Return the n best labellings, best first; `budget` and `Path` as for `best`.
 
         A path is exact where no labelling that is not among them scores higher.
+
+        Parameters
+        ----------
+        n : int
+        budget : int
+        tapes : sequence of str, optional
+            The n best labellings of these tapes alone: they differ in these tapes, the score of
+            each is that of its best labelling of all tapes. Its probability is summed over the
+            other tapes where these are decided later; else it has no closed form and is NaN.
+
+        Raises
+        ------
+        OptionError
+            n below 1, or tapes that there are not.
         """
+        shown = shown_tapes(self.tapes, self.tapes if tapes is None else tapes)
         if n < 1:
             raise OptionError(f"n is {n}, expected at least 1")
         if not len(self):
-            return [Path(tuple(() for _ in self.tapes), 0.0, 1.0, exact=True, bound=0.0)]
-        solver = Solver(self.composition, budget)
+            return [Path(labels_of_tapes([() for _ in shown]), 0.0, 1.0, exact=True, bound=0.0)]
+        solver = Solver(self.composition, budget_of(budget))
         if not possible_lengths(self.composition.skeleton, np.diff(self._corpus.offsets))[0]:
             return []
-        found, bound = _ranked(solver, self._corpus, 0, n)
+        found, bound = _ranked(solver, self._corpus, 0, n, solver.budget, frozenset(shown))
         if not found and bound > -np.inf:
-            return [p for p in self.composition.paths_all([self._sentence], budget=budget) if p]
+            fallback = self.composition.paths_all([self._sentence], budget=budget)
+            for path in fallback:
+                if path is not None:
+                    ids = self._ids(path.labels)
+                    found = [(path.score, [ids[tape] for tape in self._order])]
         paths = []
         for total, parts in found:
             ids = dict(zip(self._order, parts, strict=True))
-            log_p = float(solver.score(self._corpus, ids, plain=True)[0])
-            probability = float(min(1.0, np.exp(log_p)))
+            probability = self._shown_probability(solver, ids, shown)
             reach = max(bound, total)
-            paths.append(Path(self._named(ids), total, probability, bound <= total, reach))
+            labels = dict(zip(self.tapes, self._named(ids), strict=True))
+            own = labels_of_tapes([labels[tape] for tape in shown])
+            paths.append(Path(own, total, probability, bound <= total, reach))
+        warn_unproven(int(any(not path.exact for path in paths)), 1)
         return paths
+
+    def _shown_probability(
+        self, solver: Solver, ids: dict[str, Ints], shown: tuple[str, ...]
+    ) -> float:
+        """Return the probability of the labels of some tapes; NaN where it has no closed form."""
+        first = self._order[: len(shown)]
+        if set(first) != set(shown):
+            return float("nan")
+        known = {tape: ids[tape] for tape in first}
+        return float(min(1.0, np.exp(solver.score(self._corpus, known, plain=True)[0])))
 
     def log_partition(self) -> float:
         """Return log Z: 0, every factor is a probability.
@@ -230,16 +274,25 @@ class ChainLattice:
 
 
 def _ranked(
-    solver: Solver, corpus: Corpus, k: int, n: int, least: float = -np.inf
-) -> tuple[list[tuple[float, list[Ints]]], float]:
+    solver: Solver,
+    corpus: Corpus,
+    k: int,
+    n: int,
+    budget: int,
+    shown: frozenset[str],
+    least: float = -np.inf,
+) -> tuple[list[_Ranked], float]:
     """Return the n best labellings of the tapes from k on, and a bound on what was not looked at.
 
-    Those that do not exceed `least` are not wanted: neither looked for nor in the bound.
+    They differ in the tapes shown. Those that do not exceed `least` are not wanted: neither looked
+    for nor in the bound. So many labellings are looked at as `budget` says.
     """
     stage = solver.stages[k]
     given = stage.given(corpus)
     normaliser = stage.weight * float(stage.log_z(given)[0])
     bound = stage.legal_bound(given)
+    different = shown.intersection(solver.order[k:])
+    n = n if different else 1
     if k == len(solver.stages) - 1:
         ranked = kernel.nbest_paths(bound, n)
         count = int(ranked.found[0])
@@ -247,31 +300,41 @@ def _ranked(
         last = [[stage.labels(path)] for path in ranked.path[:count]]
         return list(zip(scores, last, strict=True)), -np.inf
     gain = float(solver.gain(k, np.diff(corpus.offsets))[0])
-    found: list[tuple[float, list[Ints]]] = []
-    missed, seen, wanted = -np.inf, 0, min(max(2, n), solver.budget)
+    places = [j for j, tape in enumerate(solver.order[k:]) if tape in different]
+    found: list[_Ranked] = []
+    missed, seen, wanted = -np.inf, 0, min(max(2, n), budget)
     while True:
         ranked = kernel.nbest_paths(bound, wanted + 1)
-        scores = ranked.score[0] - normaliser
+        scores, left = ranked.score[0] - normaliser, max(n, budget // wanted)
         for number in range(seen, wanted):
             score, floor = float(scores[number]), max(_floor(found, n), least)
             if score + gain <= floor or score == -np.inf:
                 return found, missed
+            if number and solver.late:
+                return found, max(score + gain, missed)
             ids = stage.labels(ranked.path[number])
             labelled = with_tape(corpus, stage.tagger, ids)
-            inner, rest = _ranked(solver, labelled, k + 1, n, floor - score)
+            inner, rest = _ranked(solver, labelled, k + 1, n, left, shown, floor - score)
             found += [(score + total, [ids, *tail]) for total, tail in inner]
-            found.sort(key=lambda item: -item[0])
-            del found[n:]
+            found = _different(found, places, n)
             missed = max(missed, score + rest)
         reach = float(scores[wanted] + gain)
         if reach <= max(_floor(found, n), least):
             return found, missed
-        if wanted >= solver.budget:
+        if wanted >= budget:
             return found, max(reach, missed)
-        seen, wanted = wanted, min(2 * wanted, solver.budget)
+        seen, wanted = wanted, min(2 * wanted, budget)
 
 
-def _floor(found: Sequence[tuple[float, list[Ints]]], n: int) -> float:
+def _different(found: list[_Ranked], places: Sequence[int], n: int) -> list[_Ranked]:
+    """Return the n best of those that differ at some places, best first."""
+    best: dict[tuple[bytes, ...], _Ranked] = {}
+    for item in sorted(found, key=lambda item: -item[0]):
+        best.setdefault(tuple(item[1][j].tobytes() for j in places), item)
+    return list(best.values())[:n]
+
+
+def _floor(found: Sequence[_Ranked], n: int) -> float:
     """Return what a labelling must exceed to be among the n best; −inf while there is room."""
     return found[n - 1][0] if len(found) >= n else -np.inf
 

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.joint.chain import Solver
-from fstcrf.joint.composition import BUDGET, Composition
+from fstcrf.joint.composition import Composition
 from fstcrf.joint.sentences import as_corpus
 from fstcrf.joint.solved import Solved
 from fstcrf.joint.stages import repeated
+from fstcrf.kernel import Budget
 from fstcrf.lattice import Path
 from fstcrf.model.reading import Data, Run, runs_of
 
@@ -34,7 +35,7 @@ _RUN_TOKENS = 100_000
 
 
 def decide(
-    composition: Composition, sentences: Data, *, threads: int = 1, budget: int = BUDGET
+    composition: Composition, sentences: Data, *, threads: int = 1, budget: Budget | None = None
 ) -> tuple[list[int], tuple[Column, ...], int]:
     """Return lengths, a column of labels for each tape, and the number of answers not proven.
 
@@ -71,7 +72,7 @@ def no_path(solver: Solver, bound: float, sentence: int | None) -> NoPathError:
 
 
 def solved_runs(
-    composition: Composition, sentences: Data, threads: int, budget: int
+    composition: Composition, sentences: Data, threads: int, budget: Budget | None
 ) -> tuple[list[int], Solver, list[tuple[Run, Corpus, Solved]]]:
     """Decode run by run; the runs do not depend on the threads."""
     if threads < 1:
@@ -93,7 +94,7 @@ def solved_runs(
 
 
 def paths(
-    composition: Composition, sentences: Data, *, threads: int = 1, budget: int = BUDGET
+    composition: Composition, sentences: Data, *, threads: int = 1, budget: Budget | None = None
 ) -> list[Path | None]:
     """Return the best labelling of each sentence; None without a legal one."""
     lengths, solver, runs = solved_runs(composition, sentences, threads, budget)

@@ -15,6 +15,7 @@ from fstcrf.joint.relabelling import Reading
 from fstcrf.model import CRF
 from fstcrf.model.potentials import Binding, Potentials, Term
 from fstcrf.model.reading import Data
+from fstcrf.once import made_once
 from fstcrf.plans import Chain
 
 __all__ = ["Component"]
@@ -57,14 +58,14 @@ class Component:
                     "compose(earlier, map, later)"
                 )
 
-    @cached_property
+    @made_once
     def weighted(self) -> CRF:
         """The tagger with its weight multiplied in."""
         if self.weight == 1.0:
             return self.tagger
         return replace(self.tagger, theta=self.tagger.theta * self.weight)
 
-    @cached_property
+    @made_once
     def chain(self) -> Chain:
         """The tagger's tape in the composition."""
         binding = self._binding

@@ -8,6 +8,7 @@ from typing import Any, overload
 
 from numpy.typing import ArrayLike
 
+from fstcrf.arguments import real_number
 from fstcrf.errors import OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.joint.composition import Composition, Normalize
@@ -118,7 +119,9 @@ def _composed(
         )
     if weights is not None and len(weights) != len(taggers):
         raise OptionError(f"{len(weights)} weights for {len(taggers)} taggers")
-    factors = [1.0] * len(taggers) if weights is None else [float(w) for w in weights]
+    factors = (
+        [1.0] * len(taggers) if weights is None else [real_number(w, "weight") for w in weights]
+    )
     wholes = [
         part if isinstance(part, Composition) else Composition((part,), (1.0,)) for part in taggers
     ]

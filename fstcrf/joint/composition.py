@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import real_number
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import OptionError, TooLargeError
 from fstcrf.features import LiteralIndex
@@ -31,21 +32,34 @@ from fstcrf.lattice import Lattice, Path
 from fstcrf.model import CRF
 from fstcrf.model.algebra import Composable
 from fstcrf.model.reading import Data, SentenceLike
-from fstcrf.plans import Plan, Program, Search, check_consistent, plan_of
+from fstcrf.once import made_once
+from fstcrf.plans import (
+    Plan,
+    Program,
+    Search,
+    check_consistent,
+    gathered,
+    plan_of,
+    warn_unproven,
+)
 from fstcrf.plans.axes import reading_order
 
 if TYPE_CHECKING:
     from fstcrf.joint.chainlattice import ChainLattice
+    from fstcrf.joint.explain import JointExplanation
     from fstcrf.joint.stages import Stage
 
-__all__ = ["BUDGET", "Composition", "Normalize"]
+__all__ = ["BUDGET", "Composition", "Normalize", "budget_of"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Normalize = Literal["product", "chain"]
 
-BUDGET = 1024
-"""Labellings of a tape that are looked at before the best one found is given as not proven."""
+BUDGET = 64
+"""Labellings of a tape that are looked at before the best one found is given as not proven.
+
+Measured on held-out sentences by ``tests.benchmarks.chain_budget``; docs/joint-score.md says what
+came of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +139,7 @@ class Composition(Composable):
         sets = {tagger.tape: tagger.labels for tagger in self.taggers}
         return sets | {tape_map.tape: tape_map.labels for tape_map in self.maps}
 
-    @cached_property
+    @made_once
     def components(self) -> tuple[Component, ...]:
         """The taggers as parts of the composition."""
         other = {(r.reader, r.read): r.reading for r in self.relabellings}
@@ -162,7 +176,7 @@ class Composition(Composable):
         """Whether the taggers read attribute lists or feature dicts rather than columns."""
         return isinstance(self.taggers[0].index, LiteralIndex)
 
-    @cached_property
+    @made_once
     def program(self) -> Program:
         """The composition compiled.
 
@@ -176,14 +190,14 @@ class Composition(Composable):
         added = tuple(tape_map.acceptor for tape_map in self.maps)
         return Program(chains, (), (*self.conjuncts, *added), self.search)
 
-    @cached_property
+    @made_once
     def stages(self) -> tuple[Stage, ...]:
         """The taggers in the order in which ``normalize="chain"`` decides them."""
         from fstcrf.joint.stages import stages_of  # noqa: PLC0415 (the chain rule alone needs it)
 
         return stages_of(self)
 
-    @cached_property
+    @made_once
     def skeleton(self) -> Program | None:
         """The tapes that the grammar connects, without potentials; None where there are none."""
         from fstcrf.joint.legality import skeleton  # noqa: PLC0415 (the chain rule alone needs it)
@@ -196,7 +210,7 @@ class Composition(Composable):
 
     def with_weights(self, *weights: float) -> Composition:
         """Return the composition with other factors of the taggers' potentials."""
-        return replace(self, weights=tuple(float(w) for w in weights))
+        return replace(self, weights=tuple(real_number(w, "weight") for w in weights))
 
     def constrained(self, grammar: Grammar) -> Composition:
         """Return the composition under one more grammar.
@@ -238,6 +252,12 @@ class Composition(Composable):
         if self.conditional:
             return ChainLattice(self, sentence)
         return next(iter(self.lattices([sentence])))
+
+    def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
+        """Return which features of which tagger pushed which label at a token, and by how much."""
+        from fstcrf.joint.explain import explain  # noqa: PLC0415 (it is rarely asked for)
+
+        return explain(self, sentence, token)
 
     def tag(self, sentence: SentenceLike) -> Any:
         """Return the best labels of one sentence: a list for each tape, or the only list.
@@ -294,8 +314,9 @@ class Composition(Composable):
         threads : int
             The answer does not depend on it.
         budget : int or Budget, optional
-            When to give up on a sentence: then the best labelling found is given, as inexact. The
-            states of a lazy search; with ``normalize="chain"``, labellings of a tape to look at.
+            When to give up on a sentence: then the best labelling found is given, as inexact,
+            with an `InexactWarning`. The states of a lazy search; with ``normalize="chain"``,
+            labellings of a tape to look at, `BUDGET` when absent.
 
         Raises
         ------
@@ -305,10 +326,13 @@ class Composition(Composable):
         if self.conditional:
             from fstcrf.joint.chainruns import decide  # noqa: PLC0415 (it imports this module)
 
-            return decide(self, sentences, threads=threads, budget=_labellings(budget))
-        from fstcrf.joint.batches import columns  # noqa: PLC0415 (it imports this module)
+            found = decide(self, sentences, threads=threads, budget=budget_of(budget))
+        else:
+            from fstcrf.joint.batches import columns  # noqa: PLC0415 (it imports this module)
 
-        return columns(self, sentences, threads, _states(budget))
+            found = columns(self, sentences, threads, budget_of(budget))
+        warn_unproven(found[2], len(found[0]))
+        return found
 
     def lattices(self, sentences: Data) -> list[Lattice]:
         """Return the weighted transducer of each sentence, over all tapes.
@@ -336,11 +360,13 @@ class Composition(Composable):
         if self.conditional:
             from fstcrf.joint.chainruns import paths  # noqa: PLC0415 (it imports this module)
 
-            return paths(self, sentences, threads=threads, budget=_labellings(budget))
+            found = paths(self, sentences, threads=threads, budget=budget_of(budget))
+        else:
+            from fstcrf.joint.batches import best_paths  # noqa: PLC0415 (it imports this module)
 
-        from fstcrf.joint.batches import best_paths  # noqa: PLC0415 (it imports this module)
-
-        return best_paths(self, sentences, threads, _states(budget))
+            found = best_paths(self, sentences, threads, budget_of(budget))
+        warn_unproven(sum(path is not None and not path.exact for path in found), len(found))
+        return found
 
     def marginals_all(self, sentences: Data, *, threads: int = 1) -> list[Any]:
         """Return the probability of each label at each token, float64 [T, L], of each sentence.
@@ -380,7 +406,8 @@ class Composition(Composable):
         """
         from fstcrf.joint.tuning import tune_weights  # noqa: PLC0415 (few tune)
 
-        return tune_weights(self, dev, **options)
+        with gathered():
+            return tune_weights(self, dev, **options)
 
     def per_tape(self, make: Callable[[str], Any]) -> Any:
         """Return what a function makes of the only tape, or a tuple of what it makes of each."""
@@ -389,11 +416,16 @@ class Composition(Composable):
         return tuple(make(tape) for tape in self.tapes)
 
 
-def _labellings(budget: int | Budget | None) -> int:
-    if isinstance(budget, Budget):
-        return budget.states
-    return BUDGET if budget is None else budget
+def budget_of(budget: int | Budget | None) -> Budget | None:
+    """Return a budget, of which the states may be given alone.
 
-
-def _states(budget: int | Budget | None) -> Budget | None:
-    return Budget(states=budget) if isinstance(budget, int) else budget
+    Raises
+    ------
+    OptionError
+        A number below 1.
+    """
+    if not isinstance(budget, int):
+        return budget
+    if budget < 1:
+        raise OptionError(f"budget is {budget}, expected at least 1")
+    return Budget(states=budget)

@@ -126,14 +126,14 @@ def load(path: str | os.PathLike[str]) -> CRF | Composition:
 
 def _foreign(path: str | os.PathLike[str]) -> ModelFileError | None:
     """Return what to say of a model of another program; None where the file is none."""
-    from fstcrf.interop.conversion import told  # noqa: PLC0415 (only where loading failed)
+    from fstcrf.interop.conversion import format_of  # noqa: PLC0415 (only where loading failed)
     from fstcrf.interop.formats import HEAD  # noqa: PLC0415
 
     with open(path, "rb") as file:  # noqa: PTH123 (the path may be any str)
         head = file.read(HEAD)
     name = os.fspath(path)
     try:
-        known = told(head, name)
+        known = format_of(head, name)
     except ModelFileError:
         return None
     return ModelFileError(

@@ -5,7 +5,8 @@ Search  rounds of labellings, until the best completion of one is proven
 ======  ================================================================
 
 Rounds look at 1, 8, 64, ... labellings of the sentences that are still open, all of them in one
-batch; the last tagger is asked about what changed only (`variations`).
+batch; the last tagger is asked about what changed only (`variations`). Where the time has an
+end, the clock is looked at often; the first labelling of every sentence is always completed.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ Ints = NDArray[np.int32]
 
 _PATH_TOKENS = 4_000_000  # labels in the labellings that are ranked at once
 _LOOK_TOKENS = 400_000  # tokens that later taggers are asked about at once
+_TIMED_TOKENS = 20_000  # the same where the time has an end: some hundredths of a second
 
 
 class Search:
@@ -49,15 +51,24 @@ class Search:
         Potentials of stage k there.
     normaliser : float64 [B]
         Weighted log Z of stage k.
+    budget : int
+        Labellings to look at.
     """
 
     def __init__(
-        self, solver: Solver, k: int, corpus: Corpus, given: Given, normaliser: Floats
+        self,
+        solver: Solver,
+        k: int,
+        corpus: Corpus,
+        given: Given,
+        normaliser: Floats,
+        budget: int,
     ) -> None:
-        self.solver, self.k, self.corpus = solver, k, corpus
+        self.solver, self.k, self.corpus, self.budget = solver, k, corpus, budget
         self.stage, self.given, self.normaliser = solver.stages[k], given, normaliser
         size = len(corpus)
         self.labels = np.full(corpus.n_tokens, -1, dtype=np.int32)
+        self.later = [self.labels.copy() for _ in solver.stages[k + 1 :]]
         self.total, self.bound = np.full(size, -np.inf), np.full(size, -np.inf)
         self.missed = np.full(size, -np.inf)  # what later tapes have left unproven
         self.gain = solver.gain(k, np.diff(corpus.offsets))
@@ -69,9 +80,9 @@ class Search:
         seen, wanted = 0, 1
         while len(self.open):
             self._round(seen, wanted)
-            if wanted >= self.solver.budget:
+            if wanted >= self.budget or self.solver.late:
                 break
-            seen, wanted = wanted, min(8 * wanted, self.solver.budget)
+            seen, wanted = wanted, min(8 * wanted, self.budget)
         dead = np.repeat(np.isneginf(self.total), np.diff(self.corpus.offsets))
         labels = [np.where(dead, np.int32(-1), ids) for ids in (self.labels, *self._later())]
         bound = np.maximum(np.maximum(self.bound, self.missed), self.total)
@@ -80,19 +91,21 @@ class Search:
     def _later(self) -> list[Ints]:
         """Return the best labels of the later tapes for the labelling that was chosen here."""
         if self.variants is None:
-            return self._solved(np.arange(len(self.corpus)), self.labels).labels
+            return self.later
         whole = self.variants.labels.copy()
         changed = np.add.reduceat(self.labels != self.variants.around, self.corpus.offsets[:-1])
         other = np.flatnonzero(changed)
         if len(other):
             tokens = repeated(self.corpus.offsets, other)
-            whole[tokens] = self._solved(other, self.labels[tokens]).labels[0]
+            whole[tokens] = self._solved(other, self.labels[tokens], 1).labels[0]
         return [whole]
 
     def _round(self, seen: int, wanted: int) -> None:
         """Look at the labellings seen .. wanted of the open sentences."""
         lengths = np.diff(self.given.offsets)[self.open].tolist()
         for part in runs_of(lengths, max(1, _PATH_TOKENS // (wanted + 1))):
+            if seen and self.solver.late:
+                break
             self._rank(self.open[part.first : part.end], seen, wanted)
         self.open = self.open[self.bound[self.open] > self.total[self.open]]
 
@@ -106,46 +119,55 @@ class Search:
         score = ranked.score - self.normaliser[sentences, None]
         reach = score + self.gain[sentences, None]  # what a labelling can become at most
         labels = self.stage.labels(ranked.path)
-        step = max(1, _LOOK_TOKENS // len(tokens))
+        step = max(1, (_TIMED_TOKENS if self.solver.timed else _LOOK_TOKENS) // len(tokens))
+        left, end = max(1, self.budget // wanted), wanted
         for first in range(seen, wanted, step):
+            if first and self.solver.late:
+                end = first
+                break
             block = reach[:, first : min(first + step, wanted)]
             place, number = np.nonzero(block > self.total[sentences, None])
             if len(place):
                 ids = _picked(labels, bounds, place, number + first)
-                self._look(sentences[place], ids, score[place, number + first])
-        self.bound[sentences] = reach[:, wanted]
+                self._look(sentences[place], ids, score[place, number + first], left)
+        self.bound[sentences] = reach[:, end]
 
-    def _look(self, sentences: NDArray[np.int64], ids: Ints, score: Floats) -> None:
+    def _look(self, sentences: NDArray[np.int64], ids: Ints, score: Floats, budget: int) -> None:
         """Complete some labellings of this tape, sentence by sentence; keep what is better."""
-        total, bound = self._completed(sentences, ids)
-        unproven = np.where(bound > total, score + bound, -np.inf)
+        solved = self._completed(sentences, ids, budget)
+        unproven = np.where(solved.bound > solved.total, score + solved.bound, -np.inf)
         np.maximum.at(self.missed, sentences, unproven)
-        total = score + total
+        total = score + solved.total
         best = np.lexsort((-total, sentences))  # stable: of equals the first
         best = best[np.append(True, np.diff(sentences[best]) > 0)]
         best = best[total[best] > self.total[sentences[best]]]
         self.total[sentences[best]] = total[best]
         to = repeated(self.corpus.offsets, sentences[best])
-        self.labels[to] = ids[repeated(bounds_of(self.corpus.offsets, sentences), best)]
+        chosen = repeated(bounds_of(self.corpus.offsets, sentences), best)
+        self.labels[to] = ids[chosen]
+        for mine, found in zip(self.later, solved.labels, strict=False):
+            mine[to] = found[chosen]
 
-    def _completed(self, sentences: NDArray[np.int64], ids: Ints) -> tuple[Floats, Floats]:
-        """Return the best totals of the later tapes for some labellings of this one; bounds."""
+    def _completed(self, sentences: NDArray[np.int64], ids: Ints, budget: int) -> Solved:
+        """Return what is best of the later tapes for some labellings of this one.
+
+        Without labels where variants know them.
+        """
         if self.variants is not None:
             total = self.variants.totals(sentences, ids)
-            return total, total
+            return Solved([], total, total)
         later = self.solver.stages[self.k + 1]
         last = self.k + 2 == len(self.solver.stages)
         if last and self._is_all(sentences) and varies(later, self.stage.tagger.tape):
             corpus = with_tape(self.corpus, self.stage.tagger, ids)
             self.variants = Variations(later, self.stage.tagger.tape, corpus, ids)
-            return self.variants.total, self.variants.total
-        solved = self._solved(sentences, ids)
-        return solved.total, solved.bound
+            return Solved([], self.variants.total, self.variants.total)
+        return self._solved(sentences, ids, budget)
 
-    def _solved(self, sentences: NDArray[np.int64], ids: Ints) -> Solved:
+    def _solved(self, sentences: NDArray[np.int64], ids: Ints, budget: int) -> Solved:
         corpus = self.corpus if self._is_all(sentences) else self.corpus.select(sentences)
         corpus = with_tape(corpus, self.stage.tagger, np.maximum(ids, 0))
-        return self.solver.solve(corpus, self.k + 1)
+        return self.solver.solve(corpus, self.k + 1, budget)
 
     def _is_all(self, sentences: NDArray[np.int64]) -> bool:
         """Whether these are all sentences, once each and in order."""

@@ -19,6 +19,7 @@ from fstcrf.joint.component import Component
 from fstcrf.joint.given import bare_chain, pinned
 from fstcrf.joint.relabelling import Reading, as_read
 from fstcrf.model import CRF
+from fstcrf.once import made_once
 from fstcrf.plans import Program, scaled
 from fstcrf.topology import chain_topology
 
@@ -84,12 +85,12 @@ class Stage:
         read = {tape for acceptor in self.conjuncts for tape in acceptor.tapes}
         return tuple(tagger for tagger in self.earlier if tagger.tape in read)
 
-    @cached_property
+    @made_once
     def free(self) -> Program:
         """The tagger alone: its normaliser is that of its conditional probability."""
         return Program([self._closed.chain])
 
-    @cached_property
+    @made_once
     def legal(self) -> Program:
         """The tagger, weighted and under its grammar; the tapes that are given come first."""
         if self.weight == 1.0 and not self.conjuncts:
@@ -166,7 +167,7 @@ class Stage:
         states = self.legal.machine.axis_states(path)[self.legal.order.index(self.tagger.tape)]
         return np.where(states < 0, -1, self.tagger.topology.state_label[states])
 
-    @cached_property
+    @made_once
     def _closed(self) -> Component:
         return Component(self.tagger, 1.0, {})
 

@@ -14,6 +14,7 @@ from fstcrf.errors import NoPathError
 from fstcrf.features.template import tape_column
 from fstcrf.grammar import Acceptor
 from fstcrf.joint.given import bare_chain, pinned
+from fstcrf.once import made_once
 from fstcrf.plans import Chain, Program
 from fstcrf.topology import chain_topology
 
@@ -82,7 +83,7 @@ class TapeMap:
         ids = program.machine.axis_states(path)[program.order.index(self.tape)]
         return Column(ids.astype(np.int32), self.labels)
 
-    @cached_property
+    @made_once
     def _decider(self) -> Program:
         source = bare_chain(self.source, chain_topology(self.acceptor.labels[0], 1))
         return Program([source, self.chain], (), (self.acceptor,), "expanded")

@@ -73,7 +73,7 @@ class Alone:
         factor = machine.factors[moving[0]]
         self._shape = factor.rows, factor.width
         nothing = (np.zeros((1, *self._shape)),)
-        self._view, self._keep = _machine_view(machine, nothing, machine._static[0])  # noqa: SLF001
+        self._view, self._keep = _machine_view(machine, nothing, machine._static)  # noqa: SLF001
         self._factor = self._view.factor[moving[0]]
         self._scores, self._counts = ffi.new("double[2]"), ffi.new("int64_t[3]")
         score, bound = (self._scores + k for k in range(2))

@@ -78,7 +78,7 @@ class Heard:
 
 
 class Feedback:
-    """A topology with parameters that learn from rewards.
+    """A topology with parameters that learn from rewards; one thread at a time.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ class Feedback:
         where = ffi.new("int64_t *")
         status = lib.fc_propose(
             *self._inputs(batch, order, aim),
-            descent[0],
+            descent.pointer,
             array_in(uniform, np.float64, (tokens * (1 + aim.pairs),), "uniform"),
             call.out(made.path, np.int32),
             call.out(other, np.int32) if aim.pairs else ffi.NULL,
@@ -256,8 +256,8 @@ class Feedback:
         baseline, where = self._baseline(controls, batch), ffi.new("int64_t *")
         status = lib.fc_reinforce(
             *self._inputs(batch, made.order, aim),
-            baseline,
-            descent[0],
+            baseline[0],
+            descent.pointer,
             array_in(reward, np.float64, (n,), "reward"),
             array_in(made.log_p, np.float64, (n,), "log_p"),
             array_in(made.node, np.float64, (len(made.path), self.n_states), "node"),
@@ -294,8 +294,8 @@ class Feedback:
         status = lib.fc_feedback_epoch(
             *self._inputs(batch, order, aim),
             verdict[0],
-            baseline,
-            descent[0],
+            baseline[0],
+            descent.pointer,
             array_in(uniform, np.float64, (tokens * (1 + aim.pairs),), "uniform"),
             call.out(heard.reward, np.float64),
             call.out(heard.log_p, np.float64),
@@ -311,14 +311,14 @@ class Feedback:
         turns = array_in(order, np.int64, (len(order),), "order")
         return self._graph, batch.batch, batch.learner, len(order), turns, call.bandit(aim)
 
-    def _baseline(self, controls: Controls, batch: Batch) -> Any:
-        """Return the C structure of running means; mostly they are those of the call before."""
+    def _baseline(self, controls: Controls, batch: Batch) -> tuple[Any, ...]:
+        """Return the C structure of running means and its memory; mostly that of the last call."""
         known, size = self._means, len(batch)
         if known is None or known[0] is not controls or known[1] != size:
             known = self._means = (controls, size, call.controls(controls, size))
-        return known[2][0]
+        return known[2]
 
-    def _descent(self, rule: Rule, batch: Batch) -> tuple[Any, ...]:
+    def _descent(self, rule: Rule, batch: Batch) -> _Prepared:
         """Return the C structure of the descent, and what keeps its memory alive."""
         state = self.descent
         state.prepare(rule)
@@ -326,7 +326,7 @@ class Feedback:
         if known is None or not known.serves(state, rule, batch.most):
             known = self._prepared = self._structure(rule, batch.most)
         known.fields["scale"][0], known.fields["step"][0] = state.scale, state.step
-        return known.pointer, known.fields
+        return known
 
     def _structure(self, rule: Rule, most: int) -> _Prepared:
         """Return the C structure of a rule over the parameters of now."""
@@ -362,9 +362,9 @@ class Feedback:
         held_now = (state.theta, state.first, state.second, state.touched)
         return _Prepared(rule, held_now, most, ffi.new("fc_descent *", fields), fields, keep)
 
-    def _read_back(self, descent: tuple[Any, ...], rule: Rule) -> None:
+    def _read_back(self, descent: _Prepared, rule: Rule) -> None:
         state = self.descent
-        state.scale, state.step = descent[1]["scale"][0], descent[1]["step"][0]
+        state.scale, state.step = descent.fields["scale"][0], descent.fields["step"][0]
         if state.scale < _LEAST_SCALE:
             state.rescale(rule)
 

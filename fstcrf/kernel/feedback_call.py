@@ -50,7 +50,7 @@ class Batch:
         if design.value is not None:
             fields["value"] = array_in(design.value, np.float32, design.value.shape, "value")
         starts = array_in(offsets, np.int64, (len(offsets),), "offsets")
-        self.memory = [*fields.values(), starts]
+        self.memory = [shared, *fields.values(), starts]
         self.learner = ffi.new("fc_learner *", {**shared, **fields})
         self.batch = ffi.new("fc_batch *", {"B": len(offsets) - 1, "offsets": starts})
         # Scratch for the longest sentence, and for the one with the most attributes.

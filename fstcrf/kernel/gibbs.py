@@ -64,7 +64,7 @@ class Chain:
 
 
 class Gibbs:
-    """A document that is swept over.
+    """A document that is swept over; one thread at a time.
 
     Parameters
     ----------

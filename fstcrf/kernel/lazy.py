@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.machines import Bound, Machine
 from fstcrf.kernel.native import array_in, check, ffi, lib
+from fstcrf.once import making
 
 __all__ = ["BEAM", "Arena", "Budget", "Conjunction", "Reader", "Searched", "lazy_paths"]
 
@@ -45,6 +46,10 @@ _MOST_AHEAD = 20_000_000
 """Numbers in a table of what may still come."""
 
 
+_STATES = 250_000
+"""States of a search without a budget of its own: a second or two, and 250 MB."""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """When a search gives up on a sentence.
@@ -52,7 +57,9 @@ class Budget:
     Parameters
     ----------
     states : int
-        States of the product that may be taken from the queue; each costs up to a kilobyte.
+        States of the product that may be taken from the queue; each costs up to a kilobyte. Of
+        ``normalize="chain"``, labellings of a tape: unless another number is given than the usual
+        one of states, those are as many as without a budget.
     seconds : float, optional
         For all sentences together; without it, the answer does not depend on the machine.
 
@@ -62,7 +69,7 @@ class Budget:
         Numbers that are not positive; states that are no whole number.
     """
 
-    states: int = 250_000
+    states: int = _STATES
     seconds: float | None = None
 
     def __post_init__(self) -> None:
@@ -75,6 +82,11 @@ class Budget:
                 f"budget of {self.states!r} states and {self.seconds!r} seconds: expected a whole "
                 "number and a number, both more than 0"
             )
+
+    @property
+    def usual(self) -> bool:
+        """Whether the states are those of a search without a budget of its own."""
+        return self.states == _STATES
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +164,7 @@ class Conjunction:
 
     def __init__(self, machine: Machine, readers: Sequence[Reader]) -> None:
         self.machine, self.readers = machine, tuple(readers)
-        self._views: dict[int, tuple[Any, list[Any]]] = {}
+        self._views: dict[int, tuple[Any, list[Any]]] = {}  # never replaced: searches read them
         self._spare = threading.local()
         self.words = 1
         self._places: list[tuple[int, int, int]] = []
@@ -165,11 +177,13 @@ class Conjunction:
             used += bits
 
     def view(self, longest: int) -> Any:
-        """Return the C view for sentences of up to so many tokens."""
+        """Return the C view for sentences of up to so many tokens; good while this object lives."""
         # Few different tables: the smallest power of two that holds the longest sentence.
         size = 1 << max(4, (longest - 1).bit_length())
         if size not in self._views:
-            self._views[size] = self._made(size)
+            with making(self, size):  # another would free what a search reads from the first
+                if size not in self._views:
+                    self._views.setdefault(size, self._made(size))
         return self._views[size][0]
 
     def arena(self, sentences: int) -> Arena:
@@ -254,9 +268,27 @@ class Searched(NamedTuple):
     bound: Floats
     popped: NDArray[np.int64]
 
+    def unproven(self, n: int) -> NDArray[np.bool_]:
+        """Return whether fewer than the n best paths of a sentence are proven, bool [B]."""
+        return (self.proven < n) & (self.bound > -np.inf)
+
+    def put(self, tokens: NDArray[np.int64], sentences: Sequence[int], other: Searched) -> None:
+        """Take over what was found for some of the sentences, of which these are the tokens."""
+        self.path[:, tokens] = other.path
+        for mine, found in zip(self._but_path(), other._but_path(), strict=True):
+            mine[sentences] = found
+
+    def _but_path(self) -> list[NDArray[Any]]:
+        return [array for name, array in self._asdict().items() if name != "path"]
+
 
 def lazy_paths(
-    batch: Bound, grammar: Conjunction, n: int = 1, budget: Budget | None = None
+    batch: Bound,
+    grammar: Conjunction,
+    n: int = 1,
+    budget: Budget | None = None,
+    *,
+    beam: int = BEAM,
 ) -> Searched:
     """Return the n best paths of each sentence that the machine and the grammar accept.
 
@@ -269,6 +301,8 @@ def lazy_paths(
         Over the same machine.
     n : int
     budget : Budget, optional
+    beam : int
+        States of a token that are followed where the budget ends a search.
 
     Raises
     ------
@@ -290,13 +324,15 @@ def lazy_paths(
         bound=np.full(size, -np.inf),
         popped=counts[2],
     )
-    _run(batch, grammar, n, limit, found)
+    _run(batch, grammar, n, limit, beam, found)
     return found
 
 
-def _run(batch: Bound, grammar: Conjunction, n: int, budget: Budget, found: Searched) -> None:
+def _run(
+    batch: Bound, grammar: Conjunction, n: int, budget: Budget, beam: int, found: Searched
+) -> None:
     arena = grammar.arena(batch.n_sentences)
-    view = grammar.view(batch.longest)
+    view, work = grammar.view(batch.longest), batch.scratch()
     end = None if budget.seconds is None else time.monotonic() + budget.seconds
     steps = 1 << 60 if end is None else _STEPS
     give_up = 0
@@ -308,7 +344,7 @@ def _run(batch: Bound, grammar: Conjunction, n: int, budget: Budget, found: Sear
             batch.offsets,
             n,
             budget.states,
-            BEAM,
+            beam,
             steps,
             give_up,
             arena.view,
@@ -318,7 +354,7 @@ def _run(batch: Bound, grammar: Conjunction, n: int, budget: Budget, found: Sear
             _out(found.proven),
             _out(found.bound),
             _out(found.popped),
-            batch.scratch(),
+            work,
         )
         if status == lib.FC_OK:
             grammar.keep(arena)

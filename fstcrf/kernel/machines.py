@@ -16,6 +16,7 @@ each token:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -135,6 +136,11 @@ class Bound:
         Sizes that disagree.
     NumericError
         NaN, +inf or numbers beyond 1e300.
+
+    Attributes
+    ----------
+    bounds : int64 [B + 1]
+        The offsets.
     """
 
     def __init__(
@@ -161,9 +167,22 @@ class Bound:
             values = array_in(array, np.float64, shape, f"moving potentials {k}")
             if not checked:
                 self._check_numbers(k, array, values, offsets if k >= n_factors else None)
-        self.view, self._memory = _machine_view(machine, moving, machine._static[0])  # noqa: SLF001
+        self.view, self._memory = _machine_view(machine, moving, machine._static)  # noqa: SLF001
+        self._moving, self.bounds = moving, offsets
         self.longest = int(lengths.max(initial=0))
-        self.work = np.empty(lib.fc_machine_work(self.view, self.longest))
+
+    def select(self, sentences: Sequence[int], machine: Machine | None = None) -> Bound:
+        """Return some of the sentences, maybe under another machine of the same potentials."""
+        lengths = np.diff(self.bounds)[sentences]
+        tokens = self.tokens(sentences)
+        moving = tuple(np.ascontiguousarray(array[tokens]) for array in self._moving)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        return Bound(machine or self.machine, offsets, moving, checked=True)
+
+    def tokens(self, sentences: Sequence[int]) -> NDArray[np.int64]:
+        """Return the numbers of the tokens of some sentences, one after the other."""
+        ranges = [np.arange(*self.bounds[k : k + 2].tolist()) for k in sentences]
+        return np.concatenate(ranges) if ranges else np.empty(0, dtype=np.int64)
 
     def _check_numbers(
         self, k: int, array: Floats, values: Any, offsets: NDArray[np.int64] | None
@@ -184,8 +203,9 @@ class Bound:
         )
 
     def scratch(self) -> Any:
-        """Return the pointer to the work space."""
-        return ffi.from_buffer("double[]", self.work)
+        """Return work space for one call: threads may ask the same batch at once."""
+        size = lib.fc_machine_work(self.view, self.longest)
+        return ffi.from_buffer("double[]", np.empty(size))
 
 
 def _refuse(status: int, where: int) -> None:
@@ -201,10 +221,13 @@ def _refuse(status: int, where: int) -> None:
 
 
 def _machine_view(
-    machine: Machine, moving: tuple[Floats, ...], checked: Any
+    machine: Machine, moving: tuple[Floats, ...], checked: tuple[Any, list[Any]] | None
 ) -> tuple[Any, list[Any]]:
-    """Return the C view of a machine and the memory it points into."""
-    keep: list[Any] = []
+    """Return the C view of a machine and the memory it points into.
+
+    The residual automaton is that of the view `checked`, where there is one.
+    """
+    keep: list[Any] = [checked]
     rest = iter(moving)
     factors = [factor_view(f, machine.outer, rest, keep) for f in machine.factors]
     outer = [1]
@@ -213,7 +236,9 @@ def _machine_view(
     axes = [axis_view(a, n, rest, keep) for a, n in zip(machine.axes, outer, strict=True)]
     residual = ffi.NULL
     if machine.residual is not None:
-        residual = checked.residual if checked else residual_view(machine.residual, outer[-1], keep)
+        residual = (
+            checked[0].residual if checked else residual_view(machine.residual, outer[-1], keep)
+        )
     shape = (outer[-1], machine.width)
     keep += [ffi.new("fc_axis[]", axes), ffi.new("fc_factor[]", factors), residual]
     view = ffi.new(

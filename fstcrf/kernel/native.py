@@ -120,10 +120,9 @@ def variant() -> str:
 
 def variants() -> tuple[str, ...]:
     """Return the variants that this machine runs, slowest first."""
-    current = lib.fc_variant()
-    found = tuple(n for n in ("base", "v3", "v4") if lib.fc_use(n.encode()) == lib.FC_OK)
-    lib.fc_use(current)
-    return found
+    return _VARIANTS
 
 
+# Tried once, before there are threads: trying a variant is using it.
+_VARIANTS = tuple(n for n in ("base", "v3", "v4") if lib.fc_use(n.encode()) == lib.FC_OK)
 use(os.environ.get("FSTCRF_KERNEL", "auto"))

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fstcrf import openfst
+from fstcrf.arguments import LabelSet
 from fstcrf.errors import LabelError, MissingDependencyError, NoPathError, OptionError, ShapeError
 from fstcrf.kernel import acyclic, order
 from fstcrf.lattice.distinct import best_sequences
@@ -52,14 +53,14 @@ class AcyclicLattice:
         self._label: Ints = machine.ilabel - np.int32(1)
 
     @classmethod
-    def from_fst(cls, fst: Any, labels: Sequence[str] | None = None) -> AcyclicLattice:
+    def from_fst(cls, fst: Any, labels: LabelSet | None = None) -> AcyclicLattice:
         """Return the lattice of a ``pynini.Fst``.
 
         Parameters
         ----------
         fst : pynini.Fst
             An acyclic acceptor, of any type of arcs; epsilon arcs are allowed.
-        labels : sequence of str, optional
+        labels : sequence of str, or mapping of int to str, optional
             Label k is the symbol k + 1; the Fst's own symbol table when absent.
 
         Raises
@@ -74,7 +75,7 @@ class AcyclicLattice:
         return cls.from_machine(openfst.from_fst(fst), labels)
 
     @classmethod
-    def from_machine(cls, machine: Machine, labels: Sequence[str] | None = None) -> AcyclicLattice:
+    def from_machine(cls, machine: Machine, labels: LabelSet | None = None) -> AcyclicLattice:
         """Return the lattice of a machine; arguments and errors as for `from_fst`."""
         acceptor = acyclic_acceptor(machine)
         return cls(acceptor, machine_labels(acceptor, labels))

@@ -8,7 +8,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fstcrf.arguments import LabelSet, label_tuple, real_array
 from fstcrf.errors import NumericError, ShapeError
+from fstcrf.once import memoised
 from fstcrf.plans import Chain, Program
 from fstcrf.topology import Topology, chain_topology
 
@@ -18,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 def array_lattice(
-    labels: Sequence[str],
+    labels: LabelSet,
     emissions: ArrayLike,
     transitions: ArrayLike | None,
     initial: ArrayLike | None,
@@ -26,7 +28,7 @@ def array_lattice(
     tape: str,
 ) -> tuple[Program, tuple[Floats, ...]]:
     """Return the program and the values of `Lattice.from_arrays`."""
-    names = tuple(labels)
+    names = label_tuple(labels)
     size = len(names)
     node = potentials(emissions, "emissions", [(None, size)])
     ends = [
@@ -48,7 +50,7 @@ def _bytes(arrays: Sequence[Floats]) -> list[bytes]:
     return [a.tobytes() for a in arrays]
 
 
-@lru_cache(maxsize=64)
+@memoised(64)
 def _program(
     labels: tuple[str, ...], tape: str, arc: bytes | None, initial: bytes, final: bytes
 ) -> Program:
@@ -75,14 +77,11 @@ def potentials(values: ArrayLike, name: str, shapes: list[tuple[int | None, ...]
     Raises
     ------
     ShapeError
-        Another shape, or no array of numbers.
+        Another shape, or no array of real numbers.
     NumericError
         NaN or +inf; −inf is a legal "never".
     """
-    try:  # a copy: a lattice does not change behind its answers
-        array = np.array(values, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"{name} is no array of numbers: {error}") from None
+    array = real_array(values, name)  # a copy: a lattice does not change behind its answers
     fits = any(
         len(shape) == array.ndim
         and all(n is None or n == m for n, m in zip(shape, array.shape, strict=True))

@@ -26,7 +26,8 @@ from fstcrf import kernel
 from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
 from fstcrf.lattice.results import Paths, Ranking
-from fstcrf.plans import Program, no_path_error
+from fstcrf.once import made_once
+from fstcrf.plans import Program, no_path_error, warn_unproven
 
 if TYPE_CHECKING:
     from fstcrf.lattice.lattice import Lattice
@@ -69,12 +70,12 @@ class Group:
         parts = zip(*(lattice.values for lattice in self.lattices), strict=True)
         return self.program.moving([p[0] if len(p) == 1 else np.concatenate(p) for p in parts])
 
-    @cached_property
+    @made_once
     def searched(self) -> kernel.Bound:
         """What best paths are searched in, with the potentials of all sentences."""
         return kernel.Bound(self.program.decoder.machine, self.offsets, self.moving)
 
-    @cached_property
+    @made_once
     def bound(self) -> kernel.Bound:
         """The whole product, with the potentials of all sentences: for sums.
 
@@ -87,7 +88,7 @@ class Group:
             return self.searched
         return kernel.Bound(self.program.machine, self.offsets, self.moving)
 
-    @cached_property
+    @made_once
     def log_z(self) -> Floats:
         """Log Z of each sentence, float64 [B]."""
         return kernel.log_partitions(self.bound)
@@ -191,6 +192,15 @@ def best(lattices: Sequence[Lattice], *, threads: int = 1, budget: Budget | None
     Paths
         A sequence of `Path`; None for a lattice without a path.
     """
+    paths = found_best(lattices, threads=threads, budget=budget)
+    warn_unproven(int((~paths.exact).sum()), len(lattices))
+    return paths
+
+
+def found_best(
+    lattices: Sequence[Lattice], *, threads: int = 1, budget: Budget | None = None
+) -> Paths:
+    """Return what `best` does, without a warning of what is not proven."""
     found = answered(lattices, lambda group: group.paths(1, budget), threads)
     return Paths(len(lattices), found, lattices)
 
@@ -209,6 +219,15 @@ def nbest(
     """
     if not 1 <= n < 1 << 31:  # the kernel would say so, but it does not see empty sentences
         raise OptionError(f"n is {n}, expected at least 1 and less than 2³¹")
+    ranking = ranked(lattices, n, threads=threads, budget=budget)
+    warn_unproven(ranking.unproven, len(lattices))
+    return ranking
+
+
+def ranked(
+    lattices: Sequence[Lattice], n: int, *, threads: int = 1, budget: Budget | None = None
+) -> Ranking:
+    """Return what `nbest` does, without a warning of what is not proven."""
     found = answered(lattices, lambda group: group.paths(n, budget), threads)
     return Ranking(len(lattices), found, lattices)
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -31,7 +30,9 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.grammar import Acceptor
-from fstcrf.plans import Program
+from fstcrf.lattice.batch import ranked
+from fstcrf.once import memoised
+from fstcrf.plans import Program, warn_unproven
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget
@@ -165,7 +166,7 @@ def _exactly(value: float) -> Interval:
     return Interval(value, value)
 
 
-@lru_cache(maxsize=64)
+@memoised(64)
 def _hard(program: Program) -> Program:
     """Return the program without the scores of its grammar: only what it forbids."""
     silent = [
@@ -185,11 +186,13 @@ class _Parts:
         self.lattice, self.conjuncts = lattice, lattice.program.conjuncts
         self.model = lattice.without_grammar()
         self.log_z = self.model.log_partition()
-        legal = lattice.nbest(n, budget)
+        # The bounds hold whatever is proven of the n best; of the best one it has to be said.
+        legal = ranked([lattice], n, budget=budget)[0]
         if not legal:
             lattice.best(budget)  # raises, and says where
             raise NoPathError("no legal label sequence was found within the budget")
         self.path = legal[0]
+        warn_unproven(int(not self.path.exact), 1)
         self.gains, self.shares = self._looked_at(legal, self.model.nbest(n))
         self.most = math.exp(sum(_most(a, len(lattice)) for a in self.conjuncts))
 

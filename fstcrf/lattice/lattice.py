@@ -12,23 +12,24 @@ exact. Scores are natural logs; a path that is forbidden has −inf.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fstcrf.arguments import LabelSet, real_number
 from fstcrf.corpus import Scheme
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.kernel import Budget
 from fstcrf.lattice.arrays import array_lattice
-from fstcrf.lattice.batch import Group, best, marginals, nbest, sample
+from fstcrf.lattice.batch import Group, found_best, marginals, nbest, sample
 from fstcrf.lattice.masks import checked_masks, labelling_masks, restricted
 from fstcrf.lattice.path import Labels, Path
 from fstcrf.lattice.posteriors import entropies, label_maxima, successions
 from fstcrf.lattice.results import share
 from fstcrf.lattice.tapes import Taped
-from fstcrf.plans import Plan, no_path_error, plan_of, scaled
+from fstcrf.once import made_once
+from fstcrf.plans import Plan, no_path_error, plan_of, scaled, warn_unproven
 
 if TYPE_CHECKING:
     import pynini
@@ -60,7 +61,7 @@ class Lattice(Taped):
     @classmethod
     def from_arrays(
         cls,
-        labels: Sequence[str],
+        labels: LabelSet,
         emissions: ArrayLike,
         transitions: ArrayLike | None = None,
         initial: ArrayLike | None = None,
@@ -72,7 +73,8 @@ class Lattice(Taped):
 
         Parameters
         ----------
-        labels : sequence of L str
+        labels : sequence of L str, or mapping of int to str
+            In their order; of a mapping such as ``id2label`` that of its keys 0 to L − 1.
         emissions : [T, L]
             Potential of each label at each token.
         transitions : [L, L] or [T - 1, L, L], optional
@@ -84,22 +86,24 @@ class Lattice(Taped):
 
         Raises
         ------
+        OptionError
+            Labels that are neither a sequence of str nor such a mapping, or there twice.
         ShapeError
-            Shapes that disagree.
+            Shapes that disagree, or what is no array of real numbers: complex scores.
         NumericError
             NaN or +inf; −inf is a legal "never".
         """
         return cls(*array_lattice(labels, emissions, transitions, initial, final, tape))
 
     @staticmethod
-    def from_fst(fst: pynini.Fst, labels: Sequence[str] | None = None) -> AcyclicLattice:
+    def from_fst(fst: pynini.Fst, labels: LabelSet | None = None) -> AcyclicLattice:
         """Return the lattice of any acyclic acceptor over label symbols.
 
         Parameters
         ----------
         fst : pynini.Fst
             Of any arc type; its weights are costs.
-        labels : sequence of str, optional
+        labels : sequence of str, or mapping of int to str, optional
             Label i is symbol i + 1, where the machine has no symbol table of its own.
 
         Raises
@@ -131,7 +135,8 @@ class Lattice(Taped):
         ----------
         budget : Budget, optional
             When to give up, where a grammar is searched lazily. Then the path is the best one
-            found: ``exact`` is False, and no other path scores more than ``bound``.
+            found: ``exact`` is False, no other path scores more than ``bound``, and an
+            `InexactWarning` says so.
 
         Raises
         ------
@@ -139,7 +144,7 @@ class Lattice(Taped):
             Every label sequence is forbidden, with the first token at which all have died; or none
             was found within the budget.
         """
-        found = best([self], budget=budget)
+        found = found_best([self], budget=budget)
         path = found[0]
         if path is None:
             if not found.exact[0]:
@@ -147,11 +152,34 @@ class Lattice(Taped):
                 raise no_path_error(self.program, self.values, given_up=popped)
             self._check(-np.inf)
         assert path is not None  # noqa: S101 (the line above has raised)
+        warn_unproven(int(not path.exact), 1)
         return path
 
-    def nbest(self, n: int, budget: Budget | None = None) -> list[Path]:
-        """Return the n best paths, best first; fewer where there are fewer."""
-        return nbest([self], n, budget=budget)[0]
+    def nbest(
+        self, n: int, budget: Budget | None = None, *, tapes: Sequence[str] | None = None
+    ) -> list[Path]:
+        """Return the n best paths, best first; fewer where there are fewer.
+
+        Parameters
+        ----------
+        n : int
+        budget : Budget, optional
+            As for `best`.
+        tapes : sequence of str, optional
+            The n best labellings of these tapes alone, whatever the others say: they differ in
+            these tapes, the score of each is that of its best path, its probability is summed
+            over the other tapes.
+
+        Raises
+        ------
+        OptionError
+            n below 1, or tapes that there are not.
+        """
+        if tapes is None:
+            return nbest([self], n, budget=budget)[0]
+        from fstcrf.lattice.shown import nbest_of_tapes  # noqa: PLC0415 (few need it)
+
+        return nbest_of_tapes([self], n, tapes, budget=budget)[0]
 
     def log_partition(self) -> float:
         """Return log Z, the log of the sum over all paths; −inf where there is none."""
@@ -352,7 +380,7 @@ class Lattice(Taped):
         ShapeError
             Another number of labels than tokens, or of tapes.
         """
-        return float(best([restricted(self, labelling_masks(self, labels))]).scores[0])
+        return float(found_best([restricted(self, labelling_masks(self, labels))]).scores[0])
 
     def probability(self, labels: Sequence[Any]) -> float:
         """Return exp(score − log Z) of a label sequence; raises as `score`."""
@@ -452,7 +480,7 @@ class Lattice(Taped):
 
         return drawn(self)
 
-    @cached_property
+    @made_once
     def _group(self) -> Group:
         return Group(self.program, [-1], [self])
 
@@ -467,9 +495,10 @@ class Lattice(Taped):
         self._group.check(np.asarray([score]))
 
     def _scaled(self, factor: float, *, grammar: bool) -> Lattice:
+        factor = real_number(factor, "factor")
         if not np.isfinite(factor):
             raise OptionError(f"factor is {factor}, expected a finite number")
         from fstcrf.lattice.product import scaled_program  # noqa: PLC0415 (it imports us)
 
-        program = scaled_program(self.program, float(factor), grammar=grammar)
+        program = scaled_program(self.program, factor, grammar=grammar)
         return Lattice(program, tuple(scaled(v, factor) for v in self.values))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-__all__ = ["Labels", "Path"]
+__all__ = ["Labels", "Path", "labels_of_tapes"]
 
 Labels: TypeAlias = tuple[Any, ...]
 """A tuple of str; of several tapes, a tuple of such tuples."""
+
+
+def labels_of_tapes(labels: Sequence[tuple[str, ...]]) -> Labels:
+    """Return the labels of some tapes as a path has them: those of an only tape as they are."""
+    return tuple(labels) if len(labels) > 1 else labels[0]
 
 
 @dataclass(frozen=True, slots=True)

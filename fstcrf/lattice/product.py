@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import permutations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fstcrf.arguments import real_array
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.grammar import Grammar
 from fstcrf.lattice.arrays import potentials
 from fstcrf.lattice.lattice import Lattice
+from fstcrf.once import memoised
 from fstcrf.plans import Chain, Coupling, Program, Search
 
 __all__ = ["constrained", "free_program", "product", "scaled_program", "searched"]
@@ -34,7 +35,7 @@ def constrained(lattice: Lattice, grammar: Grammar) -> Lattice:
     return Lattice(_constrained(lattice.program, grammar), lattice.values)
 
 
-@lru_cache(maxsize=64)
+@memoised(64)
 def _constrained(program: Program, grammar: Grammar) -> Program:
     labels = {tape: program.labels(tape) for tape in program.tapes}
     return _compiled(program.constrained(grammar.bind(labels)))
@@ -45,18 +46,18 @@ def searched(lattice: Lattice, search: Search) -> Lattice:
     return Lattice(_searched(lattice.program, search), lattice.values)
 
 
-@lru_cache(maxsize=64)
+@memoised(64)
 def _searched(program: Program, search: Search) -> Program:
     return _compiled(Program(program.chains, program.couplings, program.conjuncts, search))
 
 
-@lru_cache(maxsize=64)
+@memoised(64)
 def free_program(program: Program) -> Program:
     """Return a program without its grammar."""
     return _compiled(Program(program.chains, program.couplings)) if program.conjuncts else program
 
 
-@lru_cache(maxsize=64)
+@memoised(64)
 def scaled_program(program: Program, factor: float, *, grammar: bool) -> Program:
     """Return `Program.scaled`, compiled once."""
     return program.scaled(factor, grammar=grammar)
@@ -118,11 +119,12 @@ def product(
 def _weighted(lattices: Sequence[Lattice], weights: Sequence[float]) -> list[Lattice]:
     if len(weights) != len(lattices):
         raise ShapeError(f"{len(weights)} weights for {len(lattices)} lattices")
-    if any(not 0 <= w < np.inf for w in weights):
-        raise OptionError(f"weights are {list(weights)}, expected numbers from 0")
+    factors = real_array(weights, "weights", error=OptionError).tolist()
+    if any(not 0 <= w < np.inf for w in factors):
+        raise OptionError(f"weights are {factors}, expected numbers from 0")
     return [
         lattice if weight == 1.0 else lattice.weighted(weight)
-        for lattice, weight in zip(lattices, weights, strict=True)
+        for lattice, weight in zip(lattices, factors, strict=True)
     ]
 
 
@@ -158,7 +160,7 @@ def _couplings(
     return found
 
 
-@lru_cache(maxsize=64)
+@memoised(64)
 def _joined(
     programs: tuple[Program, ...],
     names: tuple[tuple[str, ...], ...],

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from fstcrf.arguments import LabelSet
 from fstcrf.errors import DataError
 from fstcrf.kernel import order
 from fstcrf.openfst import EPSILON, Machine, connect, symbols
@@ -77,7 +77,7 @@ def _shown(number: int, table: tuple[str, ...] | None) -> str:
     return str(number) if table is None else repr(table[number])
 
 
-def machine_labels(machine: Machine, labels: Sequence[str] | None) -> tuple[str, ...]:
+def machine_labels(machine: Machine, labels: LabelSet | None) -> tuple[str, ...]:
     """Return the labels of an acceptor: those of its symbol table, or given ones.
 
     Raises

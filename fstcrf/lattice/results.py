@@ -126,6 +126,11 @@ class Ranking(Sequence[list[Path]]):
         """The scores of each lattice's paths, falling."""
         return [self._scores(number) for number in range(len(self))]
 
+    @property
+    def unproven(self) -> int:
+        """Lattices some of whose paths are not proven to be the best."""
+        return sum(int(found.unproven(found.score.shape[1]).sum()) for _, found in self._found)
+
     def _scores(self, number: int) -> Floats:
         place = self._places.get(number)
         if place is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from fstcrf.errors import NoPathError, OptionError
 from fstcrf.lattice.batch import log_partition
 from fstcrf.lattice.lattice import Lattice
 from fstcrf.lattice.span_events import SpanEvent, span_event
+from fstcrf.once import memoised
 from fstcrf.plans import Program, arc_ends
 
 __all__ = ["span_probabilities"]
@@ -57,7 +57,7 @@ def span_probabilities(
     return np.minimum(1.0, np.exp(found - log_z))
 
 
-@lru_cache(maxsize=64)
+@memoised(64)
 def _moving_program(program: Program, tape: str) -> Program:
     """Return the program in which every sentence brings the arcs of one tape."""
     chains = [replace(c, arc=None) if c.name == tape else c for c in program.chains]

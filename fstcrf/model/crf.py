@@ -6,22 +6,24 @@ import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arguments import real_array
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
 from fstcrf.features import FeatureIndex, LiteralIndex
 from fstcrf.lattice import Lattice, Path
+from fstcrf.lazy import StaticFunction
 from fstcrf.model.algebra import Composable
 from fstcrf.model.reading import Data, Prepared, Run, SentenceLike, read_one, read_sentences
 from fstcrf.model.tape import Tape
 from fstcrf.model.targets import UNKNOWN
 from fstcrf.model.weights import Weights
+from fstcrf.once import made_once
 from fstcrf.plans import Chain, Program
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace, Tables
@@ -29,6 +31,7 @@ from fstcrf.train.problem import ParameterSpace, Tables
 if TYPE_CHECKING:
     import pynini
 
+    from fstcrf.model import training
     from fstcrf.model.explain import Explanation, Weight
     from fstcrf.model.options import TrainingRecord
     from fstcrf.model.potentials import Binding, Potentials
@@ -83,12 +86,10 @@ class CRF(Composable):
 
     # --- Making, saving -----------------------------------------------------------------------
 
-    @classmethod
-    def train(cls, data: Any, target: Any = None, template: Any = None, **options: Any) -> CRF:
-        """Train a CRF; see `fstcrf.model.training.train` for the arguments."""
-        from fstcrf.model.training import train  # noqa: PLC0415 (it imports this module)
-
-        return train(data, target, template, **options)
+    if TYPE_CHECKING:
+        train = staticmethod(training.train)
+    else:  # that module imports this one
+        train = StaticFunction("fstcrf.model.training", "train")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, whole or not at all.
@@ -245,7 +246,7 @@ class CRF(Composable):
         values = (batch.node, batch.graph.score) if batch.graph.moving else (batch.node,)
         return Lattice(self.program, values)
 
-    @cached_property
+    @made_once
     def program(self) -> Program:
         """The tagger compiled: what its lattices share."""
         graph = self.weights.still_graph
@@ -292,12 +293,12 @@ class CRF(Composable):
 
         return explain(self, sentence, token)
 
-    @cached_property
+    @made_once
     def tables(self) -> Tables:
         """The weights, laid out for the kernel."""
         return self.space.tables(self.theta)
 
-    @cached_property
+    @made_once
     def weights(self) -> Weights:
         """The weights, laid out for tagging."""
         return Weights(self.topology, self.space, self.theta)
@@ -323,9 +324,8 @@ class CRF(Composable):
         if labels is None:
             labels = {tape.name: tape.labels for tape in self.reads}
         key = tuple((tape, tuple(axis)) for tape, axis in labels.items())
-        if key not in self._bindings:
-            self._bindings[key] = Binding(self, labels)
-        return self._bindings[key]
+        known = self._bindings.get(key)
+        return known or self._bindings.setdefault(key, Binding(self, labels))
 
     def potentials(
         self,
@@ -355,7 +355,7 @@ class CRF(Composable):
             raise OptionError(f"sentences {first}:{last} of {count} that are not empty")
         return data.potentials(first, last)
 
-    @cached_property
+    @made_once
     def _bindings(self) -> dict[tuple[tuple[str, tuple[str, ...]], ...], Binding]:
         return {}
 
@@ -417,7 +417,8 @@ class CRF(Composable):
         if bias is None:
             return None
         values = np.zeros(len(self.labels))
-        values[self.topology.label_ids(bias)] = list(bias.values())
+        given = real_array(list(bias.values()), "bias", error=OptionError)
+        values[self.topology.label_ids(bias)] = given
         if not np.isfinite(values).all():
             raise OptionError("biases must be finite; use forced labels to forbid")
         return values[self.topology.state_label]

@@ -8,6 +8,7 @@ Explanation  what pushed which label at one token
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import OptionError
-from fstcrf.model.reading import read_one
+from fstcrf.model.reading import read_sentences
 
 if TYPE_CHECKING:
     from fstcrf.model.crf import CRF
-    from fstcrf.model.reading import SentenceLike
+    from fstcrf.model.reading import Data, SentenceLike
 
-__all__ = ["Explanation", "Push", "Weight", "explain", "top_features"]
+__all__ = ["Explanation", "Push", "Weight", "attributes_at", "explain", "pushes_of", "top_features"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,17 +129,8 @@ def explain(model: CRF, sentence: SentenceLike, token: int) -> Explanation:
     OptionError
         There is no such token.
     """
-    data = read_one(model.index, sentence, model.columns, model.reads)
-    if not 0 <= token < data.lengths[0]:
-        raise OptionError(f"token {token} of a sentence of {data.lengths[0]}")
-    rows = data.design(0, 1).node
-    part = slice(int(rows.indptr[token]), int(rows.indptr[token + 1]))
-    values = np.ones(len(rows.index)) if rows.value is None else rows.value
-    pushes = [
-        push
-        for row, value in zip(rows.index[part].tolist(), values[part].tolist(), strict=True)
-        for push in _pushes(model, row, value)
-    ]
+    (rows,) = attributes_at(model, [sentence], token)
+    pushes = [push for row, value in rows for push in pushes_of(model, row, value)]
     lattice = model.lattice(sentence)
     marginal = lattice.marginals()[token]
     emission = dict.fromkeys(model.labels, 0.0)
@@ -154,7 +146,29 @@ def explain(model: CRF, sentence: SentenceLike, token: int) -> Explanation:
     )
 
 
-def _pushes(model: CRF, row: int, value: float) -> list[Push]:
+def attributes_at(model: CRF, sentences: Data, token: int) -> list[list[tuple[int, float]]]:
+    """Return the attributes that a token of each sentence has: their rows and values.
+
+    Raises
+    ------
+    OptionError
+        There is no such token in a sentence.
+    """
+    data = read_sentences(model.index, sentences, model.columns, model.reads)
+    short = [length for length in data.lengths if not 0 <= token < length]
+    if short:
+        raise OptionError(f"token {token} of a sentence of {short[0]}")
+    rows = data.design(0, len(data.lengths)).node
+    values = np.ones(len(rows.index)) if rows.value is None else rows.value
+    found = []
+    for first in itertools.accumulate(data.lengths[:-1], initial=0):
+        part = slice(int(rows.indptr[first + token]), int(rows.indptr[first + token + 1]))
+        found.append(list(zip(rows.index[part].tolist(), values[part].tolist(), strict=True)))
+    return found
+
+
+def pushes_of(model: CRF, row: int, value: float) -> list[Push]:
+    """Return what an attribute of some value adds for each slot that it has a weight of."""
     weights: NDArray[np.float64] = model.tables.node[row] * value
     attribute = model.index.attribute(row)
     names = model.topology.node_slot_names

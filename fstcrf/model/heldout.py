@@ -19,7 +19,9 @@ from fstcrf.corpus import Corpus
 from fstcrf.errors import OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.model.crf import CRF
+from fstcrf.model.gold import in_scheme
 from fstcrf.model.jackknife import with_labels
+from fstcrf.model.options import Options
 from fstcrf.model.source import Target
 
 __all__ = ["has_spans", "held_out_labels", "held_out_score"]
@@ -28,9 +30,15 @@ Floats = NDArray[np.float64]
 
 
 def held_out_labels(
-    dev: Any, dev_target: Sequence[Sequence[str]] | None, target: Target
+    dev: Any,
+    dev_target: Sequence[Sequence[str]] | None,
+    target: Target,
+    settings: Options | None = None,
 ) -> list[list[str]] | None:
     """Return the labels of held-out sentences; None where there are no sentences.
+
+    Labels of another scheme are converted; those that break it are read as conlleval does, which
+    scores them.
 
     Raises
     ------
@@ -41,10 +49,10 @@ def held_out_labels(
         return None
     if isinstance(target, str):
         data = dev if isinstance(dev, Corpus) else Corpus.from_sentences(dev)
-        return data.column_lists(target)
+        return in_scheme(data.column_lists(target), settings)
     if dev_target is None:
         raise OptionError("dev needs dev_target: the labels of each of its sentences")
-    return [list(labels) for labels in dev_target]
+    return in_scheme([list(labels) for labels in dev_target], settings)
 
 
 def has_spans(labels: Iterable[str]) -> bool:

@@ -28,7 +28,8 @@ from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.features import FeatureIndex
 from fstcrf.features.template import tape_column
-from fstcrf.model.targets import column_labels
+from fstcrf.model.gold import gold_labels, legal_gold
+from fstcrf.model.options import options_of
 from fstcrf.train import Progress
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def _retrained(
         # What decided it is not here any more; that it took so many iterations is known.
         options = msgspec.structs.replace(options, max_iterations=max(record.best_iteration, 1))
     target = str(record.target)
-    present = set(column_labels(corpus.column(target), partial=options.partial))
+    present = set(_labels_of(corpus, record))
     return train(
         corpus,
         target,
@@ -238,7 +239,7 @@ def _retrained(
         class_weights={k: w for k, w in record.class_weights.items() if k in present} or None,
         threads=threads,
         report=report,
-        **msgspec.structs.asdict(options),
+        **{n: v for n, v in options_of(options).items() if n != "patience"},  # of held-out data
     )
 
 
@@ -260,14 +261,19 @@ def _check(tagger: CRF, corpus: Corpus) -> None:
             f"the columns are {', '.join(corpus.columns)}",
             path=corpus.source,
         )
-    there = column_labels(corpus.column(target), partial=_record(tagger).options.partial)
-    odd = sorted(set(there) - set(tagger.labels))
+    odd = sorted(set(_labels_of(corpus, _record(tagger))) - set(tagger.labels))
     if odd:
         raise LabelError(
             f"jackknife trains the tagger of tape {tagger.tape!r} again, on column {target!r}, "
             f"which has the label {odd[0]!r}; the tagger has {', '.join(tagger.labels)}, and would "
             "never say it"
         )
+
+
+def _labels_of(corpus: Corpus, record: TrainingRecord) -> list[str]:
+    """Return the labels that a corpus has for a tagger of this record."""
+    options, target = record.options, str(record.target)
+    return gold_labels(legal_gold(corpus, target, options), target, options)
 
 
 def _record(tagger: CRF) -> TrainingRecord:

@@ -2,8 +2,9 @@
 
 ================  ==============================================================
 Options           checked options
+DEFAULTS          their names, and what they are when they are not given
 checked_options   keyword arguments as `Options`
-check_passing     refuse options of labels that are read where none are
+options_of        the same, backwards
 not_there         what to say of a name that is none
 TrainingRecord    what was trained, on what, and how it went
 ================  ==============================================================
@@ -11,24 +12,28 @@ TrainingRecord    what was trained, on what, and how it went
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
 
-from fstcrf.corpus.schemes import named_scheme
+from fstcrf.corpus.schemes import scheme_pair
 from fstcrf.errors import OptionError
+from fstcrf.model.readers import BATCH_METHODS, METHODS, check_read, is_read
 
-__all__ = ["Options", "TrainingRecord", "check_passing", "checked_options", "not_there"]
-
-_CONJUGATE = ("cg", "preconditioned-cg", "mixed-cg")
-_BATCH = ("lbfgs", *_CONJUGATE, "gis", "quickprop")
-_ERROR_METHODS = ("lbfgs", "quickprop", "gpd")
+__all__ = [
+    "DEFAULTS",
+    "Options",
+    "TrainingRecord",
+    "checked_options",
+    "not_there",
+    "options_of",
+]
 
 _DEFAULT_ITERATIONS = {
-    **dict.fromkeys(_BATCH, 1000),
+    **dict.fromkeys(BATCH_METHODS, 1000),
     "l2sgd": 1000,
     "gpd": 30,
     "ap": 100,
@@ -36,38 +41,8 @@ _DEFAULT_ITERATIONS = {
     "arow": 100,
     "perceptron": 10,
 }
-_DEFAULT_EPSILON = dict.fromkeys(_BATCH, 1e-5)
-_DEFAULT_DELTA = {**dict.fromkeys(_BATCH, 1e-5), "l2sgd": 1e-6, "gpd": 1e-6}
-
-# Which methods read an option; those that are not here are for all of them.
-_READ_BY = {
-    **dict.fromkeys(("l1", "memory", "line_search"), ("lbfgs",)),
-    "max_line_search": ("lbfgs", *_CONJUGATE),
-    "preconditioned": ("mixed-cg",),
-    "stochastic_epochs": ("lbfgs", "quickprop"),
-    "growth": ("quickprop",),
-    **dict.fromkeys(("delta", "period"), (*_BATCH, "l2sgd", "gpd")),
-    "epsilon": (*_BATCH, "ap", "pa", "arow"),
-    **dict.fromkeys(
-        (
-            "calibration_rate",
-            "calibration_factor",
-            "calibration_sentences",
-            "calibration_candidates",
-            "calibration_trials",
-        ),
-        ("l2sgd", *_ERROR_METHODS),
-    ),
-    **dict.fromkeys(("pa_variant", "aggressiveness", "error_sensitive", "averaging"), ("pa",)),
-    **dict.fromkeys(("variance", "gamma"), ("arow",)),
-}
-
-# The same of objectives.
-_READ_BY_OBJECTIVE = {
-    **dict.fromkeys(("steepness", "offset", "batch", "halving"), ("mce", "mce-f")),
-    **dict.fromkeys(("smoothing", "psi", "competitors"), ("mce",)),
-    "f_gamma": ("mce-f",),
-}
+_DEFAULT_EPSILON = dict.fromkeys(BATCH_METHODS, 1e-5)
+_DEFAULT_DELTA = {**dict.fromkeys(BATCH_METHODS, 1e-5), "l2sgd": 1e-6, "gpd": 1e-6}
 
 _ABOVE_ZERO = (
     "aggressiveness",
@@ -123,6 +98,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     min_frequency: float | None = None
     hash_bits: int | None = None
     scheme: str | None = None
+    on_illegal: Literal["error", "repair", "skip"] = "error"
     start_label: str | None = None
     ends: bool = False
     partial: bool = True
@@ -163,47 +139,23 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def __post_init__(self) -> None:
         self._check_objective()
-        self._check_readers()
         self._check_numbers()
         self._check_bounds()
         if self.jackknife is not None and self.jackknife < 2:
             raise OptionError(f"jackknife is {self.jackknife}, expected at least 2 folds")
-        if self.passing != "nbest" and self.candidates != 5:
-            raise OptionError(f"candidates needs passing 'nbest', not {self.passing!r}")
         if self.seed < 0:
             raise OptionError(f"seed is {self.seed}, expected at least 0")
 
     def _check_objective(self) -> None:
-        """Refuse what does not go with the objective."""
-        errors = self.objective != "likelihood"
-        if errors and self.method not in _ERROR_METHODS:
-            known = ", ".join(map(repr, _ERROR_METHODS))
+        """Refuse a method that does not train the objective."""
+        methods = METHODS[self.objective]
+        if self.method == "gpd" and self.method not in methods:
+            raise OptionError("method 'gpd' is for objective 'mce' or 'mce-f'; take 'l2sgd'")
+        if self.method not in methods:
+            known = ", ".join(map(repr, methods))
             raise OptionError(
                 f"objective {self.objective!r} is trained by {known}, not {self.method!r}"
             )
-        if self.method == "gpd" and not errors:
-            raise OptionError("method 'gpd' is for objective 'mce' or 'mce-f'; take 'l2sgd'")
-        if errors and self.l1 > 0:
-            raise OptionError(f"l1 is for objective 'likelihood', not {self.objective!r}")
-        for field in msgspec.structs.fields(self):
-            objectives = _READ_BY_OBJECTIVE.get(field.name)
-            if objectives is None or self.objective in objectives:
-                continue
-            if getattr(self, field.name) != field.default:
-                known = " or ".join(map(repr, objectives))
-                raise OptionError(f"{field.name} needs objective {known}, not {self.objective!r}")
-        if self.psi is None and self.competitors != "mean":
-            raise OptionError("competitors needs a finite psi: without one only the best counts")
-
-    def _check_readers(self) -> None:
-        """Refuse options that the method does not read: they would be ignored in silence."""
-        for field in msgspec.structs.fields(self):
-            methods = _READ_BY.get(field.name)
-            if methods is None or self.method in methods:
-                continue
-            if getattr(self, field.name) != field.default:
-                known = " or ".join(map(repr, methods))
-                raise OptionError(f"{field.name} needs method {known}, not {self.method!r}")
 
     def _check_numbers(self) -> None:
         for name in ("l1", "l2", "epsilon", "delta"):
@@ -232,6 +184,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise OptionError(f"min_frequency is {self.min_frequency}, expected a finite number")
 
     @property
+    def schemes(self) -> tuple[str, str] | None:
+        """The scheme of the gold labels and that of the model; None where none is named."""
+        return None if self.scheme in (None, "observed") else scheme_pair(str(self.scheme))
+
+    @property
     def iteration_limit(self) -> int:
         """`max_iterations`, or what is usual for the method."""
         return self.max_iterations or _DEFAULT_ITERATIONS[self.method]
@@ -247,12 +204,17 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return _DEFAULT_DELTA.get(self.method, 0.0) if self.delta is None else self.delta
 
 
+DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in msgspec.structs.fields(Options)}
+"""The options of training and their defaults."""
+
+
 class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What was trained, on what, and how it went.
 
     With the templates, which the index keeps, it says how to train the model again: `target` is
     the column of the labels (None where they were given as lists), `class_weights` the weights of
-    sentences by label.
+    sentences by label. `run` is the fingerprint of data and options: two models have the same where
+    one run went further than the other.
     """
 
     options: Options
@@ -269,6 +231,7 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
     target: str | None = None
     class_weights: dict[str, float] = {}
     grammar: str | None = None
+    run: str | None = None
 
 
 def checked_options(given: Mapping[str, Any]) -> Options:
@@ -277,7 +240,8 @@ def checked_options(given: Mapping[str, Any]) -> Options:
     Raises
     ------
     OptionError
-        An unknown option, scheme, or value outside what it may be.
+        An unknown option, scheme, or value outside what it may be; an option that the objective,
+        the method or other options leave unread.
     """
     unknown = sorted(set(given) - set(Options.__struct_fields__))
     if unknown:
@@ -291,9 +255,16 @@ def checked_options(given: Mapping[str, Any]) -> Options:
         found = msgspec.convert(dict(given), Options)
     except msgspec.ValidationError as error:
         raise OptionError(f"training options: {error}") from None
-    if found.scheme not in (None, "observed"):
-        named_scheme(str(found.scheme))
+    if found.schemes is None and found.on_illegal != "error":
+        raise OptionError(f"on_illegal {found.on_illegal!r} needs a scheme: scheme 'iob2'")
+    check_read([n for n, v in given.items() if v is not None], msgspec.structs.asdict(found))
     return found
+
+
+def options_of(settings: Options) -> dict[str, Any]:
+    """Return the options that make such a run: what it reads and is not as usual."""
+    values = msgspec.structs.asdict(settings)
+    return {n: v for n, v in values.items() if v != DEFAULTS[n] and is_read(n, values)}
 
 
 def not_there(name: str, known: Collection[str], shown: Collection[str]) -> str:
@@ -343,23 +314,3 @@ def _spoken(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return f"one of {', '.join(map(repr, get_args(kind)))}"
     return " or ".join(_KINDS[one] for one in get_args(kind) or (kind,) if one in _KINDS)
-
-
-def check_passing(settings: Options, reads: Sequence[object]) -> None:
-    """Refuse options that say how labels are passed on where no labels are read.
-
-    Parameters
-    ----------
-    settings : Options
-    reads : sequence
-        The taggers that are read, or their names.
-
-    Raises
-    ------
-    OptionError
-        There are such options, and no taggers.
-    """
-    given = {"jackknife": settings.jackknife is not None, "passing": settings.passing != "best"}
-    for name, there in given.items():
-        if there and not reads:
-            raise OptionError(f"{name} is for the taggers of reads=, and there are none")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import real_array
 from fstcrf.errors import DataError
 from fstcrf.model.source import Source
 
@@ -19,7 +20,7 @@ def sentence_weights(
     source: Source,
     allowed: NDArray[np.bool_],
     labels: Sequence[str],
-    weights: Sequence[float] | None,
+    weights: Sequence[float] | Floats | None,
     class_weights: Mapping[str, float] | None,
 ) -> Floats:
     """Return the weight of each sentence of the source, float64 [B].
@@ -41,10 +42,11 @@ def sentence_weights(
         Weights that are no numbers, or not one for each sentence; labels that do not occur.
     """
     n = len(source.full)
-    try:
-        total = np.ones(n) if weights is None else np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"weights of sentences: {error}") from None
+    total = (
+        np.ones(n)
+        if weights is None
+        else real_array(weights, "weights of sentences", error=DataError)
+    )
     if total.shape != (n,):
         raise DataError(f"weights are {list(total.shape)}, expected {[n]}: one for each sentence")
     total = total[source.full][source.origin] * source.share
@@ -52,7 +54,8 @@ def sentence_weights(
         unknown = set(class_weights) - set(labels)
         if unknown:
             raise DataError(f"class weights of labels that do not occur: {sorted(unknown)}")
-        value = np.asarray([class_weights.get(label, 1.0) for label in labels])
+        given = [class_weights.get(label, 1.0) for label in labels]
+        value = real_array(given, "class weights", error=DataError)
         token = allowed @ value / allowed.sum(axis=1)
         total *= np.add.reduceat(token, source.offsets[:-1]) / np.diff(source.offsets)
     return total

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,11 @@ from fstcrf.features import (
     LiteralIndex,
     TemplateSet,
     is_literal,
-    parse_template,
-    read_template,
 )
+from fstcrf.features.template import as_templates
 from fstcrf.kernel import SparseRows
 from fstcrf.model.crf import CRF
+from fstcrf.model.gold import legal_gold, spoken_gold
 from fstcrf.model.jackknife import ordered
 from fstcrf.model.options import Options
 from fstcrf.model.passing import built, pass_on
@@ -55,12 +54,14 @@ class Source:
         columns: tuple[str, ...],
         transitions: bool,
         full: NDArray[np.bool_],
+        note: str = "",
         origin: NDArray[np.int64] | None = None,
         share: NDArray[np.float64] | None = None,
     ) -> None:
         self.index, self.design, self.columns = index, design, columns
         self.transitions = transitions
-        self.full = full  # which of the sentences that were given have tokens
+        self.full = full  # which of the sentences that were given are trained on
+        self.note = note  # what became of illegal labels
         # Which of those each sentence of the design is, and what it counts.
         self.origin = np.arange(int(full.sum())) if origin is None else origin
         self.share = np.ones(len(self.origin)) if share is None else share
@@ -113,6 +114,7 @@ def read_source(
         Data, target and template do not go together.
     """
     base = None if warm_start is None else warm_start.index
+    known = () if warm_start is None else warm_start.labels
     if not isinstance(data, Corpus):
         first = next((sentence for sentence in data if len(sentence)), None)
         if first is None:
@@ -120,7 +122,7 @@ def read_source(
         if is_literal(first):
             if template is not None or reads:
                 raise OptionError("a template and reads= need columns, not attribute lists")
-            return _literal_source(data, target, settings, base)
+            return _literal_source(data, target, settings, base, known)
     if template is None:
         raise OptionError("columns need a feature template: template='chunking.tpl'")
     if isinstance(base, LiteralIndex):
@@ -128,8 +130,8 @@ def read_source(
     corpus = data if isinstance(data, Corpus) else Corpus.from_sentences(data)
     if not corpus.n_tokens:
         raise DataError("no sentence to train on", path=corpus.source)
-    corpus, labelled, full = _labelled(corpus, target)
-    templates = _as_template(template)
+    corpus, labelled, full, note = _labelled(corpus, target, settings, known)
+    templates = as_templates(template)
     taggers = ordered(reads, templates.tapes)
     passed = pass_on(corpus, taggers, settings, threads=threads, report=report)
     index, design, passed = built(passed, templates, settings, base)
@@ -143,22 +145,27 @@ def read_source(
         full=full,
         origin=passed.origin,
         share=passed.share,
+        note=note,
     )
 
 
-def _labelled(corpus: Corpus, target: Target) -> tuple[Corpus, Corpus, NDArray[np.bool_]]:
-    """Return the sentences that have tokens, their labels as a corpus, and which they are."""
+def _labelled(
+    corpus: Corpus, target: Target, settings: Options, known: Sequence[str]
+) -> tuple[Corpus, Corpus, NDArray[np.bool_], str]:
+    """Return the sentences to train on, their labels as a corpus, which they are, what was done."""
     if isinstance(target, str):
-        labelled = Corpus({TARGET: corpus.column(target)}, corpus.offsets, source=corpus.source)
+        labelled = corpus.with_interned(TARGET, corpus.column(target))
     elif len(target) != len(corpus):
         raise DataError(f"labels of {len(target)} sentences for {len(corpus)}")
     else:
         labelled = corpus.with_column(TARGET, target)
-    full = np.diff(corpus.offsets) > 0
+    gold = legal_gold(labelled, TARGET, settings, known=known)
+    full = (np.diff(corpus.offsets) > 0) & gold.kept
+    note = spoken_gold(gold, settings)
     if full.all():
-        return corpus, labelled, full
+        return corpus, gold.corpus, full, note
     chosen = np.flatnonzero(full)
-    return corpus.select(chosen), labelled.select(chosen), full
+    return corpus.select(chosen), gold.corpus.select(chosen), full, note
 
 
 def _literal_source(
@@ -166,6 +173,7 @@ def _literal_source(
     target: Target,
     settings: Options,
     base: FeatureIndex | LiteralIndex | None,
+    known: Sequence[str],
 ) -> Source:
     if isinstance(target, str):
         raise OptionError("attribute lists have no columns: give the labels of each sentence")
@@ -176,16 +184,25 @@ def _literal_source(
     for i, (labels, sentence) in enumerate(zip(target, data, strict=True)):
         if len(labels) != len(sentence):
             raise DataError(f"{len(labels)} labels for {len(sentence)} tokens", sentence=i)
-    full = [i for i, sentence in enumerate(data) if len(sentence)]
+    labelled = Corpus.from_sentences([{TARGET: labels} for labels in target])
+    gold = legal_gold(labelled, TARGET, settings, known=known)
+    filled = np.asarray([len(sentence) > 0 for sentence in data]) & gold.kept
+    full = np.flatnonzero(filled).tolist()
     index, design = LiteralIndex.build(
         [data[i] for i in full],
         min_count=settings.min_count,
         hash_bits=settings.hash_bits,
         base=base,
     )
-    labelled = Corpus.from_sentences([{TARGET: target[i]} for i in full])
-    filled = np.asarray([len(sentence) > 0 for sentence in data])
-    return Source(index, design, labelled, columns=(), transitions=True, full=filled)
+    return Source(
+        index,
+        design,
+        gold.corpus.select(full),
+        columns=(),
+        transitions=True,
+        full=filled,
+        note=spoken_gold(gold, settings),
+    )
 
 
 def _check_template(templates: TemplateSet, target: Target, reads: Sequence[CRF]) -> None:
@@ -196,12 +213,3 @@ def _check_template(templates: TemplateSet, target: Target, reads: Sequence[CRF]
         raise TemplateError(
             f"a template reads the tapes {', '.join(sorted(unread))}: pass their taggers as reads="
         )
-
-
-def _as_template(template: TemplateSet | str | os.PathLike[str]) -> TemplateSet:
-    """Take a template as it is, from a path, or from text (of several lines)."""
-    if isinstance(template, TemplateSet):
-        return template
-    if isinstance(template, str) and ("\n" in template or "%" in template):
-        return parse_template(template)
-    return read_template(Path(template))

@@ -62,10 +62,10 @@ def _chain(
         start = "O"
     if settings.scheme is None:
         return chain_topology(labels, settings.order, start_label=start)
-    if settings.scheme == "observed":
+    if settings.schemes is None:
         table = _observed(allowed, offsets)
     else:
-        table = legal_transitions(labels, settings.scheme)
+        table = legal_transitions(labels, settings.schemes[1])
     number = {label: i for i, label in enumerate(labels)}
     if start in number:
         # The first label's history is the pair of the start label and itself: it must be there.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Column
 from fstcrf.errors import DataError, LabelError
 
-__all__ = ["UNKNOWN", "allowed_labels", "column_labels", "label_set"]
+__all__ = ["UNKNOWN", "allowed_labels", "column_labels", "label_masks", "label_set"]
 
 UNKNOWN = "_"
 
@@ -82,24 +82,29 @@ def allowed_labels(
     LabelError
         A string that is no label; names it and its first token.
     """
+    masks = label_masks(column.values, labels, partial=partial)
+    unknown = ~np.asarray(masks.any(axis=1))[column.ids]
+    if unknown.any():
+        token = int(np.flatnonzero(unknown)[0])
+        string = column.values[column.ids[token]]
+        raise LabelError(f"token {token}: {string!r} is not one of the {len(labels)} labels")
+    return masks[column.ids]
+
+
+def label_masks(
+    values: Sequence[str], labels: Sequence[str], *, partial: bool = True
+) -> NDArray[np.bool_]:
+    """Return which labels each of V strings stands for, bool [V, L]; none where it is no label."""
     index = {label: i for i, label in enumerate(labels)}
-    masks = np.zeros((len(column.values), len(labels)), dtype=bool)
-    unknown: dict[int, str] = {}
-    for number, string in enumerate(column.values):
+    masks = np.zeros((len(values), len(labels)), dtype=bool)
+    for number, string in enumerate(values):
         if string in index:
             masks[number, index[string]] = True
         elif partial and string == UNKNOWN:
             masks[number] = True
         elif partial and (parts := _alternatives(string, index)):
             masks[number, [index[part] for part in parts]] = True
-        else:
-            unknown[number] = string
-    used = np.isin(column.ids, np.fromiter(unknown, dtype=np.int32)) if unknown else np.empty(0)
-    if used.any():
-        token = int(np.flatnonzero(used)[0])
-        string = unknown[int(column.ids[token])]
-        raise LabelError(f"token {token}: {string!r} is not one of the {len(index)} labels")
-    return masks[column.ids]
+    return masks
 
 
 def _alternatives(string: str, known: Iterable[str]) -> list[str]:

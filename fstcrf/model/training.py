@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import DataError, OptionError
+from fstcrf.errors import DataError, LabelWarning, OptionError
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet
 from fstcrf.model.crf import CRF
 from fstcrf.model.fingerprints import fingerprint, run_fingerprint
 from fstcrf.model.heldout import has_spans, held_out_labels, held_out_score
 from fstcrf.model.jackknife import ordered
 from fstcrf.model.optimisers import chosen_optimiser
-from fstcrf.model.options import Options, TrainingRecord, check_passing, checked_options
+from fstcrf.model.options import Options, TrainingRecord, checked_options
+from fstcrf.model.readers import check_given
 from fstcrf.model.sentenceweights import sentence_weights
 from fstcrf.model.source import Source, Target, read_source
 from fstcrf.model.structure import structure
@@ -33,6 +36,7 @@ from fstcrf.train import (
     frequent,
     parameter_space,
 )
+from fstcrf.train.checkpoint import check_checkpoint
 
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
@@ -44,7 +48,7 @@ Floats = NDArray[np.float64]
 
 def train(
     data: Any,
-    target: Target,
+    target: Target | None = None,
     template: TemplateSet | str | os.PathLike[str] | None = None,
     *,
     dev: Any = None,
@@ -52,13 +56,13 @@ def train(
     reads: Sequence[CRF] = (),
     grammar: Grammar | None = None,
     tape: str | None = None,
-    weights: Sequence[float] | None = None,
+    weights: Sequence[float] | Floats | None = None,
     class_weights: Mapping[str, float] | None = None,
     warm_start: CRF | None = None,
     threads: int = 1,
     report: Callable[[Progress], None] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 10,
+    checkpoint_every: int | None = 10,
     resume: bool = False,
     keep_on_interrupt: bool = False,
     **options: Any,
@@ -101,9 +105,13 @@ def train(
     report : callable, optional
         Is told of every iteration.
     checkpoint : path, optional
-        File for the state of training, saved every `checkpoint_every` iterations.
+        File for the state of training, saved every `checkpoint_every` iterations and when Ctrl-C
+        ends training, after the iteration that it comes in (a second Ctrl-C ends it at once, and
+        the state is the one before). A file that exists is not overwritten without `resume`.
+    checkpoint_every : int, optional
+        None: only when Ctrl-C ends training.
     resume : bool
-        Go on from `checkpoint` if it exists, to the same result bit for bit.
+        Go on from `checkpoint`, to the same result bit for bit; from the start where there is none.
     keep_on_interrupt : bool
         On Ctrl-C return the best model so far.
     **options
@@ -138,7 +146,12 @@ def train(
             Hash attributes into 2^k rows.
         scheme : str, optional
             "iob1", "iob2", "bioes", "bilou": successions that are illegal under it are not part
-            of the model at all; "observed": those that the data does not show.
+            of the model at all; "observed": those that the data does not show. "iob1:iob2"
+            converts the gold labels, of `dev` too, from the first to the second.
+        on_illegal : {"error", "repair", "skip"}
+            Gold labels that break their scheme: an error; the spans that conlleval reads in them,
+            written in the scheme; or their sentences are left out. What was done is a
+            `LabelWarning`. Held-out labels are always read as conlleval does.
         start_label : str, optional
             Order 2: label taken to precede a sentence; ``"O"`` where that is a label.
         ends : bool
@@ -217,12 +230,16 @@ def train(
     settings = checked_options(options)
     if target is None:
         raise OptionError("no target: give the column of the labels, or those of each sentence")
-    if threads < 1:
-        raise OptionError(f"threads is {threads}, expected at least 1")
-    if resume and checkpoint is None:
-        raise OptionError("resume needs a checkpoint to go on from")
+    _check_run(threads, checkpoint, checkpoint_every, resume=resume)
     name = tape or (target if isinstance(target, str) else "label")
-    _check_reads(reads, name, settings)
+    check_given(
+        options,
+        msgspec.structs.asdict(settings),
+        reads=bool(reads),
+        dev=dev is not None,
+        warm_start=warm_start is not None,
+    )
+    _check_reads(reads, name)
     source = read_source(
         data,
         target,
@@ -233,8 +250,10 @@ def train(
         threads=threads,
         report=report,
     )
+    if source.note:
+        warnings.warn(source.note, LabelWarning, stacklevel=2)
     labels = _labels(source, settings, warm_start)
-    gold = held_out_labels(dev, dev_target, target)
+    gold = held_out_labels(dev, dev_target, target, settings)
     if gold and has_spans(labels) and not any(map(has_spans, gold)):
         raise DataError("the held-out data has no gold segment: its F cannot choose an iteration")
     problem = _problem(source, labels, settings, grammar, weights, class_weights)
@@ -250,8 +269,8 @@ def train(
     if gold is not None:
         evaluate = held_out_score(model, dev, gold, ordered(reads, wanted), threads)
     state = None
+    run = run_fingerprint(settings, problem, space, theta, gold)
     if checkpoint is not None:
-        run = run_fingerprint(settings, problem, space, theta, gold)
         state = Checkpoint(checkpoint, fingerprint=run, every=checkpoint_every, resume=resume)
     outcome = fit(
         chosen_optimiser(settings, problem, space, theta, threads=threads),
@@ -263,11 +282,30 @@ def train(
         keep_on_interrupt=keep_on_interrupt,
     )
     about = {
+        "run": run,
         "target": target if isinstance(target, str) else None,
         "grammar": None if grammar is None else str(grammar),
         "class_weights": {label: float(w) for label, w in (class_weights or {}).items()},
     }
     return model(outcome.theta, _record(settings, source, space, outcome, about))
+
+
+def _check_run(
+    threads: int,
+    checkpoint: str | os.PathLike[str] | None,
+    checkpoint_every: int | None,
+    *,
+    resume: bool,
+) -> None:
+    """Refuse a run without threads, or without the file that its state needs."""
+    if threads < 1:
+        raise OptionError(f"threads is {threads}, expected at least 1")
+    if resume and checkpoint is None:
+        raise OptionError("resume needs a checkpoint to go on from")
+    if checkpoint is None and checkpoint_every not in (None, 10):
+        raise OptionError("checkpoint_every needs a checkpoint to write to")
+    if checkpoint is not None:
+        check_checkpoint(checkpoint, every=checkpoint_every, resume=resume)
 
 
 def _labels(source: Source, settings: Options, warm_start: CRF | None) -> Sequence[str]:
@@ -281,7 +319,7 @@ def _problem(
     labels: Sequence[str],
     settings: Options,
     grammar: Grammar | None,
-    weights: Sequence[float] | None,
+    weights: Sequence[float] | Floats | None,
     class_weights: Mapping[str, float] | None,
 ) -> Problem:
     allowed = source.allowed(labels, partial=settings.partial)
@@ -335,8 +373,7 @@ def _record(
     )
 
 
-def _check_reads(reads: Sequence[CRF], tape: str, settings: Options) -> None:
-    check_passing(settings, reads)
+def _check_reads(reads: Sequence[CRF], tape: str) -> None:
     if any(tagger.tape == tape for tagger in reads):
         raise OptionError(
             f"tape {tape!r} would be read and written: give the new one another name by tape="

@@ -9,13 +9,13 @@ Spread   potentials of one side with any number of columns for a row
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.once import made_once
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace, Tables
 
@@ -55,7 +55,7 @@ class Weights:
         slots += weights.transition
         return self.topology.graph(slots, weights.initial, weights.final)
 
-    @cached_property
+    @made_once
     def still_graph(self) -> kernel.Graph:
         """The graph without attributes of label pairs."""
         weights = self._label_weights
@@ -92,7 +92,7 @@ class Weights:
             width=self.still_graph.n_arcs,
         )
 
-    @cached_property
+    @made_once
     def _packed(self) -> kernel.PackedTable:
         space = self.space
         weights = space.parts(self.theta)[0]
@@ -100,7 +100,7 @@ class Weights:
             space.n_node_rows, space.width, space.node_cells, weights
         )
 
-    @cached_property
+    @made_once
     def _packed_arcs(self) -> kernel.PackedTable:
         # Most attributes of label pairs see few of the pairs.
         space = self.space
@@ -109,7 +109,7 @@ class Weights:
             space.n_arc_rows, space.arc_width, space.arc_cells, weights
         )
 
-    @cached_property
+    @made_once
     def _label_weights(self) -> Tables:
         """The weights of labels by themselves: of their successions, of beginning and ending."""
         space, none = self.space, self.space.node_cells[:0]

@@ -14,7 +14,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import DataError, MissingDependencyError, NumericError, OptionError
+from fstcrf.errors import DataError, NumericError, OptionError
+from fstcrf.lazy import optional
 from fstcrf.openfst.machine import Machine, connect
 
 __all__ = [
@@ -469,14 +470,11 @@ def pynini_module() -> Any:
     MissingDependencyError
         It is not installed.
     """
-    try:
-        import pynini  # noqa: PLC0415 (700 MB that few need)
-    except ImportError as error:
-        raise MissingDependencyError(
-            "pynini is needed for this and not installed: `pip install pynini` has wheels for "
-            "Linux on x86-64 only; elsewhere: `conda install -c conda-forge pynini`"
-        ) from error
-    return pynini
+    return optional(  # 700 MB that few need
+        "pynini",
+        "pynini is needed for this and not installed: `pip install pynini` has wheels for "
+        "Linux on x86-64 only; elsewhere: `conda install -c conda-forge pynini`",
+    )
 
 
 def to_fst(machine: Machine, arc_type: ArcType = "log64") -> Any:

@@ -6,12 +6,12 @@ not −inf; an arc reads an input symbol, writes an output symbol and adds a sco
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.errors import LabelError, NumericError, ShapeError
 from fstcrf.kernel import order
 
@@ -113,15 +113,15 @@ class Machine:
         return bool(np.array_equal(self.ilabel, self.olabel))
 
 
-def symbols(labels: Sequence[str]) -> tuple[str, ...]:
+def symbols(labels: LabelSet) -> tuple[str, ...]:
     """Return the symbols of labels: epsilon, then label k as symbol k + 1.
 
     Raises
     ------
     LabelError
-        A label that is there twice, that is empty, or that is epsilon's own name.
+        A label that is there twice, that is empty, or that is epsilon's own name; no labels.
     """
-    table = (EPSILON, *labels)
+    table = (EPSILON, *label_tuple(labels, error=LabelError))
     if len(set(table)) != len(table):
         twice = next(s for i, s in enumerate(table) if s in table[:i])
         raise LabelError(f"symbol {twice!r} is there twice; labels must be distinct, not {EPSILON}")

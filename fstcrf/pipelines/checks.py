@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fstcrf.corpus import Corpus, legal_transitions
+from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.features import FeatureIndex
 from fstcrf.model import CRF
-from fstcrf.model.targets import allowed_labels, column_labels
+from fstcrf.model.gold import gold_labels, legal_gold
 from fstcrf.pipelines.naming import named
 from fstcrf.pipelines.task import Task
 
@@ -137,48 +134,6 @@ def _check_gold(task: Task, earlier: Task | CRF, sets: Mapping[str, Sequence[str
 
 def _checked(corpus: Corpus, name: str, settings: Options, where: str) -> list[str]:
     """Return the labels of a column; check that they follow each other as their scheme says."""
-    column = corpus.column(name)
+    gold = legal_gold(corpus, name, settings, where=f"{where}: ")
     with named(where):
-        labels = column_labels(column, partial=settings.partial)
-        if settings.scheme in (None, "observed"):
-            return labels
-        legal = legal_transitions(labels, str(settings.scheme))
-    allowed = allowed_labels(column, labels, partial=settings.partial)
-    wrong = np.flatnonzero(~_legal(allowed, legal, corpus.offsets))
-    if len(wrong):
-        token = int(wrong[0])
-        sentence = int(np.searchsorted(corpus.offsets, token, side="right")) - 1
-        place = token - int(corpus.offsets[sentence])
-        strings = (column.values[column.ids[token - 1]], column.values[column.ids[token]])
-        what = f"{strings[1]!r} after {repr(strings[0]) if place else 'the start'}"
-        raise DataError(
-            f"{where}: {what} is no {settings.scheme} (or not as the last label)",
-            path=corpus.source,
-            sentence=sentence,
-            token=place,
-        )
-    return labels
-
-
-def _legal(
-    allowed: NDArray[np.bool_], legal: NDArray[np.bool_], offsets: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Tell of each token whether a label that it may have can follow one of the token before.
-
-    Parameters
-    ----------
-    allowed : bool [N, L]
-        Labels that each token may have.
-    legal : bool [L + 1, L + 1]
-        As `legal_transitions` returns it.
-    offsets : int64 [S + 1]
-    """
-    full = np.diff(offsets) > 0
-    first, last = offsets[:-1][full], offsets[1:][full] - 1
-    before = np.zeros((len(allowed), len(legal)), dtype=np.float32)
-    before[1:, :-1] = allowed[:-1]
-    before[first] = 0
-    before[first, -1] = 1
-    after = (before @ legal[:, :-1].astype(np.float32) > 0) & allowed
-    after[last] &= legal[:-1, -1]
-    return np.asarray(after.any(axis=1))
+        return gold_labels(gold, name, settings)

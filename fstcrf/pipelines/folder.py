@@ -10,13 +10,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from fstcrf.corpus.files import atomic_write
+from fstcrf.corpus.files import atomic_write, check_writable
 from fstcrf.errors import ModelFileError
 from fstcrf.model import load as load_tagger
 
@@ -42,7 +43,7 @@ class Manifest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Folder:
-    """The folder of a pipeline; it is made when something is written."""
+    """The folder of a pipeline; it is made before something is written."""
 
     path: Path
 
@@ -62,6 +63,18 @@ class Folder:
         except msgspec.MsgspecError as error:
             raise ModelFileError(f"{file}: not what a pipeline writes: {error}") from None
 
+    def check_writable(self, names: Iterable[str]) -> None:
+        """Find out before tasks are trained whether all that they leave could be written.
+
+        Raises
+        ------
+        OSError
+            It could not.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        for file in (*map(self._file, names), self.path / COMPOSITION, self.path / _MANIFEST):
+            check_writable(file)
+
     def finished(self, name: str, mark: str) -> CRF | None:
         """Return the tagger of a task if it was trained by just that.
 
@@ -74,15 +87,27 @@ class Folder:
         self._forget(name)
         return tagger
 
-    def checkpoint(self, name: str, mark: str) -> Path:
-        """Return the file for the state of a task's training, made ready to be resumed."""
+    def checkpoint(self, name: str, mark: str, tell: Callable[[str], None]) -> Path:
+        """Return the file for the state of a task's training, made ready to be resumed.
+
+        A state that the task cannot go on from, because it is declared otherwise since, is removed,
+        and `tell` is told so.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
         file = self.path / f"{name}.checkpoint"
         stamp = self.path / f"{name}.checkpoint.of"
         if not stamp.exists() or stamp.read_text("utf-8") != mark:
-            file.unlink(missing_ok=True)  # of a task that was declared otherwise
+            if file.exists():
+                tell(f"{name}: its data or options have changed: the state so far is dropped")
+                file.unlink()
             stamp.write_text(mark, "utf-8")
         return file
+
+    def replaced(self, name: str) -> str:
+        """Say what a task's tagger will replace; nothing where there is none."""
+        if name not in self.manifest().tasks or not self._file(name).exists():
+            return ""
+        return f", to replace the tagger that other data or options made, {self._file(name)}"
 
     def keep(self, name: str, mark: str, tagger: CRF) -> None:
         """Write a finished tagger, and only then that it is."""

@@ -80,7 +80,8 @@ class Pipeline:
         ----------
         folder : path, optional
             Finished taggers go here, and are taken from here when nothing that decides them has
-            changed; within a task, training goes on where it was interrupted.
+            changed; within a task, training goes on where it was interrupted: Ctrl-C ends it after
+            the iteration that it comes in (a second one at once), and saves its state.
         threads : int
             The result does not depend on it.
         report : callable, optional
@@ -101,6 +102,8 @@ class Pipeline:
         tell = told or (lambda _: None)
         done: dict[str, CRF] = {}
         check_tasks(self.tasks, self.grammar)
+        if place is not None:
+            place.check_writable(task.name for task in self.tasks if isinstance(task, Task))
         for task in self.tasks:
             if isinstance(task, CRF):
                 done[task.tape] = task
@@ -134,13 +137,13 @@ def _trained(
             tell(f"{task.name}: finished before")
             return finished
     checkpoint: dict[str, Any] = {}
-    resumed = ""
-    # Training that counts errors starts in stages, which are not saved.
-    if place is not None and task.settings.objective == "likelihood":
-        checkpoint = {"checkpoint": place.checkpoint(task.name, mark), "resume": True}
+    how = ""
+    if place is not None:
+        checkpoint = {"checkpoint": place.checkpoint(task.name, mark, tell), "resume": True}
         iteration = saved_iteration(checkpoint["checkpoint"])
-        resumed = "" if iteration is None else f", on from iteration {iteration:,}"
-    tell(f"{task.name}: training on {len(task.corpus):,} sentences{resumed}")
+        how = "" if iteration is None else f", on from iteration {iteration:,}"
+        how += place.replaced(task.name)
+    tell(f"{task.name}: training on {len(task.corpus):,} sentences{how}")
     with named(f"task {task.name!r}"):
         tagger = CRF.train(
             task.corpus,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Column, Corpus
 from fstcrf.features.template import tape_column
 from fstcrf.lattice import Lattice, Path, best, nbest
+from fstcrf.lattice.path import labels_of_tapes
 from fstcrf.model import passing
 
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["Steps", "steps"]
 
 Floats = NDArray[np.float64]
+
+_ANY = Path((), 0.0, 1.0, exact=True, bound=0.0)
+"""Of a tape that does not count: all its labellings together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,17 +59,19 @@ class Steps:
         sets = self.composition.label_sets
         return tuple(Column(self.ids[tape], sets[tape]) for tape in self.composition.tapes)
 
-    @property
-    def nothing(self) -> Path:
-        """The labels of an empty sentence."""
-        labels = self.composition.per_tape(lambda _: ())
-        return Path(labels, 0.0, 1.0, exact=True, bound=0.0)
+    def nothing(self, tapes: Sequence[str]) -> Path:
+        """Return the labels of an empty sentence."""
+        return Path(labels_of_tapes([() for _ in tapes]), 0.0, 1.0, exact=True, bound=0.0)
 
-    def nbest(self, n: int, threads: int) -> list[list[Path]]:
-        """Return the n best labellings of the last tape, after the best ones of the others."""
+    def nbest(self, n: int, threads: int, tapes: Sequence[str]) -> list[list[Path]]:
+        """Return the n best labellings of the last tape, after the best ones of the others.
+
+        Labels, scores and probabilities are those of some tapes; there is one labelling where the
+        last one is not among them.
+        """
         tape = self.composition.order[-1]
         before = sum(
-            (rows for name, rows in self.logs.items() if name != tape),
+            (rows for name, rows in self.logs.items() if name != tape and name in tapes),
             start=np.zeros(len(self.offsets) - 1),
         )
         strings = {
@@ -72,18 +79,22 @@ class Steps:
         }
         found = []
         bounds = itertools.pairwise(self.offsets.tolist())
-        ranked = nbest(self.last, n, threads=threads)
+        counted = tape in tapes
+        ranked = nbest(self.last, n, threads=threads) if counted else [[_ANY]] * len(self.last)
         for (a, b), paths, log in zip(bounds, ranked, before.tolist(), strict=True):
             earlier = {t: tuple(labels[a:b]) for t, labels in strings.items()}
-            found.append([self._path(earlier, tape, path, log) for path in paths])
+            found.append(
+                [_path({**earlier, tape: path.labels}, tapes, path, log) for path in paths]
+            )
         return found
 
-    def _path(self, earlier: dict[str, tuple[str, ...]], tape: str, path: Path, log: float) -> Path:
-        labels = {**earlier, tape: tuple(path.labels)}
-        chance = path.probability
-        score = log + (float(np.log(chance)) if chance > 0 else -np.inf)
-        whole = self.composition.per_tape(labels.__getitem__)
-        return Path(whole, score, float(np.exp(score)), exact=True, bound=score)
+
+def _path(labels: dict[str, tuple[str, ...]], tapes: Sequence[str], path: Path, log: float) -> Path:
+    """Return a path of some tapes, whose other factors have a log probability."""
+    chance = path.probability
+    score = log + (float(np.log(chance)) if chance > 0 else -np.inf)
+    own = labels_of_tapes([labels[tape] for tape in tapes])
+    return Path(own, score, float(np.exp(score)), exact=True, bound=score)
 
 
 def steps(composition: Composition, corpus: Corpus, *, soft: bool, threads: int = 1) -> Steps:

@@ -15,10 +15,12 @@ import numpy as np
 
 from fstcrf.corpus import Corpus
 from fstcrf.errors import OptionError, TemplateError
-from fstcrf.features import TemplateSet, parse_template, read_template, tape_column
+from fstcrf.features import TemplateSet, tape_column
+from fstcrf.features.template import as_templates
 from fstcrf.grammar import Grammar
-from fstcrf.model.options import Options, check_passing, checked_options
-from fstcrf.model.targets import column_labels
+from fstcrf.model.gold import gold_labels, legal_gold
+from fstcrf.model.options import Options, checked_options
+from fstcrf.model.readers import check_given
 from fstcrf.pipelines.naming import named
 
 __all__ = ["Task", "content"]
@@ -85,7 +87,13 @@ class Task:
                 f"task {self.name!r}: grammar is {self.grammar!r}, expected a Grammar"
             )
         with named(f"task {self.name!r}"):
-            check_passing(self.settings, self.reads)
+            check_given(
+                self.options,
+                msgspec.structs.asdict(self.settings),
+                reads=bool(self.reads),
+                dev=self.dev is not None,
+                warm_start=False,
+            )
         self._check_reads()
 
     def _check_reads(self) -> None:
@@ -130,11 +138,7 @@ class Task:
     @cached_property
     def templates(self) -> TemplateSet:
         """The template, read."""
-        if isinstance(self.template, TemplateSet):
-            return self.template
-        if isinstance(self.template, str) and ("\n" in self.template or "%" in self.template):
-            return parse_template(self.template)
-        return read_template(Path(self.template))
+        return as_templates(self.template)
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -163,7 +167,8 @@ class Task:
     @cached_property
     def label_names(self) -> list[str]:
         """The labels that its tagger will have."""
-        return column_labels(self.corpus.column(self.labels), partial=self.settings.partial)
+        gold = legal_gold(self.corpus, self.labels, self.settings)
+        return gold_labels(gold, self.labels, self.settings)
 
     def fingerprint(self, earlier: Sequence[str]) -> str:
         """Return a hash of all that decides what is trained.

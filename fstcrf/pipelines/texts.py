@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fstcrf.corpus import Corpus, read_columns, read_conllu
 from fstcrf.corpus.conllu import CONLLU
-from fstcrf.corpus.joining import concatenated
+from fstcrf.corpus.corpus import concatenated
 from fstcrf.errors import DataError
 from fstcrf.pipelines.naming import named
 

@@ -16,10 +16,13 @@ from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.joint.composition import Composition
 from fstcrf.joint.file import load
 from fstcrf.joint.sentences import as_corpus
+from fstcrf.lattice import nbest
 from fstcrf.lattice.confidence import Confidence, Interval
+from fstcrf.lattice.shown import nbest_of_tapes, shown_tapes
 from fstcrf.model import CRF
 from fstcrf.pipelines.folder import COMPOSITION, Folder
 from fstcrf.pipelines.stepwise import Steps, steps
+from fstcrf.plans import gathered
 
 if TYPE_CHECKING:
     from fstcrf.corpus import Column, Corpus
@@ -154,26 +157,52 @@ class TrainedPipeline:
         return [paths[0] for paths in ranked]
 
     def nbest_all(
-        self, sentences: Data, n: int, *, decode: Decode | None = None, threads: int = 1
+        self,
+        sentences: Data,
+        n: int,
+        *,
+        decode: Decode | None = None,
+        threads: int = 1,
+        tapes: Sequence[str] | None = None,
     ) -> list[list[Path]]:
         """Return the n best labellings of each sentence, best first.
 
         Joint ones differ in any task. In a cascade, and by marginals, the last task ranks its own
         labellings; those before it have decided.
+
+        Parameters
+        ----------
+        sentences, decode, threads
+            As for `tag_all`.
+        n : int
+        tapes : sequence of str, optional
+            Labellings of these tasks alone, which differ in them. Joint ones as `Lattice.nbest`
+            says it, with the other tasks summed over; in a cascade, and by marginals, without the
+            probabilities of the other tasks, and there is one labelling where the last task is
+            not among them.
+
+        Raises
+        ------
+        OptionError
+            n below 1, or tasks that there are not.
         """
         if n < 1:
             raise OptionError(f"n is {n}, expected at least 1")
+        shown = None if tapes is None else shown_tapes(self.tapes, tapes)
         how = self._chosen(decode)
         if how != "joint":
             lengths, found = self._steps(sentences, how, threads)
-            full = iter(found.nbest(n, threads))
-            return [next(full) if length else [found.nothing] for length in lengths]
+            asked = shown or self.tapes
+            full = iter(found.nbest(n, threads, asked))
+            return [next(full) if length else [found.nothing(asked)] for length in lengths]
         if self._joint.conditional:
-            lattices = [self._joint.lattice(sentence) for sentence in _sentences(sentences)]
-            return [lattice.nbest(n) for lattice in lattices]
-        from fstcrf.lattice import nbest  # noqa: PLC0415 (a name of its own here)
-
-        return list(nbest(self._joint.lattices(sentences), n, threads=threads))
+            chains = [self._joint.lattice(sentence) for sentence in _sentences(sentences)]
+            with gathered():
+                return [chain.nbest(n, tapes=shown) for chain in chains]
+        lattices = self._joint.lattices(sentences)
+        if shown is not None:
+            return nbest_of_tapes(lattices, n, shown, threads=threads)
+        return list(nbest(lattices, n, threads=threads))
 
     def marginals_all(
         self, sentences: Data, *, decode: Decode | None = None, threads: int = 1
@@ -226,7 +255,8 @@ class TrainedPipeline:
             if self._joint.conditional:
                 raise OptionError("decode='joint' by normalize='chain' has no confidence")
             lattices = self._joint.lattices(sentences)
-            return [lattice.confidence(**options) for lattice in lattices]
+            with gathered():
+                return [lattice.confidence(**options) for lattice in lattices]
         found = [ranked[0] for ranked in self.nbest_all(sentences, 1, decode=how)]
         return [_sure(path) for path in found]
 

@@ -9,6 +9,7 @@ Decoder    how it finds its best paths
 Plan       what was decided and what it costs
 scaled     potentials times a factor; `scaled_chain`, those of a chain
 conflict   constraints that contradict each other, as few as can be
+gathered   one warning for all answers of a block that are not proven; `warn_unproven`
 =========  =====================================================================
 """
 
@@ -19,6 +20,7 @@ from fstcrf.plans.folding import arc_ends
 from fstcrf.plans.program import Program
 from fstcrf.plans.report import AxisPlan, Plan, plan_of
 from fstcrf.plans.scaling import scaled, scaled_chain
+from fstcrf.plans.unproven import gathered, warn_unproven
 
 __all__ = [
     "AxisPlan",
@@ -32,8 +34,10 @@ __all__ = [
     "arc_ends",
     "check_consistent",
     "conflict",
+    "gathered",
     "no_path_error",
     "plan_of",
     "scaled",
     "scaled_chain",
+    "warn_unproven",
 ]

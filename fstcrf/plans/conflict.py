@@ -17,7 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import ContradictionError, NoPathError, TooLargeError
-from fstcrf.grammar import Acceptor, contradictory, irreducible, listed_names, minimise, trim
+from fstcrf.grammar import (
+    ANY_ONE,
+    TOGETHER,
+    Acceptor,
+    contradictory,
+    irreducible,
+    listed_names,
+    minimise,
+    trim,
+)
 from fstcrf.plans.chain import Chain, Coupling
 from fstcrf.plans.folding import arc_ends
 from fstcrf.plans.program import Program
@@ -124,8 +133,8 @@ def check_consistent(program: Program) -> None:
     names = tuple(acceptor.name for acceptor in found)
     if len(names) > 1:
         message = (
-            f"{listed_names(names)} accept nothing together that the taggers can say: they "
-            "contradict each other, but no fewer of them do"
+            f"{listed_names(names)} contradict each other: {TOGETHER} that the taggers can say; "
+            f"{ANY_ONE}"
         )
     elif names:
         message = f"{names[0]} accepts nothing that the taggers can say"

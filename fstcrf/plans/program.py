@@ -9,7 +9,6 @@ sentence brings is listed in ``inputs``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,12 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.errors import ContradictionError, OptionError, TooLargeError
 from fstcrf.grammar import Acceptor
+from fstcrf.once import made_once
 from fstcrf.plans.arcs import arc_values, end_potentials, kernel_axis
 from fstcrf.plans.axes import Axes
 from fstcrf.plans.chain import Chain, Coupling, Input
 from fstcrf.plans.decoder import LAZY_FROM, Decoder, Search, readers
+from fstcrf.plans.expansion import Expansion
 from fstcrf.plans.factors import coupling_factor, factor_values, input_factor, table_factor
 from fstcrf.plans.folding import Folding, fold
 from fstcrf.plans.residual import MAX_RESIDUAL, kernel_residual, multiplied
@@ -50,7 +51,8 @@ class Program:
         The grammar, bound to the labels of the tapes.
     search : {"auto", "lazy", "expanded"}
         Whether best paths are found over the whole product, or lazily beside what of the grammar
-        cannot be folded; auto: lazily from `LAZY_FROM` residual states on. Sums (log Z, marginals,
+        cannot be folded; auto: lazily from `LAZY_FROM` residual states on, and over the product
+        where a search does not end soon and `Expansion` can afford that. Sums (log Z, marginals,
         samples) always need the whole product.
 
     Raises
@@ -85,12 +87,12 @@ class Program:
     def __reduce__(self) -> tuple[Any, ...]:
         return Program, (self.chains, self.couplings, self.conjuncts, self.search)
 
-    @cached_property
+    @made_once
     def folding(self) -> Folding:
         """Where the conjuncts of the grammar went."""
         return fold(self.chains, self.conjuncts)
 
-    @cached_property
+    @made_once
     def automaton(self) -> Acceptor | None:
         """The residual automaton: what could not be folded, multiplied out.
 
@@ -109,7 +111,7 @@ class Program:
         except ContradictionError:  # beside the topology they accept nothing; what do they alone?
             return multiplied(self.folding.full, self.order, limit)
 
-    @cached_property
+    @made_once
     def machine(self) -> kernel.Machine:
         """The composition as the kernel runs it, its grammar multiplied out: for sums.
 
@@ -122,7 +124,7 @@ class Program:
             return self.decoder.machine
         return self._machine(self.automaton)
 
-    @cached_property
+    @made_once
     def summable(self) -> bool:
         """Whether the product is so small that a path's probability is found along with it."""
         if not self.decoder.lazy:
@@ -133,7 +135,7 @@ class Program:
             return False
         return small is not None and int(np.prod(self.shape)) * small.n_states <= MAX_CELLS
 
-    @cached_property
+    @made_once
     def decoder(self) -> Decoder:
         """How best paths are found.
 
@@ -147,7 +149,8 @@ class Program:
             return Decoder(self._machine(small))
         machine = self._machine(None)
         beside = readers(self.folding.rest, self.axes.joint_labels())
-        return Decoder(machine, kernel.Conjunction(machine, beside))
+        expansion = Expansion(self) if self.search == "auto" else None
+        return Decoder(machine, kernel.Conjunction(machine, beside), expansion)
 
     def _small_automaton(self) -> Acceptor | None:
         """Return the residual automaton where it is to be expanded for best paths."""

@@ -1,13 +1,6 @@
 """Experiments that anyone can repeat: each is one command, with its report.
 
-==========  =========================================================
-RECIPES     the recipes, by name
-Recipe      what one is: its name, what it needs, how it runs
-Setting     what a run is given: data, folder of the report, seed
-Result      what it found
-Row         one number, beside the one that was published
-run_recipe  run one, timed, with the place and the time it was run at
-==========  =========================================================
+A recipe is a module with a `run` and a `RECIPE`; `RECIPES` has them by name.
 """
 
 from typing import TYPE_CHECKING
@@ -15,9 +8,9 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.recipes.recipe import Recipe, Result, Row, Setting
+    from fstcrf.recipes.experiment import Recipe, Setting, run_recipe
     from fstcrf.recipes.registry import RECIPES
-    from fstcrf.recipes.running import run_recipe
+    from fstcrf.recipes.report import Result, Row
 
 __all__ = ["RECIPES", "Recipe", "Result", "Row", "Setting", "run_recipe"]
 
@@ -25,10 +18,10 @@ __getattr__ = importer(
     __name__,
     {
         "RECIPES": "registry",
-        "Recipe": "recipe",
-        "Result": "recipe",
-        "Row": "recipe",
-        "Setting": "recipe",
-        "run_recipe": "running",
+        "Recipe": "experiment",
+        "Result": "report",
+        "Row": "report",
+        "Setting": "experiment",
+        "run_recipe": "experiment",
     },
 )

@@ -1,24 +1,83 @@
-"""Reports: Markdown for people, JSON for programs.
-
-=========  =====================================================
-Report     a result, with where and when it came about
-number     a number with the digits that it deserves
-table      a Markdown table
-write      a report as files of a folder
-=========  =====================================================
-"""
+"""Reports: what a run found, beside what was published, and where it came about."""
 
 from __future__ import annotations
 
+import datetime as dt
+import importlib.metadata
 import json
+import os
+import platform
+import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from fstcrf.corpus import atomic_write
-from fstcrf.recipes.recipe import Recipe, Result
+import numpy as np
 
-__all__ = ["Report", "number", "table", "write"]
+from fstcrf import kernel
+from fstcrf.corpus import atomic_write
+from fstcrf.evaluate import Comparison
+
+__all__ = [
+    "FILES",
+    "Report",
+    "Result",
+    "Row",
+    "gain",
+    "number",
+    "provenance",
+    "table",
+    "write",
+]
+
+FILES = ("report.md", "results.json")
+"""What `write` leaves in a folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One number of a report.
+
+    Parameters
+    ----------
+    row : str
+        What was measured: a model, a system.
+    metric : str
+        What of it, with its unit.
+    value : float
+    paper : float, optional
+        The number that was published, or that the peer reaches in the same run.
+    seconds : float, optional
+        What it took.
+    """
+
+    row: str
+    metric: str
+    value: float
+    paper: float | None = None
+    seconds: float | None = None
+
+    def __str__(self) -> str:
+        paper = "" if self.paper is None else f" (published {self.paper:,.6g})"
+        return f"{self.row}: {self.metric} {self.value:,.6g}{paper}"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run found.
+
+    Parameters
+    ----------
+    rows : list of Row
+    sections : list of str
+        Markdown that stands behind the table: what the numbers mean, examples.
+    plots : list of str
+        Paths of pictures, relative to the folder of the report.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    sections: list[str] = field(default_factory=list)
+    plots: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +86,8 @@ class Report:
 
     Parameters
     ----------
-    recipe : Recipe
+    name, title, paper : str
+        Of the recipe.
     result : Result
     facts : mapping of str to str
         Date, machine, versions, seed, wall clock.
@@ -35,7 +95,9 @@ class Report:
         Why the run ended before it was complete; empty where it was not so.
     """
 
-    recipe: Recipe
+    name: str
+    title: str
+    paper: str
     result: Result
     facts: Mapping[str, str]
     ended: str = ""
@@ -43,7 +105,7 @@ class Report:
     @property
     def head(self) -> list[str]:
         """Heading of the table of rows."""
-        return ["row", "metric", "value", self.recipe.paper, "seconds"]
+        return ["row", "metric", "value", self.paper, "seconds"]
 
     def cells(self) -> list[list[str]]:
         """Return the table of rows."""
@@ -57,8 +119,8 @@ class Report:
         plots = [f"![{path}]({path})" for path in self.result.plots]
         unfinished = [f"**Not complete**: {self.ended}."] if self.ended else []
         parts = [
-            f"# {self.recipe.title}",
-            f"Made by `fstcrf recipe {self.recipe.name}`.",
+            f"# {self.title}",
+            f"Made by `fstcrf recipe {self.name}`.",
             *unfinished,
             table(["", ""], [[name, fact] for name, fact in self.facts.items()]),
             table(self.head, self.cells()),
@@ -108,3 +170,73 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", r"\|")
+
+
+def gain(pair: Comparison) -> str:
+    """Write by how much the first labels are better: F in percent, with its 95 % interval."""
+    low, high = (100.0 * x for x in pair.interval)
+    return f"{100.0 * (pair.f[0] - pair.f[1]):+.2f} ({low:+.2f} to {high:+.2f})"
+
+
+# --- Where numbers come from ----------------------------------------------------------------------
+
+_CPU = Path("/proc/cpuinfo")
+
+
+def provenance(packages: Sequence[str] = ()) -> dict[str, str]:
+    """Return what a reader must know to repeat a measurement.
+
+    Parameters
+    ----------
+    packages : sequence of str
+        Packages whose versions matter, where they are installed.
+    """
+    versions = [f"Python {platform.python_version()}", f"NumPy {np.__version__}"]
+    for name in packages:
+        try:
+            versions.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "fstcrf": f"{importlib.metadata.version('fstcrf')}, {_commit()}",
+        "versions": ", ".join(versions),
+        "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
+        "kernel": kernel.variant(),
+        "load before": f"{os.getloadavg()[0]:.2f}",
+    }
+
+
+def _processor() -> str:
+    names = [x for x in _lines(_CPU) if x.startswith("model name")]
+    return names[0].partition(":")[2].strip() if names else platform.processor() or "unknown"
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:  # not Linux
+        return []
+
+
+def _commit() -> str:
+    """Return the commit of the checkout that runs, ``-dirty`` where files differ from it."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return "an installed package"
+    commit = _git(root, "rev-parse", "--short=12", "HEAD") or "unknown"
+    return f"commit {commit}" + ("-dirty" if _git(root, "status", "--porcelain") else "")
+
+
+def _git(root: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 (fixed words)
+            ["git", "-C", str(root), *arguments],  # noqa: S607
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.errors import LabelError, OptionError, ShapeError
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class Topology:
 
     Raises
     ------
+    OptionError
+        Labels that are none.
     ShapeError
         Arrays that disagree; two arcs for one (state, label), or two beginnings for one label.
     """
@@ -88,6 +91,7 @@ class Topology:
     final: NDArray[np.bool_]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", label_tuple(self.labels))
         states, arcs = len(self.state_label), len(self.source)
         shapes = {
             "state_names": ((len(self.state_names),), (states,)),
@@ -331,7 +335,7 @@ MAX_ARCS = 4_000_000
 
 
 def chain_topology(
-    labels: Sequence[str],
+    labels: LabelSet,
     order: int = 1,
     *,
     allowed: Callable[[str | None, str | None], bool] | None = None,
@@ -341,8 +345,8 @@ def chain_topology(
 
     Parameters
     ----------
-    labels : sequence of str
-        The labels; their order is the order of ties.
+    labels : sequence of str, or mapping of int to str
+        The labels, of a text its letters; their order is the order of ties.
     order : {0, 1, 2}
         How many earlier labels a potential sees.
     allowed : callable, optional
@@ -357,7 +361,7 @@ def chain_topology(
     OptionError
         Another order, no or repeated labels, no legal pair, or more arcs than can be handled.
     """
-    names = tuple(labels)
+    names = tuple(labels) if isinstance(labels, str) else label_tuple(labels)
     if not names or len(set(names)) != len(names):
         raise OptionError("labels must be distinct, and at least one")
     legal = allowed if allowed is not None else (lambda _a, _b: True)

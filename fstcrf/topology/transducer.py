@@ -19,6 +19,7 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import real_array
 from fstcrf.errors import ShapeError
 from fstcrf.openfst import Machine, connect, symbols
 from fstcrf.topology.topology import Topology
@@ -137,7 +138,7 @@ def _solid(name: str) -> str:
 
 
 def _potentials(values: Floats | None, size: int, name: str) -> Floats:
-    array = np.zeros(size) if values is None else np.asarray(values, dtype=np.float64)
+    array = np.zeros(size) if values is None else real_array(values, name)
     if array.shape != (size,):
         raise ShapeError(f"{name} is {list(array.shape)}, expected [{size}]")
     return array

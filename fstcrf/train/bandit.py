@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import real_array
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.kernel import (
     Aim,
@@ -277,8 +278,8 @@ class Bandit:
 def _numbers(rewards: Any, n: int) -> Floats:
     """Return rewards that somebody gave as float64 [n]."""
     try:
-        numbers = np.ascontiguousarray(rewards, dtype=np.float64)
-    except (TypeError, ValueError):
+        numbers = real_array(rewards, "rewards")
+    except ShapeError:
         raise OptionError(f"rewards are {rewards!r:.80}, expected {n} numbers in [0, 1]") from None
     if numbers.shape != (n,):
         raise ShapeError(f"rewards are {list(numbers.shape)}, expected {[n]}: one for each sample")

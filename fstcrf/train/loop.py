@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError
+from fstcrf.interruption import patient, undisturbed
+from fstcrf.train.checkpoint import Saved
 from fstcrf.train.protocols import snapshot
 
 if TYPE_CHECKING:
-    from fstcrf.train.checkpoint import Checkpoint, Saved
+    from fstcrf.train.checkpoint import Checkpoint
     from fstcrf.train.protocols import Optimiser, Step
 
 __all__ = ["Outcome", "Progress", "fit"]
@@ -115,9 +118,21 @@ class _Best:
         return True
 
     def resume(self, saved: Saved) -> None:
+        """Go on from what was best; the start is still that of the run."""
         self.theta, self.score = (lambda: saved.theta), saved.score
-        self.iteration = saved.best_iteration
-        self._start, self._first = (self.theta, self.iteration), saved.value
+        self.iteration, self._first = saved.best_iteration, saved.first
+        if saved.least is not None:
+            value, theta, iteration = saved.least
+            self._least = value, (lambda: theta), iteration
+
+    def saved(self, iteration: int, value: float, done: str | None) -> Saved:
+        """Return what a checkpoint holds of it."""
+        theta = self.theta()
+        least = None
+        if self._least is not None:
+            lowest, weights, when = self._least
+            least = lowest, theta if when == self.iteration else weights(), when
+        return Saved(iteration, value, theta, self.score, self.iteration, self._first, least, done)
 
     def fall_back(self) -> str:
         """Take the weights of least value, where there is no score to go by; tell where from.
@@ -158,7 +173,9 @@ def fit(
     report : callable, optional
         Is told of every iteration.
     checkpoint : Checkpoint, optional
-        Where the state is saved, and taken from when there is one.
+        Where the state is saved, and taken from when there is one. With it, Ctrl-C ends training
+        after the iteration that it comes in, whose state is saved; a second one ends it at once,
+        and the state is what was saved before.
     keep_on_interrupt : bool
         On Ctrl-C return the best weights so far instead of raising KeyboardInterrupt, which is
         still raised where no iteration is complete yet.
@@ -169,42 +186,93 @@ def fit(
         The optimiser diverged at its first iteration; later, the best weights so far are returned
         with the reason: those of the best score, else of the least value, those at the start where
         no value is below that of the first iteration.
+    OSError
+        The state cannot be saved.
     """
     started = time.perf_counter()
-    best, iteration, value = _Best(optimiser), 0, np.inf
-    saved = None if checkpoint is None else checkpoint.restore(optimiser)
-    if saved is not None:
-        iteration, value = saved.iteration, saved.value
-        best.resume(saved)
-    done = None if saved is None else saved.done
-    reason, interrupted = done or f"the limit of {max_iterations} iterations", False
+    course = _Course(optimiser, evaluate, patience, checkpoint)
+    best, interrupted = course.best, False
     try:
-        while iteration < max_iterations and not done:
-            step = optimiser.step()
-            iteration, value = iteration + 1, step.value
-            dev = None if evaluate is None else evaluate(optimiser.theta())
-            better = best.offer(optimiser, dev, iteration, value)
+        while course.iteration < max_iterations and not course.done:
+            with nullcontext() if checkpoint is None else patient():
+                step, dev, better = course.go_on()
             if report is not None:
-                report(
-                    _progress(step, iteration, time.perf_counter() - started, dev, better=better)
-                )
-            done = step.done or _out_of_patience(iteration - best.iteration, patience)
-            last = bool(done) or iteration == max_iterations
-            if checkpoint is not None and (last or checkpoint.due(iteration)):
-                checkpoint.save(
-                    optimiser, iteration, value, best.theta(), best.score, best.iteration, done
-                )
-            reason = done or reason
+                seconds = time.perf_counter() - started
+                report(_progress(step, course.iteration, seconds, dev, better=better))
+            last = bool(course.done) or course.iteration == max_iterations
+            if checkpoint is not None and checkpoint.due(course.iteration, last=last):
+                course.save(checkpoint)
+        reason = course.done or f"the limit of {max_iterations} iterations"
     except KeyboardInterrupt:
-        if not keep_on_interrupt or not best.iteration:
+        kept = best.iteration if keep_on_interrupt else 0
+        reason, interrupted = f"interrupted after iteration {course.iteration}", True
+        reason += course.save_last(checkpoint, quiet=bool(kept))
+        if not kept:
             raise
-        reason, interrupted = f"interrupted after iteration {iteration}", True
     except NumericError as error:
-        if iteration == 0:
+        if course.iteration == 0:
             raise
-        reason = f"diverged after iteration {iteration}: {error}{best.fall_back()}"
-    dev = best.score if evaluate is not None and best.iteration else None
-    return Outcome(best.theta(), iteration, best.iteration, value, dev, reason, interrupted)
+        reason = f"diverged after iteration {course.iteration}: {error}{best.fall_back()}"
+    score = best.score if evaluate is not None and best.iteration else None
+    return Outcome(
+        best.theta(), course.iteration, best.iteration, course.value, score, reason, interrupted
+    )
+
+
+class _Course:
+    """Where a run stands: after whole iterations, as the optimiser may not in their midst."""
+
+    def __init__(
+        self,
+        optimiser: Optimiser,
+        evaluate: Callable[[Floats], float] | None,
+        patience: int,
+        checkpoint: Checkpoint | None,
+    ) -> None:
+        self._optimiser, self._evaluate, self._patience = optimiser, evaluate, patience
+        self.best, self.iteration, self.value = _Best(optimiser), 0, np.inf
+        self.done: str | None = None
+        saved = None if checkpoint is None else checkpoint.restore(optimiser)
+        if saved is not None:
+            self.iteration, self.value, self.done = saved.iteration, saved.value, saved.done
+            self.best.resume(saved)
+        self._begun, self._whole = self.iteration, True
+
+    def go_on(self) -> tuple[Step, float | None, bool]:
+        """Make an iteration; return its step, its score, and whether that is the best."""
+        self._whole = False
+        step = self._optimiser.step()
+        score = None if self._evaluate is None else self._evaluate(self._optimiser.theta())
+        better = self.best.offer(self._optimiser, score, self.iteration + 1, step.value)
+        self.iteration, self.value = self.iteration + 1, step.value
+        waited = self.iteration - self.best.iteration
+        self.done = step.done or _out_of_patience(waited, self._patience)
+        self._whole = True
+        return step, score, better
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write where the run stands."""
+        saved = self.best.saved(self.iteration, self.value, self.done)
+        checkpoint.save(self._optimiser, saved)
+
+    def save_last(self, checkpoint: Checkpoint | None, *, quiet: bool) -> str:
+        """Write where an interrupted run stands, if it can go on from there.
+
+        Returns
+        -------
+        str
+            What there is to say: with `quiet`, why the file cannot be written.
+        """
+        if checkpoint is None or not self._whole or self.iteration == self._begun:
+            return ""
+        try:
+            with suppress(KeyboardInterrupt), undisturbed():  # training ends anyway
+                self.save(checkpoint)
+        except OSError as error:
+            if not quiet:
+                raise
+            return f"; its state could not be saved: {error}"
+        return ""
 
 
 def _out_of_patience(waited: int, patience: int) -> str | None:

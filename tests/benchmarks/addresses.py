@@ -25,13 +25,10 @@ from typing import Any
 import numpy as np
 
 import fstcrf
+from fstcrf.addresses import AddressParser
 from fstcrf.constraints import contiguous
 from fstcrf.grammar import Grammar
-from fstcrf.recipes.addresses.parser import AddressParser
-from fstcrf.recipes.addresses.peer import Peer
-from fstcrf.recipes.addresses.reading import read_addresses
-from fstcrf.recipes.addresses.scoring import raises
-from fstcrf.recipes.addresses.timing import seconds_of, timed
+from fstcrf.recipes.usaddress import Peer, raises, read_addresses, seconds_of, timed
 
 __all__ = ["adversarial", "parsed"]
 

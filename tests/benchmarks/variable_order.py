@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fstcrf.recipes.shallow_parsing.data import Data
+    from fstcrf.recipes.corpora import DataSplit
     from fstcrf.train import ParameterSpace
 
 __all__ = ["main"]
@@ -55,22 +55,22 @@ class SameWeights:
         import numpy as np
 
         from fstcrf.recipes import Setting
-        from fstcrf.recipes.shallow_parsing.data import TARGET, read
-        from fstcrf.recipes.shallow_parsing.systems import trained
+        from fstcrf.recipes.corpora import PHRASE
+        from fstcrf.recipes.shallow_parsing_systems import read, trained
         from fstcrf.topology import chain_topology
         from fstcrf.train import Problem, parameter_space
 
-        self.data: Data = read(Setting(folder))
+        self.data: DataSplit = read(Setting(folder))
         # Its index and design; its weights are not used.
-        self.model = trained(self.data.whole, features="complete", max_iterations=1)
-        self.node = self._design(self.data.whole)
+        self.model = trained(self.data.train, features="complete", max_iterations=1)
+        self.node = self._design(self.data.train)
         topology = chain_topology(self.model.labels, 2)  # a start of its own
         number = {label: k for k, label in enumerate(topology.labels)}
-        labels = [number[y] for s in self.data.whole.column_lists(TARGET) for y in s]
+        labels = [number[y] for s in self.data.train.column_lists(PHRASE) for y in s]
         allowed = np.zeros((len(labels), len(number)), dtype=bool)
         allowed[np.arange(len(labels)), labels] = True
-        ones = np.ones(len(self.data.whole))
-        offsets = self.data.whole.offsets
+        ones = np.ones(len(self.data.train))
+        offsets = self.data.train.offsets
         self.problem = Problem(topology, offsets, self.node, None, allowed, ones)
         self.labels = [topology.labels[k] for k in labels]
         counts = np.bincount(self.node.index, minlength=self.node.n_columns)
@@ -101,7 +101,7 @@ class SameWeights:
         import numpy as np
 
         from fstcrf.model import CRF
-        from fstcrf.recipes.shallow_parsing.systems import L2, f_of
+        from fstcrf.recipes.shallow_parsing_systems import L2, f_of
         from fstcrf.train import LBFGS, Likelihood, Untied, Workers, fit, tied
 
         ties = tied(self.problem, self.space)
@@ -145,13 +145,13 @@ class SameWeights:
 
     def write(self, to: Path) -> None:
         """Write what VO-CRF reads."""
-        from fstcrf.recipes.shallow_parsing.data import TARGET
+        from fstcrf.recipes.corpora import PHRASE
 
         test = self.data.test
-        gold = [label for sentence in test.column_lists(TARGET) for label in sentence]
+        gold = [label for sentence in test.column_lists(PHRASE) for label in sentence]
         files = {
             "features.txt": self.features(),
-            "train.txt": self.items(self.node, self.data.whole.offsets, self.labels),
+            "train.txt": self.items(self.node, self.data.train.offsets, self.labels),
             "test.txt": self.items(self._design(test), test.offsets, gold),
         }
         for name, lines in files.items():
@@ -167,8 +167,7 @@ def _history(name: str) -> list[str]:
 def recipe(folder: Path, extent: Extent) -> dict[str, Any]:
     """Train as the recipe does."""
     from fstcrf.recipes import Setting
-    from fstcrf.recipes.shallow_parsing.data import read
-    from fstcrf.recipes.shallow_parsing.systems import OPTIMISERS, optimised
+    from fstcrf.recipes.shallow_parsing_systems import OPTIMISERS, optimised, read
 
     data = read(Setting(folder))
     _, run = optimised(OPTIMISERS[-1], data, features=extent, threads=THREADS)
@@ -185,8 +184,7 @@ def recipe(folder: Path, extent: Extent) -> dict[str, Any]:
 def scored(folder: Path, tagged: Path) -> float:
     """Return the F of labels that VO-CRF wrote, one a line, empty ones for the ends."""
     from fstcrf.recipes import Setting
-    from fstcrf.recipes.shallow_parsing.data import read
-    from fstcrf.recipes.shallow_parsing.systems import f_of
+    from fstcrf.recipes.shallow_parsing_systems import f_of, read
 
     sentences = re.split("\n\n+", tagged.read_text("utf-8").strip())
     test = read(Setting(folder)).test

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fstcrf.recipes.seminars.messages import corpus_of, read_message
+from fstcrf.recipes.corpora import corpus_of, read_message
 
 pytestmark = pytest.mark.corpus
 

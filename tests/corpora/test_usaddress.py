@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fstcrf.addresses import AddressParser, tokens_of
 from fstcrf.grammar import Grammar
 from fstcrf.recipes import RECIPES, Setting, run_recipe
-from fstcrf.recipes.addresses.parser import AddressParser
-from fstcrf.recipes.addresses.reading import LabelledAddress, read_addresses
-from fstcrf.recipes.addresses.scoring import raises
-from fstcrf.recipes.addresses.tokens import tokens_of
+from fstcrf.recipes.usaddress import LabelledAddress, raises, read_addresses
 
 usaddress: Any = pytest.importorskip("usaddress", reason="usaddress is not installed")
 pytest.importorskip("pynini", reason="pynini is not installed")

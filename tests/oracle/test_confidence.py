@@ -15,6 +15,8 @@ from fstcrf.lattice import Lattice
 from fstcrf.lattice.confidence import Confidence, Interval
 from tests.compositions import World, random_world
 
+pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
+
 SLACK = 1e-9
 
 

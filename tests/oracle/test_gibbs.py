@@ -16,8 +16,7 @@ import fstcrf
 from fstcrf.constraints import at_most, label
 from fstcrf.documents import Consistency, Document, DocumentChain, Recounted, Violation
 from fstcrf.documents.local import LocalScores
-from fstcrf.documents.sampler import Sweeps
-from fstcrf.documents.starts import Start
+from fstcrf.documents.sampler import Start, Sweeps
 from fstcrf.errors import NumericError
 from fstcrf.lattice.product import product
 from tests.document_cases import Exact, document_of, drawn, p_value

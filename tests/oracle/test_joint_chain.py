@@ -10,10 +10,19 @@ import pytest
 
 from fstcrf import CRF, Grammar, compose
 from fstcrf.constraints import at_most, label, never, pairs, transitions
-from fstcrf.errors import ContradictionError, NoPathError, OptionError
+from fstcrf.corpus import Corpus
+from fstcrf.errors import ContradictionError, InexactWarning, NoPathError, OptionError
 from fstcrf.joint import ChainLattice, Composition
+from fstcrf.joint.chain import Solver
+from fstcrf.joint.composition import BUDGET
+from fstcrf.joint.sentences import as_corpus
+from fstcrf.joint.solved import Solved
+from fstcrf.kernel import Budget
 from tests.joint_cases import CASES, LONG, TEST, Truth, assert_frequencies, close, taggers
 
+pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
+
+EVERY = 4096  # more labellings than the short sentences have, for later tapes, too
 CHAINS = [case for case in CASES if case != "one"]
 WEIGHTS = {2: (1.0, 0.4), 3: (0.8, 1.3, 0.5)}
 
@@ -47,9 +56,9 @@ def chain_lattice(composition: Composition, sentence: object) -> ChainLattice:
     return lattice
 
 
-def check(composition: Composition, truth: Truth) -> None:
+def check(composition: Composition, truth: Truth, budget: int | None = None) -> None:
     lattice = chain_lattice(composition, truth.sentence)
-    (path,) = composition.paths_all([truth.sentence])
+    (path,) = composition.paths_all([truth.sentence], budget=budget)
     if not truth.scores:
         assert path is None
         assert lattice.nbest(2) == []
@@ -57,7 +66,7 @@ def check(composition: Composition, truth: Truth) -> None:
             composition.tag(truth.sentence)
         return
     assert path is not None
-    for found in (path, lattice.best()):
+    for found in (path, lattice.best(budget=budget)):
         assert close(found.score, truth.best)
         assert close(truth.scores[found.labels], truth.best)
         assert found.exact
@@ -67,7 +76,7 @@ def check(composition: Composition, truth: Truth) -> None:
         assert close(found.probability, lattice.probability(found.labels))
     tagged = composition.tag(truth.sentence)
     assert tuple(map(tuple, tagged)) == path.labels
-    ranked = lattice.nbest(7)
+    ranked = lattice.nbest(7, budget=budget)
     wanted = [score for score, _ in truth.ranking[:7]]
     assert len(ranked) == len(wanted)
     assert all(close(p.score, s) for p, s in zip(ranked, wanted, strict=True))
@@ -110,7 +119,7 @@ def test_three_tapes_under_a_grammar(case: str, grammar: str) -> None:
     )
     composition = chained(parts, grammar=whole)
     for sentence in TEST[:2]:
-        check(composition, Truth(parts, sentence, (), composition.conjuncts, "chain"))
+        check(composition, Truth(parts, sentence, (), composition.conjuncts, "chain"), EVERY)
 
 
 @pytest.mark.parametrize("case", ["pair", "three in a row", "order 2", "conditioned arcs"])
@@ -285,3 +294,101 @@ def test_batches_and_threads() -> None:
     for k, column in enumerate(columns):
         strings = column.strings()
         assert [strings[a:b] for a, b in itertools.pairwise(bounds)] == [t[k] for t in tagged]
+
+
+# --- Budgets ------------------------------------------------------------------------------------
+
+
+def counted_looks(
+    monkeypatch: pytest.MonkeyPatch, composition: Composition, budget: int | Budget | None
+) -> int:
+    """Return how many labellings of the last tape a sentence is completed with."""
+    looks = 0
+    solve = Solver.solve
+
+    def counting(self: Solver, corpus: Corpus, k: int = 0, budget: int | None = None) -> Solved:
+        nonlocal looks
+        looks += len(corpus) * (k == len(self.stages) - 1)
+        return solve(self, corpus, k, budget)
+
+    monkeypatch.setattr(Solver, "solve", counting)
+    monkeypatch.setattr("fstcrf.joint.labellings.varies", lambda *_: False)  # all go through it
+    composition.paths_all([LONG], budget=budget)
+    return looks
+
+
+def test_a_budget_is_for_all_tapes_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work grows with the budget, not with its square."""
+    composition = chained(taggers("three in a row"), weights=(0.01,) * 3)  # nothing is proven soon
+    looks = counted_looks(monkeypatch, composition, 512)
+    assert 512 <= looks <= 4 * 4 * 512
+
+
+def test_the_usual_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None, no number of states, and the same number given: one answer."""
+    composition = chained(taggers("pair"), weights=(0.01, 0.01))
+    usual = counted_looks(monkeypatch, composition, None)
+    assert usual == BUDGET
+    assert counted_looks(monkeypatch, composition, Budget(seconds=1e6)) == usual
+    assert counted_looks(monkeypatch, composition, Budget(states=7)) == 7
+
+
+@pytest.mark.parametrize("case", ["pair", "three in a row"])
+def test_time_ends_a_search(case: str) -> None:
+    """The first labelling is completed whatever the time; its bound holds."""
+    parts = taggers(case)
+    composition = chained(parts, weights=(0.2, *[1.5] * (len(parts) - 1)))
+    over = Budget(states=1024, seconds=1e-9)
+    data = TEST[:3]
+    wanted = composition.paths_all(data, budget=1)
+    for sentence, first, path in zip(
+        data, wanted, composition.paths_all(data, budget=over), strict=True
+    ):
+        assert first is not None
+        assert path is not None
+        assert path.score == first.score
+        truth = Truth(parts, sentence, composition.weights, normalize="chain")
+        lattice = chain_lattice(composition, sentence)
+        for found in (path, lattice.best(budget=over), *lattice.nbest(2, budget=over)[:1]):
+            assert close(truth.scores[found.labels], found.score)
+            assert found.bound >= truth.best - 1e-9
+    assert composition.decide(data, budget=over)[2] == sum(
+        path is not None and not path.exact for path in wanted
+    )
+
+
+def test_time_that_is_not_over_changes_nothing() -> None:
+    composition = chained(taggers("three in a row"), weights=(0.2, 1.5, 1.5))
+    some = [TEST[0], LONG, TEST[2]]
+    wanted = composition.paths_all(some, budget=40)
+    assert composition.paths_all(some, budget=Budget(40, seconds=1e6)) == wanted
+
+
+def test_time_is_looked_at_inside_a_long_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that each look moves on by a second: the search ends in the middle of a round."""
+    clock = iter(float(second) for second in range(10**9))
+    monkeypatch.setattr("fstcrf.joint.chain.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("fstcrf.joint.labellings._TIMED_TOKENS", 1)
+    composition = chained(taggers("pair"), weights=(0.01, 0.01))
+    solver = Solver(composition, Budget(states=100_000, seconds=20.0))
+    _, corpus = as_corpus(composition, [LONG])
+    found = solver.best(corpus)
+    assert found.total[0] > -np.inf
+    assert found.bound[0] > found.total[0]
+    assert next(clock) < 40
+
+
+def test_what_is_not_proven_is_warned_of_once_a_call() -> None:
+    composition = chained(taggers("pair"), weights=(0.01, 0.01))
+    lattice = chain_lattice(composition, LONG)
+    for ask in (
+        lambda: composition.tag_all([LONG, LONG]),
+        lambda: composition.tag(LONG),
+        lambda: composition.decide([LONG]),
+        lambda: composition.paths_all([LONG]),
+        lattice.best,
+        lambda: lattice.nbest(3),
+    ):
+        with pytest.warns(InexactWarning, match="not proven to be the best") as caught:
+            ask()
+        assert [warning.filename for warning in caught] == [__file__]

@@ -19,6 +19,8 @@ from fstcrf.lattice.product import searched
 from tests.compositions import World, random_world
 from tests.oracle.test_lattice_products import check_ranking, parts
 
+pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
+
 Floats = NDArray[np.float64]
 
 

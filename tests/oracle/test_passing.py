@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 import pytest
@@ -140,9 +141,9 @@ def test_copies_count_as_much_as_their_sentence(first: CRF, second: CRF) -> None
 
 @pytest.mark.parametrize("passing", ["nbest", "marginals"])
 def test_folds_keep_the_order_of_sentences(first: CRF, passing: str) -> None:
-    options = {"passing": passing, "jackknife": 3}
+    options: dict[str, Any] = {"passing": passing, "jackknife": 3}
     found = CRF.train(DATA, "b", READS, reads=[first], **options)
-    passed = pass_on(DATA, [first], Options(**options))  # type: ignore[arg-type]
+    passed = pass_on(DATA, [first], Options(**options))
     assert (np.diff(passed.origin) >= 0).all()
     words = [DATA[s]["word"] for s in passed.origin.tolist()]
     assert passed.corpus.column_lists("word") == words

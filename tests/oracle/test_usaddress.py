@@ -11,13 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fstcrf.addresses import AddressParser, TokenAttributes, components_of, tokens_of, type_of
 from fstcrf.constraints import contiguous
 from fstcrf.grammar import Grammar
 from fstcrf.lattice import Lattice
-from fstcrf.recipes.addresses.components import components_of, type_of
-from fstcrf.recipes.addresses.parser import AddressParser
-from fstcrf.recipes.addresses.scoring import raises
-from fstcrf.recipes.addresses.tokens import TokenAttributes, tokens_of
+from fstcrf.recipes.usaddress import raises
 
 usaddress: Any = pytest.importorskip("usaddress", reason="usaddress is not installed")
 pytest.importorskip("pynini", reason="pynini is not installed")

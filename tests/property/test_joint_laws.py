@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from fstcrf.errors import GrammarError
 from fstcrf.grammar import Acceptor, is_empty
 from fstcrf.joint import ChainLattice, Composition
 from tests.joint_cases import CASES, WORDS, Truth, close, shaped, taggers
+
+pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 
 SENTENCES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(lambda w: {"word": w})
 PAIRS = [case for case in CASES if len(CASES[case]) == 2]

@@ -6,16 +6,27 @@ from pathlib import Path
 
 import pytest
 
+from fstcrf.addresses import (
+    AddressParser,
+    Parses,
+    TokenAttributes,
+    components_of,
+    installed,
+    tokens_of,
+    type_of,
+)
 from fstcrf.constraints import at_least, contiguous
 from fstcrf.errors import DataError, GrammarError, MissingDependencyError, NoPathError, OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.model import CRF
-from fstcrf.recipes.addresses.components import components_of, type_of
-from fstcrf.recipes.addresses.parser import AddressParser, Parses
-from fstcrf.recipes.addresses.peer import installed
-from fstcrf.recipes.addresses.reading import LabelledAddress, read_addresses
-from fstcrf.recipes.addresses.scoring import Change, accuracy, changes, raises
-from fstcrf.recipes.addresses.tokens import TokenAttributes, tokens_of
+from fstcrf.recipes.usaddress import (
+    Change,
+    LabelledAddress,
+    accuracy,
+    changes,
+    raises,
+    read_addresses,
+)
 
 pytest.importorskip("pynini", reason="pynini is not installed")
 

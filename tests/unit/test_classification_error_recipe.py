@@ -10,9 +10,8 @@ import pytest
 import tests.command as program
 from fstcrf.demo import corpus_path
 from fstcrf.recipes import Setting
-from fstcrf.recipes.classification_error.systems import SYSTEMS, Choice, System, chosen
-from fstcrf.recipes.classification_error.tasks import chunking, entities
-from fstcrf.recipes.entities import entities as read_entities
+from fstcrf.recipes.classification_error import SYSTEMS, Choice, System, chosen, chunking, entities
+from fstcrf.recipes.corpora import entities as read_entities
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +50,7 @@ def test_the_short_run(folder: Path, tmp_path: Path) -> None:
 
 def test_settings_are_chosen_on_the_dev_part(folder: Path) -> None:
     task = chunking(Setting(folder))
-    assert len(task.part) == len(task.dev) == len(task.train) // 2 > 20
+    assert len(task.data.part) == len(task.data.dev) == len(task.data.train) // 2 > 20
     said: list[str] = []
     system = System(
         "MCE-F",
@@ -73,11 +72,15 @@ def test_settings_are_chosen_on_the_dev_part(folder: Path) -> None:
 
 def test_entities_are_read_in_bioes(folder: Path) -> None:
     task = entities(Setting(folder))
-    labels = task.test.column_lists("entity")
+    labels = task.data.test.column_lists("entity")
     assert {label[0] for sentence in labels for label in sentence} == set("BIOES")
-    assert task.part is task.train
+    assert task.data.part is task.data.train
     setting = Setting(folder)
-    for corpus, part in ((task.train, "train"), (task.dev, "testa"), (task.test, "testb")):
+    for corpus, part in (
+        (task.data.train, "train"),
+        (task.data.dev, "testa"),
+        (task.data.test, "testb"),
+    ):
         shared = read_entities(setting, part, "bioes")  # the file as other recipes read it
         assert corpus.column_lists("entity") == shared.column_lists("ner")
         assert corpus.column_lists("word") == shared.column_lists("word")

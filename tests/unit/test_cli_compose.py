@@ -287,9 +287,118 @@ def test_a_constrained_tagger_is_scored_like_a_tagger() -> None:
     assert done(*given).startswith(str(report))
 
 
+def test_an_empty_file_is_an_empty_result(joint: str) -> None:
+    done("compose", "pos.fstcrf", "field.fstcrf", "-o", "chain", "--normalize", "chain")
+    given: list[list[object]]
+    given = [[], ["--nbest", 2], ["--cascade"], ["--grammar", "field=bio"]]
+    given += [["--marginals"], ["--confidence"], ["--force", "pos=pos"]]
+    for options in given:
+        assert done("tag", joint, *options, given="") == ""
+    for options in given[:4]:
+        assert done("tag", "chain", *options, given="") == ""
+
+
+@pytest.mark.parametrize("normalize", ["product", "chain"])
+def test_the_n_best_of_some_tapes(normalize: str) -> None:
+    """They differ in what is printed, and their probabilities are of that."""
+    done("compose", "pos.fstcrf", "field.fstcrf", "-o", "both", "--normalize", normalize)
+    data = fstcrf.read_columns(corpus_path("test"), COLUMNS)[:8]
+    fstcrf.write_columns(data, "in.txt")
+    model = fstcrf.load("both")
+    assert isinstance(model, fstcrf.Composition)
+    for tape in model.tapes:
+        printed = done("tag", "both", "in.txt", "--nbest", 3, "--tape", tape)
+        rows = [line.split() for line in printed.splitlines() if line]
+        heads = [" ".join(row) for row in rows if row[0] == "#"]
+        rows = [row for row in rows if row[0] not in {"#", "-DOCSTART-"}]
+        ranked = [model.lattice(sentence).nbest(3, tapes=[tape]) for sentence in data]
+        paths = [(i, path) for paths in ranked for i, path in enumerate(paths)]
+        assert heads == [f"# {i} {path.probability:f}" for i, path in paths]
+        assert {len(row) for row in rows} == {len(COLUMNS) + 1}
+        assert [row[-1] for row in rows] == [label for _, path in paths for label in path.labels]
+        assert all(len({path.labels for path in one}) == 3 for one in ranked)
+
+
+def test_some_tapes_alone(joint: str) -> None:
+    def columns(*options: object) -> list[list[str]]:
+        printed = done("tag", joint, corpus_path("dev"), *options).splitlines()
+        return [line.split() for line in printed if line and not line.startswith(("#", "-DOC"))]
+
+    model = fstcrf.load(joint)
+    assert isinstance(model, fstcrf.Composition)
+    for k, tape in enumerate(model.tapes, len(COLUMNS)):
+        for options in ([], ["--grammar", "field=bio"], ["--cascade"]):
+            whole = columns(*options)
+            assert columns("--tape", tape, *options) == [[*row[:3], row[k]] for row in whole]
+    assert columns("--tape", "pos", "--tape", "field") == columns()
+    labels = model.label_sets["field"]
+    rows = columns("--tape", "field", "--marginals", "--span-probabilities")
+    assert {len(row) for row in rows} == {len(COLUMNS) + 2 + len(labels)}
+    assert all(row[-1].startswith(f"{labels[-1]}/") for row in rows)
+    line = failure("tag", joint, corpus_path("dev"), "--tape", "x", status=2)
+    assert line.startswith("--tape x: the tapes are pos, field")
+
+
+def test_tapes_without_gold_are_left_out(joint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the column is not among those of --columns, or missing in the file."""
+    lines = [line.split() for line in Path(corpus_path("dev")).read_text().splitlines()]
+    text = "\n".join(" ".join(line[:2]) for line in lines)
+    whole = done("eval", joint, corpus_path("dev"))
+    for options in ([], ["--columns", "word,pos"], ["--target", "pos=pos"]):
+        result = run("eval", joint, "-", *options, given=text)
+        assert result.exit_code == 0
+        assert result.stderr == (
+            "fstcrf: <stdin>: not scored, as there is no column of gold labels: field\n"
+        )
+        assert result.stdout.split("\n\n")[0] == whole.split("\n\n")[0]
+    facts = json.loads(done("eval", joint, "-", "--json", given=text))
+    assert list(facts["tapes"]) == ["pos"]
+    monkeypatch.setattr("fstcrf.cli.evaluate.tagged", None)  # nothing is decoded
+    assert "no column 'pos'" in failure("eval", joint, "-", "--columns", "word", given="a\n")
+    given = ["--columns", "word,pos", "--target"]
+    assert "no column 'x'" in failure("eval", joint, "-", *given, "pos=x", given=text)
+    assert "no column 'field'" in failure("eval", joint, "-", *given, "field=field", given=text)
+
+
+def test_columns_that_a_later_tagger_reads_are_missed_first(
+    joint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first tagger of a cascade has all that it reads, and is not asked."""
+    data = fstcrf.read_columns(corpus_path("train"), COLUMNS)[:50]
+    for k, name in enumerate(("word", "pos")):
+        CRF.train(data, "field", f"U:%x[0,{name}]\n", tape=f"t{k}", max_iterations=2).save(f"t{k}")
+    done("compose", "t0", "t1", "-o", "two", "--normalize", "chain")
+    monkeypatch.setattr(CRF, "tag_column", None)
+    monkeypatch.setattr("fstcrf.cli.evaluate.tagged", None)
+    given = ["--columns", "word,x,field", "--target", "t0=field,t1=field"]
+    for option in ("--joint", "--cascade"):
+        line = failure("eval", "two", "-", *given, option, given="a b O\n")
+        assert line.startswith("<stdin>: no column 'pos'")
+    monkeypatch.setattr(fstcrf.Composition, "tune_weights", None)
+    Path("dev").write_text("a b O\n")
+    line = failure("compose", "t0", "t1", "-o", "three", "--tune", "dev", *given)
+    assert line.startswith("dev: no column 'pos'")
+
+
+def test_explain_tells_of_every_tape(joint: str) -> None:
+    data = fstcrf.read_columns(corpus_path("test"), COLUMNS)
+    model = fstcrf.load(joint)
+    assert isinstance(model, fstcrf.Composition)
+    printed = done("explain", joint, corpus_path("test"), "--sentence", 1, "--token", 2)
+    head, *rest = printed.splitlines()
+    assert head.split()[2] == f"[{data[1]['word'][2]}]"
+    assert "\n".join(rest) == str(model.explain(data[1], 2))
+    labels = [tape[2] for tape in model.tag(data[1])]
+    for tape, label in zip(model.tapes, labels, strict=True):
+        assert f"token 2, tape {tape}: {label}" in rest
+    assert any("field: U" in line and "  given pos " in line for line in rest)
+    assert any("field: U" in line and "  given field " in line for line in rest)
+    line = failure("explain", joint, "--token", 1, given="a DET O\n\n", status=2)
+    assert line.startswith("token 1 of a sentence of 1")
+
+
 def test_commands_that_want_one_tagger(joint: str) -> None:
     message = "joint: a composition of taggers; expected one of the taggers"
-    assert failure("explain", joint, "--token", 0, given="a DET O\n\n") == message
     Path("t.txt").write_text("a DET O\n\n")
     Path("t.tpl").write_text("U:%y[0,pos]\n")
     train = ["train", "t.txt", "-o", "m", "--columns", "word,pos,field", "--target", "field"]

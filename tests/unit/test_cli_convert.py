@@ -59,6 +59,9 @@ def test_where_it_cannot_go() -> None:
     assert failure("convert", "m.crfsuite", "no/m.fstcrf") == (
         "no/m.fstcrf: No such file or directory"
     )
+    Path("bad.crfsuite").write_bytes(b"no model")
+    for output in ("no/m.fstcrf", "no/m.crfsuite"):  # before the model is read
+        assert failure("convert", "bad.crfsuite", output).startswith("no/m.")
     sentences, labels = [[["x"], ["y"]]], [["B-X", "I-X"]]
     CRF.train(sentences, labels, scheme="iob2", max_iterations=1).save("legal.fstcrf")
     line = failure("convert", "legal.fstcrf", "legal.crfsuite", status=2)
@@ -127,7 +130,7 @@ def test_bad_items() -> None:
     assert failure("tag", "m.crfsuite", given="the DT\n").startswith(
         "<stdin>:1: no line has attributes"
     )
-    assert failure("tag", "m.crfsuite", given="") == "<stdin>: holds no sentences"
+    assert done("tag", "m.crfsuite", given="") == ""
     line = failure("tag", "m.crfsuite", "in.items", "--columns", "a,b", status=2)
     assert line.startswith("--columns and --format are for models over columns")
 

@@ -102,6 +102,54 @@ def test_a_label_that_training_never_saw_is_an_error_and_a_warning(models: Path)
     assert "NEW: precision:   0.00%; recall:   0.00%" in result.stdout
 
 
+def test_options_are_checked_before_anything_is_decoded(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fstcrf.cli.evaluate.tagged", None)
+    given = ["eval", models / "pos.fstcrf", corpus_path("test")]
+    assert failure(*given, "--strict", "--scheme", "iob2", status=2).startswith("--strict is about")
+    line = failure(*given, "--strict", "--spans", status=2)
+    assert line.startswith("--strict needs the scheme of the labels: --scheme iob2")
+    for target in (["--target", "gold"], ["--columns", "word,pos,x", "--target", "field"]):
+        assert "no column" in failure(*given, *target)
+
+
+@pytest.mark.parametrize(
+    ("rows", "warned"),
+    [
+        ("a B-NP B-PER\nb O O\nc O O\n", True),  # the O that they share says nothing
+        ("a NN B-NP\nb VB B-VP\n", True),
+        ("a NP B-NP\nb VP B-VP\n", True),
+        ("a B-NP S-NP\nb O O\n", False),  # another scheme
+        ("a B-NP O\nb O O\n", False),  # a tagger that found nothing
+        ("a O B-NP\nb O O\n", False),
+        ("a B-X B-NP\n" * 18 + "b B-NP B-PP\n" * 2, False),  # one in ten
+        ("a B-X B-NP\n" * 19 + "b B-NP B-PP\n", False),  # most found are wanted somewhere
+        ("a B-X B-PP\n" * 19 + "b B-NP B-PP\nc B-X B-NP\n", True),
+        ("a N V\n" * 50 + "b V V\n", False),  # one label everywhere
+    ],
+)
+def test_columns_of_two_tasks(rows: str, warned: bool) -> None:
+    result = run("eval", "--pred", "-", given=rows)
+    assert result.exit_code == 0
+    assert ("have hardly one in common" in result.stderr) == warned
+    assert result.stderr.count("\n") == warned
+
+
+def test_columns_of_two_tasks_are_named() -> None:
+    text = "a B-NP B-PER\nb I-NP O\nc B-NP B-LOC\n"
+    told = (
+        "fstcrf: warning: the labels wanted, column {} (B-NP, I-NP), and those found, column {} "
+        "(B-PER, B-LOC), have hardly one in common: are they of one task?\n"
+    )
+    assert run("eval", "--pred", "-", given=text).stderr == told.format("'1'", "'2'")
+    named = ["--columns", "word,chunk,ner"]
+    assert run("eval", "--pred", "-", *named, given=text).stderr == told.format("'chunk'", "'ner'")
+    Path("wanted.txt").write_text("a B-NP\nb I-NP\nc B-NP\n")
+    result = run("eval", "--gold", "wanted.txt", "--pred", "-", given=text)
+    assert result.stderr == told.format("'1'", "'2'")
+
+
 def test_bad_input_of_eval(models: Path) -> None:
     model = models / "field.fstcrf"
     Path("short.txt").write_text("a B-X\n\nc O\nd B-Y\n\n")

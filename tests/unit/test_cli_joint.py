@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import fstcrf
 from fstcrf.cli.answers import Counts
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.joint import Composition
+from fstcrf.joint.chain import Solver
 from fstcrf.model import CRF
 from tests.command import done, failure, run
 
@@ -369,6 +371,53 @@ def test_searches_that_are_cut_short_are_counted() -> None:
     assert len(runs) == len(set(runs))
 
 
+LONG = "Meet at Lantern Court on sunday at noon Will walks again ".replace(" ", "\n") * 10
+
+
+@pytest.mark.parametrize("more", [(), ("--nbest", 2)])
+def test_time_of_a_chain(more: tuple[object, ...]) -> None:
+    """A long sentence under the chain rule ends in its time, and says that it is not proven."""
+    Path("long.txt").write_text(LONG)
+    command = ("tag", "chain", "long.txt", "--columns", "word", "--max-states", 10**6, *more)
+    cut = run(*command, "--max-seconds", "0.001")
+    assert cut.exit_code == 0
+    assert cut.stderr == (
+        "fstcrf: 1 sentence tagged with the best labels found, not proven to be the best\n"
+    )
+    assert len([line for line in cut.stdout.splitlines() if line[:1] not in ("#", "")]) >= 110
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        ((), "2 sentences, the longest of 110 tokens (line 1)"),
+        (("--nbest", 2), "sentence 1 of 2, of 110 tokens (line 1)"),
+    ],
+)
+def test_a_long_search_says_what_it_works_on(
+    monkeypatch: pytest.MonkeyPatch, more: tuple[object, ...], what: str
+) -> None:
+    """The search goes on when something has been said."""
+    said, lines = threading.Event(), []
+
+    def heard(line: str) -> None:
+        lines.append(line)
+        said.set()
+
+    gain = Solver.gain
+
+    def late(self: Solver, k: int, lengths: Any) -> Any:
+        assert said.wait(30)
+        return gain(self, k, lengths)
+
+    monkeypatch.setattr("fstcrf.cli.waiting._SOON", 1e-3)
+    monkeypatch.setattr("fstcrf.cli.waiting.say", heard)
+    monkeypatch.setattr(Solver, "gain", late)
+    Path("long.txt").write_text(f"{LONG}\nMeet\n")
+    assert run("tag", "chain", "long.txt", "--columns", "word", *more).exit_code == 0
+    assert lines[0] == f"working on {what}: 0.001 s so far"
+
+
 def test_counts_that_are_zero_are_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
     Counts().report()
     assert capsys.readouterr().err == ""
@@ -387,7 +436,6 @@ def test_counts_that_are_zero_are_not_reported(capsys: pytest.CaptureFixture[str
         (["chain", "--probabilities"], "--probabilities needs a transducer"),
         (["legal_chain", "--span-probabilities"], "--span-probabilities needs a transducer"),
         (["chain", "--force", "pos=pos"], "--force needs a transducer"),
-        (["chain", "--max-seconds", "1"], "--max-seconds: the search of a chain counts"),
         (["joint", "--bias", "O=1"], "--bias is for models with one tape"),
         (["joint", "--force", "pos"], "--force pos: expected TAPE=COLUMN, the tapes are pos"),
         (["joint", "--force", "pos=pos,x=y"], "--force pos=pos,x=y: expected TAPE=COLUMN"),

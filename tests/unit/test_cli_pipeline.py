@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from fstcrf.cli import answers
+from fstcrf.pipelines import load_pipeline
+from fstcrf.pipelines.trained import Decode
 from tests.command import done, failure, run
 from tests.unit.test_pipelines import CONLLU, GOOD, declared, mixed
 
@@ -58,6 +60,41 @@ def test_one_task_several_labellings_probabilities(folder: Path) -> None:
     assert 0 <= float(row[1].split("/")[1]) <= 1
 
 
+@pytest.mark.parametrize("decode", ["cascade", "joint", "marginals"])
+def test_the_n_best_of_some_tasks_differ_in_them(folder: Path, decode: Decode) -> None:
+    model = load_pipeline(folder / "out")
+    sentences = [{"word": ["a", "b"]}, {"word": ["c", "d", "e"]}]
+    for tasks in (["a"], ["b"], ["c"], ["a", "c"]):
+        options = [x for task in tasks for x in ("--task", task)]
+        given = ("pipeline", "tag", folder / "out", "--decode", decode, "--nbest", 3, *options)
+        blocks = done(*given, given=TEXT).strip().split("\n\n")
+        printed = [
+            (
+                block.splitlines()[0],
+                *zip(*[x.split()[1:] for x in block.splitlines()[1:]], strict=True),
+            )
+            for block in blocks
+        ]
+        ranked = model.nbest_all(sentences, 3, decode=decode, tapes=tasks)
+        wanted = [
+            (f"# {i} {path.probability:f}", *(path.labels if len(tasks) > 1 else [path.labels]))
+            for paths in ranked
+            for i, path in enumerate(paths)
+        ]
+        assert printed == wanted
+        for paths in ranked:
+            assert len({path.labels for path in paths}) == len(paths)
+            assert len(paths) == (1 if decode != "joint" and "c" not in tasks else 3)
+            chances = [path.probability for path in paths]
+            assert sum(chances) <= 1 + 1e-9
+    whole = model.nbest_all(sentences, 3, decode=decode, tapes=model.tapes)
+    plain = model.nbest_all(sentences, 3, decode=decode)
+    for some, all_of_them in zip(whole, plain, strict=True):
+        for one, other in zip(some, all_of_them, strict=True):
+            assert one.labels == other.labels
+            assert one.probability == pytest.approx(other.probability)
+
+
 def test_how_sure_it_is(folder: Path) -> None:
     (folder / "two.grm").write_text('tape c;\nexport ONE = at_most[1, "C1"];\n')
     given = ("pipeline", "tag", folder / "out", "--confidence")
@@ -96,6 +133,21 @@ def test_a_text_with_other_columns(folder: Path) -> None:
         ["b", "x", "y"],
     ]
     assert failure(*given, given="a x\nb x y\n").endswith("'b x y'")
+
+
+@pytest.mark.parametrize("options", [[], ["--nbest", 2], ["--probabilities"], ["--confidence"]])
+@pytest.mark.parametrize("decode", ["cascade", "joint", "marginals"])
+def test_an_empty_file_is_an_empty_result(folder: Path, decode: str, options: list[object]) -> None:
+    result = run("pipeline", "tag", folder / "out", "--decode", decode, *options, given="")
+    assert (result.exit_code, result.output) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["b.fstcrf", "pipeline.fstcrf", "pipeline.json"])
+def test_what_cannot_be_written_is_found_out_before_training(tmp_path: Path, name: str) -> None:
+    (tmp_path / "out" / name).mkdir(parents=True)
+    text = failure("pipeline", "train", declared(tmp_path, GOOD), "-o", tmp_path / "out")
+    assert text == f"{tmp_path / 'out' / name}: Is a directory"
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
 
 
 @pytest.mark.parametrize(
@@ -179,10 +231,6 @@ def test_a_long_search_says_how_to_make_it_shorter(
     [
         (("--probabilities",), "--probabilities needs a transducer, and a joint decision by norm"),
         (("--confidence",), "--confidence needs a transducer, and a joint decision by norm"),
-        (
-            ("--max-seconds", 1),
-            "--max-seconds: the search of a chain counts labellings; give --max",
-        ),
         (("--decode", "cascade", "--max-states", 1), "--max-states needs a joint decision: --dec"),
         (("--decode", "marginals", "--on-no-path", "skip"), "--on-no-path needs a joint decision"),
     ],

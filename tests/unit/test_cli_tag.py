@@ -181,6 +181,44 @@ def test_a_forced_label_must_be_known(field: str) -> None:
     )
 
 
+GRAMMARS = {
+    "one": 'export ONE = at_most[1, "B-DAY"];\n',
+    "long": "export LONG = any{3,};\n",
+    "none": "",
+}
+
+
+BY_LABELS = "the labels forced by column 'field' "
+BOTH = f"{BY_LABELS}and the grammar are to blame, "
+NOTHING_LEGAL = "no label sequence is legal from here on"
+
+
+@pytest.mark.parametrize(
+    ("labels", "grammar", "message"),
+    [
+        ("O I-HOST", "none", f"{BY_LABELS}alone, which the scheme of the tagger forbids: "),
+        ("O I-HOST", "one", f"{BY_LABELS}alone, which the scheme of the tagger forbids: "),
+        ("B-DAY B-DAY", "one", f"{BOTH}but only together: "),
+        ("B-DAY O", "long", "the grammar alone is to blame, whatever is forced: "),
+        ("O I-HOST", "long", f"{BOTH}each by itself: "),
+    ],
+)
+def test_what_is_to_blame_where_forced_labels_leave_no_path(
+    strict: str, labels: str, grammar: str, message: str
+) -> None:
+    """Forced labels, scheme and grammar are tried each alone."""
+    options = []
+    if GRAMMARS[grammar]:
+        Path(f"{grammar}.grm").write_text(GRAMMARS[grammar])
+        options = ["--grammar", f"{grammar}.grm"]
+    first, second = labels.split()
+    text = f"the DET {first}\nhall NOUN {second}\n\n"
+    told = failure("tag", strict, "--force", "field", *options, given=text)
+    assert told.startswith(f"<stdin>:2: {message}{NOTHING_LEGAL}")
+    assert told.endswith("; --on-no-path skip or relax goes on")
+    assert (f" under {grammar}.grm:1" in told) == ("the grammar" in message and "each" not in told)
+
+
 NO_PATH = "the DET O\nhall NOUN I-HOST\n\nat PREP _\nnoon NOUN _\n\n"
 
 
@@ -232,6 +270,31 @@ def test_a_bias_gives_more_or_less_of_a_label(field: str) -> None:
     assert "unknown label 'X'" in failure("tag", field, "in.txt", "--bias", "X=1")
 
 
+# --- Nothing to tag -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--nbest", 2],
+        ["--marginals"],
+        ["--probabilities", "--span-probabilities", "--confidence"],
+        ["--force", "field"],
+        ["--bias", "O=1"],
+        ["--grammar", "bio", "--nbest", 2, "--on-no-path", "relax"],
+    ],
+)
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_an_empty_file_is_an_empty_result(field: str, options: list[object], text: str) -> None:
+    Path("empty.txt").write_text(text)
+    for given in (["empty.txt"], ["-"], []):
+        result = run("tag", field, *given, *options, given=text)
+        assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    done("tag", field, "empty.txt", *options, "-o", "out.gz")
+    assert gzip.decompress(Path("out.gz").read_bytes()) == b""
+
+
 # --- Bad input ------------------------------------------------------------------------------
 
 
@@ -247,7 +310,6 @@ def test_a_bias_gives_more_or_less_of_a_label(field: str) -> None:
             ),
         ),
         (b"a\n", "<stdin>:1: 1 columns, expected 3 (word, pos, field): 'a'"),
-        (b"", "<stdin>: holds no sentences"),
         (b"a b c\n\n\xff b c\n", "<stdin>:3: byte 0xff is not UTF-8; convert the file to UTF-8"),
     ],
 )

@@ -17,9 +17,12 @@ import pytest
 
 import fstcrf
 from fstcrf.cli.flags import spoken
+from fstcrf.cli.progress import _Plain
 from fstcrf.cli.train import train as command
 from fstcrf.demo import corpus_path, template_path
 from fstcrf.model import CRF, Options, load, train
+from fstcrf.train import Checkpoint, Progress
+from fstcrf.train.checkpoint import saved_iteration
 from tests.command import done, failure, run, start
 
 ROWS = ["--columns", "word,pos,field", "--target", "pos"]
@@ -98,6 +101,38 @@ def test_log_json_gives_a_json_object_a_line(folder: Path) -> None:
     assert events[-1]["weights"] == load("m").space.size
 
 
+def test_log_json_gives_errors_too(folder: Path) -> None:
+    line = ["train", "train.txt", "-o", "m", "--columns", "word,pos,field", "--log-json"]
+    for options, status, message in (
+        (["--target", "pos"], 2, "Missing option '--template' (see 'fstcrf train --help')"),
+        (["--ordr", "1"], 2, "No such option '--ordr'"),
+        (["--target", "x", "--template", "pos.tpl"], 1, "train.txt: no column 'x'"),
+        (["--target", "pos", "--template", "none.tpl"], 1, "none.tpl: No such file"),
+    ):
+        result = run(*line, *options)
+        facts = [json.loads(line) for line in result.stderr.splitlines()]
+        assert result.exit_code == status
+        assert facts[-1].keys() == {"event", "message", "status"}
+        assert (facts[-1]["event"], facts[-1]["status"]) == ("error", status)
+        assert facts[-1]["message"].startswith(message)
+        assert {fact["event"] for fact in facts[:-1]} <= {"data"}
+    assert run(*line[:-1], "--ordr", "1").stderr.startswith("fstcrf: error: No such option")
+
+
+def test_log_json_gives_interruptions_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    line = ["train", "train.txt", "-o", "m", "--columns", "word,pos,field", "--log-json"]
+    line += ["--target", "pos", "--template", "pos.tpl"]
+    for place in ("fstcrf.model.train", "fstcrf.corpus.concatenated"):
+        monkeypatch.setattr(place, interrupt)
+        result = run(*line)
+        facts = json.loads(result.stderr.splitlines()[-1])
+        assert (result.exit_code, facts["event"], facts["status"]) == (130, "interrupted", 130)
+        assert facts["message"].startswith("interrupted")
+
+
 def test_a_terminal_gets_a_live_line(folder: Path) -> None:
     master, slave = os.openpty()
     arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
@@ -122,7 +157,7 @@ def test_several_files_dev_and_options_reach_the_model(folder: Path) -> None:
         *("train", "train.txt", "dev.txt", "-o", "m", *ROWS, "--template", "pos.tpl"),
         *("--max-iterations", 2, "--l2", 2, "--min-count", 2, "--boundary", "skip"),
         *("--features", "complete", "--transitions", "all", "--class-weight", "NOUN=2"),
-        *("--threads", 2, "--seed", 7, "--tape", "tag", "--patience", 3),
+        *("--threads", 2, "--seed", 7, "--tape", "tag"),
     )
     model = load("m")
     assert model.tape == "tag"
@@ -252,6 +287,139 @@ def test_interrupted_and_resumed_is_uninterrupted(folder: Path) -> None:
     assert np.array_equal(resumed.theta, whole.theta)
     assert resumed.record == whole.record
     assert not Path("m.checkpoint").exists()
+
+
+def stopped_at(
+    monkeypatch: pytest.MonkeyPatch, iteration: int, *options: object, output: str = "m"
+) -> str:
+    """Train, with Ctrl-C after an iteration; return the last line of stderr."""
+    told = _Plain.iteration
+
+    def stop(self: _Plain, progress: Progress) -> None:
+        told(self, progress)
+        if progress.iteration == iteration:
+            raise KeyboardInterrupt
+
+    arguments = ["train", "train.txt", "-o", output, *ROWS, "--template", "pos.tpl"]
+    with monkeypatch.context() as patch:
+        patch.setattr(_Plain, "iteration", stop)
+        result = run(*arguments, *options)
+    assert result.exit_code == 130, result.stderr
+    return result.stderr.splitlines()[-1]
+
+
+def iterations(path: str) -> int:
+    record = load(path).record
+    assert record is not None
+    return record.iterations
+
+
+def test_every_interrupt_leaves_the_state_of_its_iteration(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = stopped_at(monkeypatch, 7)
+    assert line == (
+        "fstcrf: interrupted: the best model so far, of iteration 7, is saved in m; "
+        "the same command with --resume goes on"
+    )
+    assert (iterations("m"), saved_iteration("m.checkpoint")) == (7, 7)
+    stopped_at(monkeypatch, 9, "--resume")
+    assert (iterations("m"), saved_iteration("m.checkpoint")) == (9, 9)
+    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl", "--resume"]
+    result = run(*arguments, "--max-iterations", 12)
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[0] == "fstcrf: m.checkpoint: on from iteration 9"
+    whole = trained("--max-iterations", 12, output="whole")
+    assert np.array_equal(load("m").theta, whole.theta)
+    assert load("m").record == whole.record
+    assert not Path("m.checkpoint").exists()
+
+
+def test_a_run_that_was_interrupted_is_not_begun_anew_in_silence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped_at(monkeypatch, 7)
+    before = {name: Path(name).read_bytes() for name in ("m", "m.checkpoint")}
+    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
+    assert failure(*arguments, status=2) == (
+        "m.checkpoint exists, the state of an earlier run: go on from it by --resume, "
+        "or remove it to start anew"
+    )
+    assert {name: Path(name).read_bytes() for name in before} == before
+    Path("m.checkpoint").unlink()
+    line = stopped_at(monkeypatch, 3, "--resume")  # as if the state were lost
+    assert line == (
+        "fstcrf: interrupted: m is left as it was, the model of a run interrupted after "
+        "iteration 7; the same command with --resume goes on"
+    )
+    assert Path("m").read_bytes() == before["m"]
+    assert saved_iteration("m.checkpoint") == 3
+    stopped_at(monkeypatch, 8, "--resume")
+    assert iterations("m") == 8, "further than what was there"
+
+
+def test_resume_says_that_there_is_nothing_to_go_on_from(folder: Path) -> None:
+    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
+    result = run(*arguments, "--max-iterations", 1, "--resume")
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[0] == (
+        "fstcrf: m.checkpoint is not there, nothing to resume: training begins at the start"
+    )
+
+
+@pytest.mark.parametrize("other", [[], ["--l2", 2], ["--dev", "dev.txt"]])
+def test_an_interrupt_replaces_no_other_model(
+    folder: Path, other: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained("--max-iterations", 4, *other, output="m")
+    before = Path("m").read_bytes()
+    line = stopped_at(monkeypatch, 6)
+    assert "m is left as it was, the model of a run finished after iteration 4" in line
+    assert ("dev " in line) == ("--dev" in other)
+    assert line.endswith("; the same command with --resume goes on")
+    assert Path("m").read_bytes() == before
+    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl", "--resume"]
+    result = run(*arguments, "--max-iterations", 7)
+    assert result.stderr.splitlines()[1].startswith("fstcrf: m is there, the model of a run finish")
+    assert result.stderr.splitlines()[1].endswith(
+        ": the end of training replaces it, an interruption leaves it as it is"
+    )
+    assert iterations("m") == 7
+
+
+def test_what_is_no_tagger_is_not_replaced_in_silence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("m").write_bytes(b"older")
+    assert "m is left as it was, a file without a record" in stopped_at(monkeypatch, 2)
+    assert Path("m").read_bytes() == b"older"
+
+
+def test_a_model_that_has_no_place_and_no_state_goes_elsewhere(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("m").write_bytes(b"older")
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr(Checkpoint, "save", _full)
+    line = stopped_at(monkeypatch, 2)
+    assert load(line.split("; the best of iteration 2 is ")[1]).tape == "pos"
+
+
+def _full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "m.checkpoint")
+
+
+def test_an_interrupt_is_answered_at_once(folder: Path) -> None:
+    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl", *ENDLESS]
+    with start(*arguments, "--log-json") as process:
+        assert process.stderr is not None
+        process.stderr.readline()
+        process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert '{"event": "note", "message": "stopping after this iteration' in rest
+    assert process.returncode == 130
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -15,7 +15,9 @@ from fstcrf.cli.train import train as train_command
 from fstcrf.cli.trainline import train_line
 from fstcrf.cli.tune import tune as command
 from fstcrf.demo import corpus_path, template_path
+from fstcrf.hyperparameters import Tuning
 from fstcrf.model import load
+from fstcrf.train import Progress
 from tests.command import done, failure, run, start
 
 pytest.importorskip("optuna", reason="the extra fstcrf[tune] is not installed")
@@ -81,7 +83,8 @@ def test_trials_are_told_one_by_one(folder: Path) -> None:
 
 def test_trials_as_json(folder: Path) -> None:
     result = run(*SEARCH, *QUICK, "--dev", "dev.txt", "--log-json")
-    told = [json.loads(line) for line in result.stderr.splitlines()[1:]]
+    read, *told = [json.loads(line) for line in result.stderr.splitlines()]
+    assert (read["event"], read["sentences"]) == ("data", 97)
     assert [t["number"] for t in told] == [1, 2, 3, 4]
     assert told[0]["best"]
     assert told[0]["options"]["l2"] == 0.5
@@ -122,6 +125,43 @@ def test_an_interrupt_prints_what_is_known(folder: Path, sign: signal.Signals) -
     assert not Path("m").exists()
     again = done(*given, "--order", 1, "--resume", "--trials", trials)
     assert again == printed.replace(" -o m ", " -o tuned.fstcrf ")
+
+
+def test_an_interrupted_training_goes_on_by_the_printed_command(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = [*SEARCH, *QUICK, "--dev", "dev.txt", "-o"]
+    done(*given, "whole")
+    train = Tuning.train
+
+    def stop(progress: Progress) -> None:
+        if progress.iteration == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Tuning, "train", lambda found, **more: train(found, **more, report=stop))
+        result = run(*given, "m")
+    assert result.exit_code == 130
+    assert result.stderr.endswith("is saved in m; the printed command with --resume goes on\n")
+    assert "m.checkpoint exists" in failure(*given, "m", status=2)
+    done(*arguments_of(result.stdout.splitlines()[-1]), "--resume")
+    assert Path("m").read_bytes() == Path("whole").read_bytes()
+    assert not Path("m.checkpoint").exists()
+
+
+def test_a_model_is_not_replaced_in_silence(folder: Path) -> None:
+    Path("m").write_bytes(b"older")
+    result = run(*SEARCH, *QUICK, "--dev", "dev.txt", "-o", "m")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("fstcrf: m is there, a file without a record of training: ")
+
+
+def test_the_printed_command_has_only_what_its_method_reads(folder: Path) -> None:
+    given = ["--method", "perceptron,pa", "--aggressiveness", 0.5, "--order", 0, "--trials", 2]
+    printed = done(*SEARCH[:-2], *given, "--max-iterations", 2, "--dev", "dev.txt")
+    line = printed.splitlines()[-1]
+    assert ("--aggressiveness 0.5" in line) == ("--method pa" in line)
+    done(*arguments_of(line))
 
 
 def test_taggers_that_are_read_and_grammars(folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fstcrf.corpus import ColumnWriter, Corpus, read_columns, stream_columns, write_columns
-from fstcrf.corpus.blocks import blocks
+from fstcrf.corpus.batches import blocks
 from fstcrf.errors import DataError, OptionError
 
 WP = ("word", "pos")

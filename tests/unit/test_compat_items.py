@@ -11,8 +11,7 @@ import pytest
 
 from fstcrf.compat.pycrfsuite import ItemSequence
 from fstcrf.compat.pycrfsuite.errors import ItemError
-from fstcrf.compat.pycrfsuite.items import labels_of
-from fstcrf.compat.pycrfsuite.lookup import Growing, Lookup
+from fstcrf.compat.pycrfsuite.items import Growing, Lookup, labels_of
 from tests.compat_data import sequences
 
 FORMS: list[tuple[Any, dict[str, float]]] = [
@@ -124,7 +123,7 @@ def test_looked_up_rows_are_those_of_the_items(seed: int) -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fstcrf.compat.pycrfsuite.lookup._REMEMBERED", 5)
+    monkeypatch.setattr("fstcrf.compat.pycrfsuite.items._REMEMBERED", 5)
     lookup = Lookup(["w:3", "n:k3:x"])
     for _ in range(2):
         for k in range(20):

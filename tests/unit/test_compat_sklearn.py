@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,16 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.errors import DataError, OptionError
+from fstcrf.errors import DataError, ModelFileError, OptionError
 from tests.compat_data import WEATHER, sequences
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.validation import check_is_fitted
 
 from fstcrf.compat.sklearn_crfsuite import CRF, metrics, scorers, utils
 from fstcrf.compat.sklearn_crfsuite.estimator import _SAME_NAMES, _TRAINER_NAMES
+from fstcrf.compat.sklearn_crfsuite.trainer import LinePerIterationTrainer
 from fstcrf.constraints import at_most
 
 GOLD: Any = [["x", "z", "y"], ["x", "x"]]
@@ -234,3 +241,59 @@ def test_without_scikit_learn_it_says_what_to_install() -> None:
     assert done.stdout == (
         "fstcrf.compat.sklearn_crfsuite needs scikit-learn: pip install 'fstcrf[sklearn]'\n"
     )
+
+
+def assert_not_fitted(crf: Any) -> None:
+    """It can be shown, alone and in a pipeline, and says in scikit-learn's words what it is."""
+    held = Pipeline([("features", FunctionTransformer()), ("crf", crf)])
+    for one in (crf, held):
+        assert "CRF" in repr(one)
+        assert "CRF" in one._repr_html_()
+        assert dir(one)
+        with pytest.raises(NotFittedError):
+            check_is_fitted(one)
+    assert inspect.getmembers(crf)
+    for ask in (crf.predict_single, crf.predict_marginals_single):
+        with pytest.raises(NotFittedError, match="not fitted") as caught:
+            ask([["x"]])
+        assert isinstance(caught.value, (AttributeError, OptionError))
+
+
+def test_an_unfitted_estimator_can_be_shown(tmp_path: Path) -> None:
+    crf: Any = CRF(c2=0.5)
+    assert_not_fitted(crf)
+    crf.fit([WEATHER[0]], [WEATHER[1]])
+    check_is_fitted(crf)
+    check_is_fitted(Pipeline([("features", FunctionTransformer()), ("crf", crf)]))
+    assert "CRF" in crf._repr_html_()
+    assert_not_fitted(clone(crf))
+    check_is_fitted(pickle.loads(pickle.dumps(crf)))
+    path = tmp_path / "m.crfsuite"
+    assert_not_fitted(CRF(model_filename=str(path)))
+    path.write_bytes(Path(str(crf.modelfile.name)).read_bytes())
+    check_is_fitted(CRF(model_filename=str(path)))
+
+
+def test_a_damaged_model_can_be_shown_and_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "m.crfsuite"
+    path.write_bytes(b"no model")
+    crf: Any = CRF(model_filename=str(path))
+    assert "CRF" in crf._repr_html_()
+    assert not hasattr(crf, "classes_")
+    with pytest.raises(NotFittedError):
+        check_is_fitted(crf)
+    with pytest.raises(ModelFileError, match=re.escape(str(path))):
+        crf.predict_single([["x"]])
+
+
+def test_training_that_is_interrupted_leaves_no_empty_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def train(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LinePerIterationTrainer, "train", train)
+    crf = CRF()
+    with pytest.raises(KeyboardInterrupt):
+        crf.fit([WEATHER[0]], [WEATHER[1]])
+    assert_not_fitted(crf)

@@ -430,6 +430,7 @@ def test_repr_and_plan() -> None:
     assert repr(chain.lattice(TEST[0])).endswith("tokens, pos · chunk>")
 
 
+@pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 def test_a_chain_lattice_under_one_more_grammar() -> None:
     chain = compose(*taggers("pair"), normalize="chain")
     lattice = chain.lattice(TEST[1])

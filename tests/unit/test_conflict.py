@@ -132,8 +132,8 @@ def test_contradictions_of_any_length() -> None:
     names = ('before("L1", "L2")', 'start_with("L2")', 'at_least(2, "L1")')
     assert caught.value.constraints == names
     assert str(caught.value) == (
-        f"{names[0]}, {names[1]} and {names[2]} accept nothing together that the taggers can say: "
-        "they contradict each other, but no fewer of them do"
+        f"{names[0]}, {names[1]} and {names[2]} contradict each other: together they accept "
+        "nothing that the taggers can say; leave out any one of them, and the rest can be satisfied"
     )
     assert isinstance(caught.value, GrammarError)
     assert isinstance(caught.value, NoPathError)
@@ -167,8 +167,8 @@ def test_the_error_of_acceptors_alone() -> None:
     error = contradiction_error([one, two, three])
     assert error.constraints == ('never("A")', 'exactly(1, "A")')
     assert str(error) == (
-        'never("A") and exactly(1, "A") accept nothing together: they contradict each other, but '
-        "no fewer of them do"
+        'never("A") and exactly(1, "A") contradict each other: together they accept nothing; leave '
+        "out any one of them, and the rest can be satisfied"
     )
 
 

@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from fstcrf.corpus import Corpus
-from fstcrf.recipes import RECIPES, Setting, run_recipe
-from fstcrf.recipes.consistency import ablation, announcements, recipe
-from fstcrf.recipes.consistency.announcements import folds
-from fstcrf.recipes.consistency.data import read
-from fstcrf.recipes.consistency.elsewhere import CASE, columns, elsewhere
-from fstcrf.recipes.consistency.tokens import mean_f, token_counts
+from fstcrf.recipes import RECIPES, Setting, announcements, consistency, run_recipe
+from fstcrf.recipes.announcements import folds
+from fstcrf.recipes.consistency import CASE, columns, elsewhere, read
+from fstcrf.recipes.corpora import mean_f, token_counts
 
 NAMES = """\
 -DOCSTART- -X- O O
@@ -77,7 +75,7 @@ def test_folds_are_equal_and_keep_twins_together() -> None:
 def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
     """Return the setting of a small run."""
     for name, value in {"SAME": (0.0,), "WITHIN": (1.0,), "_TABLE1": (("token", 20),)}.items():
-        monkeypatch.setattr(recipe, name, value)
+        monkeypatch.setattr(consistency, name, value)
     for name in ("TIMES", "NAMES"):
         monkeypatch.setattr(announcements, name, (0.0, -1.0))
     data = tmp_path / "data"
@@ -110,10 +108,10 @@ def test_local_models_on_the_dev_file(setting: Setting) -> None:
     data = replace(read(setting), test=None)  # type: ignore[arg-type]
     rows = [
         line.strip("| ").split(" | ")
-        for line in ablation.ablation(setting, data, 0.3).splitlines()
+        for line in consistency.ablation(setting, data, 0.3).splitlines()
         if line.startswith("| ")
     ][2:]
-    assert [row[0] for row in rows] == [variant.name for variant in ablation.VARIANTS]
+    assert [row[0] for row in rows] == [variant.name for variant in consistency.VARIANTS]
     assert all(len(row) == 6 for row in rows)
     assert {float(cell) for row in rows for cell in row[1:]} <= {100.0}  # train and dev are equal
 

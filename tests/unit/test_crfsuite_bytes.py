@@ -17,7 +17,7 @@ from fstcrf.interop.crfsuite import (
     read_model,
     write_model,
 )
-from fstcrf.interop.crfsuite.hashing import hashes
+from fstcrf.interop.crfsuite.strings import hashes
 from fstcrf.kernel.strings import pack_strings
 from tests.crfsuite_models import (
     FIELDS,

@@ -20,9 +20,8 @@ from scipy.stats import chisquare
 
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
 from fstcrf.feedback import Aim, FeedbackLearner, Rule, completed, untrained
-from fstcrf.feedback.draws import Draws
-from fstcrf.feedback.journal import Journal
-from fstcrf.feedback.state import State
+from fstcrf.feedback.folder import Journal
+from fstcrf.feedback.state import State, UniformDraws
 from fstcrf.model import CRF
 from tests.command import ROOT
 
@@ -164,13 +163,13 @@ def test_late_answers_are_as_good_as_early_ones(
 
 def test_draws() -> None:
     """They depend on the seed and the number alone, and are those of no other proposal."""
-    draws = Draws(7)
+    draws = UniformDraws(7)
     first = draws(3, 50)
     others = np.concatenate([draws(k, 50) for k in range(400)])
     np.testing.assert_array_equal(draws(3, 50), first)
-    np.testing.assert_array_equal(Draws(7)(3, 20), first[:20])
+    np.testing.assert_array_equal(UniformDraws(7)(3, 20), first[:20])
     assert len(np.unique(others)) == len(others)
-    assert not np.isin(Draws(8)(3, 50), first).any()
+    assert not np.isin(UniformDraws(8)(3, 50), first).any()
     counts = np.histogram(others, bins=20, range=(0.0, 1.0))[0]
     assert chisquare(counts).pvalue > 1e-3
 
@@ -299,7 +298,7 @@ def test_records_that_make_no_sense(folder: Path, start: CRF) -> None:
 DYING = """
 import os, signal, sys
 from fstcrf.feedback import FeedbackLearner, untrained
-from fstcrf.feedback.journal import Journal
+from fstcrf.feedback.folder import Journal
 from fstcrf.feedback.state import State
 from fstcrf.feedback.state import State
 

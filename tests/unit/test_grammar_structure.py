@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ SENTENCES = [
 ]
 
 
-def trained(grammar: Grammar | None, **options: object) -> fstcrf.CRF:
+def trained(grammar: Grammar | None, **options: Any) -> fstcrf.CRF:
     return fstcrf.CRF.train(
         SENTENCES, target="tag", template="U:%x[0,word]\nB", grammar=grammar, **options
     )

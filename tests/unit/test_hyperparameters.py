@@ -402,7 +402,7 @@ def test_methods_with_strengths_of_their_own(data: Corpus, dev: Corpus) -> None:
 def test_other_objectives_have_no_l1(data: Corpus, dev: Corpus) -> None:
     found = quick(data, dev=dev, objective="mce", trials=2, max_iterations=2)
     assert found.varied == ("l2",)
-    with pytest.raises(OptionError, match="l1 is for objective 'likelihood'"):
+    with pytest.raises(OptionError, match="l1 needs objective 'likelihood', not 'mce'"):
         quick(data, dev=dev, objective="mce", l1=[0.0, 1.0])
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fstcrf.recipes import RECIPES, Setting, run_recipe
-from fstcrf.recipes.partial_feedback import data, learning, rates, recipe, systems
-from fstcrf.recipes.partial_feedback.curves import samples_until
+from fstcrf.recipes import partial_feedback as recipe
+from fstcrf.recipes import partial_feedback_systems as systems
 
 LEARNT = (*systems.SYSTEMS, *systems.LONGER)
 WORDS = {"the": ("DT", "B-NP"), "cat": ("NN", "I-NP"), "sat": ("VB", "B-VP"), "on": ("IN", "B-PP")}
@@ -28,20 +28,20 @@ def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             words = " ".join(["the cat", "sat", "on"][i] for i in rng.integers(3, size=4)).split()
             blocks.append("\n".join(" ".join((w, *WORDS[w])) for w in words))
         (folder / f"{name}.txt").write_text("\n\n".join(blocks) + "\n")
-    monkeypatch.setattr(data, "DEV_SENTENCES", 10)
+    monkeypatch.setattr(systems, "DEV_SENTENCES", 10)
     monkeypatch.setattr(recipe, "QUICK", 10)
     return tmp_path
 
 
 def test_the_parts(corpora: Path) -> None:
-    parts = data.read(Setting(corpora))
+    parts = systems.read(Setting(corpora))
     assert [len(part) for part in (parts.train, parts.dev, parts.test)] == [50, 10, 10]
     labels = {label for part in parts.test.column_lists("np") for label in part}
     assert labels == {"O", "B-NP", "I-NP"}
 
 
 def test_the_predicates_are_those_of_the_paper() -> None:
-    templates = data.TEMPLATE.splitlines()
+    templates = systems.TEMPLATE.splitlines()
     assert len(templates) == 20
     assert templates[0] == "Uword00:%x[-2,word]"
     assert templates[18] == "Upos11:%x[0,pos]/%x[1,pos]/%x[2,pos]"
@@ -91,16 +91,16 @@ def test_the_full_report(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_choice_of_rates(
     corpora: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(rates, "PASSES", 5)
+    monkeypatch.setattr(recipe, "RATE_PASSES", 5)
     system = systems.SYSTEMS[0]
-    rates.main([str(corpora), system.name])
+    recipe.main([str(corpora), system.name])
     head, _, *lines = capsys.readouterr().out.splitlines()
     assert head.startswith("| system | rate | F, dev")
     assert len(lines) == len(system.rates)
     for line, rate in zip(lines, system.rates, strict=True):
         name, tried, each, mean = line.strip("| ").split(" | ")
         assert (name, float(tried)) == (system.name, rate)
-        assert len(each.split(", ")) == len(rates.SEEDS)
+        assert len(each.split(", ")) == len(recipe.RATE_SEEDS)
         assert 0 <= float(mean) <= 100
 
 
@@ -111,11 +111,11 @@ def test_rates_are_among_those_tried() -> None:
 
 
 def test_samples_until(corpora: Path) -> None:
-    parts = data.read(Setting(corpora))
+    parts = systems.read(Setting(corpora))
     system = systems.SYSTEMS[1]
-    one = learning.trained(system, learning.unlearned(parts), parts, 20, 0)
+    one = systems.trained(system, systems.unlearned(parts), parts, 20, 0)
     assert [p.iteration for p in one.course] == [1, 2, 3, 4]
-    assert samples_until(one, 0.0, 50) == 250
-    assert samples_until(one, 101.0, 50) is None
+    assert systems.samples_until(one, 0.0, 50) == 250
+    assert systems.samples_until(one, 101.0, 50) is None
     assert one.samples in {250, 500, 750, 1000}
     assert one.dev == pytest.approx(100 * max(p.dev or 0.0 for p in one.course))

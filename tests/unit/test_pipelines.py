@@ -26,6 +26,7 @@ from fstcrf.pipelines import Pipeline, Task, TrainedPipeline, load_pipeline, rea
 from fstcrf.pipelines.folder import Folder, Manifest
 from fstcrf.pipelines.trained import Decode
 from fstcrf.train import Progress
+from fstcrf.train.checkpoint import saved_iteration
 
 WORDS = ["a", "b", "c", "d", "e", "f"]
 A = "U:%x[0,word]\nB\n"
@@ -199,7 +200,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
         load_pipeline(tmp_path)
     told: list[str] = []
     found = Pipeline(tasks()).train(tmp_path, told=told.append)
-    assert told[:2] == ["a: finished before", "b: training on 15 sentences"]
+    assert told[:2] == ["a: finished before", "b: training on 15 sentences, on from iteration 3"]
     assert np.array_equal(found["c"].theta, Pipeline(tasks()).train()["c"].theta)
     assert not list(tmp_path.glob("*.checkpoint*"))
 
@@ -216,7 +217,49 @@ def test_the_iteration_is_told_where_training_goes_on(tmp_path: Path) -> None:
         Pipeline([one]).train(tmp_path, report=interrupt)
     told: list[str] = []
     Pipeline([one]).train(tmp_path, told=told.append)
-    assert told == ["a: training on 15 sentences, on from iteration 10"]
+    assert told == ["a: training on 15 sentences, on from iteration 12"]
+
+
+def test_a_task_that_counts_errors_goes_on_too(tmp_path: Path) -> None:
+    options = {"objective": "mce", "max_iterations": 14}
+    one = Task("a", sentences(1), A, options=options)
+
+    def interrupt(progress: Progress) -> None:
+        if progress.iteration in (4, 12):  # amid stochastic epochs, and after them
+            raise KeyboardInterrupt
+
+    for iteration in (4, 12):
+        with pytest.raises(KeyboardInterrupt):
+            Pipeline([one]).train(tmp_path, report=interrupt)
+        assert saved_iteration(tmp_path / "a.checkpoint") == iteration
+    found = Pipeline([one]).train(tmp_path)
+    assert np.array_equal(found["a"].theta, Pipeline([one]).train()["a"].theta)
+
+
+def test_what_a_changed_task_loses_is_said(tmp_path: Path) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.iteration == 3:
+            raise KeyboardInterrupt
+
+    def told_of(l2: float, report: Any = None) -> list[str]:
+        told: list[str] = []
+        try:
+            one = Task("a", sentences(1), A, options={"l2": l2})
+            Pipeline([one]).train(tmp_path, report=report, told=told.append)
+        except KeyboardInterrupt:
+            told.append("interrupted")
+        return told
+
+    assert told_of(1.0, interrupt) == ["a: training on 15 sentences", "interrupted"]
+    assert told_of(2.0)[0] == "a: its data or options have changed: the state so far is dropped"
+    before = (tmp_path / "a.fstcrf").read_bytes()
+    (line, _) = told_of(3.0, interrupt)
+    place = tmp_path / "a.fstcrf"
+    assert line == (
+        "a: training on 15 sentences, to replace the tagger that other data or options made, "
+        f"{place}"
+    )
+    assert place.read_bytes() == before
 
 
 def test_the_state_of_a_finished_task_does_not_stay(tmp_path: Path) -> None:

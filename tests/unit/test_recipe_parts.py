@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 import fstcrf
 import tests.command as program
 from fstcrf.recipes import Recipe, Result, Row, Setting, run_recipe
-from fstcrf.recipes.parts import Parts, fingerprint
+from fstcrf.recipes.experiment import Parts, fingerprint
+from fstcrf.recipes.plots import blank_figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,15 +219,27 @@ def test_fingerprints(tmp_path: Path) -> None:
     assert fingerprint([two], {"seed": 1}) in known
 
 
-def test_a_plot_without_matplotlib_names_what_to_install(tmp_path: Path) -> None:
+def test_a_plot_without_matplotlib_names_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def draw(_: Path) -> None:
-        raise ImportError
+        blank_figure(1, 1)
 
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     said: list[str] = []
     assert Setting(tmp_path, tmp_path, say=said.append).drawn("f.svg", draw) == []
     assert said == ["no plot f.svg: it needs matplotlib: pip install 'fstcrf[recipes]'"]
     assert Setting(tmp_path).drawn("f.svg", draw) == []
     assert Setting(tmp_path, tmp_path).drawn("f.svg", Path.touch) == ["plots/f.svg"]
+
+
+def test_an_error_inside_matplotlib_is_not_taken_for_its_absence(tmp_path: Path) -> None:
+    def draw(_: Path) -> None:
+        raise ImportError("libfreetype.so.6: cannot open shared object file")
+
+    said: list[str] = []
+    assert Setting(tmp_path, tmp_path, say=said.append).drawn("f.svg", draw) == []
+    assert said == ["no plot f.svg: libfreetype.so.6: cannot open shared object file"]
 
 
 def test_ctrl_c_in_the_shell(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,7 @@ import pytest
 import tests.command as program
 from fstcrf.errors import DataError
 from fstcrf.recipes import RECIPES, Recipe, Result, Row, Setting, run_recipe
-from fstcrf.recipes.provenance import provenance
-from fstcrf.recipes.report import number, table
+from fstcrf.recipes.report import number, provenance, table
 
 
 def run(setting: Setting) -> Result:
@@ -58,6 +58,18 @@ def test_without_a_folder_nothing_is_written(corpora: Path, tmp_path: Path) -> N
     report = run_recipe(RECIPE, Setting(corpora))
     assert report.result.plots == []
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["report.md", "results.json"])
+def test_what_cannot_be_written_is_found_out_first(
+    corpora: Path, tmp_path: Path, name: str
+) -> None:
+    def work(_: Setting) -> Result:
+        pytest.fail("work before the report is known to be writable")
+
+    (tmp_path / "report" / name).mkdir(parents=True)
+    with pytest.raises(IsADirectoryError, match=name):
+        run_recipe(replace(RECIPE, run=work), Setting(corpora, tmp_path / "report"))
 
 
 def test_files_come_in_order(corpora: Path) -> None:

@@ -11,19 +11,24 @@ import pytest
 
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError
-from fstcrf.recipes import RECIPES, Setting, run_recipe
-from fstcrf.recipes.parts import Parts
+from fstcrf.recipes import RECIPES, Setting, run_recipe, seminars, seminars_splits
+from fstcrf.recipes.corpora import (
+    Message,
+    all_messages,
+    corpus_of,
+    mean_f,
+    read_message,
+    retokenised,
+    scored,
+    token_f,
+    tokens,
+    values,
+)
+from fstcrf.recipes.experiment import Parts
+from fstcrf.recipes.message_features import layout, marks
 from fstcrf.recipes.report import Report
-from fstcrf.recipes.seminars import ablation, choosing
-from fstcrf.recipes.seminars.agreement import agreeing
-from fstcrf.recipes.seminars.checks import check_splits
-from fstcrf.recipes.seminars.choosing import grammars
-from fstcrf.recipes.seminars.layout import layout
-from fstcrf.recipes.seminars.messages import Message, corpus_of, read_message, retokenised, tokens
-from fstcrf.recipes.seminars.scoring import mean_f, scored, token_f, values
-from fstcrf.recipes.seminars.splits import split
-from fstcrf.recipes.seminars.surroundings import marks
-from fstcrf.recipes.seminars.taggers import all_messages, shared
+from fstcrf.recipes.seminars_splits import check_splits, grammars, split
+from fstcrf.recipes.seminars_systems import agreeing, shared
 
 TEXT = (
     "Time: <stime>3:30</stime> - <etime>5:00 pm</etime>\n"
@@ -261,8 +266,8 @@ def toy(folder: Path) -> Path:
 def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
     """Return the setting of a small run."""
     pytest.importorskip("scipy")
-    monkeypatch.setattr(choosing, "GRID", (0.5, 1.0))
-    monkeypatch.setattr(choosing, "PRICES", {"location": (1.5,), "speaker": (3.0,)})
+    monkeypatch.setattr(seminars_splits, "GRID", (0.5, 1.0))
+    monkeypatch.setattr(seminars_splits, "PRICES", {"location": (1.5,), "speaker": (3.0,)})
     return Setting(toy(tmp_path / "data"), tmp_path / "out")
 
 
@@ -372,13 +377,13 @@ def test_what_features_bring_is_told_and_kept(setting: Setting) -> None:
     told: list[str] = []
     settings = [replace(setting, say=told.append, parts=Parts(setting.report)) for _ in "ab"]
     messages = all_messages(setting)
-    section = ablation.ablation(settings[0], shared(settings[0], messages))
+    section = seminars.ablation(settings[0], shared(settings[0], messages))
     rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][2:]
-    assert [row[0].removeprefix("| ") for row in rows] == [v.name for v in ablation.VARIANTS]
+    assert [row[0].removeprefix("| ") for row in rows] == [v.name for v in seminars.VARIANTS]
     scores = [float(cell.removesuffix(" |")) for row in rows for cell in row[1:]]
     assert all(0 <= score <= 100 for score in scores)
     assert max(scores) > 50
     assert sum(line.startswith("seminars: cross-validation") for line in told) == len(rows)
     told.clear()
-    assert ablation.ablation(settings[1], shared(settings[1], messages)) == section
+    assert seminars.ablation(settings[1], shared(settings[1], messages)) == section
     assert not any(line.startswith("seminars: cross-validation") for line in told)

@@ -10,11 +10,18 @@ import pytest
 
 from fstcrf.errors import DataError
 from fstcrf.recipes import RECIPES, Setting, run_recipe
-from fstcrf.recipes.shallow_parsing import data as data_module
-from fstcrf.recipes.shallow_parsing import recipe as recipe_module
-from fstcrf.recipes.shallow_parsing.curves import courses, lowest, reached
-from fstcrf.recipes.shallow_parsing.data import TARGET, read
-from fstcrf.recipes.shallow_parsing.systems import OPTIMISERS, Point, local, optimised, perceptron
+from fstcrf.recipes import shallow_parsing as recipe_module
+from fstcrf.recipes import shallow_parsing_systems as data_module
+from fstcrf.recipes.corpora import PHRASE
+from fstcrf.recipes.shallow_parsing import courses, lowest, reached
+from fstcrf.recipes.shallow_parsing_systems import (
+    OPTIMISERS,
+    Point,
+    local,
+    optimised,
+    perceptron,
+    read,
+)
 
 WORDS = {"DT": ["the", "a"], "NN": ["dog", "cat", "park"], "VB": ["saw", "ran"], "IN": ["in"]}
 PATTERNS = [["DT", "NN", "VB", "DT", "NN"], ["NN", "VB"], ["NN", "VB", "IN", "DT", "NN"]]
@@ -53,8 +60,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_only_noun_phrases_are_left(folder: Path) -> None:
     data = read(Setting(folder))
-    assert (len(data.whole), len(data.part), len(data.dev), len(data.test)) == (60, 45, 15, 20)
-    labels = {label for sentence in data.whole.column_lists(TARGET) for label in sentence}
+    assert (len(data.train), len(data.part), len(data.dev), len(data.test)) == (60, 45, 15, 20)
+    labels = {label for sentence in data.train.column_lists(PHRASE) for label in sentence}
     assert labels == {"O", "B-NP", "I-NP"}
     chunks = data.test.column_lists("chunk")
     assert any("B-VP" in sentence for sentence in chunks)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fstcrf.errors import ModelFileError, NumericError, OptionError
+from fstcrf.storage import write_arrays
 from fstcrf.train import (
     L2SGD,
     LBFGS,
@@ -19,10 +23,12 @@ from fstcrf.train import (
     Checkpoint,
     Likelihood,
     Optimiser,
+    Outcome,
     Progress,
     Step,
     fit,
 )
+from fstcrf.train.checkpoint import KIND, VERSION, saved_iteration
 from tests.problems import Case, random_case
 
 Floats = NDArray[np.float64]
@@ -186,12 +192,40 @@ def test_divergence_keeps_the_start_where_nothing_better_is_known(tmp_path: Path
         assert outcome.reason.endswith("too far; the weights kept are those at the start")
     scored = fit(rises(4), max_iterations=9, evaluate=scores(1, 2, 1))
     assert (scored.theta.tolist(), scored.dev) == ([2.0], 2)
-    path = tmp_path / "run"  # where a run goes on, what it had is the start
+    path = tmp_path / "run"  # where a run goes on, the start is still that of the run
     fit(Rises(), max_iterations=3, checkpoint=Checkpoint(path, fingerprint="f", resume=False))
     resumed = fit(
         rises(6), max_iterations=9, checkpoint=Checkpoint(path, fingerprint="f", resume=True)
     )
-    assert (resumed.theta.tolist(), resumed.best_iteration) == ([3.0], 3)
+    assert (resumed.theta.tolist(), resumed.best_iteration) == ([0.0], 0)
+
+
+@pytest.mark.parametrize("values", [[10, 5, 8, 9], [10, 5, 8, 3], [5, 8, 9, 6], [5, 5, 5, 5]])
+@pytest.mark.parametrize("stop", [1, 2, 3, 4])
+@pytest.mark.parametrize("held_out", [False, True])
+def test_divergence_after_a_resume_is_that_of_an_uninterrupted_run(
+    values: list[float], stop: int, held_out: bool, tmp_path: Path
+) -> None:
+    class Course(Counter):
+        def step(self) -> Step:
+            step = super().step()
+            return replace(step, value=float(values[self.steps - 1]))
+
+    def course(report: Callable[[Progress], None] | None, state: Checkpoint | None) -> Outcome:
+        return fit(
+            Course(fails={5: NumericError("too far")}),
+            max_iterations=9,
+            evaluate=scores(0.1, 0.4, 0.4, 0.3) if held_out else None,
+            report=report,
+            checkpoint=state,
+        )
+
+    whole, path = course(None, None), tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        course(interrupt_at(stop), Checkpoint(path, fingerprint="f", every=None, resume=False))
+    resumed = course(None, Checkpoint(path, fingerprint="f", resume=True))
+    assert resumed.theta.tolist() == whole.theta.tolist()
+    assert replace(resumed, theta=whole.theta) == whole
 
 
 def test_the_weights_kept_are_a_copy() -> None:
@@ -258,13 +292,17 @@ def test_resuming_gives_the_same_bits(
 
 
 def test_a_killed_run_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
+    def kill(progress: Progress) -> None:
+        if progress.iteration == 6:
+            raise SystemExit
+
     path = tmp_path / "run"
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SystemExit):
         fit(
             Counter(),
             max_iterations=9,
             evaluate=scores(0.1, 0.9, 0.2, 0.3, 0.4, 0.5),
-            report=interrupt_at(6),
+            report=kill,
             checkpoint=Checkpoint(path, fingerprint="f", every=2, resume=False),
         )
     told: list[Progress] = []
@@ -308,16 +346,101 @@ def test_a_run_may_be_given_more_iterations(tmp_path: Path) -> None:
     assert outcome.theta.tolist() == [6.0]
 
 
-def test_without_resume_a_checkpoint_is_overwritten(tmp_path: Path) -> None:
-    for limit in (4, 2):
-        checkpoint = Checkpoint(tmp_path / "run", fingerprint="f", resume=False)
-        fit(Counter(), max_iterations=limit, checkpoint=checkpoint)
-    resumed = fit(
-        Counter(),
-        max_iterations=3,
-        checkpoint=Checkpoint(tmp_path / "run", fingerprint="f", resume=True),
-    )
-    assert resumed.iterations == 3
+def test_without_resume_a_checkpoint_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    fit(Counter(), max_iterations=4, checkpoint=Checkpoint(path, fingerprint="f", resume=False))
+    before = path.read_bytes()
+    with pytest.raises(OptionError, match="run exists, the state of an earlier run: go on from it"):
+        Checkpoint(path, fingerprint="f", resume=False)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("every", [None, 1, 4, 10])
+@pytest.mark.parametrize("stop", [1, 3, 5])
+def test_an_interrupt_saves_the_state_of_its_iteration(
+    every: int | None, stop: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        fit(
+            Counter(),
+            max_iterations=9,
+            report=interrupt_at(stop),
+            checkpoint=Checkpoint(path, fingerprint="f", every=every, resume=False),
+        )
+    told: list[Progress] = []
+    state = Checkpoint(path, fingerprint="f", every=every, resume=True)
+    outcome = fit(Counter(), max_iterations=9, report=told.append, checkpoint=state)
+    assert [p.iteration for p in told] == list(range(stop + 1, 10))
+    assert outcome.theta.tolist() == [9.0]
+
+
+class Signalled(Counter):
+    """Ctrl-C comes in the midst of a step, so many times."""
+
+    def __init__(self, at: int, times: int) -> None:
+        super().__init__()
+        self.at, self.times = at, times
+
+    def step(self) -> Step:
+        step = super().step()
+        if self.steps == self.at:
+            for _ in range(self.times):
+                os.kill(os.getpid(), signal.SIGINT)
+        self.marked = self.steps
+        return step
+
+
+def test_an_interrupt_in_the_midst_of_an_iteration_waits_for_its_end(tmp_path: Path) -> None:
+    path, handler = tmp_path / "run", signal.getsignal(signal.SIGINT)
+    state = Checkpoint(path, fingerprint="f", every=None, resume=False)
+    outcome = fit(Signalled(3, 1), max_iterations=9, checkpoint=state, keep_on_interrupt=True)
+    assert (outcome.interrupted, outcome.iterations, outcome.theta.tolist()) == (True, 3, [3.0])
+    assert saved_iteration(path) == 3
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_second_interrupt_ends_an_iteration_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    state = Checkpoint(path, fingerprint="f", every=2, resume=False)
+    outcome = fit(Signalled(4, 2), max_iterations=9, checkpoint=state, keep_on_interrupt=True)
+    assert (outcome.interrupted, outcome.iterations, outcome.theta.tolist()) == (True, 3, [3.0])
+    assert saved_iteration(path) == 2, "the optimiser was in no state to save"
+
+
+def test_an_interrupt_keeps_the_best_where_the_state_cannot_be_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "run")
+
+    monkeypatch.setattr(Checkpoint, "save", full)
+
+    def run(name: str, *, keep: bool) -> Outcome:
+        state = Checkpoint(tmp_path / name, fingerprint="f", every=None, resume=False)
+        return fit(
+            Counter(),
+            max_iterations=9,
+            report=interrupt_at(3),
+            checkpoint=state,
+            keep_on_interrupt=keep,
+        )
+
+    outcome = run("one", keep=True)
+    assert outcome.theta.tolist() == [3.0]
+    assert "its state could not be saved: " in outcome.reason
+    with pytest.raises(OSError, match="No space left"):
+        run("two", keep=False)
+
+
+def test_a_checkpoint_of_an_older_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    write_arrays(path, {"best": np.zeros(1)}, {"fingerprint": "f"}, kind=KIND, version=VERSION - 1)
+    with pytest.raises(ModelFileError, match="run: format version '1', this fstcrf reads 2") as old:
+        Checkpoint(path, fingerprint="f", resume=True).restore(Counter())
+    assert "\n" not in str(old.value)
+    with pytest.raises(ModelFileError, match="format version '1'"):
+        saved_iteration(path)
 
 
 def test_when_checkpoints_are_due(tmp_path: Path) -> None:

@@ -1,9 +1,6 @@
 """What `Tagger.info` returns, and the reader of the text that `Tagger.dump` writes.
 
-===================  =====================================
-ParsedDump           header, labels, attributes, weights
-CRFsuiteDumpParser   the text of a dump, line by line
-===================  =====================================
+``pycrfsuite._dumpparser`` imports this file once more, under that name: so nothing is defined here.
 """
 
 from fstcrf.compat.dumptext import CRFsuiteDumpParser, ParsedDump

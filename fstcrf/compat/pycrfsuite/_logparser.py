@@ -1,9 +1,6 @@
 """The reader of training logs.
 
-==============  ===========================================
-TrainLogParser  a log, message by message → events, numbers
-LabelScore      what a log says of one label
-==============  ===========================================
+``pycrfsuite._logparser`` imports this file once more, under that name: so nothing is defined here.
 """
 
 from fstcrf.compat.logtext import LabelScore, TrainLogParser

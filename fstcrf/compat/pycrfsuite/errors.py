@@ -1,19 +1,11 @@
-"""What the drop-in raises: fstcrf's exceptions that are also those of python-crfsuite's users.
-
-=================  ===========================================================
-CRFSuiteError      training failed; has a `code`
-ItemError          attributes that cannot be read
-NotOpenError       a tagger without a model, or without a sequence
-InvalidModelError  a file that is no model of CRFsuite
-UnknownLabelError  a label that the model does not have
-=================  ===========================================================
-"""
+"""What the drop-in raises: fstcrf's exceptions that are also those of python-crfsuite's users."""
 
 from __future__ import annotations
 
 from fstcrf.errors import DataError, FstcrfError, LabelError, ModelFileError
 
 __all__ = [
+    "CRFSUITE_VERSION",
     "INCOMPATIBLE",
     "OVERFLOW",
     "CRFSuiteError",
@@ -65,3 +57,6 @@ class InvalidModelError(ModelFileError, ValueError):
 
 class UnknownLabelError(LabelError, RuntimeError):
     """A label that the model does not have."""
+
+
+CRFSUITE_VERSION = "0.12.2"

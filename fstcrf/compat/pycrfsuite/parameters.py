@@ -1,13 +1,4 @@
-"""CRFsuite's training parameters: names, types, defaults, and what each becomes in fstcrf.
-
-==========  ==================================================================
-ALGORITHMS  name of an algorithm → `Algorithm`
-algorithm   an algorithm by any of its names
-Algorithm   its parameters, and its name and title in fstcrf and in CRFsuite
-Parameter   name, type, default, description
-options     values of parameters → options of `CRF.train`
-==========  ==================================================================
-"""
+"""CRFsuite's training parameters: names, types, defaults, and what each becomes in fstcrf."""
 
 from __future__ import annotations
 
@@ -16,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fstcrf.errors import OptionError
+from fstcrf.model.options import DEFAULTS
+from fstcrf.model.readers import is_read
 
 __all__ = ["ALGORITHMS", "Algorithm", "Parameter", "algorithm", "flag", "options"]
 
@@ -282,12 +275,6 @@ ALGORITHMS = {
 def algorithm(name: str, kind: str = "crf1d") -> Algorithm:
     """Return an algorithm by any of its names, in any case.
 
-    Parameters
-    ----------
-    name : str
-    kind : str
-        Of graphical model; there is one.
-
     Raises
     ------
     OptionError
@@ -303,14 +290,7 @@ def algorithm(name: str, kind: str = "crf1d") -> Algorithm:
 
 
 def options(chosen: Algorithm, values: Mapping[str, Value]) -> dict[str, Any]:
-    """Return values of parameters as options of `CRF.train`.
-
-    Parameters
-    ----------
-    chosen : Algorithm
-    values : mapping of str to value
-        One for each of its parameters.
-    """
+    """Return values of parameters as options of `CRF.train`."""
     found: dict[str, Any] = {"method": chosen.method, "partial": False}
     for name, parameter in chosen.parameters.items():
         value = values[name]
@@ -319,4 +299,5 @@ def options(chosen: Algorithm, values: Mapping[str, Value]) -> dict[str, Any]:
         found["stochastic_epochs"] = 0  # every iteration is one of L-BFGS, as logs say
     if values.get("period") == 0:  # CRFsuite's way to say that only epsilon ends training
         found["period"], found["delta"] = _ORDINARY_PERIOD, 0.0
-    return found
+    every = {**DEFAULTS, **found}  # CRFsuite ignores the line search where there is an L1 penalty
+    return {name: value for name, value in found.items() if is_read(name, every)}

@@ -1,31 +1,176 @@
-"""The tagger: a model file in, labels and probabilities out."""
+"""The tagger: a model file in, labels and probabilities out, or its text."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf import kernel
 from fstcrf.compat.dumptext import ParsedDump
-from fstcrf.compat.pycrfsuite.decoding import Decoder
-from fstcrf.compat.pycrfsuite.dump import Opened, dumped, parsed
 from fstcrf.compat.pycrfsuite.errors import InvalidModelError, NotOpenError, UnknownLabelError
-from fstcrf.compat.pycrfsuite.items import ItemSequence, labels_of
-from fstcrf.compat.pycrfsuite.lookup import Attributes, Lookup
+from fstcrf.compat.pycrfsuite.items import Attributes, ItemSequence, Lookup, labels_of
 from fstcrf.errors import DataError, ModelFileError
-from fstcrf.interop.crfsuite import as_tagger
+from fstcrf.interop.crfsuite import STATE, TRANSITION, CRFsuiteModel, as_tagger, read_model
+from fstcrf.kernel.single import Single
 from fstcrf.model import CRF
+from fstcrf.once import made_once
 
-__all__ = ["Tagger"]
+__all__ = ["Tagger", "parsed"]
+
+_COUNTS = ("num_features", "num_labels", "num_attrs")
+_OFFSETS = ("off_features", "off_labels", "off_attrs", "off_labelrefs", "off_attrrefs")
+
+
+@dataclass(frozen=True, eq=False)
+class _Opened:
+    """A model file that has been read.
+
+    Parameters
+    ----------
+    model : CRFsuiteModel
+    header : dict of str to str
+        Its fields, as the dump shows them.
+    """
+
+    model: CRFsuiteModel
+    header: dict[str, str]
+
+    @classmethod
+    def of(cls, data: bytes, where: str) -> Self:
+        """Read the bytes of a model file."""
+        try:
+            return cls(read_model(data, where), _header(data))
+        except ModelFileError as error:
+            raise InvalidModelError(str(error)) from None
+
+
+def _header(data: bytes) -> dict[str, str]:
+    words = np.frombuffer(data, dtype="<u4", count=12).tolist()
+    names = ("size", "version", *_COUNTS)
+    fields = {"magic": data[:4].decode("latin-1"), "type": data[8:12].decode("latin-1")}
+    fields |= {name: str(words[i]) for name, i in zip(names, (1, 3, 4, 5, 6), strict=True)}
+    fields |= {name: f"0x{word:X}" for name, word in zip(_OFFSETS, words[7:], strict=True)}
+    return {
+        name: fields[name] for name in ("magic", "size", "type", "version", *_COUNTS, *_OFFSETS)
+    }
+
+
+def _dumped(opened: _Opened) -> Iterator[str]:
+    """Yield the text in pieces."""
+    model = opened.model
+    yield from _part("FILEHEADER", (f"  {name}: {field}" for name, field in opened.header.items()))
+    yield from _part("LABELS", (f"  {i:5d}: {name}" for i, name in enumerate(model.labels)))
+    yield from _part("ATTRIBUTES", (f"  {i:5d}: {name}" for i, name in enumerate(model.attributes)))
+    for title, kind in (("TRANSITIONS", TRANSITION), ("STATE_FEATURES", STATE)):
+        lines = (
+            f"  ({kind}) {source} --> {label}: {weight}"
+            for source, label, weight in _weights(model, kind)
+        )
+        yield from _part(title, lines)
+
+
+def _part(title: str, lines: Iterator[str]) -> Iterator[str]:
+    yield f"{title} = {{\n"
+    for line in lines:
+        yield f"{line}\n"
+    yield "}\n\n"
+
+
+def _weights(model: CRFsuiteModel, kind: int) -> Iterator[tuple[str, str, str]]:
+    """Yield source, label and the weight as the dump writes it."""
+    features = model.of_type(kind)
+    sources = model.attributes if kind == STATE else model.labels
+    src, dst = features["src"].tolist(), features["dst"].tolist()
+    for i, j, weight in zip(src, dst, features["weight"].tolist(), strict=True):
+        yield sources[i], model.labels[j], f"{weight:f}"
+
+
+def parsed(opened: _Opened) -> ParsedDump:
+    """Return what the dump says, weights to its six decimals.
+
+    It is not read from the text, in which names with line breaks would be lost.
+    """
+    model, result = opened.model, ParsedDump()
+    result.header = dict(opened.header)
+    result.labels = {name: str(i) for i, name in enumerate(model.labels)}
+    result.attributes = {name: str(i) for i, name in enumerate(model.attributes)}
+    result.transitions = {(a, b): float(w) for a, b, w in _weights(model, TRANSITION)}
+    result.state_features = {(a, b): float(w) for a, b, w in _weights(model, STATE)}
+    return result
+
+
+# --- Decoding -------------------------------------------------------------------------------------
+
+# Of several best labellings CRFsuite takes the one with the smaller label at the latest token where
+# they differ, the kernel that at the earliest. So best paths are found in the mirror image: the
+# sequence from its end, the transitions transposed.
 
 Floats = NDArray[np.float64]
+
+
+class _Decoder:
+    """The weights of a tagger of order 1, laid out for one sequence at a time.
+
+    Parameters
+    ----------
+    crf : CRF
+        As `fstcrf.load_crfsuite` makes it: all transitions, nothing at the ends.
+    """
+
+    def __init__(self, crf: CRF) -> None:
+        space, graph = crf.space, crf.weights.still_graph
+        weights = space.parts(crf.theta)[0]
+        # One row more than attributes, for those that are unknown.
+        table = kernel.PackedTable.from_cells(
+            space.n_node_rows + 1, space.width, space.node_cells, weights
+        )
+        self._table = graph.score.reshape(graph.n_states, -1)
+        mirrored = np.ascontiguousarray(self._table.T).ravel()
+        self._single = Single(table, graph)
+        self._mirrored = Single(table, kernel.Graph(graph.final, graph.initial, mirrored))
+
+    def potentials(self, rows: Attributes) -> Floats:
+        """Return the potentials of labels, natural-log scores, float64 [T, L]."""
+        return self._single.potentials(*rows)
+
+    def best(self, node: Floats) -> list[int]:
+        """Return the numbers of the best labels.
+
+        Parameters
+        ----------
+        node : float64 [T, L]
+            Potentials of a sequence that is not empty.
+        """
+        found: list[int] = self._mirrored.viterbi(np.ascontiguousarray(node[::-1])).tolist()
+        found.reverse()
+        return found
+
+    def posterior(self, node: Floats) -> tuple[float, Floats]:
+        """Return log Z and the probabilities of labels, float64 [T, L]; arguments as for `best`."""
+        return self._single.forward_backward(node)
+
+    def score(self, node: Floats, labels: NDArray[np.int64]) -> float:
+        """Return the score of a labelling, natural log.
+
+        Parameters
+        ----------
+        node : float64 [T, L]
+        labels : int64 [T]
+        """
+        transitions = self._table[labels[:-1], labels[1:]].sum()
+        return float(node[np.arange(len(labels)), labels].sum() + transitions)
+
+
+# --- The tagger -----------------------------------------------------------------------------------
 
 
 class Tagger:
@@ -67,7 +212,7 @@ class Tagger:
         return self._open(bytes(value), "<bytes>")
 
     def _open(self, data: bytes, where: str) -> contextlib.closing[Tagger]:
-        opened = Opened.of(data, where)
+        opened = _Opened.of(data, where)
         self._loaded, self._sequence = _Loaded(opened, where), None
         return contextlib.closing(self)
 
@@ -119,8 +264,7 @@ class Tagger:
         ItemError
             An item that is not what it must be.
         """
-        model = self._model
-        self._sequence = _Sequence(model.decoder, model.lookup.rows(xseq))
+        self._sequence = self._model.sequence(xseq)
 
     def tag(self, xseq: Iterable[Any] | ItemSequence | None = None) -> list[str]:
         """Return the best labels of a sequence.
@@ -136,9 +280,10 @@ class Tagger:
             As for `set`.
         """
         model = self._model
-        if xseq is not None:
-            self.set(xseq)
-        sequence = self._set
+        if xseq is None:
+            sequence = self._set
+        else:  # not read back from the attribute: another thread may set its own there
+            sequence = self._sequence = model.sequence(xseq)
         if not sequence.length:
             return []
         return model.named(model.decoder.best(sequence.node))
@@ -225,7 +370,7 @@ class Tagger:
         NotOpenError
             No model is open. Also a RuntimeError.
         """
-        pieces = dumped(self._model.opened)
+        pieces = _dumped(self._model.opened)
         if filename is None:
             sys.stdout.writelines(pieces)
             return
@@ -246,25 +391,28 @@ class Tagger:
 class _Loaded:
     """An open model, laid out for what it is asked for."""
 
-    def __init__(self, opened: Opened, where: str) -> None:
+    def __init__(self, opened: _Opened, where: str) -> None:
         self.opened, self._where = opened, where
         self.names = opened.model.labels
         self.number = {name: i for i, name in enumerate(self.names)}
 
-    @cached_property
+    @made_once
     def crf(self) -> CRF:
         try:
             return as_tagger(self.opened.model, where=self._where)
         except ModelFileError as error:
             raise InvalidModelError(str(error)) from None
 
-    @cached_property
-    def decoder(self) -> Decoder:
-        return Decoder(self.crf)
+    @made_once
+    def decoder(self) -> _Decoder:
+        return _Decoder(self.crf)
 
-    @cached_property
+    @made_once
     def lookup(self) -> Lookup:
         return Lookup(self.opened.model.attributes)
+
+    def sequence(self, xseq: Iterable[Any] | ItemSequence) -> _Sequence:
+        return _Sequence(self.decoder, self.lookup.rows(xseq))
 
     def named(self, numbers: list[int]) -> list[str]:
         """Return labels by their numbers."""
@@ -274,7 +422,7 @@ class _Loaded:
 class _Sequence:
     """A sequence that was set, and what has been computed of it."""
 
-    def __init__(self, decoder: Decoder, rows: Attributes) -> None:
+    def __init__(self, decoder: _Decoder, rows: Attributes) -> None:
         self._decoder, self._rows = decoder, rows
         self.length = rows.n_tokens
 

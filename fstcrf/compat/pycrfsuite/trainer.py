@@ -9,12 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 from fstcrf.compat.logtext import TrainLogParser
-from fstcrf.compat.pycrfsuite.data import Data
 from fstcrf.compat.pycrfsuite.items import ItemSequence
-from fstcrf.compat.pycrfsuite.messages import Log
 from fstcrf.compat.pycrfsuite.parameters import ALGORITHMS, Algorithm, Parameter, Value
 from fstcrf.compat.pycrfsuite.parameters import algorithm as known_algorithm
-from fstcrf.compat.pycrfsuite.training import train
+from fstcrf.compat.pycrfsuite.training import Log, TrainingData, train
 from fstcrf.corpus import check_writable
 from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import DataError, OptionError
@@ -44,7 +42,7 @@ class BaseTrainer:
 
     threads: ClassVar[int] = 1
     verbose: bool = True
-    _data: Data
+    _data: TrainingData
     _cleared: bool
     _algorithm: Algorithm
     _values: dict[str, Value]
@@ -52,7 +50,7 @@ class BaseTrainer:
     def __new__(cls, *_args: Any, **_options: Any) -> Self:
         """Make what a subclass needs that does not call ``super().__init__``."""
         trainer = super().__new__(cls)
-        trainer._data, trainer._cleared = Data(), False
+        trainer._data, trainer._cleared = TrainingData(), False
         trainer._choose(ALGORITHMS["lbfgs"])
         return trainer
 
@@ -95,7 +93,7 @@ class BaseTrainer:
 
     def clear(self) -> None:
         """Forget the data set."""
-        self._data, self._cleared = Data(), True
+        self._data, self._cleared = TrainingData(), True
 
     # --- Parameters ---------------------------------------------------------------------------
 

@@ -1,16 +1,10 @@
 """A drop-in for sklearn-crfsuite: an estimator of scikit-learn over CRFsuite's models.
 
-==========  ==========================================================
-CRF         the estimator
-metrics     scores of label sequences
-scorers     the same, for cross-validation and searches
-==========  ==========================================================
-
 ``sys.modules["sklearn_crfsuite"] = fstcrf.compat.sklearn_crfsuite`` is all it takes. It needs
 scikit-learn: ``pip install fstcrf[sklearn]``.
 """
 
 from fstcrf.compat.sklearn_crfsuite import metrics, scorers, utils
-from fstcrf.compat.sklearn_crfsuite.estimator import CRF
+from fstcrf.compat.sklearn_crfsuite.estimator import CRF, NotFittedError
 
-__all__ = ["CRF", "metrics", "scorers", "utils"]
+__all__ = ["CRF", "NotFittedError", "metrics", "scorers", "utils"]

@@ -1,9 +1,5 @@
 """The file that an estimator keeps its model in.
 
-=============  =============================================================
-FileResource   a file of the user's, or a temporary one that goes with its owner
-=============  =============================================================
-
 In a pickle, the bytes of a temporary file take the place of its name. The names of the attributes
 are those that pickles of sklearn-crfsuite have, so that these load as well.
 """

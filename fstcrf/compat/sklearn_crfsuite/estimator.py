@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Sized
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,10 +31,14 @@ if TYPE_CHECKING:
         def set_params(self, **params: Any) -> CRF:
             """Set some parameters."""
 
+    class _NotFittedError(AttributeError):
+        """The same."""
+
 else:
     _BaseEstimator = sklearn("base").BaseEstimator
+    _NotFittedError = sklearn("exceptions").NotFittedError
 
-__all__ = ["CRF"]
+__all__ = ["CRF", "NotFittedError"]
 
 # Parameters of CRFsuite's trainer whose names here are others.
 _TRAINER_NAMES = {
@@ -65,6 +70,10 @@ _SAME_NAMES = (
 )
 _HELD_OUT = 1
 _MISSING = object()
+
+
+class NotFittedError(OptionError, _NotFittedError):
+    """Nothing is fitted; it is scikit-learn's error, and an AttributeError, as well."""
 
 
 class CRF(_BaseEstimator):
@@ -207,7 +216,11 @@ calibration_max_trials
         if X_dev is not None and y_dev is not None:
             _append(trainer, X_dev, y_dev, _HELD_OUT)
         self.modelfile.refresh()
-        trainer.train(str(self.modelfile.name), holdout=-1 if X_dev is None else _HELD_OUT)
+        try:
+            trainer.train(str(self.modelfile.name), holdout=-1 if X_dev is None else _HELD_OUT)
+        except BaseException:
+            self.modelfile.cleanup()  # an empty file is no model
+            raise
         self.training_log_ = getattr(trainer, "logparser", None)
         return self
 
@@ -240,14 +253,16 @@ calibration_max_trials
 
         Raises
         ------
-        OptionError
+        NotFittedError
             Nothing is fitted.
+        ModelFileError
+            The file of the model is damaged.
         """
         return np.array(list(map(self.predict_single, X)), dtype=object)
 
     def predict_single(self, xseq: Iterable[Any]) -> list[str]:
         """Return the best labels of one sequence."""
-        return self._fitted.tag(xseq)
+        return self._fitted().tag(xseq)
 
     def predict_marginals(self, X: Iterable[Iterable[Any]]) -> NDArray[Any]:  # noqa: N803
         """Return, for each token of sequences, the probability of each label: dicts.
@@ -258,7 +273,7 @@ calibration_max_trials
 
     def predict_marginals_single(self, xseq: Iterable[Any]) -> list[dict[str, float]]:
         """Return, for each token of a sequence, the probability of each label."""
-        tagger = self._fitted
+        tagger = self._fitted()
         tagger.set(xseq)
         return tagger.marginals()
 
@@ -266,25 +281,43 @@ calibration_max_trials
         """Return the share of tokens that are labelled right, 0 to 1."""
         return flat_accuracy_score(y, list(map(self.predict_single, X)))
 
-    @property
     def _fitted(self) -> Tagger:
-        tagger = self.tagger_
+        tagger = self._opened()
         if tagger is None:
-            raise OptionError("the CRF is not fitted: call fit(X, y), or give model_filename")
+            name = self.modelfile.name
+            why = "" if name is None else f": there is no file {name}"
+            raise NotFittedError(
+                f"the CRF is not fitted{why}; call fit(X, y), or give the model_filename of a model"
+            )
         return tagger
+
+    def _opened(self) -> Tagger | None:
+        """Return the tagger; None where there is no model yet."""
+        name = self.modelfile.name
+        if self._tagger is None and name is not None and Path(name).exists():
+            tagger = Tagger()
+            tagger.open(name)
+            self._tagger, self._info_cached = tagger, None
+        return self._tagger
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return getattr(self, "tagger_", None) is not None
 
     # --- Looking inside -----------------------------------------------------------------------
 
     @property
     def tagger_(self) -> Tagger | None:
-        """The tagger; None where nothing is fitted."""
-        if self._tagger is None:
-            if self.modelfile.name is None:
-                return None
-            tagger = Tagger()
-            tagger.open(self.modelfile.name)
-            self._tagger, self._info_cached = tagger, None
-        return self._tagger
+        """The tagger; None where nothing is fitted.
+
+        Raises
+        ------
+        NotFittedError
+            The file of the model is damaged.
+        """
+        try:
+            return self._opened()
+        except OSError as error:  # whoever looks for attributes expects an AttributeError
+            raise NotFittedError(f"the CRF is not fitted: {error}") from error
 
     @property
     def crf_(self) -> model.CRF | None:

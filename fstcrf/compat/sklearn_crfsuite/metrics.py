@@ -1,15 +1,5 @@
 """Scores of label sequences: those of scikit-learn over all tokens, and whole sequences.
 
-===========================  ================================================
-flat_accuracy_score          share of tokens that are right
-flat_precision_score         precision of labels
-flat_recall_score            recall of labels
-flat_f1_score                F1 of labels
-flat_fbeta_score             F of labels, recall weighted by beta
-flat_classification_report   all of these by label, as text or a dict
-sequence_accuracy_score      share of sequences that are right in all tokens
-===========================  ================================================
-
 Labels are scored token by token, ``O`` included; `fstcrf.evaluate_spans` scores spans.
 """
 

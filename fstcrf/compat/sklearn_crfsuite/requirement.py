@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
-from fstcrf.errors import MissingDependencyError
+from fstcrf.lazy import optional
 
 __all__ = ["sklearn"]
 
@@ -18,9 +17,7 @@ def sklearn(part: str) -> Any:
     MissingDependencyError
         It is not installed.
     """
-    try:
-        return importlib.import_module(f"sklearn.{part}")
-    except ImportError:
-        raise MissingDependencyError(
-            "fstcrf.compat.sklearn_crfsuite needs scikit-learn: pip install 'fstcrf[sklearn]'"
-        ) from None
+    return optional(
+        f"sklearn.{part}",
+        "fstcrf.compat.sklearn_crfsuite needs scikit-learn: pip install 'fstcrf[sklearn]'",
+    )

@@ -1,10 +1,4 @@
-"""Scorers for ``cross_val_score``, ``GridSearchCV`` and their like.
-
-==================  ============================================
-flat_accuracy       share of tokens that are right
-sequence_accuracy   share of sequences that are right throughout
-==================  ============================================
-"""
+"""Scorers for ``cross_val_score``, ``GridSearchCV`` and their like."""
 
 from __future__ import annotations
 

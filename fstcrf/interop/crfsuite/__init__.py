@@ -1,14 +1,5 @@
 """CRFsuite's binary models, read and written.
 
-==============  ======================================================
-load_crfsuite   a model file as a tagger
-export          a tagger as a model
-CRFsuiteModel   labels, attributes, features: plain arrays
-read_model      bytes → `CRFsuiteModel`
-write_model     `CRFsuiteModel` → bytes
-CRFSUITE        the format, for `fstcrf.interop.conversion`
-==============  ======================================================
-
 What a model does: the score of a labelling is the sum of the weights of its state features
 (attribute, label), each times the attribute's value, and of its transition features (label,
 label). A transition that the model does not have scores 0; it is not forbidden. Nothing scores the
@@ -16,9 +7,14 @@ ends of a sentence. Attributes that the model does not have are ignored.
 """
 
 from fstcrf.interop.crfsuite.conversion import CRFSUITE, as_tagger, export, load_crfsuite
-from fstcrf.interop.crfsuite.model import FEATURE, STATE, TRANSITION, CRFsuiteModel
-from fstcrf.interop.crfsuite.reading import read_model
-from fstcrf.interop.crfsuite.writing import write_model
+from fstcrf.interop.crfsuite.model import (
+    FEATURE,
+    STATE,
+    TRANSITION,
+    CRFsuiteModel,
+    read_model,
+    write_model,
+)
 
 __all__ = [
     "CRFSUITE",

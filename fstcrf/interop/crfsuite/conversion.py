@@ -1,12 +1,4 @@
-"""CRFsuite's models as taggers, and taggers as CRFsuite's models.
-
-=============  ==========================================
-load_crfsuite  a model file → `CRF`
-as_tagger      `CRFsuiteModel` → `CRF`
-export         `CRF` → `CRFsuiteModel`
-CRFSUITE       the format, for `fstcrf.interop.conversion`
-=============  ==========================================
-"""
+"""CRFsuite's models as taggers, and taggers as CRFsuite's models."""
 
 from __future__ import annotations
 
@@ -18,11 +10,16 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.features import LiteralIndex
-from fstcrf.interop.crfsuite.model import FEATURE, STATE, TRANSITION, CRFsuiteModel
-from fstcrf.interop.crfsuite.reading import MAGIC, read_model
-from fstcrf.interop.crfsuite.writing import write_model
-from fstcrf.interop.formats import TAPE, Format, Reading, check_tape
-from fstcrf.interop.sources import ModelSource, read_source
+from fstcrf.interop.crfsuite.model import (
+    FEATURE,
+    MAGIC,
+    STATE,
+    TRANSITION,
+    CRFsuiteModel,
+    read_model,
+    write_model,
+)
+from fstcrf.interop.formats import TAPE, Format, ModelSource, ReadOptions, check_tape, read_source
 from fstcrf.kernel import padded
 from fstcrf.model import CRF
 from fstcrf.topology import Topology
@@ -181,13 +178,7 @@ def export(crf: CRF) -> CRFsuiteModel:
 
 
 def _check_sayable(crf: CRF) -> None:
-    """Check that CRFsuite's format can say what a tagger does.
-
-    Raises
-    ------
-    OptionError
-        It cannot.
-    """
+    """Check that CRFsuite's format can say what a tagger does."""
     if not isinstance(crf, CRF):
         raise OptionError(
             f"CRFsuite's format holds one tagger, got {type(crf).__name__}: it has no place for "
@@ -220,13 +211,7 @@ def _check_sayable(crf: CRF) -> None:
 
 
 def _texts(crf: CRF, rows: NDArray[np.int64]) -> list[str]:
-    """Return the texts of attributes.
-
-    Raises
-    ------
-    OptionError
-        Two have the same.
-    """
+    """Return the texts of attributes."""
     if isinstance(crf.index, LiteralIndex):
         strings = crf.index.attribute_strings
         return [strings[row] for row in rows.tolist()]
@@ -240,13 +225,13 @@ def _texts(crf: CRF, rows: NDArray[np.int64]) -> list[str]:
     return texts
 
 
-def _read(data: bytes, reading: Reading) -> CRF:
-    if reading.columns is not None or reading.encoding not in (None, "utf-8"):
+def _read(data: bytes, options: ReadOptions) -> CRF:
+    if options.columns is not None or options.encoding not in (None, "utf-8"):
         raise OptionError(
-            f"{reading.where}: a CRFsuite model reads lists of attributes in UTF-8: it has no "
+            f"{options.where}: a CRFsuite model reads lists of attributes in UTF-8: it has no "
             "columns to name, and no other encoding"
         )
-    return load_crfsuite(data, tape=reading.tape, where=reading.where)
+    return load_crfsuite(data, tape=options.tape, where=options.where)
 
 
 CRFSUITE = Format(

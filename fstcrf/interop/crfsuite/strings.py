@@ -1,33 +1,189 @@
-"""The string tables of a CRFsuite model: CQDB, the constant quark database.
-
-============  ==================================================
-read_strings  the strings of a table by their numbers
-string_table  strings as a table
-============  ==================================================
-
-::
-
-    "CQDB"  size  flag  byte order  n  offset of the n backward links     6 words of 32 bits
-    256 x (offset, slots) of a hash table                                 2 words each
-    records: number, size, text, NUL
-    slots of the hash tables: (hash, offset of the record), 0 where empty
-    backward links: the offset of each record, by number
-
-Offsets count from the beginning of the table. A string is found in hash table ``hash % 256``, from
-slot ``(hash >> 8) % slots`` on, before the first empty slot.
-"""
+"""The string tables of CRFsuite models, and parts of a file whose every access is checked."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.interop.crfsuite.chunks import U4, Chunk, joined, spread
-from fstcrf.interop.crfsuite.hashing import hashes
+from fstcrf.errors import ModelFileError
 
-__all__ = ["Texts", "read_strings", "string_table"]
+__all__ = ["U4", "Chunk", "Texts", "hashes", "joined", "read_strings", "spread", "string_table"]
+
+U4 = np.dtype("<u4")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """Some bytes of a file; ModelFileError where bytes are asked for that are not there.
+
+    Parameters
+    ----------
+    data : uint8 [n]
+    where : str
+        What they are, for messages: ``"names.crfsuite: labels"``.
+    """
+
+    data: NDArray[np.uint8]
+    where: str
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def damaged(self, what: str) -> ModelFileError:
+        """Return the error that says what is wrong here."""
+        return ModelFileError(f"{self.where}: damaged or cut short: {what}")
+
+    def part(self, begin: int, size: int, name: str) -> Chunk:
+        """Return some of the bytes as a chunk of its own."""
+        if not 0 <= begin <= begin + size <= len(self.data):
+            raise self.damaged(f"{name} would be bytes {begin} to {begin + size} of {len(self)}")
+        return Chunk(self.data[begin : begin + size], f"{self.where}: {name}")
+
+    def array(self, begin: int, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return successive numbers, a view: `dtype` [count]."""
+        end = begin + count * dtype.itemsize
+        if not 0 <= begin <= end <= len(self.data):
+            raise self.damaged(f"{count} entries at byte {begin} of {len(self)}")
+        return self.data[begin:end].view(dtype)
+
+    def numbers(self, begin: int, count: int) -> NDArray[np.uint32]:
+        """Return successive 32-bit numbers, uint32 [count]."""
+        return self.array(begin, count, U4)
+
+    def numbers_at(self, places: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """Return the 32-bit numbers at some bytes, uint32 [n]."""
+        self.check_places(places, 4)
+        if not len(places):
+            return np.empty(0, dtype=np.uint32)
+        # All numbers at all bytes, one of which begins at each: a view, not a copy.
+        every = np.ndarray(len(self.data) - 3, U4, self.data, strides=(1,))
+        found: NDArray[np.uint32] = every[places]
+        return found
+
+    def check_places(self, places: NDArray[np.int64], size: int) -> None:
+        """Check that so many bytes follow at each place."""
+        last = len(self.data) - size
+        if len(places) and not (places.min() >= 0 and places.max() <= last):
+            wrong = places[(places < 0) | (places > last)][0]
+            raise self.damaged(f"an offset of {wrong}, with {len(self)} bytes")
+
+
+def spread(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return ``starts[i], starts[i] + 1, ...``, ``counts[i]`` of them, for each i; int64 [sum]."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(starts - (ends - counts), counts) + np.arange(total)
+
+
+def joined(
+    data: NDArray[Any], starts: NDArray[np.int64], counts: NDArray[np.int64]
+) -> NDArray[Any]:
+    """Return ``data[starts[i] : starts[i] + counts[i]]`` for each i, one after the other.
+
+    Parameters
+    ----------
+    data : array [n]
+    starts, counts : int64 [m]
+        Parts that are there.
+
+    Returns
+    -------
+    array [sum of counts]
+    """
+    full = counts > 0
+    if not full.all():
+        starts, counts = starts[full], counts[full]
+    ends = starts + counts
+    if not (starts[1:] >= ends[:-1]).all():
+        return data[spread(starts, counts)]
+    # In order: +1 where a part begins, −1 where it ends, is a mask once summed up. A list of
+    # places would be eight times as long as a text.
+    mask = np.zeros(len(data) + 1, dtype=np.int8)
+    mask[starts] = 1
+    mask[ends] -= 1
+    np.cumsum(mask, out=mask)
+    return data[mask[:-1].view(np.bool_)]
+
+
+# --- The hash: Bob Jenkins's lookup3 (2006), public domain ----------------------------------------
+
+_SEED = 0xDEADBEEF
+_MIX = ((0, 2, 4), (1, 0, 6), (2, 1, 8), (0, 2, 16), (1, 0, 19), (2, 1, 4))
+_FINAL = ((2, 1, 14), (0, 2, 11), (1, 0, 25), (2, 1, 16), (0, 2, 4), (1, 0, 14), (2, 1, 24))
+
+Words = NDArray[np.uint32]
+
+
+def hashes(text: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Words:
+    """Return the hash of each string, with the NUL behind it that the text does not have.
+
+    Parameters
+    ----------
+    text : uint8 [B]
+    offsets : int64 [n + 1]
+
+    Returns
+    -------
+    uint32 [n]
+    """
+    sizes = np.diff(offsets) + 1
+    out = np.empty(len(sizes), dtype=np.uint32)
+    # Strings of one number of blocks go together: their blocks are a table without gaps.
+    blocks = np.maximum((sizes + 11) // 12, 1)
+    for count in np.flatnonzero(np.bincount(blocks)).tolist():
+        chosen = np.flatnonzero(blocks == count)
+        bytes_ = np.zeros((len(chosen), 12 * count), dtype=np.uint8)
+        lengths = sizes[chosen] - 1
+        places = spread(np.arange(len(chosen)) * (12 * count), lengths)
+        bytes_.ravel()[places] = text[spread(offsets[:-1][chosen], lengths)]
+        out[chosen] = _hashed(bytes_.view("<u4").astype(np.uint32), sizes[chosen])
+    return out
+
+
+def _hashed(words: Words, sizes: NDArray[np.int64]) -> Words:
+    """Hash strings that are padded with zeros to whole blocks of three words, uint32 [n, 3 k]."""
+    start = (np.uint64(_SEED) + sizes.astype(np.uint64)).astype(np.uint32)
+    state = [start.copy(), start.copy(), start.copy()]
+    last = words.shape[1] - 3
+    for block in range(0, last + 3, 3):
+        for k in range(3):
+            state[k] += words[:, block + k]
+        if block < last:
+            _mix(state)
+    _finish(state)
+    return state[2]
+
+
+def _mix(state: list[Words]) -> None:
+    for i, j, bits in _MIX:
+        state[i] -= state[j]
+        state[i] ^= _rotated(state[j], bits)
+        state[j] += state[3 - i - j]
+
+
+def _finish(state: list[Words]) -> None:
+    for i, j, bits in _FINAL:
+        state[i] ^= state[j]
+        state[i] -= _rotated(state[j], bits)
+
+
+def _rotated(words: Words, bits: int) -> Words:
+    return (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
+
+
+# --- String tables: CQDB, the constant quark database ---------------------------------------------
+
+# "CQDB"  size  flag  byte order  n  offset of the n backward links     6 words of 32 bits
+# 256 x (offset, slots) of a hash table                                 2 words each
+# records: number, size, text, NUL
+# slots of the hash tables: (hash, offset of the record), 0 where empty
+# backward links: the offset of each record, by number
+#
+# Offsets count from the beginning of the table. A string is found in hash table hash % 256, from
+# slot (hash >> 8) % slots on, before the first empty slot.
 
 _NAME = b"CQDB"
 _BYTE_ORDER = 0x62445371
@@ -54,16 +210,7 @@ class Texts(NamedTuple):
 
 
 def read_strings(file: Chunk, begin: int, count: int, name: str) -> Texts:
-    """Return the strings of the table that begins at a byte of a file.
-
-    Parameters
-    ----------
-    file : Chunk
-    begin : int
-    count : int
-        How many there must be: numbers 0 to count − 1, each once.
-    name : str
-        What they are, for messages.
+    """Return the strings, numbers 0 to count − 1, of the table that begins at a byte of a file.
 
     Raises
     ------

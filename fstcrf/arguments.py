@@ -1,0 +1,131 @@
+"""What callers give as labels and as numbers, checked where it comes in.
+
+============  ======================================================
+LabelSet      how the labels of a tape are given
+label_tuple   the labels of a tape: a sequence of str, or id → label
+real_array    an array of real numbers
+real_number   one of them
+============  ======================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fstcrf.errors import FstcrfError, OptionError, ShapeError
+
+__all__ = ["LabelSet", "label_tuple", "real_array", "real_number"]
+
+LabelSet: TypeAlias = Sequence[str] | Mapping[int, str]
+"""The labels of a tape: in their order, or by their numbers, 0 to L - 1."""
+
+_REAL = "biuf"
+"""Kinds of dtypes: bool, integers, floating point."""
+
+
+def label_tuple(
+    labels: Any, *, place: str = "", error: type[FstcrfError] = OptionError
+) -> tuple[str, ...]:
+    """Return the labels of a tape.
+
+    Parameters
+    ----------
+    labels : sequence of L str, or mapping of int to str
+        A mapping, such as ``model.config.id2label``, has the keys 0 to L − 1; label k is its
+        value of k, in whatever order it lists them.
+    place : str
+        What messages begin with.
+    error : type
+        What to raise.
+
+    Raises
+    ------
+    OptionError
+        Something else.
+    """
+    if isinstance(labels, Mapping):
+        return _numbered(labels, place, error)
+    try:
+        ordered = not isinstance(labels, str | bytes | AbstractSet) and tuple(labels)
+    except TypeError:
+        ordered = False
+    if ordered is False or not all(isinstance(label, str) for label in ordered):
+        raise error(
+            f"{place}labels are {_short(labels)}, expected a list of labels, or a dict of numbers "
+            "and labels"
+        )
+    return tuple(map(str, ordered))  # NumPy's strings are str, and shown as something else
+
+
+def _numbered(labels: Mapping[Any, Any], place: str, error: type[FstcrfError]) -> tuple[str, ...]:
+    size = len(labels)
+    whole = all(isinstance(key, int | np.integer) for key in labels)
+    if not whole or set(labels) != set(range(size)):
+        raise error(
+            f"{place}labels are {_short(labels)}: a dict of labels has the keys 0 to {size - 1}, "
+            "and labels as values"
+        )
+    return label_tuple([labels[number] for number in range(size)], place=place, error=error)
+
+
+def _short(value: object) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def real_array(
+    values: ArrayLike, name: str, *, error: type[FstcrfError] = ShapeError
+) -> NDArray[np.float64]:
+    """Return a copy of an array as float64, in C order.
+
+    Parameters
+    ----------
+    values : array_like
+    name : str
+        For messages.
+    error : type
+        What to raise.
+
+    Raises
+    ------
+    ShapeError
+        No array of numbers, or of complex ones: their imaginary part would be lost.
+    """
+    try:
+        given = np.asarray(values)
+        numbers = given if given.dtype.kind != "O" else _plain(given)
+    except (TypeError, ValueError) as problem:
+        raise error(f"{name} is no array of numbers: {problem}") from None
+    if numbers.dtype.kind == "c":
+        raise error(f"{name} is complex, expected real numbers: take their .real, or their abs()")
+    if numbers.dtype.kind not in _REAL:
+        raise error(f"{name} is no array of numbers: its dtype is {numbers.dtype}")
+    return np.array(numbers, dtype=np.float64, order="C")
+
+
+def _plain(objects: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of objects as one of what they are; what float() takes are real numbers."""
+    if any(one is None for one in objects.flat):
+        raise TypeError("None is none")
+    if any(isinstance(one, complex | np.complexfloating) for one in objects.flat):
+        return objects.astype(np.complex128)
+    return objects.astype(np.float64)
+
+
+def real_number(value: Any, name: str, *, error: type[FstcrfError] = OptionError) -> float:
+    """Return a number as a float.
+
+    Raises
+    ------
+    OptionError
+        No number, or a complex one.
+    """
+    array = real_array(value, name, error=error)
+    if array.ndim:
+        raise error(f"{name} is {list(array.shape)}, expected a number")
+    return float(array)

@@ -1,0 +1,239 @@
+"""Files of any size: blocks of whole sentences, batches of a corpus, batches of whole documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import BinaryIO, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.corpus.corpus import Corpus, concatenated
+from fstcrf.corpus.files import BOM
+from fstcrf.kernel.strings import line_count
+
+__all__ = [
+    "BLOCK_LINES",
+    "DocumentCounter",
+    "TextBlock",
+    "batches",
+    "blocks",
+    "whole_documents",
+]
+
+BLOCK_LINES = 1 << 16
+"""Large enough that numpy's fixed costs vanish, small enough that a block fits in cache."""
+
+_CHUNK_BYTES = 1 << 16
+# Everything up to and with the last line that holds nothing but blanks.
+_LAST_BLANK = re.compile(rb".*\n[ \t\r]*\n", re.DOTALL)
+
+
+class TextBlock(NamedTuple):
+    r"""Bytes of whole sentences.
+
+    Attributes
+    ----------
+    data : bytes
+        Lines that end in ``\n`` alone; no byte order mark.
+    first_line : int
+        Number of its first line in the file, from 1.
+    """
+
+    data: bytes
+    first_line: int
+
+
+def blocks(file: BinaryIO, lines: int) -> Iterator[TextBlock]:
+    """Cut a file at blank lines into blocks of about `lines` lines.
+
+    A block is longer where the next blank line is further away. Memory is bounded by the
+    longest block.
+    """
+    pieces: list[bytes] = []
+    held, wanted, first_line = 0, lines, 1
+    started = False
+    while chunk := file.read(_CHUNK_BYTES):
+        pieces.append(chunk)
+        held += line_count(chunk)
+        if held < wanted:
+            continue
+        data = b"".join(pieces)
+        cut = _last_boundary(data)
+        if cut in {0, len(data)}:
+            # More blank lines may follow; or one endless sentence: then look again when twice
+            # as much is there, to stay linear.
+            wanted = held if cut else 2 * held
+            pieces = [data]
+            continue
+        block = _cleaned(data[:cut], started=started)
+        yield TextBlock(block, first_line)
+        started = True
+        first_line += line_count(block)
+        pieces = [data[cut:]]
+        held, wanted = line_count(pieces[0]), lines
+    rest = _cleaned(b"".join(pieces), started=started)
+    if rest:
+        yield TextBlock(
+            rest if rest.endswith(b"\n") else rest.removesuffix(b"\r") + b"\n", first_line
+        )
+
+
+def _last_boundary(data: bytes) -> int:
+    unix, windows = data.rfind(b"\n\n"), data.rfind(b"\n\r\n")
+    if max(unix, windows) >= 0:
+        return max(unix + 2 if unix >= 0 else 0, windows + 3 if windows >= 0 else 0)
+    match = _LAST_BLANK.match(data)
+    return match.end() if match else 0
+
+
+def _cleaned(data: bytes, *, started: bool) -> bytes:
+    if not started:
+        data = data.removeprefix(BOM)
+    return data.replace(b"\r\n", b"\n") if b"\r" in data else data
+
+
+# --- Batches of a corpus --------------------------------------------------------------------------
+
+
+class DocumentCounter:
+    """Numbers the documents of one file, block by block.
+
+    Sentences before the first header belong to a document of their own without a header.
+    """
+
+    def __init__(self) -> None:
+        self._next: int | None = None  # number of the next document; None before any line
+        self._first = 0
+        self._headers: list[str] = []
+
+    def number(
+        self,
+        sentence_lines: NDArray[np.int64],
+        header_lines: NDArray[np.int64],
+        headers: Sequence[str],
+    ) -> NDArray[np.int32]:
+        """Return int32 [S], the document of each sentence of the next block."""
+        if self._next is None and len(sentence_lines) + len(header_lines):
+            leading = len(header_lines) == 0 or (
+                len(sentence_lines) > 0 and sentence_lines[0] < header_lines[0]
+            )
+            self._next = 1 if leading else 0
+            self._headers += [""] * self._next
+        before = (self._next or 0) - 1
+        self._next = before + 1 + len(header_lines)
+        self._headers += headers
+        return (before + np.searchsorted(header_lines, sentence_lines)).astype(np.int32)
+
+    def take(self) -> tuple[int, tuple[str, ...]]:
+        """Return the first document and the headers from there; forget all but the last one."""
+        first, headers = self._first, tuple(self._headers) or ("",)
+        self._first += max(len(self._headers) - 1, 0)
+        del self._headers[:-1]
+        return first, headers
+
+
+def batches(corpus: Corpus, batch_tokens: int) -> Iterator[Corpus]:
+    """Cut a corpus into runs of whole sentences with at most `batch_tokens` tokens."""
+    start, first = 0, corpus.first_document
+    while start < len(corpus):
+        limit = corpus.offsets[start] + batch_tokens
+        end = max(start + 1, int(np.searchsorted(corpus.offsets, limit, side="right")) - 1)
+        last = int(corpus.documents[end - 1]) if end < len(corpus) else None
+        stop = None if last is None else last + 1 - corpus.first_document
+        headers = corpus.document_headers[first - corpus.first_document : stop]
+        yield _renumbered(corpus[start:end], corpus.documents[start:end], headers, first)
+        # A document that goes on is known to both batches; empty ones go with the next.
+        if last is not None:
+            first = last if int(corpus.documents[end]) == last else last + 1
+        start = end
+
+
+# --- Batches of whole documents -------------------------------------------------------------------
+
+T = TypeVar("T", bound=np.generic)
+
+
+def whole_documents(batches: Iterable[Corpus]) -> Iterator[Corpus]:
+    """Yield the sentences of a stream in batches that end where a document does.
+
+    Parameters
+    ----------
+    batches : iterable of Corpus
+        Of one file, in order, its documents numbered through; as `stream_columns` yields them.
+
+    Yields
+    ------
+    Corpus
+        Memory is bounded by the longest document and the longest batch.
+    """
+    held: list[Corpus] = []
+    for batch in batches:
+        if not len(batch):
+            continue
+        if held and held[-1].documents[-1] != batch.documents[0]:
+            yield _continued(held)
+            held = []
+        last = batch.document_slices()[-1].start
+        if last:
+            yield _continued([*held, _part(batch, 0, last)])
+            held = []
+        held.append(_part(batch, last, len(batch)))
+    if held:
+        yield _continued(held)
+
+
+def _part(batch: Corpus, first: int, end: int) -> Corpus:
+    """Return successive sentences of whole documents, and headers of empty ones behind them."""
+    start = batch.first_document if first == 0 else int(batch.documents[first])
+    stop = None if end == len(batch) else int(batch.documents[end]) - batch.first_document
+    headers = batch.document_headers[start - batch.first_document : stop]
+    return _renumbered(batch[first:end], batch.documents[first:end], headers, start)
+
+
+def _continued(batches: Sequence[Corpus]) -> Corpus:
+    """Return successive batches as one; a document that goes on in the next is one document."""
+    if len(batches) == 1:
+        return batches[0]
+    headers: dict[int, str] = {}
+    for batch in batches:
+        for number, header in enumerate(batch.document_headers, batch.first_document):
+            headers[number] = headers.get(number) or header
+    return _renumbered(
+        concatenated(batches),
+        np.concatenate([batch.documents for batch in batches]),
+        [headers[number] for number in sorted(headers)],
+        batches[0].first_document,
+        lines=_joined([batch.lines for batch in batches]),
+        blank_lines=_joined([batch.blank_lines for batch in batches]),
+    )
+
+
+def _joined(parts: Sequence[NDArray[T] | None]) -> NDArray[T] | None:
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == len(parts) else None
+
+
+def _renumbered(
+    corpus: Corpus,
+    documents: NDArray[np.int32],
+    headers: Sequence[str],
+    first: int,
+    *,
+    lines: NDArray[np.int64] | None = None,
+    blank_lines: NDArray[np.int32] | None = None,
+) -> Corpus:
+    """Return a corpus with other documents, and with lines where they are given."""
+    return Corpus(
+        corpus.columns,
+        corpus.offsets,
+        documents=documents,
+        document_headers=headers,
+        first_document=first,
+        char_offsets=corpus.char_offsets,
+        source=corpus.source,
+        lines=corpus.lines if lines is None else lines,
+        files=corpus.files,
+        blank_lines=corpus.blank_lines if blank_lines is None else blank_lines,
+    )

@@ -1,0 +1,287 @@
+"""Gold labels under a tagging scheme: converted from another, checked, repaired or left out.
+
+===========  =====================================================================
+Gold         labels that are legal in the scheme, and which sentences have them
+legal_gold   a column of labels as training takes it
+gold_labels  the labels of a tagger of them
+in_scheme    held-out labels, converted
+spoken_gold  what was repaired or left out, in words
+===========  =====================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.corpus import Column, Corpus, Scheme, convert, named_scheme
+from fstcrf.corpus.schemes import OUTSIDE, STRICT, expected, split_label
+from fstcrf.errors import SchemeError
+from fstcrf.model.options import Options
+from fstcrf.model.targets import UNKNOWN, column_labels, label_masks, label_set
+
+__all__ = ["Gold", "gold_labels", "in_scheme", "legal_gold", "spoken_gold"]
+
+Bools = NDArray[np.bool_]
+_CONLLEVAL = named_scheme("conlleval")
+
+
+@dataclass(frozen=True)
+class Gold:
+    """Labels that are legal in the scheme of an option.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        With the column as training takes it, all sentences.
+    kept : bool [S]
+        Sentences to train on.
+    illegal : int
+        Sentences whose labels were repaired, or that are left out.
+    first : str
+        The first of their labels: where it is, and what is wrong.
+    """
+
+    corpus: Corpus
+    kept: Bools
+    illegal: int = 0
+    first: str = ""
+
+
+def legal_gold(
+    corpus: Corpus, name: str, settings: Options, *, known: Iterable[str] = (), where: str = ""
+) -> Gold:
+    """Return a column of gold labels as training takes it.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    name : str
+        The column.
+    settings : Options
+        Of them `scheme`, `on_illegal` and `partial` are read.
+    known : iterable of str
+        Labels of an earlier model.
+    where : str
+        What messages about labels begin with, behind the place.
+
+    Raises
+    ------
+    SchemeError
+        Labels that break their scheme, where `on_illegal` is "error"; names the first of them and
+        their number. Labels that cannot be repaired, or converted.
+    DataError
+        No such column, or no sentence that could be kept.
+    """
+    every = np.ones(len(corpus), dtype=bool)
+    if settings.schemes is None:
+        return Gold(corpus, every)
+    source, target = map(named_scheme, settings.schemes)
+    column, same = corpus.column(name), source.name == target.name
+    given = label_set(_used(column), partial=settings.partial, known=known)
+    labels = sorted({*given, *known})
+    masks = label_masks(column.values, labels, partial=settings.partial)
+    wrong = _broken(column, corpus.offsets, masks, _successions(labels, source))
+    unknown = ~np.isin(column.values, labels)[column.ids]
+    token = np.flatnonzero(wrong if same else wrong | unknown)
+    if not len(token):
+        return Gold(corpus if same else _converted(corpus, name, source, target, every), every)
+    sentence = np.repeat(np.arange(len(corpus)), np.diff(corpus.offsets))
+    broken = np.zeros(len(corpus), dtype=bool)
+    broken[sentence[token]] = True
+    fault = _Fault(corpus, column, source, where, int(token[0]), bool(wrong[token[0]]))
+    if settings.on_illegal == "error":
+        count = (
+            f"{len(token):,} illegal labels in {int(broken.sum()):,} of {len(corpus):,} sentences"
+        )
+        advice = _advice(corpus, column, masks, labels, source, target, len(token))
+        raise fault.error(f", the first of {count}: {advice}")
+    kept = every if settings.on_illegal == "repair" else ~broken
+    if settings.on_illegal == "repair":
+        _check_repair(fault, unknown, broken[sentence])
+    elif not (kept & (np.diff(corpus.offsets) > 0)).any():
+        raise fault.error("; no sentence is left to train on")
+    if same and settings.on_illegal == "skip":
+        found = corpus
+    else:
+        found = _converted(corpus, name, source, target, broken if same else kept)
+    return Gold(found, kept, int(broken.sum()), str(fault.error("")))
+
+
+def gold_labels(gold: Gold, name: str, settings: Options) -> list[str]:
+    """Return the labels that a tagger of this column has, sorted."""
+    kept = gold.corpus if gold.kept.all() else gold.corpus.select(np.flatnonzero(gold.kept))
+    return column_labels(kept.column(name), partial=settings.partial)
+
+
+def in_scheme(gold: list[list[str]], settings: Options | None) -> list[list[str]]:
+    """Return held-out labels in the scheme of the model; sentences with unknown ones stay."""
+    if (
+        settings is None
+        or settings.schemes is None
+        or len({named_scheme(name).name for name in settings.schemes}) == 1
+    ):
+        return gold
+    source, target = settings.schemes
+    return [labels if UNKNOWN in labels else convert(labels, source, target) for labels in gold]
+
+
+def spoken_gold(gold: Gold, settings: Options) -> str:
+    """Return what was done to illegal labels, in words; nothing where there were none."""
+    if not gold.illegal:
+        return ""
+    done = "repaired" if settings.on_illegal == "repair" else "left out"
+    scheme = "" if settings.schemes is None else settings.schemes[0]
+    return (
+        f"{done} {gold.illegal:,} of {len(gold.kept):,} sentences, whose labels are no {scheme}; "
+        f"the first: {gold.first}"
+    )
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """What is wrong with a label, and where it is."""
+
+    corpus: Corpus
+    column: Column
+    scheme: Scheme
+    where: str
+    token: int
+    illegal: bool
+
+    def error(self, more: str) -> SchemeError:
+        what = self._what() if self.illegal else self._unknown()
+        return SchemeError(f"{self.where}{what}{more}", **self.corpus.where(self.token))
+
+    def _what(self) -> str:
+        strings = [self.column.values[i] for i in self.column.ids[max(self.token - 1, 0) :][:2]]
+        label, scheme = strings[min(self.token, 1)], self.scheme
+        letter, kind = split_label(label, scheme)
+        if letter == "?" and "|" not in label and label != UNKNOWN:
+            return f"label {label!r} is no {scheme.name}: {expected(scheme)}"
+        begins, ends = (self.token + k in self.corpus.offsets for k in (0, 1))
+        before, other = (OUTSIDE, "") if begins else split_label(strings[0], scheme)
+        last = ends and scheme.legal(before, letter, same=kind == other)
+        after = "the start" if begins else repr(strings[0])
+        return f"{label!r} after {after} is no {scheme.name}{' as the last label' * last}"
+
+    def _unknown(self) -> str:
+        label = self.column.values[self.column.ids[self.token]]
+        return (
+            f"label {label!r} is not known, so that its sentence cannot be written anew in a scheme"
+        )
+
+
+def _used(column: Column) -> list[str]:
+    return [column.values[i] for i in np.unique(column.ids).tolist()]
+
+
+def _successions(labels: list[str], scheme: Scheme) -> Bools:
+    """Return which label may follow which, bool [L + 1, L + 1]; no label of another scheme may.
+
+    Row L is the start of a sentence, column L its end, as in `legal_transitions`.
+    """
+    parts = [*(split_label(label, scheme) for label in labels), (OUTSIDE, "")]
+    return np.asarray(
+        [
+            [
+                not (scheme.strict and "?" in (a, b)) and scheme.legal(a, b, same=kind == other)
+                for b, other in parts
+            ]
+            for a, kind in parts
+        ]
+    )
+
+
+def _broken(column: Column, offsets: NDArray[np.int64], masks: Bools, legal: Bools) -> Bools:
+    """Return the tokens, bool [N], at which what comes before them leaves no legal label.
+
+    Parameters
+    ----------
+    column : Column
+        N strings.
+    offsets : int64 [S + 1]
+    masks : bool [V, L]
+        Labels that each string of the column stands for.
+    legal : bool [L + 1, L + 1]
+    """
+    full = np.diff(offsets) > 0
+    first, last = offsets[:-1][full], offsets[1:][full] - 1
+    sets = masks.astype(np.float32)
+    inner = legal[:-1, :-1].astype(np.float32)
+    after = (sets @ inner @ sets.T) > 0  # string after string
+    begins = np.asarray((masks & legal[-1, :-1]).any(axis=1))
+    ends = np.asarray((masks & legal[:-1, -1]).any(axis=1))
+    found = np.empty(len(column.ids), dtype=bool)
+    found[1:] = ~after[column.ids[:-1], column.ids[1:]]
+    found[first] = ~begins[column.ids[first]]
+    found[last] |= ~ends[column.ids[last]]
+    several = np.add.reduceat(masks.sum(axis=1)[column.ids] != 1, first) if len(first) else first
+    for number in np.flatnonzero(several).tolist():  # pairs do not decide these
+        a, b = int(first[number]), int(last[number]) + 1
+        found[a:b] = _walked(masks[column.ids[a:b]], legal)
+    return found
+
+
+def _walked(allowed: Bools, legal: Bools) -> Bools:
+    """Return the tokens of one sentence, bool [n], at which no labelling can go on."""
+    found = np.zeros(len(allowed), dtype=bool)
+    now = legal[-1, :-1]
+    for token, mask in enumerate(allowed):
+        here = now & mask
+        if token == len(allowed) - 1:
+            here = here & legal[:-1, -1]
+        found[token] = not here.any()
+        now = legal[:-1, :-1][here if here.any() else mask].any(axis=0)
+    return found
+
+
+def _check_repair(fault: _Fault, unknown: Bools, broken: Bools) -> None:
+    """Refuse what conlleval does not read either; `unknown` and `broken` are bool [N]."""
+    column = fault.column
+    foreign = np.asarray([split_label(v, _CONLLEVAL)[0] in "?[]." for v in column.values])
+    lost = np.flatnonzero((foreign[column.ids] | unknown) & broken)
+    if len(lost):
+        token = int(lost[0])
+        odd = replace(fault, token=token, illegal=not unknown[token])
+        raise odd.error("; that cannot be repaired: correct it, or on_illegal 'skip' leaves it out")
+
+
+def _converted(corpus: Corpus, name: str, source: Scheme, target: Scheme, chosen: Bools) -> Corpus:
+    """Return the corpus with the labels of some sentences written anew."""
+    made: dict[tuple[str, ...], list[str]] = {}
+    lists = corpus.column_lists(name)
+    for number in np.flatnonzero(chosen).tolist():
+        labels = tuple(lists[number])
+        if labels not in made:
+            made[labels] = convert(labels, source, target)
+        lists[number] = made[labels]
+    return corpus.with_column(name, lists)
+
+
+def _advice(
+    corpus: Corpus,
+    column: Column,
+    masks: Bools,
+    labels: list[str],
+    source: Scheme,
+    target: Scheme,
+    illegal: int,
+) -> str:
+    """Return the ways out."""
+    ways = [
+        "on_illegal 'repair' takes the spans that conlleval reads, 'skip' leaves the sentences out"
+    ]
+    left = {
+        name: int(_broken(column, corpus.offsets, masks, _successions(labels, scheme)).sum())
+        for name, scheme in ((name, named_scheme(name)) for name in STRICT)
+        if name == scheme.name and name not in (source.name, target.name)
+    }
+    best = min(left, key=lambda name: left[name])
+    if 10 * left[best] <= illegal:
+        which = f"all but {left[best]:,} are" if left[best] else "all are"
+        ways.append(f"{which} legal in {best}, which scheme '{best}:{target.name}' converts")
+    return "; ".join(ways)

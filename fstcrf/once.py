@@ -1,0 +1,95 @@
+"""Values that are computed once, whichever threads ask first.
+
+=========  ==========================================================
+made_once  a property
+memoised   a function whose last values are kept
+making     what both rest on: one thread makes a value, others wait
+=========  ==========================================================
+
+`functools.cached_property` and `functools.lru_cache` compute a value in every thread that asks
+before the first is done, and hand out different objects. That is good enough for small values that
+are equal; what takes long, or is told apart by identity, is `made_once` or `memoised`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from functools import cached_property, lru_cache, wraps
+from threading import RLock
+from typing import Any, Self, TypeVar, cast, overload
+
+__all__ = ["made_once", "making", "memoised"]
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_locks: dict[Hashable, Any] = {}
+"""Of what is being made now; each goes when that is done."""
+if hasattr(os, "register_at_fork"):  # the threads that hold them are not in the child
+    os.register_at_fork(after_in_child=_locks.clear)
+
+
+@contextmanager
+def making(owner: object, what: Hashable) -> Iterator[None]:
+    """Let one thread at a time make a value that its owner keeps; look for it again inside.
+
+    There is a lock for each value: who makes one may ask for others, as long as none of them asks
+    for the first.
+
+    Parameters
+    ----------
+    owner : object
+    what : hashable
+        Which of its values.
+    """
+    key = id(owner), what
+    lock = _locks.setdefault(key, RLock())
+    try:
+        with lock:
+            yield
+    finally:
+        _locks.pop(key, None)
+
+
+class made_once(cached_property[T]):  # noqa: N801 (a decorator)
+    """A property that is computed once for each object; threads that ask meanwhile wait.
+
+    All of them get the same object, for as long as the owner lives.
+    """
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> T: ...
+    def __get__(self, instance: object | None, owner: type[Any] | None = None) -> Self | T:
+        if instance is None:
+            return self
+        name, kept = cast("str", self.attrname), instance.__dict__
+        with making(instance, name):
+            if name not in kept:
+                kept.setdefault(name, self.func(instance))
+        return cast("T", kept[name])
+
+
+def memoised(size: int) -> Callable[[F], F]:
+    """Return a decorator: the last values of a function are kept, by hashable arguments.
+
+    Parameters
+    ----------
+    size : int
+        How many.
+    """
+
+    def decorated(function: F) -> F:
+        kept = lru_cache(maxsize=size)(function)
+
+        @wraps(function)
+        def found(*arguments: Hashable, **named: Hashable) -> Any:
+            with making(function, (arguments, *named.items())):
+                return kept(*arguments, **named)
+
+        return cast("F", found)
+
+    return decorated

@@ -1,0 +1,227 @@
+"""Seminar announcements by token: table 6 of Finkel, Grenager and Manning (2005).
+
+Every message is tested once. Weights of the penalties are chosen within the training folds, by a
+tagger that has not seen one of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.corpus import Corpus, convert_column
+from fstcrf.documents import Annealing, Differing, DocumentTagger, Fields, Unlabelled
+from fstcrf.model import CRF
+from fstcrf.recipes.corpora import TWINS, Counts, all_messages, mean_f, token_counts
+from fstcrf.recipes.experiment import Setting
+from fstcrf.recipes.report import Row
+from fstcrf.recipes.seminars_systems import FURTHER, windows
+
+__all__ = ["FOLDS", "SETS", "SWEEPS", "folds", "rows"]
+
+FOLDS, SWEEPS, RUNS, RUNS_FULL = 5, 100, 3, 10
+SCHEME = "bioes"
+TIMES = NAMES = (0.0, -0.25, -0.5, -1.0, -2.0, -4.0)
+BY_HAND = -4.0
+
+TEMPLATE = """\
+U0:%x[-1..1,word]
+U1:%x[0,ngrams(word,1,6)]
+U2:%x[0,shape(word)]
+U3:%x[-1..1,short_shape(word)]
+U4:%x[-1..0,short_shape(word)]/%x[0..1,short_shape(word)]
+U5:%x[-1,short_shape(word)]/%x[0,short_shape(word)]/%x[1,short_shape(word)]
+U6:%x{-9..-1,word}
+U7:%x{1..9,word}
+B
+"""
+
+MORE = windows(("word", "pattern", "list", "time")) + FURTHER
+
+
+@dataclass(frozen=True, slots=True)
+class _Features:
+    """Features and the prior of their weights."""
+
+    name: str
+    template: str
+    l2: float
+
+
+SETS = (
+    _Features("features of the paper", TEMPLATE, 0.1),
+    _Features("more features", MORE + TEMPLATE, 0.3),
+)
+"""Both sets of features, each with its prior."""
+
+ORDER = ("stime", "etime", "speaker", "location")
+
+VITERBI = (96.67, 97.36, 83.39, 89.98, 91.85)
+NON_LOCAL = (97.11, 97.89, 84.16, 90.00, 92.29)
+
+SECONDS = (189.0, 6436.0)
+
+LOCAL, SAMPLED = "Viterbi", "Gibbs without penalties"
+
+HAND, CHOSEN = "Gibbs, penalties set by hand", "Gibbs, penalties chosen in the training folds"
+_PAPER = {LOCAL: VITERBI, SAMPLED: VITERBI, HAND: NON_LOCAL, CHOSEN: NON_LOCAL}
+
+
+class Fold(msgspec.Struct):
+    """What was measured on a fold: for each system and run the counts of each field."""
+
+    counts: dict[str, list[dict[str, Counts]]] = {}
+    seconds: dict[str, float] = {}
+    chosen: dict[str, float] = {}
+
+
+# --- Rows -----------------------------------------------------------------------------------------
+
+
+def rows(setting: Setting) -> Iterator[Row]:
+    """Yield the rows of table 6; a finished fold is not done again.
+
+    Raises
+    ------
+    DataError
+        A file is missing, or is not what it should be.
+    """
+    messages = convert_column(all_messages(setting), "field", "iob2", SCHEME)
+    number = folds(len(messages), setting.seed)
+    for features in SETS:
+        found = [_kept(messages, number, k, features, setting) for k in range(FOLDS)]
+        yield from _all_rows(f"announcements, {features.name}", found)
+
+
+def _all_rows(prefix: str, found: Sequence[Fold]) -> Iterator[Row]:
+    for system, paper in _PAPER.items():
+        yield from _table6(prefix, found, system, paper)
+    for name in ("times", "speaker"):
+        values = [fold.chosen[name] for fold in found]
+        yield Row(f"{prefix}, {CHOSEN}", f"mean log penalty, {name}", float(np.mean(values)))
+
+
+def _table6(
+    prefix: str, found: Sequence[Fold], system: str, paper: Sequence[float]
+) -> Iterator[Row]:
+    runs = [_pooled([fold.counts[system][r] for fold in found]) for r in _runs(found, system)]
+    name = f"{prefix}, {system}"
+    for field, published in zip(ORDER, paper, strict=False):
+        mean = 100 * float(np.mean([run[field].f for run in runs]))
+        yield Row(name, f"token F, %: {field}", mean, published)
+    overall = [100 * mean_f(run) for run in runs]
+    seconds = sum(fold.seconds[system] for fold in found)
+    yield Row(name, "token F, %: mean of the fields", float(np.mean(overall)), paper[-1], seconds)
+    if len(runs) > 1:
+        yield Row(name, "token F, %: standard deviation", float(np.std(overall)), 0.007)
+    published = SECONDS[system in (HAND, CHOSEN)]
+    yield Row(name, "seconds for all messages", seconds, published)
+
+
+def _runs(found: Sequence[Fold], system: str) -> range:
+    return range(min(len(fold.counts[system]) for fold in found))
+
+
+def _pooled(parts: Sequence[dict[str, Counts]]) -> dict[str, Counts]:
+    return {field: sum((p[field] for p in parts), Counts()) for field in ORDER}
+
+
+def _of_fold(name: str, fold: Fold) -> Iterator[Row]:
+    """Yield what is known of one fold: a run that ends early has no others."""
+    for system, runs in fold.counts.items():
+        mean = 100 * float(np.mean([mean_f(run) for run in runs]))
+        yield Row(f"{name}: {system}", "token F, %: mean of the fields", mean)
+
+
+# --- A fold ---------------------------------------------------------------------------------------
+
+
+def folds(n: int, seed: int) -> NDArray[np.int64]:
+    """Return the number of the fold of each of n messages."""
+    found = np.random.default_rng([seed, FOLDS]).permutation(n) % FOLDS
+    if n > max(TWINS):
+        found[max(TWINS)] = found[min(TWINS)]
+    return found
+
+
+def _kept(
+    messages: Corpus, number: NDArray[np.int64], k: int, features: _Features, setting: Setting
+) -> Fold:
+    """Return what was measured on a fold, told as it comes and kept."""
+    name = f"announcements, {features.name}, fold {k + 1}"
+    make = partial(_fold, messages, number, k, features, setting)
+    found = setting.kept(name, make, Fold, about=(features, TIMES, NAMES, BY_HAND, SWEEPS))
+    setting.rows(f"{name}, scores", partial(_of_fold, name, found), about=found)
+    return found
+
+
+def _fold(
+    messages: Corpus, number: NDArray[np.int64], k: int, features: _Features, setting: Setting
+) -> Fold:
+    setting.say(f"consistency: announcements, {features.name}, fold {k + 1} of {FOLDS}")
+    rest, next_one = number != k, (k + 1) % FOLDS
+    inner = _trained(features, messages.select(np.flatnonzero(rest & (number != next_one))))
+    times, names = _chosen(inner, messages.select(np.flatnonzero(number == next_one)))
+    found = Fold(chosen={"times": times, "speaker": names})
+    tagger = _trained(features, messages.select(np.flatnonzero(rest)))
+    _measure_all(found, tagger, messages.select(np.flatnonzero(number == k)), setting)
+    return found
+
+
+def _measure_all(found: Fold, tagger: CRF, test: Corpus, setting: Setting) -> None:
+    _measure(found, LOCAL, [tagger], test)
+    runs = RUNS_FULL if setting.full else RUNS
+    for system, model, options in (
+        (SAMPLED, None, {"start": "random", "take": "last"}),
+        (HAND, Fields.seminars(BY_HAND), {}),
+        (CHOSEN, _model(found.chosen["times"], found.chosen["speaker"]), {}),
+    ):
+        seeds = range(setting.seed, setting.seed + runs)
+        taggers = [_documents(tagger, model, seed=seed, **options) for seed in seeds]
+        _measure(found, system, taggers, test)
+
+
+def _measure(
+    found: Fold, system: str, taggers: Sequence[CRF | DocumentTagger], test: Corpus
+) -> None:
+    gold, started = test.column_lists("field"), time.perf_counter()
+    found.counts[system] = [token_counts(gold, t.tag_all(test), ORDER) for t in taggers]
+    found.seconds[system] = (time.perf_counter() - started) / len(taggers)
+
+
+def _trained(features: _Features, corpus: Corpus) -> CRF:
+    return CRF.train(corpus, "field", features.template, scheme=SCHEME, l2=features.l2)
+
+
+def _model(times: float, names: float) -> Fields:
+    return Fields(
+        [
+            Differing("stime", "clock", times),
+            Differing("etime", "clock", times),
+            Unlabelled("speaker", names),
+        ]
+    )
+
+
+def _documents(tagger: CRF, model: Fields | None, **options: Any) -> DocumentTagger:
+    models = [] if model is None else [model]
+    return DocumentTagger(tagger, models, Annealing(SWEEPS), **{"sweeps": "mixed", **options})
+
+
+def _chosen(tagger: CRF, held: Corpus) -> tuple[float, float]:
+    """Return the penalties of times, then of names, that are best on a fold for training."""
+    gold = held.column_lists("field")
+
+    def worth(times: float, names: float) -> float:
+        labels = _documents(tagger, _model(times, names)).tag_all(held)
+        return mean_f(token_counts(gold, labels, ORDER))
+
+    best = max(TIMES, key=lambda times: worth(times, 0.0))
+    return best, max(NAMES, key=lambda names: worth(best, names))

@@ -1,0 +1,421 @@
+"""Corpora that several recipes read, and how labels of them are scored."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from fstcrf.corpus import Column, Corpus, convert_column, read_columns, spans
+from fstcrf.errors import DataError
+from fstcrf.evaluate import evaluate_spans
+from fstcrf.recipes.experiment import Setting
+from fstcrf.recipes.message_features import LAYOUT, MARKS, layout, marks
+
+__all__ = [
+    "ENTITY",
+    "FIELDS",
+    "MESSAGES",
+    "PHRASE",
+    "PHRASES",
+    "POLICIES",
+    "TWINS",
+    "Counts",
+    "DataSplit",
+    "Field",
+    "Message",
+    "all_messages",
+    "chunks",
+    "corpus_of",
+    "entities",
+    "mean_f",
+    "noun_phrases",
+    "read_message",
+    "retokenised",
+    "scored",
+    "span_f",
+    "token_counts",
+    "token_f",
+    "tokens",
+    "values",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class DataSplit:
+    """Sentences to train on, to choose by, to test on.
+
+    Parameters
+    ----------
+    train : Corpus
+        All to train on.
+    part : Corpus
+        Those to train on while something is chosen.
+    dev : Corpus
+        Those to choose by.
+    test : Corpus
+    """
+
+    train: Corpus
+    part: Corpus
+    dev: Corpus
+    test: Corpus
+
+
+# --- CoNLL-2000 and CoNLL-2003 --------------------------------------------------------------------
+
+PHRASE = "np"
+"""Column of the labels of noun phrases."""
+
+PHRASES = ("O", "B-NP", "I-NP")
+"""The labels of noun phrases, in IOB2."""
+
+ENTITY = "ner"
+"""Column of the labels of entities, unless another one is asked for."""
+
+
+def chunks(setting: Setting) -> tuple[Corpus, Corpus]:
+    """Return training and test file of CoNLL-2000, columns ``word``, ``pos``, ``chunk`` (IOB2).
+
+    Raises
+    ------
+    DataError
+        A file is missing or is not what it should be.
+    """
+    train, test = (
+        read_columns(setting.files(f"conll2000/{part}.txt")[0], ("word", "pos", "chunk"))
+        for part in ("train", "test")
+    )
+    return train, test
+
+
+def noun_phrases(setting: Setting) -> tuple[Corpus, Corpus]:
+    """Return training and test file of CoNLL-2000, with the noun phrases of its chunks as labels.
+
+    Raises
+    ------
+    DataError
+        A file is missing or is not what it should be.
+    """
+    train, test = map(_with_phrases, chunks(setting))
+    return train, test
+
+
+def _with_phrases(corpus: Corpus) -> Corpus:
+    labels = [
+        [label if label.endswith("-NP") else "O" for label in sentence]
+        for sentence in corpus.column_lists("chunk")
+    ]
+    return corpus.with_column(PHRASE, labels)
+
+
+def entities(
+    setting: Setting, part: str, scheme: Literal["iob2", "bioes"], target: str = ENTITY
+) -> Corpus:
+    """Return a file of CoNLL-2003 with its documents.
+
+    Parameters
+    ----------
+    setting : Setting
+    part : str
+        What comes after ``eng.`` in its name: ``train``, ``testa``, ``testb``.
+    scheme : {"iob2", "bioes"}
+        Of the labels; the file has IOB1.
+    target : str
+        What their column is called, beside ``word``, ``pos``, ``chunk``; taggers are kept under
+        that name.
+
+    Raises
+    ------
+    DataError
+        The file is missing or is not what it should be.
+    """
+    path = setting.files(f"conll2003/eng.{part}")[0]
+    corpus = read_columns(path, ("word", "pos", "chunk", target))
+    return convert_column(corpus, target, "iob1", scheme)
+
+
+def span_f(corpus: Corpus, target: str, labels: Sequence[Sequence[str]]) -> float:
+    """Return the F of spans against a column of a corpus, in percent."""
+    return 100.0 * evaluate_spans(corpus.column_lists(target), labels).f
+
+
+# --- Seminar announcements ------------------------------------------------------------------------
+
+MESSAGES = "seminars/docs/*.txt"
+"""The files of the seminar announcements."""
+
+FIELDS = ("stime", "etime", "location", "speaker")
+
+TWINS = (0, 25)  # numbers of two messages that are the same: never one to train, one to test
+
+# Runs of letters, of digits, of one sign: a field may end between any two of them.
+_TOKEN = re.compile(r"[^\W\d_]+|\d+|([^\w\s]|_)\1*")
+_TAG = re.compile(r"<(/?)(sentence|paragraph|stime|etime|location|speaker)>")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a message: characters ``start : end`` of its text."""
+
+    start: int
+    end: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message without its tags.
+
+    Parameters
+    ----------
+    text : str
+    fields : tuple of Field
+        In the order of their ends.
+    """
+
+    text: str
+    fields: tuple[Field, ...]
+
+
+def all_messages(setting: Setting) -> Corpus:
+    """Read the seminar announcements.
+
+    Raises
+    ------
+    DataError
+        There are none, or one is broken.
+    """
+    return corpus_of([read_message(path) for path in setting.files(MESSAGES)])
+
+
+def read_message(path: Path) -> Message:
+    """Read a message; sentence and paragraph tags, which may cross fields, are left out.
+
+    Tags are in lower case; whatever else stands between ``<`` and ``>`` is text. Bytes that are
+    no UTF-8 become ``U+FFFD``, silently.
+
+    Raises
+    ------
+    DataError
+        A field that ends without having begun, begins within another, or does not end.
+    """
+    tagged = path.read_bytes().decode("utf-8", "replace")
+    parts: list[str] = []
+    fields: list[Field] = []
+    open_at: dict[str, int] = {}
+    size = place = 0
+    for tag in _TAG.finditer(tagged):
+        parts.append(tagged[place : tag.start()])
+        size += tag.start() - place
+        place = tag.end()
+        closing, name = tag.groups()
+        if name not in FIELDS:
+            continue
+        line = tagged.count("\n", 0, tag.start()) + 1
+        if not closing:
+            if open_at:  # a token has one field
+                outer = next(iter(open_at))
+                raise DataError(f"<{name}> within <{outer}>", path=str(path), line=line)
+            open_at[name] = size
+        elif name not in open_at:
+            raise DataError(f"</{name}> without <{name}>", path=str(path), line=line)
+        else:
+            fields.append(Field(open_at.pop(name), size, name))
+    if open_at:
+        raise DataError(f"<{next(iter(open_at))}> has no end", path=str(path))
+    return Message("".join([*parts, tagged[place:]]), tuple(fields))
+
+
+def tokens(text: str) -> list[tuple[int, int]]:
+    """Return start and end of each token.
+
+    Examples
+    --------
+    >>> [text[a:b] for text in ["Room 4A, 3:30pm --"] for a, b in tokens(text)]
+    ['Room', '4', 'A', ',', '3', ':', '30', 'pm', '--']
+    """
+    return [found.span() for found in _TOKEN.finditer(text)]
+
+
+def corpus_of(messages: Sequence[Message]) -> Corpus:
+    """Return messages as a corpus: columns ``word``, `MARKS`, `LAYOUT`, ``field`` (IOB2).
+
+    A message is one sentence and one document. A token belongs to the field in which it starts.
+    """
+    columns: dict[str, list[str]] = {name: [] for name in ("word", *MARKS, *LAYOUT, "field")}
+    offsets, places = [0], []
+    for message in messages:
+        bounds = tokens(message.text)
+        columns["word"] += [message.text[a:b] for a, b in bounds]
+        for name, column in (marks(message.text, bounds) | layout(message.text, bounds)).items():
+            columns[name] += column
+        columns["field"] += _labels(message, bounds)
+        places += bounds
+        offsets.append(len(places))
+    return Corpus(
+        {name: Column.from_strings(strings) for name, strings in columns.items()},
+        np.asarray(offsets, dtype=np.int64),
+        documents=np.arange(len(messages), dtype=np.int32),
+        document_headers=("",) * len(messages),
+        char_offsets=np.asarray(places, dtype=np.int32).reshape(-1, 2),
+    )
+
+
+def _labels(message: Message, bounds: Sequence[tuple[int, int]]) -> list[str]:
+    labels = ["O"] * len(bounds)
+    starts = np.asarray([a for a, _ in bounds])
+    for field in message.fields:
+        first, end = np.searchsorted(starts, (field.start, field.end)).tolist()
+        labels[first:end] = [f"B-{field.name}", *[f"I-{field.name}"] * (end - first - 1)][
+            : end - first
+        ]
+    return labels
+
+
+def retokenised(corpus: Corpus, column: str, *, spans: bool) -> Corpus:
+    """Return words and labels of a corpus, its words cut as those of messages are.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        With a column ``word`` or ``form``.
+    column : str
+        The labels; a part of a word has the label of the word.
+    spans : bool
+        They are IOB2: only the first part of a word begins a span.
+    """
+    word = "word" if "word" in corpus.columns else "form"
+    columns: dict[str, list[str]] = {name: [] for name in ("word", *MARKS, column)}
+    offsets = [0]
+    for words, labels in zip(corpus.column_lists(word), corpus.column_lists(column), strict=True):
+        text = " ".join(words)
+        places = tokens(text)
+        columns["word"] += [text[a:b] for a, b in places]
+        columns[column] += _spread(words, labels, places, spans=spans)
+        for name, marked in marks(text, places).items():
+            columns[name] += marked
+        offsets.append(len(columns["word"]))
+    return Corpus(
+        {name: Column.from_strings(strings) for name, strings in columns.items()},
+        np.asarray(offsets, dtype=np.int64),
+    )
+
+
+def _spread(
+    words: Sequence[str], labels: Sequence[str], places: Sequence[tuple[int, int]], *, spans: bool
+) -> Iterator[str]:
+    """Yield the label of the word in which each token lies."""
+    starts = np.asarray(list(itertools.accumulate((len(w) + 1 for w in words), initial=0)))
+    last = -1
+    for start, _ in places:
+        word = int(np.searchsorted(starts, start, side="right")) - 1
+        label = labels[word]
+        yield f"I-{label[2:]}" if spans and word == last and label != "O" else label
+        last = word
+
+
+# --- Scores of fields -----------------------------------------------------------------------------
+#
+# A message is taken to give one value of a field. It is right if its tokens are those of one of the
+# field's true mentions in the message. The paper takes one value and does not say which.
+
+POLICIES = ("first", "frequent")
+"""``first``: the first span. ``frequent``: the value of most spans, of these the first."""
+
+_Words = tuple[str, ...]
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """How many are right, were found, are there: tokens of a type, messages with a field."""
+
+    right: int = 0
+    found: int = 0
+    there: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.right + other.right, self.found + other.found, self.there + other.there)
+
+    @property
+    def f(self) -> float:
+        """The harmonic mean of precision and recall, in [0, 1]; 0 without any token."""
+        return 2 * self.right / (self.found + self.there) if self.found + self.there else 0.0
+
+
+def mean_f(counts: Mapping[str, Counts]) -> float:
+    """Return the mean of F over the types or fields, in [0, 1]: the papers' overall figure."""
+    return sum(each.f for each in counts.values()) / len(counts)
+
+
+def token_counts(
+    gold: Sequence[Sequence[str]], labels: Sequence[Sequence[str]], types: Sequence[str]
+) -> dict[str, Counts]:
+    """Return the counts of tokens of each type, wherever its spans begin.
+
+    Examples
+    --------
+    >>> token_counts([["B-a", "I-a", "O"]], [["O", "B-a", "B-a"]], ["a"])
+    {'a': Counts(right=1, found=2, there=2)}
+    """
+    there, found, right = (Counter[str]() for _ in range(3))
+    for true, guess in zip(gold, labels, strict=True):
+        for a, b in zip(true, guess, strict=True):
+            there[a[2:]] += 1
+            found[b[2:]] += 1
+            right[a[2:]] += a[2:] == b[2:]
+    return {name: Counts(right[name], found[name], there[name]) for name in types}
+
+
+def token_f(gold: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]) -> float:
+    """Return F of tokens with the type of a field, all fields together, in [0, 1]."""
+    return sum(token_counts(gold, labels, FIELDS).values(), Counts()).f
+
+
+def values(
+    words: Sequence[Sequence[str]], labels: Sequence[Sequence[str]], policy: str = "first"
+) -> list[dict[str, _Words]]:
+    """Return the value of each field that is found in each message."""
+    return [
+        {field: _value(several, policy) for field, several in _mentions(w, y).items() if several}
+        for w, y in zip(words, labels, strict=True)
+    ]
+
+
+def scored(
+    words: Sequence[Sequence[str]],
+    gold: Sequence[Sequence[str]],
+    labels: Sequence[Sequence[str]],
+    policy: str = "first",
+) -> dict[str, Counts]:
+    """Count the messages whose value of a field is right, that were given one, that have one."""
+    right, found, there = Counter[str](), Counter[str](), Counter[str]()
+    guesses = values(words, labels, policy)
+    for w, y, guess in zip(words, gold, guesses, strict=True):
+        for field, true in _mentions(w, y).items():
+            there[field] += bool(true)
+            found[field] += field in guess
+            right[field] += guess.get(field) in true
+    return {field: Counts(right[field], found[field], there[field]) for field in FIELDS}
+
+
+def _mentions(words: Sequence[str], labels: Sequence[str]) -> dict[str, list[_Words]]:
+    """Return the spans of each field, in their order."""
+    found: dict[str, list[_Words]] = {field: [] for field in FIELDS}
+    for span in spans(labels):
+        found[span.type].append(tuple(words[span.start : span.end]))
+    return found
+
+
+def _value(several: Sequence[_Words], policy: str) -> _Words:
+    if policy == "first":
+        return several[0]
+    plain = [tuple(word.lower() for word in value if word.isalnum()) for value in several]
+    most = Counter(plain).most_common(1)[0][0]  # of equals the one met first
+    return several[plain.index(most)]

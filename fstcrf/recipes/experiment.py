@@ -1,0 +1,436 @@
+"""Experiments: what a run is given, what of it is kept, and how it is run.
+
+Each part of the work goes through the `Setting`: what is finished is kept, and shown, before the
+rest begins, so that a run that ended early goes on from there.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from fstcrf.corpus import atomic_write, check_writable
+from fstcrf.errors import DataError
+from fstcrf.model import CRF, load
+from fstcrf.recipes.report import FILES, Report, Result, Row, provenance, write
+
+__all__ = ["THREADS", "Parts", "Recipe", "Setting", "fingerprint", "run_recipe"]
+
+T = TypeVar("T")
+
+THREADS = min(2, os.cpu_count() or 1)
+"""Threads that recipes train with."""
+
+
+# --- Finished parts -------------------------------------------------------------------------------
+
+
+class _File(msgspec.Struct, frozen=True):
+    """What the file of a part holds."""
+
+    part: str
+    about: str
+    date: str
+    code: str
+    value: msgspec.Raw
+
+
+class Parts:
+    """What is kept of a run, in files ``NAME-KEY.json`` of a folder.
+
+    The key is made from the fingerprint of the run, the name of the part and what it depends on, so
+    that parts of other runs lie beside those of this one and are never taken for them.
+
+    Parameters
+    ----------
+    folder : Path, optional
+        Made when the first part is kept. Without it nothing is kept.
+    run : str
+        Fingerprint of the run.
+    code : str
+        Version and commit of the code that runs.
+    """
+
+    def __init__(self, folder: Path | None = None, run: str = "", code: str = "") -> None:
+        self.folder, self._run, self._code = folder, run, code
+        self.count = 0
+        self._earlier: list[_File] = []
+
+    def get(self, name: str, kind: type[T], about: object = None) -> T:
+        """Return a part that was kept.
+
+        Parameters
+        ----------
+        name : str
+        kind : type
+            Of the value, as msgspec takes it: ``list[Row]``, ``dict[str, float]``, a dataclass.
+        about : object
+            What the part depends on, beside the recipe, its options and data: anything whose `repr`
+            tells it from others.
+
+        Raises
+        ------
+        KeyError
+            There is none, or it does not hold what is expected.
+        """
+        path = self._path(name, about, "json")
+        if path is None or not path.exists():
+            raise KeyError(name)
+        try:
+            kept = msgspec.json.decode(path.read_bytes(), type=_File)
+            value = msgspec.json.decode(kept.value, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise KeyError(name) from None
+        self._earlier.append(kept)
+        self.count += 1
+        return value
+
+    def put(self, name: str, value: object, about: object = None) -> None:
+        """Keep a part.
+
+        Raises
+        ------
+        TypeError
+            A value that JSON has no form for.
+        OSError
+            It cannot be written.
+        """
+        encoded = msgspec.Raw(msgspec.json.encode(value, enc_hook=_plain))
+        path = self._path(name, about, "json", made=True)
+        if path is None:
+            return
+        date = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        kept = _File(name, repr(about), date, self._code, encoded)
+        with atomic_write(path) as file:
+            file.write(msgspec.json.encode(kept))
+        self.count += 1
+
+    def file(self, name: str, suffix: str, about: object = None) -> Path | None:
+        """Return where a part goes that is a file of its own, such as a model; None for nowhere."""
+        return self._path(name, about, suffix, made=True)
+
+    def earlier(self) -> str:
+        """Tell what was taken from earlier runs, and what code made it; empty for nothing."""
+        if not self._earlier:
+            return ""
+        codes = ", ".join(sorted({kept.code for kept in self._earlier}))
+        first = min(kept.date for kept in self._earlier)
+        return f"{len(self._earlier)} parts, from {first}, by fstcrf {codes}"
+
+    def _path(self, name: str, about: object, suffix: str, *, made: bool = False) -> Path | None:
+        if self.folder is None:
+            return None
+        if made:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        key = _digest([self._run, name, repr(about)])
+        return self.folder / f"{_slug(name)}-{key}.{suffix}"
+
+
+def fingerprint(files: Iterable[Path], options: Mapping[str, object]) -> str:
+    """Return what a run is of, as a digest: contents of files, options.
+
+    Raises
+    ------
+    OSError
+        A file cannot be read.
+    """
+    contents = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+    return _digest([*contents, *(f"{name}={value!r}" for name, value in options.items())])
+
+
+def _digest(strings: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for string in strings:
+        digest.update(string.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()[:12]
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")[:60]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"a part of a run holds {type(value).__name__}, which JSON has no form for")
+
+
+# --- What a recipe is, and what it is given -------------------------------------------------------
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a run is given.
+
+    Parameters
+    ----------
+    data : Path
+        The folder of the corpora.
+    report : Path, optional
+        The folder of the report, for plots; it exists.
+    full : bool
+        Everything, also what takes long.
+    seed : int
+        For whatever is drawn.
+    say : callable
+        Called with one line about what is being done.
+    parts : Parts
+        What is finished, of this run and of those before it that ended early.
+    found : Result
+        What has been found until now: the report of a run that ends early.
+    """
+
+    data: Path
+    report: Path | None = None
+    full: bool = False
+    seed: int = 0
+    say: Callable[[str], None] = _silent
+    parts: Parts = field(default_factory=Parts)
+    found: Result = field(default_factory=Result)
+
+    def files(self, pattern: str) -> list[Path]:
+        """Return the files of the data folder that a pattern names, sorted.
+
+        Raises
+        ------
+        DataError
+            There are none.
+        """
+        found = sorted(self.data.glob(pattern))
+        if not found:
+            raise DataError(f"no {pattern} in this folder", path=str(self.data))
+        return found
+
+    def plot(self, name: str) -> Path | None:
+        """Return where a plot goes, in a folder made for plots; None without a report."""
+        if self.report is None:
+            return None
+        folder = self.report / "plots"
+        folder.mkdir(exist_ok=True)
+        return folder / name
+
+    def drawn(self, name: str, draw: Callable[[Path], None]) -> list[str]:
+        """Draw a plot; return its path for the report, nothing where there is no plot.
+
+        Parameters
+        ----------
+        name : str
+            Of the file.
+        draw : callable
+            Writes it, on a `blank_figure`.
+        """
+        path = self.plot(name)
+        if path is None:
+            return []
+        try:
+            draw(path)
+        except ImportError as error:  # it says what to install, or what is wrong with it
+            self.say(f"no plot {name}: {error}")
+            return []
+        return [f"plots/{name}"]
+
+    # Parts of the work: what is finished is kept, and shown, before the rest begins.
+
+    def rows(self, name: str, make: Callable[[], Iterable[Row]], about: object = None) -> list[Row]:
+        """Return rows, told one by one as they come; those of an earlier run where it had them.
+
+        Parameters
+        ----------
+        name : str
+            Of the part, no other part's.
+        make : callable
+            Yields the rows.
+        about : object
+            What they depend on, beside the recipe, `full`, `seed` and the data.
+        """
+        try:
+            known: Iterable[Row] = self.parts.get(name, list[Row], about)
+        except KeyError:
+            rows = self._told(make())
+            self.parts.put(name, rows, about)
+            return rows
+        self.say(f"{name}: from an earlier run")
+        return self._told(known)
+
+    def kept(self, name: str, make: Callable[[], T], kind: type[T], about: object = None) -> T:
+        """Return a part that JSON has a form for: from an earlier run, else made and kept.
+
+        Parameters
+        ----------
+        name : str
+            Of the part, no other part's.
+        make : callable
+            Makes it.
+        kind : type
+            Of the value: ``list[float]``, ``dict[str, list[str]]``, a dataclass of such things.
+        about : object
+            What it depends on, beside the recipe, `full`, `seed` and the data.
+        """
+        try:
+            value = self.parts.get(name, kind, about)
+        except KeyError:
+            value = make()
+            self.parts.put(name, value, about)
+            return value
+        self.say(f"{name}: from an earlier run")
+        return value
+
+    def tagger(self, name: str, make: Callable[[], CRF], about: object = None) -> CRF:
+        """Return a tagger: from an earlier run, else trained and kept, as `kept` does."""
+        path = self.parts.file(name, "fstcrf", about)
+        if path is not None and path.exists():
+            self.say(f"{name}: from an earlier run")
+            return load(path)
+        tagger = make()
+        if path is not None:
+            tagger.save(path)
+        return tagger
+
+    def trained(
+        self,
+        name: str,
+        make: Callable[[], tuple[CRF, T]],
+        kind: type[T],
+        about: object = None,
+    ) -> tuple[CRF, T]:
+        """Return a tagger and what is known of it: `tagger` and `kept` in one."""
+        path = self.parts.file(name, "fstcrf", about)
+        if path is not None and path.exists():
+            with suppress(KeyError):
+                known = self.parts.get(name, kind, about)
+                self.say(f"{name}: from an earlier run")
+                return load(path), known
+        tagger, facts = make()
+        if path is not None:
+            tagger.save(path)  # first: facts without their tagger are of no use
+        self.parts.put(name, facts, about)
+        return tagger, facts
+
+    def section(self, text: str) -> str:
+        """Return a section of the report, which a run that ends early has, too."""
+        self.found.sections.append(text)
+        return text
+
+    def _told(self, rows: Iterable[Row]) -> list[Row]:
+        told = []
+        for row in rows:
+            told.append(row)
+            self.found.rows.append(row)
+            self.say(str(row))
+        return told
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """An experiment.
+
+    Parameters
+    ----------
+    name : str
+        As ``fstcrf recipe NAME`` has it.
+    title : str
+        One line on what it shows.
+    needs : tuple of str
+        Patterns of files that must be in the data folder.
+    paper : str
+        Heading of the column of published numbers: a citation, or a program that runs beside.
+    run : callable
+        Setting → result; raises DataError where a file is missing, or is not what it should be.
+    packages : tuple of str
+        Packages whose versions belong into the report.
+    """
+
+    name: str
+    title: str
+    needs: tuple[str, ...]
+    paper: str
+    run: Callable[[Setting], Result]
+    packages: tuple[str, ...] = ()
+
+
+# --- Running --------------------------------------------------------------------------------------
+
+
+def run_recipe(recipe: Recipe, setting: Setting) -> Report:
+    """Run a recipe; write its report where the setting has a folder for it.
+
+    A run that ends early, by Ctrl-C or an error, leaves a report of what it had found. What its
+    recipe keeps (`Setting.rows`, `kept`, `tagger`) is taken up by the next run to the same folder.
+
+    Raises
+    ------
+    DataError
+        The data folder lacks what the recipe needs.
+    OSError
+        The report cannot be written.
+    """
+    files = [path for pattern in recipe.needs for path in setting.files(pattern)]
+    folder = setting.report
+    new = folder is not None and not folder.exists()
+    if folder is not None:  # what cannot be written should be known before the work
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            check_writable(folder / name)
+    facts = provenance(recipe.packages)
+    setting = replace(setting, found=Result())
+    if folder is not None:
+        options = {"recipe": recipe.name, "full": setting.full, "seed": setting.seed}
+        run = fingerprint(files, options | {"version": facts["fstcrf"].partition(",")[0]})
+        parts = Parts(folder / f"work-seed-{setting.seed}", run, facts["fstcrf"])
+        setting = replace(setting, parts=parts)
+    started = time.perf_counter()
+    try:
+        result = recipe.run(setting)
+    except BaseException as error:
+        _leave(recipe, setting, _facts(facts, setting, started), error)
+        if new and folder is not None:
+            with suppress(OSError):  # there is something in it
+                folder.rmdir()
+        raise
+    report = _report(recipe, result, _facts(facts, setting, started))
+    if folder is not None:
+        write(report, folder)
+    return report
+
+
+def _report(recipe: Recipe, result: Result, facts: Mapping[str, str], ended: str = "") -> Report:
+    return Report(recipe.name, recipe.title, recipe.paper, result, facts, ended)
+
+
+def _facts(facts: Mapping[str, str], setting: Setting, started: float) -> dict[str, str]:
+    seconds = time.perf_counter() - started
+    more = {"seed": str(setting.seed), "wall clock": f"{seconds:.1f} s"}
+    more["extent"] = "full" if setting.full else "quick"
+    if earlier := setting.parts.earlier():
+        more["of earlier runs"] = earlier
+    return {**facts, **more}
+
+
+def _leave(
+    recipe: Recipe, setting: Setting, facts: Mapping[str, str], error: BaseException
+) -> None:
+    """Write what was found before a run ended early."""
+    interrupted = isinstance(error, KeyboardInterrupt)
+    why = "interrupted" if interrupted else f"{type(error).__name__}: {error}"
+    folder, found = setting.report, setting.found
+    if folder is None or not (found.rows or found.sections):
+        return
+    write(_report(recipe, found, facts, f"{why} after {facts['wall clock']}"), folder)
+    kept = f"; finished parts that are kept: {setting.parts.count}" if setting.parts.count else ""
+    setting.say(f"{folder}: report.md, results.json of what was found until now{kept}")

@@ -1,0 +1,486 @@
+"""The recipe ``usaddress``: its own model, under grammars that its output must obey."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
+
+import numpy as np
+
+from fstcrf.addresses import AddressParser, Parses, components_of, installed
+from fstcrf.constraints import contiguous
+from fstcrf.errors import DataError
+from fstcrf.grammar import Grammar
+from fstcrf.recipes.experiment import Recipe, Setting
+from fstcrf.recipes.report import Result, Row, number, table
+
+__all__ = [
+    "RECIPE",
+    "Change",
+    "LabelledAddress",
+    "Peer",
+    "accuracy",
+    "changes",
+    "raises",
+    "read_addresses",
+    "run",
+    "seconds_of",
+    "timed",
+]
+
+PLAIN = "no grammar"
+RULE, MORE = "usaddress.grm", "us_address.grm"
+
+
+@dataclass(frozen=True, slots=True)
+class _System:
+    """A parser with its answers."""
+
+    name: str
+    parser: AddressParser
+    parses: Parses
+
+
+def run(setting: Setting) -> Result:
+    """Tag all labelled addresses plainly and under three grammars, beside usaddress itself."""
+    gold = read_addresses(setting.files("usaddress/*.xml"))
+    texts = [address.text for address in gold]
+    plain = AddressParser.installed()
+    peer = Peer(texts)
+    setting.say(f"usaddress: {len(texts):,} addresses; usaddress.tag raises on {len(peer.raised)}")
+    systems = []
+    for name, grammar in _grammars(plain.tagger.labels).items():
+        parser = plain if grammar is None else plain.under(grammar)
+        systems.append(_System(name, parser, parser.search(texts)))
+        setting.say(f"usaddress: {name}: done")
+    times = timed(peer, [system.parser for system in systems], texts, 25 if setting.full else 5)
+    rows = [
+        row for k, s in enumerate(systems) for row in _rows(gold, peer, systems[0], s, times, k)
+    ]
+    for system in systems[1:] if setting.full else systems[-1:]:
+        setting.say(f"usaddress: {system.name}: how sure its answers are")
+        rows += _sure_rows(peer, system, setting.seed)
+    kinds, examples = (len(texts), len(texts)) if setting.full else (8, 2)
+    sections = [_reading(gold, peer, systems)]
+    sections += [_changes(systems[0], s, gold, kinds, examples) for s in systems[1:]]
+    return Result(rows, sections)
+
+
+def _grammars(labels: Sequence[str]) -> dict[str, Grammar | None]:
+    """Return what is compared: nothing, each label in one run, usaddress's rule, and more."""
+    return {
+        PLAIN: None,
+        "contiguous": contiguous(labels),
+        RULE: Grammar.shipped("usaddress"),
+        MORE: Grammar.shipped("us_address"),
+    }
+
+
+# --- Numbers --------------------------------------------------------------------------------------
+
+
+def _rows(
+    gold: Sequence[LabelledAddress],
+    peer: Peer,
+    plain: _System,
+    system: _System,
+    times: Timing,
+    place: int,
+) -> Iterator[Row]:
+    name, found = system.name, system.parses
+    broken = [i for i, labels in enumerate(found.labels) if raises(labels)]
+    yield Row(name, "addresses on which usaddress.tag raises", len(broken), len(peer.raised))
+    yield Row(name, "addresses with labels proven to be the best", int(found.exact.sum()))
+    differ = [i for i, labels in enumerate(found.labels) if labels != peer.labels[i]]
+    yield Row(name, "addresses with other labels than usaddress.parse", len(differ))
+    needless = [i for i in differ if _obeys(system, peer.labels[i])]
+    yield Row(name, "of these, such whose old labels obeyed the grammar", len(needless))
+    for metric, numbers in (
+        ("% of tokens right", None),
+        (f"% of tokens right, where usaddress.tag raises ({len(peer.raised)})", peer.raised),
+    ):
+        now, before = accuracy(gold, found, numbers), accuracy(gold, plain.parses, numbers)
+        yield Row(name, metric, now.of_tokens, before.of_tokens)
+        if numbers is None:
+            yield Row(name, "% of addresses all right", now.of_addresses, before.of_addresses)
+    if system is not plain:
+        lengths = np.fromiter(map(len, found.tokens), np.int64)
+        pops = found.popped[lengths > 0] / lengths[lengths > 0]
+        for what, share in (("median", 0.5), ("99 %", 0.99), ("most", 1.0)):
+            yield Row(name, f"states popped a token, {what}", float(np.quantile(pops, share)))
+    for what, seconds in times.of(place).items():
+        each = 1e3 / len(gold)
+        metric = f"ms an address, string to labels, {what}"
+        yield Row(name, metric, each * seconds, each * times.tag, seconds)
+
+
+def _sure_rows(peer: Peer, system: _System, seed: int) -> Iterator[Row]:
+    """Yield how sure answers under a grammar are, and how much of the model's mass it leaves."""
+    started = time.process_time()
+    found = [
+        lattice.confidence(seed=seed) for lattice in system.parser.lattices(system.parses.tokens)
+    ]
+    seconds = time.process_time() - started
+    others = sorted(set(range(len(peer.labels))) - set(peer.raised))
+    for where, numbers in (("where usaddress.tag raises", peer.raised), ("elsewhere", others)):
+        for name, bounds in (
+            ("probability of the answer among legal ones", [found[i].probability for i in numbers]),
+            ("share of the model's mass that is legal", [found[i].legal for i in numbers]),
+        ):
+            if numbers:
+                pairs = np.array([(b.low, b.high) for b in bounds])
+                half = float(np.diff(pairs).mean() / 2)
+                metric = f"{name}, {where}"
+                yield Row(system.name, f"{metric}: mean", float(pairs.mean()), seconds=seconds)
+                yield Row(system.name, f"{metric}: ± of one, mean", half, seconds=seconds)
+
+
+def _obeys(system: _System, labels: Sequence[str]) -> bool:
+    """Tell whether labels obey the grammar of a system."""
+    model = system.parser.model
+    acceptors = model.conjuncts if hasattr(model, "conjuncts") else ()
+    return all(acceptor.walk(labels) > -np.inf for acceptor in acceptors)
+
+
+# --- Text -----------------------------------------------------------------------------------------
+
+
+def _reading(gold: Sequence[LabelledAddress], peer: Peer, systems: Sequence[_System]) -> str:
+    broken = [i for i in peer.raised if raises(gold[i].labels)]
+    everywhere = sum(raises(address.labels) for address in gold)
+    everything = [accuracy(gold, system.parses) for system in systems]
+    there = {s.name: accuracy(gold, s.parses, peer.raised).of_tokens for s in systems}
+    return (
+        "## How to read this\n\n"
+        f"`usaddress.tag` raises `RepeatedLabelError` on {len(peer.raised)} of {len(gold):,} "
+        f"addresses. The labels that people gave break its rule on {len(broken)} of these "
+        f"{len(peer.raised)} themselves (and on {everywhere} of all), some of them two addresses "
+        "in one. An answer that obeys the rule cannot be right as a whole there, and must differ "
+        f"from people where they did not obey it: of the tokens, {there[PLAIN]:.1f} % are right "
+        f"without a grammar and {there[RULE]:.1f} % under {RULE}. What the grammar gives is an "
+        "answer, and the best one that can be put together, where there was an exception.\n\n"
+        "The column usaddress is what usaddress itself reaches, in the same run; its time is that "
+        "of `usaddress.tag`, one address after the other. Ours goes from the list of strings to "
+        "lists of tokens and labels: for the first time, when no token has been seen before; "
+        "again; and again, but one address a call. All of it is time of one processor.\n\n"
+        "The share of the model's mass that is legal is the probability, by the model alone, that "
+        "labels obey the grammar. Where it is small, model and grammar disagree: such an address "
+        "is worth a second look, and the probability of the answer among the legal ones says how "
+        "much. Where sums are too large both are bounded, by the best labels that are known or by "
+        "labels drawn from the model; ± is half the distance of the bounds.\n\n"
+        f"Accuracy is over {everything[0].addresses:,} addresses; people split "
+        f"{everything[0].misaligned} into other tokens. The addresses are those of usaddress's "
+        "own training data: accuracy says here what a grammar changes, not how well the model "
+        "does elsewhere."
+    )
+
+
+def _changes(
+    plain: _System, system: _System, gold: Sequence[LabelledAddress], kinds: int, examples: int
+) -> str:
+    found = changes(plain.parses, system.parses)
+    tokens = sum(map(len, found.values()))
+    addresses = {change.address for group in found.values() for change in group}
+    head = f"## What {system.name} changes: {tokens} tokens of {len(addresses)} addresses"
+    rows = [
+        [f"{old} → {new}", number(len(group)), _right(gold, group, new), _shown(system, place)]
+        for (old, new), group in found.items()
+        for place in group[:1]
+    ]
+    more = f"{len(rows) - kinds} more kinds: `--full` shows all." if len(rows) > kinds else ""
+    shown = table(
+        ["label of usaddress → new label", "tokens", "right now", "an example"], rows[:kinds]
+    )
+    some = [_lines(plain, system, i) for i in sorted(addresses)[:examples]]
+    return "\n\n".join(filter(None, [head, shown, more, *some]))
+
+
+def _right(gold: Sequence[LabelledAddress], group: Sequence[Change], new: str) -> str:
+    """Return how many of the changed tokens have the label that people gave."""
+    wanted = [gold[place.address].labels for place in group]
+    pairs = zip(wanted, group, strict=True)
+    return number(sum(labels[p.token : p.token + 1] == (new,) for labels, p in pairs))
+
+
+def _shown(system: _System, place: Change) -> str:
+    words = [token.strip() for token in system.parses.tokens[place.address]]
+    words[place.token] = f"**{words[place.token]}**"
+    return " ".join(words)
+
+
+def _lines(plain: _System, system: _System, address: int) -> str:
+    """Return an address as a table of tokens with both labels."""
+    old, new = plain.parses.labels[address], system.parses.labels[address]
+    words = system.parses.tokens[address]
+    rows = [
+        [word, a, "" if a == b else f"**{b}**"] for word, a, b in zip(words, old, new, strict=True)
+    ]
+    return table(["token", "usaddress", system.name], rows)
+
+
+# --- Labelled addresses ---------------------------------------------------------------------------
+#
+# An AddressString holds one element for each token, whose name is the token's label:
+#
+#     <AddressString><AddressNumber>12</AddressNumber> <StreetName>Elm</StreetName></AddressString>
+#
+# The parser is that of the standard library, which expands the entities that a file defines: read
+# files of a source that you trust.
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledAddress:
+    """An address that people labelled.
+
+    Parameters
+    ----------
+    text : str
+        Its tokens, a blank between them.
+    tokens, labels : tuple of str
+        Tokens without the white space around them.
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    labels: tuple[str, ...]
+
+
+def read_addresses(paths: Iterable[Path]) -> list[LabelledAddress]:
+    """Return the addresses of files.
+
+    Raises
+    ------
+    DataError
+        A file that is no XML or holds no address.
+    OSError
+        A file that cannot be read.
+    """
+    found: list[LabelledAddress] = []
+    for path in paths:
+        some = list(_addresses(path))
+        if not some:
+            raise DataError("no AddressString in this file", path=str(path))
+        found += some
+    return found
+
+
+def _addresses(path: Path) -> Iterator[LabelledAddress]:
+    try:
+        root = ET.parse(path).getroot()  # noqa: S314 (local files; see above)
+    except ET.ParseError as error:
+        raise DataError(f"no XML: {error}", path=str(path)) from None
+    for element in root.iter("AddressString"):
+        parts = [(part.text or "", part.tag) for part in element]
+        kept = [(text, label) for text, label in parts if text.strip()]
+        yield LabelledAddress(
+            " ".join(text for text, _ in kept),
+            tuple(text.strip() for text, _ in kept),
+            tuple(label for _, label in kept),
+        )
+
+
+# --- Beside usaddress -----------------------------------------------------------------------------
+
+
+class Peer:
+    """What usaddress says of addresses.
+
+    Parameters
+    ----------
+    addresses : sequence of str
+
+    Attributes
+    ----------
+    labels : list of list of str
+        Of ``usaddress.parse``.
+    raised : list of int
+        Addresses on which ``usaddress.tag`` raises RepeatedLabelError.
+    """
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self._package = installed()
+        self._error = self._package.RepeatedLabelError
+        parse = self._package.parse
+        self.labels = [[label for _, label in parse(address)] for address in addresses]
+        self.raised = [i for i, address in enumerate(addresses) if not self._tags(address)]
+
+    def tag_all(self, addresses: Sequence[str]) -> None:
+        """Run ``usaddress.tag`` on each address, as its users do; errors are caught."""
+        for address in addresses:
+            self._tags(address)
+
+    def _tags(self, address: str) -> bool:
+        try:
+            self._package.tag(address)
+        except self._error:
+            return False
+        return True
+
+
+# --- Accuracy and changes -------------------------------------------------------------------------
+
+
+class Accuracy(NamedTuple):
+    """Tokens and whole addresses that are right.
+
+    Parameters
+    ----------
+    tokens, right : int
+    addresses, all_right : int
+    misaligned : int
+        Addresses that people split into other tokens; they are not compared.
+    """
+
+    tokens: int
+    right: int
+    addresses: int
+    all_right: int
+    misaligned: int
+
+    @property
+    def of_tokens(self) -> float:
+        """Percent of the tokens that are right."""
+        return 100 * self.right / max(self.tokens, 1)
+
+    @property
+    def of_addresses(self) -> float:
+        """Percent of the addresses that are right as a whole."""
+        return 100 * self.all_right / max(self.addresses, 1)
+
+
+def accuracy(
+    gold: Sequence[LabelledAddress], found: Parses, numbers: Iterable[int] | None = None
+) -> Accuracy:
+    """Compare with labels that people gave.
+
+    Parameters
+    ----------
+    gold : sequence of LabelledAddress
+    found : Parses
+        Of the same addresses.
+    numbers : iterable of int, optional
+        Of these addresses alone.
+    """
+    tokens = right = addresses = all_right = misaligned = 0
+    for i in range(len(gold)) if numbers is None else numbers:
+        if tuple(token.strip() for token in found.tokens[i]) != gold[i].tokens:
+            misaligned += 1
+            continue
+        same = sum(a == b for a, b in zip(gold[i].labels, found.labels[i], strict=True))
+        tokens, right = tokens + len(gold[i].labels), right + same
+        addresses, all_right = addresses + 1, all_right + (same == len(gold[i].labels))
+    return Accuracy(tokens, right, addresses, all_right, misaligned)
+
+
+def raises(labels: Sequence[str]) -> bool:
+    """Tell whether a label comes back after another one, so that ``usaddress.tag`` raises."""
+    try:
+        components_of([("", label) for label in labels])
+    except ValueError:
+        return True
+    return False
+
+
+class Change(NamedTuple):
+    """A token whose label differs.
+
+    Parameters
+    ----------
+    address, token : int
+    """
+
+    address: int
+    token: int
+
+
+def changes(before: Parses, after: Parses) -> dict[tuple[str, str], list[Change]]:
+    """Return the tokens whose labels differ, by old and new label; the most frequent kind first."""
+    found: dict[tuple[str, str], list[Change]] = defaultdict(list)
+    for i, (old, new) in enumerate(zip(before.labels, after.labels, strict=True)):
+        for t, kind in enumerate(zip(old, new, strict=True)):
+            if kind[0] != kind[1]:
+                found[kind].append(Change(i, t))
+    return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
+
+
+# --- Time -----------------------------------------------------------------------------------------
+#
+# usaddress and parsers in turns, so that noise hits all of them.
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of the processor for all addresses, one thread; medians.
+
+    Parameters
+    ----------
+    tag : float
+        ``usaddress.tag``, one address after the other.
+    first, again, single : list of float
+        Each parser: all at once, when it has not seen any token before; all at once, again; one
+        after the other, again.
+    """
+
+    tag: float
+    first: list[float]
+    again: list[float]
+    single: list[float]
+
+    def of(self, place: int) -> dict[str, float]:
+        """Return the seconds of one parser."""
+        return {
+            "first time": self.first[place],
+            "again": self.again[place],
+            "one by one": self.single[place],
+        }
+
+
+def timed(
+    peer: Peer, parsers: Sequence[AddressParser], addresses: Sequence[str], rounds: int
+) -> Timing:
+    """Measure usaddress and parsers in turns."""
+    tag: list[float] = []
+    first: list[list[float]] = [[] for _ in parsers]
+    again: list[list[float]] = [[] for _ in parsers]
+    single: list[list[float]] = [[] for _ in parsers]
+    for _ in range(rounds):
+        tag.append(seconds_of(lambda: peer.tag_all(addresses)))
+        for k, parser in enumerate(parsers):
+            parser.potentials.forget()
+            first[k].append(seconds_of(lambda p=parser: p.parse_all(addresses)))  # type: ignore[misc]
+            again[k].append(seconds_of(lambda p=parser: p.parse_all(addresses)))  # type: ignore[misc]
+            single[k].append(seconds_of(lambda p=parser: list(map(p.parse, addresses))))  # type: ignore[misc]
+    middle = statistics.median
+    return Timing(middle(tag), *(list(map(middle, of)) for of in (first, again, single)))
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Return the processor seconds of some work.
+
+    Python's search for circular garbage rests meanwhile, as in timeit.
+    """
+    gc.collect()
+    gc.disable()
+    try:
+        started = time.process_time()
+        work()
+        return time.process_time() - started
+    finally:
+        gc.enable()
+
+
+RECIPE = Recipe(
+    "usaddress",
+    "US addresses: the model inside usaddress, under grammars that its output must obey",
+    needs=("usaddress/*.xml",),
+    paper="usaddress",
+    run=run,
+    packages=("usaddress", "python-crfsuite"),
+)

@@ -1,0 +1,159 @@
+"""The n best labellings of some tapes against every joint labelling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fstcrf import Composition, Grammar, compose
+from fstcrf.constraints import at_most, label, pairs
+from fstcrf.errors import OptionError
+from fstcrf.kernel import Budget
+from fstcrf.lattice import Path, shown
+from fstcrf.plans import Search
+from tests.joint_cases import CASES, TEST, Labels, Truth, close, taggers
+
+SEVERAL = [case for case in CASES if case != "one"]
+GRAMMARS: dict[str, Callable[[], Grammar]] = {
+    "pairs": lambda: pairs([("P0", "B"), ("P1", "I"), ("P2", "O"), ("P2", "B")], ["pos", "chunk"]),
+    "at most one": lambda: at_most(1, label("O"), tape="chunk"),
+}
+N = 5
+
+
+def subsets(tapes: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Each of the tapes, the last two turned round, and all of them turned round."""
+    return [*((tape,) for tape in tapes), *{tapes[:-3:-1], tapes[::-1]}]
+
+
+def grouped(truth: Truth, tapes: tuple[str, ...]) -> list[tuple[float, float, tuple[Labels, ...]]]:
+    """The labellings of some tapes, best first: best score, log of the sum, labels."""
+    places = [[t.tape for t in truth.taggers].index(tape) for tape in tapes]
+    found: dict[tuple[Labels, ...], list[float]] = {}
+    for labelling, score in truth.scores.items():
+        found.setdefault(tuple(labelling[k] for k in places), []).append(score)
+    ranked = [(max(s), float(np.logaddexp.reduce(s)), labels) for labels, s in found.items()]
+    return sorted(ranked, key=lambda item: -item[0])
+
+
+def wrapped(path: Path, tapes: tuple[str, ...]) -> tuple[Labels, ...]:
+    return tuple(path.labels) if len(tapes) > 1 else (path.labels,)
+
+
+def check(paths: list[Path], truth: Truth, tapes: tuple[str, ...]) -> None:
+    wanted = grouped(truth, tapes)
+    by_labels = {labels: (best, total) for best, total, labels in wanted}
+    found = [wrapped(path, tapes) for path in paths]
+    assert len(set(found)) == len(found) == min(N, len(wanted))
+    for path, labels, (score, _, _) in zip(paths, found, wanted, strict=False):
+        assert close(path.score, score)
+        assert close(by_labels[labels][0], score)
+        assert path.exact
+        assert path.bound == path.score
+    if truth.normalize == "product":
+        for path, labels in zip(paths, found, strict=True):
+            assert close(path.probability, float(np.exp(by_labels[labels][1] - truth.log_z)))
+
+
+@pytest.fixture(params=[8, 1])
+def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many joint paths are looked at first: with one, the labellings are cut into parts."""
+    monkeypatch.setattr(shown, "_JOINT", request.param)
+    return int(request.param)
+
+
+@pytest.mark.parametrize("case", SEVERAL)
+def test_product(case: str, tier: int) -> None:
+    assert tier
+    parts = taggers(case)
+    composition = compose(*parts, weights=[1.0, 0.4, 0.7][: len(parts)])
+    assert isinstance(composition, Composition)
+    for sentence in TEST[: 2 if len(parts) < 3 else 1]:
+        truth = Truth(parts, sentence, composition.weights)
+        for tapes in subsets(composition.tapes):
+            check(composition.lattice(sentence).nbest(N, tapes=tapes), truth, tapes)
+
+
+@pytest.mark.parametrize("grammar", GRAMMARS)
+@pytest.mark.parametrize("search", ["expanded", "lazy"])
+def test_product_under_a_grammar(grammar: str, search: Search, tier: int) -> None:
+    assert tier
+    parts = taggers("pair")
+    composition = compose(*parts, grammar=GRAMMARS[grammar](), search=search)
+    assert isinstance(composition, Composition)
+    for sentence in TEST[:2]:
+        truth = Truth(parts, sentence, (), composition.conjuncts)
+        for tapes in subsets(composition.tapes):
+            check(composition.lattice(sentence).nbest(N, tapes=tapes), truth, tapes)
+
+
+def test_what_a_budget_leaves_open_is_not_called_exact() -> None:
+    parts = taggers("pair")
+    composition = compose(*parts, grammar=GRAMMARS["at most one"](), search="lazy")
+    assert isinstance(composition, Composition)
+    for sentence in TEST:
+        truth = Truth(parts, sentence, (), composition.conjuncts)
+        for states in (1, 2, 3, 5, 8):
+            lattice = composition.lattices([sentence])[0]
+            found = lattice.nbest(N, Budget(states), tapes=["chunk"])
+            wanted = grouped(truth, ("chunk",))
+            for path, (score, _, _) in zip(found, wanted, strict=False):
+                assert path.bound >= path.score
+                assert path.bound >= score - 1e-9
+                if path.exact:
+                    assert close(path.score, score)
+
+
+@pytest.mark.parametrize("grammar", [None, *GRAMMARS])
+@pytest.mark.parametrize("case", SEVERAL)
+def test_chain(case: str, grammar: str | None) -> None:
+    parts = taggers(case)
+    made = (
+        None if grammar is None or "chunk" not in [t.tape for t in parts] else GRAMMARS[grammar]()
+    )
+    composition = compose(*parts, normalize="chain", grammar=made)
+    assert isinstance(composition, Composition)
+    for sentence in TEST[: 2 if len(parts) < 3 else 1]:
+        truth = Truth(parts, sentence, (), composition.conjuncts, "chain")
+        plain = Truth(parts, sentence, (), (), "chain")
+        for tapes in subsets(composition.tapes):
+            paths = composition.lattice(sentence).nbest(N, tapes=tapes)
+            check(paths, truth, tapes)
+            sums = {labels: total for _, total, labels in grouped(plain, tapes)}
+            first = set(composition.order[: len(tapes)]) == set(tapes)
+            for path in paths:
+                assert np.isnan(path.probability) != first
+                if first:
+                    assert close(path.probability, float(np.exp(sums[wrapped(path, tapes)])))
+
+
+def chained(normalize: str) -> Composition:
+    composition = compose(*taggers("pair"))
+    assert isinstance(composition, Composition)
+    return replace(composition, normalize="chain") if normalize == "chain" else composition
+
+
+@pytest.mark.parametrize("normalize", ["product", "chain"])
+def test_tapes_that_there_are_not(normalize: str) -> None:
+    lattice = chained(normalize).lattice(TEST[0])
+    for tapes, message in (
+        (["x"], "no tape 'x': there is pos, chunk"),
+        ([], "expected names of tapes"),
+        ("pos", "expected names of tapes"),
+        (["pos", "pos"], "each once"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            lattice.nbest(2, tapes=tapes)
+    with pytest.raises(OptionError, match="n is 0"):
+        lattice.nbest(0, tapes=["pos"])
+
+
+@pytest.mark.parametrize("normalize", ["product", "chain"])
+def test_an_empty_sentence_has_one_labelling(normalize: str) -> None:
+    lattice = chained(normalize).lattice({"word": []})
+    for tapes, labels in ((["chunk"], ()), (["chunk", "pos"], ((), ()))):
+        (path,) = lattice.nbest(3, tapes=tapes)
+        assert (path.labels, path.probability) == (labels, 1.0)

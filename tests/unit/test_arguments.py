@@ -1,0 +1,132 @@
+"""Labels and numbers as callers give them: what is taken, what is refused, at every door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fstcrf import CRF, Grammar, Lattice, compose, constraints
+from fstcrf.arguments import label_tuple, real_array, real_number
+from fstcrf.corpus import legal_transitions
+from fstcrf.errors import FstcrfError, GrammarError, LabelError, OptionError, ShapeError
+from fstcrf.feedback import untrained
+from fstcrf.lattice import product
+from fstcrf.openfst import symbols
+from fstcrf.topology import chain_topology
+
+ID2LABEL: dict[int, str] = {2: "I-A", 0: "O", 1: "B-A"}
+LABELS = ("O", "B-A", "I-A")
+BIO = "export BIO = bio;"
+ZEROS = np.zeros((2, 3))
+STEP = [[0, 0, 0]]
+DATA = [{"word": ["a", "b"], "y": ["O", "B-A"]}]
+TEMPLATE = "U:%x[0,word]\nB"
+
+DOORS: dict[str, Callable[[Any], tuple[str, ...]]] = {
+    "Lattice.from_arrays": lambda labels: tuple(Lattice.from_arrays(labels, ZEROS).labels),
+    "Grammar.from_text": lambda labels: bound(Grammar.from_text(BIO, labels)),
+    "Grammar.bound": lambda labels: bound(constraints.bio().bound(labels)),
+    "Grammar.from_arrays": lambda labels: bound(Grammar.from_arrays(labels, STEP).bound(labels)),
+    "chain_topology": lambda labels: chain_topology(labels, 1).labels,
+    "untrained": lambda labels: untrained(DATA, labels, TEMPLATE, scheme="iob2").labels,
+    "symbols": lambda labels: symbols(labels)[1:],
+    "legal_transitions": lambda labels: LABELS if legal_transitions(labels).shape == (4, 4) else (),
+}
+
+
+def bound(grammar: Grammar) -> tuple[str, ...]:
+    assert grammar.labels is not None
+    return next(iter(grammar.labels.values()))
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("labels", [list(LABELS), np.array(LABELS), ID2LABEL], ids=str)
+def test_labels_in_order_or_by_number(door: str, labels: Any) -> None:
+    assert DOORS[door](labels) == LABELS
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    "labels",
+    [{1: "O", 2: "B-A"}, {0: "O", 2: "B-A"}, {"O": 0, "B-A": 1}, {"O", "B-A"}, [1, 2], 3, {0: 0}],
+    ids=str,
+)
+def test_what_is_no_labels(door: str, labels: Any) -> None:
+    with pytest.raises((OptionError, GrammarError, LabelError), match="label"):
+        DOORS[door](labels)
+
+
+@pytest.mark.parametrize("door", [door for door in DOORS if door != "chain_topology"])
+def test_a_text_is_no_list_of_labels(door: str) -> None:
+    with pytest.raises(FstcrfError, match=r"labels are 'OBI', expected a list of labels"):
+        DOORS[door]("OBI")
+
+
+def test_the_order_is_that_of_the_numbers_in_the_scores_too() -> None:
+    scores = [[0.0, 0.0, 5.0]]
+    assert Lattice.from_arrays(ID2LABEL, scores).best().labels == ("I-A",)
+
+
+def test_a_grammar_of_tapes_takes_numbers_for_each() -> None:
+    sets: Any = {"a": ID2LABEL, "b": ["x"]}
+    grammar = constraints.bio(tape="a").bound(sets)
+    assert grammar.labels == {"a": LABELS, "b": ("x",)}
+    with pytest.raises(GrammarError, match="tape 'a': labels are"):
+        constraints.bio(tape="a").bound({**sets, "a": {1: "O"}})
+
+
+def test_what_numpy_gives_are_plain_strings() -> None:
+    assert [type(label) for label in label_tuple(np.array(["a", "b"]))] == [str, str]
+
+
+TAGGER = CRF.train(DATA, "y", TEMPLATE, max_iterations=2)
+SQUARE, LAST = np.zeros((3, 3)), np.zeros(3)
+LATTICE = Lattice.from_arrays(LABELS, ZEROS)
+
+SCORES: dict[str, Callable[[Any], object]] = {
+    "emissions": lambda z: Lattice.from_arrays(LABELS, ZEROS + z),
+    "objects": lambda z: Lattice.from_arrays(LABELS, (ZEROS + z).astype(object)),
+    "lists": lambda z: Lattice.from_arrays(LABELS, [[0, 0, z]]),
+    "transitions": lambda z: Lattice.from_arrays(LABELS, ZEROS, SQUARE + z),
+    "transitions of tokens": lambda z: Lattice.from_arrays(LABELS, ZEROS, SQUARE[None] + z),
+    "initial": lambda z: Lattice.from_arrays(LABELS, ZEROS, initial=LAST + z),
+    "final": lambda z: Lattice.from_arrays(LABELS, ZEROS, final=LAST + z),
+    "coupling": lambda z: product([LATTICE, LATTICE], coupling={(0, 1): SQUARE + z}),
+    "weights": lambda z: product([LATTICE, LATTICE], weights=[1, z]),
+    "weighted": LATTICE.weighted,
+    "tempered": lambda z: compose(TAGGER, weights=[z]),
+    "reweighted": lambda z: compose(TAGGER).with_weights(z),
+    "bias": lambda z: TAGGER.tag(DATA[0], bias={"O": z}),
+    "sentences": lambda z: CRF.train(DATA, "y", TEMPLATE, weights=[z]),
+    "classes": lambda z: CRF.train(DATA, "y", TEMPLATE, class_weights={"O": z}),
+    "features": lambda z: CRF.train([[{"a": z}]], [["x"]]),
+    "score": lambda z: Grammar.from_arrays(LABELS, STEP, score=[[0, 0, z]]),
+    "end": lambda z: Grammar.from_arrays(LABELS, STEP, final=[z]),
+    "violation": lambda z: constraints.at_most(1, "A", weight=z),
+}
+
+
+@pytest.mark.parametrize("door", SCORES)
+@pytest.mark.parametrize("z", [1 + 1j, np.complex128(1 + 1j), np.complex64(1)], ids=repr)
+def test_complex_scores_are_refused(door: str, z: Any) -> None:
+    SCORES[door](1.0)
+    with pytest.raises(FstcrfError, match=r"complex|expected a string, a number"):
+        SCORES[door](z)
+
+
+@pytest.mark.parametrize("values", [["1"], "1", [None], [[1], [1, 2]], [b"1"], {}, ["2020"]])
+def test_what_is_no_array_of_numbers(values: Any) -> None:
+    with pytest.raises(ShapeError, match="scores is no array of numbers"):
+        real_array(values, "scores")
+
+
+def test_numbers_of_all_real_kinds() -> None:
+    for given in ([True], [1], np.array([1], dtype=np.float16), np.array([1.0], dtype=object)):
+        found = real_array(given, "x")
+        assert found.dtype == np.float64
+        assert found.tolist() == [1.0]
+    with pytest.raises(OptionError, match=r"x is \[2\], expected a number"):
+        real_number([1, 2], "x")

@@ -1,0 +1,235 @@
+"""Which options a run reads: what is given and not read is refused, and nothing else is."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fstcrf import CRF
+from fstcrf.compat.pycrfsuite.parameters import ALGORITHMS, options
+from fstcrf.errors import OptionError
+from fstcrf.hyperparameters import tune
+from fstcrf.model.options import DEFAULTS, Options, checked_options, options_of
+from fstcrf.model.readers import METHODS, check_given, is_read
+from fstcrf.pipelines import Task, read_pipeline
+from tests.command import failure
+
+SENTENCES = [
+    {"word": ["the", "dog", "ran"], "y": ["B-X", "I-X", "O"]},
+    {"word": ["ran", "home"], "y": ["O", "B-X"]},
+]
+TEMPLATE = "U:%x[0,word]\nB\n"
+RUNS = [(objective, method) for objective, methods in METHODS.items() for method in methods]
+CALIBRATION = [name for name in DEFAULTS if name.startswith("calibration_")]
+
+IGNORED: list[tuple[dict[str, Any], str]] = [
+    *(
+        ({"method": method, "l2": l2}, f"l2 needs method 'lbfgs' or .* or 'l2sgd', not '{method}'")
+        for method in ("ap", "pa", "arow", "perceptron")
+        for l2 in (0.1, 0.5)
+    ),
+    ({"l1": 0.1, "line_search": "backtracking"}, "line_search needs a run without l1"),
+    ({"l1": 0.1, "line_search": "wolfe"}, "line_search needs a run without l1"),
+    ({"l1": 0.1, "stochastic_epochs": 3}, "stochastic_epochs needs a run without l1"),
+    *(({name: 3}, f"{name} needs method 'l2sgd', not 'lbfgs'") for name in CALIBRATION),
+    *(
+        ({"method": "quickprop", name: 3}, f"{name} needs method 'l2sgd', not 'quickprop'")
+        for name in CALIBRATION
+    ),
+    *(
+        ({"objective": "mce", "stochastic_epochs": 0, name: 3}, f"{name} needs stochastic_epochs")
+        for name in (*CALIBRATION, "batch", "halving")
+    ),
+    ({"method": "quickprop", "stochastic_epochs": 3}, "stochastic_epochs needs method 'lbfgs'"),
+    ({"objective": "mce", "method": "gpd", "epsilon": 0.1}, "epsilon needs method 'lbfgs' or"),
+    ({"method": "pa", "pa_variant": "PA", "aggressiveness": 2.0}, "aggressiveness needs pa_var"),
+    ({"start_label": "O"}, "start_label needs order 2, not 1"),
+    ({"order": 0, "transitions": "all"}, "transitions needs an order above 0"),
+    ({"objective": "mce-f", "psi": 1.0}, "psi needs objective 'mce', not 'mce-f'"),
+    ({"objective": "mce", "l1": 0.0}, "l1 needs objective 'likelihood', not 'mce'"),
+    ({"memory": 10, "method": "gis"}, "memory needs method 'lbfgs', not 'gis'"),
+    ({"passing": "best", "candidates": 5}, "candidates needs passing 'nbest', not 'best'"),
+    ({"patience": 10}, "patience is for the held-out data of dev=, and there is none"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), IGNORED)
+def test_an_option_that_would_be_ignored_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message) as caught:
+        CRF.train(SENTENCES, "y", TEMPLATE, **given)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(OptionError, match=message):
+        Task("y", SENTENCES, TEMPLATE, options=given)
+
+
+def test_toml_and_command_line_refuse_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.txt").write_text("the B-X\ndog I-X\n\n")
+    Path("t.tpl").write_text(TEMPLATE)
+    task = '[task.y]\ndata = ["t.txt"]\ncolumns = ["word", "y"]\ntemplate = "t.tpl"\n'
+    Path("t.toml").write_text(f'{task}method = "ap"\nl2 = 0.5\n')
+    with pytest.raises(OptionError, match=r"t.toml.*l2 needs method .*, not 'ap'"):
+        read_pipeline("t.toml")
+    train = ["train", "none.txt", "-o", "m", "--target", "y", "--template", "t.tpl"]
+    line = failure(*train, "--method", "ap", "--l2", 0.5, status=2)
+    assert line.startswith("--l2 needs --method 'lbfgs' or ")
+    assert line.endswith("not 'ap'")
+    line = failure(*train, "--l1", 1, "--line-search", "wolfe", status=2)
+    assert line.startswith("--line-search needs a run without ")
+    line = failure(*train, "--calibration-rate", 0.1, status=2)
+    assert line == "--calibration-rate needs --method 'l2sgd', not 'lbfgs'"
+    line = failure(*train, "--patience", 10, status=2)
+    assert line == "--patience is for the held-out data of --dev, and there is none"
+
+
+@pytest.mark.parametrize(("objective", "method"), RUNS)
+def test_defaults_are_read_by_every_run(objective: str, method: str) -> None:
+    settings = checked_options({"objective": objective, "method": method})
+    assert settings == Options(objective=objective, method=method)  # type: ignore[arg-type]
+    unset = dict.fromkeys(("psi", "epsilon", "stochastic_epochs"))
+    assert checked_options({**unset, "objective": objective, "method": method}) == settings
+
+
+@pytest.mark.parametrize("name", [n for n in DEFAULTS if n not in ("objective", "method")])
+def test_every_option_is_read_by_some_run(name: str) -> None:
+    others: list[dict[str, Any]] = [{}, {"order": 2}, {"passing": "nbest"}, {"psi": 1.0}]
+    assert any(
+        is_read(name, {**DEFAULTS, "objective": objective, "method": method, **other})
+        for (objective, method), other in itertools.product(RUNS, others)
+    )
+
+
+CHANGED: dict[str, Any] = {
+    "l2": 2.0,
+    "l1": 1.0,
+    "epsilon": 0.5,
+    "delta": 0.5,
+    "period": 2,
+    "memory": 1,
+    "line_search": "backtracking",
+    "max_line_search": 1,
+    "preconditioned": 1,
+    "stochastic_epochs": 2,
+    "calibration_rate": 1e-3,
+    "calibration_factor": 8.0,
+    "calibration_sentences": 1,
+    "calibration_candidates": 1,
+    "calibration_trials": 1,
+    "pa_variant": "PA-II",
+    "aggressiveness": 0.01,
+    "error_sensitive": False,
+    "averaging": False,
+    "variance": 0.1,
+    "gamma": 0.1,
+    "smoothing": "logistic",
+    "steepness": 3.0,
+    "offset": 0.5,
+    "psi": 1.0,
+    "f_gamma": 3.0,
+    "growth": 3.0,
+    "batch": 1,
+    "halving": 0.5,
+}
+
+
+def noisy() -> list[dict[str, list[str]]]:
+    rng = np.random.default_rng(3)
+    return [
+        {
+            "word": [f"w{i}" for i in rng.integers(5, size=6)],
+            "y": [("B-X", "I-X", "O")[i] for i in rng.integers(3, size=6)],
+        }
+        for _ in range(12)
+    ]
+
+
+@pytest.mark.parametrize(("objective", "method"), RUNS)
+def test_what_a_run_does_not_read_changes_nothing_and_is_refused(
+    objective: str, method: str
+) -> None:
+    """The tables against the optimisers: an option that is not in them has no part in the run."""
+    fixed: dict[str, Any] = {"objective": objective, "method": method, "max_iterations": 6}
+    data = noisy()
+    usual = CRF.train(data, "y", TEMPLATE, **fixed).theta
+    for name, value in CHANGED.items():
+        values = {**DEFAULTS, **fixed, name: value}
+        if is_read(name, values):
+            continue
+        with pytest.raises(OptionError, match=f"^{name} needs "):
+            CRF.train(data, "y", TEMPLATE, **fixed, **{name: value})
+        forced = msgspec.structs.replace(checked_options(fixed), **{name: value})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("fstcrf.model.training.checked_options", lambda _, s=forced: s)
+            assert np.array_equal(CRF.train(data, "y", TEMPLATE).theta, usual), name
+
+
+def test_what_a_warm_start_leaves_unread() -> None:
+    start = CRF.train(SENTENCES, "y", TEMPLATE, max_iterations=2)
+    for given in (
+        {"stochastic_epochs": 2},
+        {"objective": "mce", "batch": 2},
+        {"objective": "mce", "calibration_rate": 0.3},
+    ):
+        with pytest.raises(OptionError, match="that starts from zero, not from warm_start"):
+            CRF.train(SENTENCES, "y", TEMPLATE, warm_start=start, **given)
+    CRF.train(
+        SENTENCES,
+        "y",
+        TEMPLATE,
+        warm_start=start,
+        objective="mce",
+        stochastic_epochs=1,
+        batch=2,
+        max_iterations=2,
+    )
+
+
+def test_a_checkpoint_that_is_nowhere_has_no_interval() -> None:
+    with pytest.raises(OptionError, match="checkpoint_every needs a checkpoint to write to"):
+        CRF.train(SENTENCES, "y", TEMPLATE, checkpoint_every=5)
+
+
+def test_options_of_a_run_make_it_again() -> None:
+    for given, _ in IGNORED:
+        settings = Options(**given)  # as earlier versions kept them
+        again = checked_options(options_of(settings))
+        assert (again.method, again.objective) == (settings.method, settings.objective)
+    assert options_of(Options(method="ap", l2=3.0)) == {"method": "ap"}
+
+
+def test_labels_that_are_not_passed_on() -> None:
+    usual = msgspec.structs.asdict(Options())
+    check_given(["passing", "jackknife"], usual, reads=False, dev=False, warm_start=False)
+    with pytest.raises(OptionError, match="jackknife is for the taggers of reads="):
+        check_given(
+            ["jackknife"], {**usual, "jackknife": 3}, reads=False, dev=False, warm_start=False
+        )
+
+
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+def test_parameters_of_crfsuite_are_never_refused(name: str) -> None:
+    """CRFsuite ignores in silence, and so do its drop-ins."""
+    known = ALGORITHMS[name]
+    values = {n: p.default for n, p in known.parameters.items()}
+    changes: list[dict[str, Any]] = [{}, {"c1": 0.5}, {"type": 0}]
+    for change in changes:
+        if set(change) <= set(values):
+            assert checked_options(options(known, {**values, **change})).method == known.method
+
+
+def test_a_search_has_no_penalty_that_leaves_an_option_unread() -> None:
+    pytest.importorskip("optuna", reason="the extra fstcrf[tune] is not installed")
+    fixed: dict[str, Any] = {"order": 1, "trials": 2, "max_iterations": 2}
+    found = tune(noisy(), "y", TEMPLATE, dev=noisy(), line_search="backtracking", **fixed)
+    assert found.varied == ("l2",)
+    with pytest.raises(OptionError, match="line_search needs a run without l1"):
+        tune(noisy(), "y", TEMPLATE, dev=noisy(), line_search="wolfe", l1=[0.0, 1.0], **fixed)
+    with pytest.raises(OptionError, match="patience is for the held-out data"):
+        tune(noisy(), "y", TEMPLATE, folds=2, patience=3, **fixed)
