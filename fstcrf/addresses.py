@@ -22,7 +22,7 @@ from fstcrf.lazy import optional
 from fstcrf.model import CRF
 from fstcrf.model.tokenwise import TokenPotentials
 from fstcrf.plans import gathered, no_path_error, warn_unproven
-from fstcrf.plans.expansion import TRIAL
+from fstcrf.plans.program import TRIAL
 
 __all__ = [
     "AddressParser",

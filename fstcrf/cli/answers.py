@@ -1,37 +1,206 @@
-"""The best labels of sentences, with what is known beforehand, and what to do where none are legal.
+"""Labels known beforehand: what a column allows for each token.
 
-=============  ======================================================================
-Search         what is searched for, and what is known beforehand
-search_budget  when to give up on a sentence, from options
-Counts         sentences that were not answered as asked, by what became of them
-Answer         the best paths of a sentence, and what gives their probabilities
-answered       answer sentences; give up the grammar, then what is known, where wanted
-searching      a block that says which sentences it works on where it takes long
-=============  ======================================================================
+============  ==========================================================
+NOTHING       in a column: no label
+Masks         labels that each token of a sentence may have
+known_labels  the masks of the sentences of a batch
+forced        lattices of the paths that they allow
+============  ==========================================================
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
-from fstcrf.cli.failures import say
-from fstcrf.cli.forcing import Masks, forced, known_labels
-from fstcrf.cli.nopath import Case, no_path_error
-from fstcrf.cli.waiting import place, working
-from fstcrf.errors import NoPathError
+from fstcrf.cli.reporting import place, say, working
+from fstcrf.errors import DataError, NoPathError, TooLargeError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from fstcrf.corpus import Corpus, Sentence
     from fstcrf.joint import Composition
     from fstcrf.joint.chainlattice import ChainLattice
     from fstcrf.kernel import Budget
     from fstcrf.lattice import Lattice, Path
 
-__all__ = ["Answer", "Counts", "OnNoPath", "Search", "answered", "search_budget", "searching"]
+__all__ = [
+    "NOTHING",
+    "Answer",
+    "Case",
+    "Counts",
+    "Masks",
+    "OnNoPath",
+    "Search",
+    "answered",
+    "forced",
+    "known_labels",
+    "no_path_error",
+    "search_budget",
+    "searching",
+]
+
+Masks: TypeAlias = "tuple[NDArray[np.bool_], ...]"
+"""Labels that each token of a sentence may have, bool [T, L] for each tape."""
+
+NOTHING = "_"
+"""In a column: no label, no span that starts here."""
+
+
+def known_labels(model: Composition, batch: Corpus, force: Mapping[str, str]) -> list[Masks]:
+    """Return the labels that the columns allow for each token of each sentence."""
+    import numpy as np
+
+    parts = [
+        _allowed(batch, force[tape], model.label_sets[tape])
+        if tape in force
+        else np.ones((batch.n_tokens, len(model.label_sets[tape])), dtype=np.bool_)
+        for tape in model.tapes
+    ]
+    bounds = itertools.pairwise(batch.offsets.tolist())
+    return [tuple(part[a:b] for part in parts) for a, b in bounds]
+
+
+def forced(lattices: list[Lattice], known: Sequence[Masks] | None) -> list[Lattice]:
+    """Return the lattices of the paths that masks allow; all paths without masks."""
+    if known is None:
+        return lattices
+    return [
+        lattice.restrict(masks if len(masks) > 1 else masks[0])
+        for lattice, masks in zip(lattices, known, strict=True)
+    ]
+
+
+def _allowed(batch: Corpus, name: str, labels: Sequence[str]) -> NDArray[np.bool_]:
+    """Return the labels that a column allows, bool [N, L].
+
+    Raises
+    ------
+    DataError
+        A string that is neither label, nor ``a|b``, nor ``_``.
+    """
+    import numpy as np
+
+    column = batch.column(name)
+    allowed = np.zeros((len(column.values), len(labels)), dtype=np.bool_)
+    index = {label: k for k, label in enumerate(labels)}
+    for number, value in enumerate(column.values):
+        parts = [value] if value in index else value.split("|")
+        if value == NOTHING:
+            allowed[number] = True
+        elif all(part in index for part in parts):
+            allowed[number, [index[part] for part in parts]] = True
+        elif len(tokens := np.flatnonzero(column.ids == number)):
+            raise DataError(
+                f"{value!r} in column {name!r} is no label of the model; the labels are "
+                f"{' '.join(labels)}, and _ where none is known",
+                **batch.where(int(tokens[0])),
+            )
+    return allowed[column.ids]
+
+
+# --- Why a sentence has no legal label sequence ---------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A sentence without a legal label sequence.
+
+    Parameters
+    ----------
+    model : Composition
+    sentence : Corpus
+        It alone.
+    known : Masks, optional
+        Labels known beforehand.
+    columns : mapping of str to str
+        For a tape, the column that they are from.
+    """
+
+    model: Composition
+    sentence: Corpus
+    known: Masks | None
+    columns: Mapping[str, str]
+
+    def unforced(self) -> Case:
+        """Return the same without the labels known beforehand."""
+        return replace(self, known=None)
+
+    def ungrammatical(self) -> Case:
+        """Return the same without the grammar."""
+        return replace(self, model=replace(self.model, conjuncts=()))
+
+    def only(self, tape: str) -> Case:
+        """Return the same with the labels known of one tape alone."""
+        pairs = zip(self.model.tapes, self.known or (), strict=True)
+        return replace(self, known=tuple(m if t == tape else m | True for t, m in pairs))
+
+    def death(self, budget: Budget | None) -> NoPathError | None:
+        """Return how the label sequences die; None where one is legal, or nobody knows."""
+        model = replace(self.model, normalize="product")
+        known = None if self.known is None else [self.known]
+        try:
+            forced(model.lattices(self.sentence), known)[0].best(budget)
+        except NoPathError as error:
+            return error
+        except TooLargeError:  # a chain is not expanded
+            return None
+        return None
+
+
+def no_path_error(case: Case, budget: Budget | None) -> NoPathError:
+    """Return the error that says why, with file and line of the first token that is to blame."""
+    from fstcrf.grammar import listed_names
+
+    blamed, fault = _blamed(case, budget)
+    error = blamed.death(budget)
+    why, names = "no label sequence is legal from here on", tuple[str, ...]()
+    position = 0
+    if error is not None:
+        position, names = error.position or 0, error.constraints
+        if names:
+            why += f" under {listed_names(names)}" + " together" * (len(names) > 1)
+        elif error.position is None:
+            why, fault = str(error), ""
+    place = case.sentence.where(position)
+    where = DataError(f"{fault}{why}; --on-no-path skip or relax goes on", **place)
+    return NoPathError(str(where), constraints=names)
+
+
+def _blamed(case: Case, budget: Budget | None) -> tuple[Case, str]:
+    """Return what dies by itself already, and words for it, found out by trying each alone."""
+    if case.known is None:
+        return case, ""
+    by_labels, by_grammar = case.ungrammatical(), case.unforced()
+    labels_die = by_labels.death(budget) is not None
+    grammar_dies = by_grammar.death(budget) is not None
+    rules = "the grammar" if case.model.conjuncts else "the scheme of the tagger"
+    if labels_die and grammar_dies and case.model.conjuncts:
+        return case, f"{_columns(by_labels, budget)} and {rules} are to blame, each by itself: "
+    if grammar_dies:
+        return by_grammar, f"{rules} alone is to blame, whatever is forced: "
+    if labels_die:
+        fault = f"{_columns(by_labels, budget)} alone, which the scheme of the tagger forbids: "
+        return by_labels, fault
+    return case, f"{_columns(case, budget)} and {rules} are to blame, but only together: "
+
+
+def _columns(case: Case, budget: Budget | None) -> str:
+    """Name the columns of forced labels; of several those that by themselves leave no path."""
+    tapes = list(case.columns)
+    alone = [t for t in tapes if len(tapes) > 1 and case.only(t).death(budget) is not None]
+    names = " and ".join(repr(case.columns[t]) for t in alone or tapes)
+    plural = "s" if len(alone or tapes) > 1 else ""
+    return f"the labels forced by column{plural} {names}"
+
+
+# --- The best labels of sentences -----------------------------------------------------------------
 
 _LONG = 10.0
 """Seconds after which something is said of a search."""

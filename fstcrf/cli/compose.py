@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from fstcrf.cli.failures import say, tell
-from fstcrf.cli.models import Model, constrained, load_model, plan_text, taggers, tape_columns
+from fstcrf.cli.models import (
+    Model,
+    constrained,
+    load_model,
+    plan_text,
+    save,
+    spare_inputs,
+    taggers,
+    tape_columns,
+)
 from fstcrf.cli.options import Numbers, grammar_option, input_options, threads_option
-from fstcrf.cli.saving import save, spare_inputs
+from fstcrf.cli.reporting import say, tell
 from fstcrf.cli.sources import check_columns, model_input
 from fstcrf.errors import OptionError
 from fstcrf.interruption import undisturbed

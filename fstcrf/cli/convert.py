@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fstcrf.cli.failures import say
-from fstcrf.cli.saving import save, spare_inputs
+from fstcrf.cli.models import save, spare_inputs
+from fstcrf.cli.reporting import say
 
 if TYPE_CHECKING:
     from fstcrf.model import CRF

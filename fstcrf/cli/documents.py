@@ -10,26 +10,30 @@ document_source   the input in batches that hold whole documents
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fstcrf.cli.failures import say
-from fstcrf.cli.options import Command
-from fstcrf.cli.sources import Input
+from fstcrf.cli.models import spare_inputs
+from fstcrf.cli.options import Command, SchemeName, input_options
+from fstcrf.cli.reporting import say
+from fstcrf.cli.sources import Input, training_input
 
 if TYPE_CHECKING:
     from fstcrf.cli.models import Model
     from fstcrf.corpus import Corpus
-    from fstcrf.documents import DocumentTagger
+    from fstcrf.documents import DocumentTagger, Fields
 
 __all__ = [
     "check_alone",
+    "consistency",
     "document_options",
     "document_source",
     "document_tagger",
+    "fields",
 ]
 
 _OPTIONS = (
@@ -146,4 +150,145 @@ class _WholeDocuments(Input):
 
 def document_source(source: Input) -> Input:
     """Return the input in batches that hold whole documents."""
-    return _WholeDocuments(**{f.name: getattr(source, f.name) for f in fields(source)})
+    return _WholeDocuments(**{f.name: getattr(source, f.name) for f in dataclasses.fields(source)})
+
+
+# --- ``fstcrf consistency`` -----------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("path", metavar="TRAIN")
+@click.option("-o", "--output", metavar="OUT", required=True, help="Where the model goes: JSON.")
+@input_options
+@click.option("--target", metavar="COLUMN", required=True, help="The column of gold labels.")
+@click.option(
+    "--compare",
+    metavar="COLUMN",
+    default="word",
+    show_default=True,
+    help="The column whose strings are compared.",
+)
+@click.option(
+    "--scheme",
+    type=SchemeName(),
+    default="iob2",
+    show_default=True,
+    help="Of the gold labels: iob1, iob2 (bio), bioes (iobes), bilou or conlleval.",
+)
+@click.option("--tape", metavar="TAPE", help="The tape to look at, of models with several.")
+def consistency(
+    path: str,
+    *,
+    output: str,
+    columns: tuple[str, ...] | None,
+    kind: str | None,
+    separator: str,
+    target: str,
+    compare: str,
+    scheme: str,
+    tape: str | None,
+) -> None:
+    """Estimate penalties for one token sequence with several types in a document.
+
+    For fstcrf tag --document-consistency. Lines -DOCSTART- begin documents.
+
+    \b
+    fstcrf consistency train.txt -o names.json --columns word,pos,chunk,ner --target ner \\
+        --scheme iob1
+    """
+    from fstcrf.corpus import check_writable
+    from fstcrf.documents import Consistency
+
+    spare_inputs(output, [path])
+    check_writable(output)
+    source = training_input([path], columns=columns, kind=kind, separator=separator, features=None)
+    corpus = source.read(path)
+    model = Consistency.estimate(corpus, target, column=compare, scheme=scheme, tape=tape)
+    model.save(output)
+    slices = len(corpus.document_slices())
+    say(f"{slices:,} documents, {len(model.violations)} types of violations: {output}")
+
+
+# --- ``fstcrf fields`` ----------------------------------------------------------------------------
+
+
+@click.command()
+@click.option("-o", "--output", metavar="OUT", required=True, help="Where the model goes: JSON.")
+@click.option(
+    "--differing",
+    metavar="TYPE VALUE PENALTY",
+    type=(str, click.Choice(["clock", "text"]), float),
+    multiple=True,
+    help="Two spans of a type say different things: clock, a time; text, letters and digits. The "
+    "penalty, a natural log, at most 0, is for each token of the two. Repeatable.",
+)
+@click.option(
+    "--unlabelled",
+    metavar="TYPE PENALTY",
+    type=(str, float),
+    multiple=True,
+    help="The last word of a span of a type is elsewhere without that type. Repeatable.",
+)
+@click.option(
+    "--seminars",
+    is_flag=True,
+    help="The model of Finkel et al. (2005): stime and etime by the clock, speaker unlabelled, -4 "
+    "each.",
+)
+@click.option(
+    "--compare",
+    metavar="COLUMN",
+    default="word",
+    show_default=True,
+    help="The column that is read.",
+)
+@click.option("--tape", metavar="TAPE", help="The tape to look at, of models with several.")
+def fields(
+    *,
+    output: str,
+    differing: tuple[tuple[str, str, float], ...],
+    unlabelled: tuple[tuple[str, float], ...],
+    seminars: bool,
+    compare: str,
+    tape: str | None,
+) -> None:
+    """Write a model of fields that agree throughout a document.
+
+    For fstcrf tag --document-consistency. Nothing is estimated: penalties are given.
+
+    \b
+    fstcrf fields -o fields.json --differing stime clock -4 --unlabelled speaker -4
+    """
+    if not (differing or unlabelled or seminars):
+        raise click.UsageError("nothing to write: give --differing, --unlabelled or --seminars")
+    from fstcrf.documents import Differing, Fields, Unlabelled
+
+    model = Fields(
+        [
+            *(Fields.seminars().violations if seminars else ()),
+            *(Differing(*given) for given in differing),
+            *(Unlabelled(*given) for given in unlabelled),
+        ],
+        compare,
+        tape,
+    )
+    _check_signs(model)
+    model.save(output)
+    say(f"{len(model.violations)} types of violations: {output}")
+
+
+def _check_signs(model: Fields) -> None:
+    """Check that no penalty is a reward; most likely its minus is missing.
+
+    Raises
+    ------
+    click.UsageError
+        One is.
+    """
+    for violation in model.violations:
+        if violation.penalty > 0:
+            raise click.UsageError(
+                f"--{type(violation).__name__.lower()} {violation.type}: the penalty is "
+                f"{violation.penalty:g}, which would be a reward; expected at most 0, such as "
+                f"{-violation.penalty:g}"
+            )

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import click
 
 from fstcrf.cli.answers import Counts, Search
-from fstcrf.cli.failures import say
 from fstcrf.cli.models import load_model, taggers, tape_columns
 from fstcrf.cli.options import SchemeName, input_options, threads_option
+from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import check_columns, model_input, scored_input
 from fstcrf.cli.tagging import Wishes, cascaded, tagged
 from fstcrf.errors import DataError

@@ -17,12 +17,14 @@ import click
 
 from fstcrf import __version__
 from fstcrf.cli.compose import compose
-from fstcrf.cli.consistency import consistency
 from fstcrf.cli.convert import convert
 from fstcrf.cli.demo import demo
+from fstcrf.cli.documents import consistency, fields
 from fstcrf.cli.evaluate import evaluate
-from fstcrf.cli.explain import explain
-from fstcrf.cli.failures import (
+from fstcrf.cli.info import explain, info
+from fstcrf.cli.pipeline import pipeline
+from fstcrf.cli.recipe import recipe
+from fstcrf.cli.reporting import (
     DEBUG,
     INTERRUPTED,
     Failure,
@@ -33,10 +35,6 @@ from fstcrf.cli.failures import (
     say,
     warned,
 )
-from fstcrf.cli.fields import fields
-from fstcrf.cli.info import info
-from fstcrf.cli.pipeline import pipeline
-from fstcrf.cli.recipe import recipe
 from fstcrf.cli.tag import tag
 from fstcrf.cli.train import train
 from fstcrf.cli.tune import tune

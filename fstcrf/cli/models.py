@@ -16,7 +16,7 @@ tape_columns  the columns that an option gives for tapes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import and_
 from pathlib import Path
@@ -24,12 +24,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
+from fstcrf.cli.reporting import Failure
 from fstcrf.errors import DataError
 
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
     from fstcrf.joint import Composition
     from fstcrf.model import CRF
+    from fstcrf.model.options import TrainingRecord
 
 __all__ = [
     "Model",
@@ -38,10 +40,14 @@ __all__ = [
     "is_chain",
     "load_model",
     "plan_text",
+    "save",
+    "save_interrupted",
+    "spare_inputs",
     "tagger",
     "taggers",
     "tape_columns",
     "tapes",
+    "warn_of_earlier",
 ]
 
 Model: TypeAlias = "CRF | Composition"
@@ -74,7 +80,7 @@ def load_model(path: str) -> Model:
 
 def _folder(path: str) -> DataError:
     """Return the error of a folder; of one that a pipeline has made, it says what to give."""
-    from fstcrf.pipelines.folder import COMPOSITION
+    from fstcrf.pipelines.trained import COMPOSITION
 
     whole = Path(path) / COMPOSITION
     if not whole.exists():
@@ -127,7 +133,7 @@ def constrained(model: Model, grammars: Sequence[str]) -> Composition:
         A file that cannot be read.
     """
     from fstcrf.joint import compose
-    from fstcrf.pipelines.grammars import on_tape
+    from fstcrf.pipelines.declaration import on_tape
 
     composition = compose(model)
     for given in grammars:
@@ -209,3 +215,157 @@ def tape_columns(option: str, given: str, names: Sequence[str]) -> dict[str, str
             )
         found[tape] = column
     return found
+
+
+# --- Where a model goes ---------------------------------------------------------------------------
+
+
+def spare_inputs(output: str, inputs: Iterable[str | None], *, option: str = "--output") -> None:
+    """Check that the output, which an option names, is none of the inputs.
+
+    Raises
+    ------
+    click.UsageError
+        It is one of them.
+    """
+    target = Path(output).resolve()
+    for path in inputs:
+        if path is not None and Path(path).resolve() == target:
+            raise click.UsageError(f"{option} {output} would overwrite an input")
+
+
+def save(model: Model, output: str) -> None:
+    """Save a model; rather elsewhere than not at all.
+
+    Raises
+    ------
+    Failure
+        It could not be saved where it was wanted; says where it is instead.
+    OSError
+        It could not be saved at all.
+    """
+    try:
+        model.save(output)
+    except OSError as error:
+        try:
+            spare = _elsewhere(model, output)
+        except OSError:
+            raise error from None
+        raise Failure(f"{output}: {error.strerror}; the model is in {spare} instead") from None
+
+
+def warn_of_earlier(output: str, *, resume: bool, say: Callable[[str], None]) -> None:
+    """Say before training what its end will replace.
+
+    Parameters
+    ----------
+    output : str
+    resume : bool
+        Does the run go on from a state; then an interrupted model is an earlier one of its own.
+    say : callable
+        Is told it in a line.
+    """
+    if not Path(output).exists():
+        return
+    earlier = _record(output)
+    if not (resume and earlier is not None and earlier.interrupted):
+        say(
+            f"{output} is there, {_described(earlier)}: the end of training replaces it, "
+            "an interruption leaves it as it is"
+        )
+
+
+def save_interrupted(
+    model: CRF, output: str, checkpoint: str, *, command: str = "the same command"
+) -> str:
+    """Save the best model so far where that replaces nothing, or less of the same run.
+
+    A run is the same where data and options are. Its state goes on in any case.
+
+    Parameters
+    ----------
+    model : CRF
+        Of an interrupted run.
+    output : str
+    checkpoint : str
+        File of the state of training.
+    command : str
+        What goes on from it.
+
+    Returns
+    -------
+    str
+        What became of it.
+    """
+    record = model.record
+    assert record is not None  # noqa: S101 (training has just made it)
+    goes_on = _goes_on(checkpoint, record, command)
+    earlier = _record(output) if Path(output).exists() else None
+    if not Path(output).exists() or _goes_further(record, earlier):
+        save(model, output)
+        return (
+            f"the best model so far, of iteration {record.best_iteration}, is saved in "
+            f"{output}{goes_on}"
+        )
+    left = f"{output} is left as it was, {_described(earlier)}"
+    if goes_on:
+        return left + goes_on
+    return f"{left}; the best of iteration {record.best_iteration} is {_elsewhere(model, output)}"
+
+
+def _goes_on(checkpoint: str, record: TrainingRecord, command: str) -> str:
+    """Say how the run goes on; nothing where it has left no state."""
+    from fstcrf.train.loop import saved_iteration
+
+    iteration = saved_iteration(checkpoint)
+    if iteration is None:
+        return ""
+    where = "" if iteration == record.iterations else f" from iteration {iteration}"
+    lost = "; " + record.reason.partition("; ")[2] if "; " in record.reason else ""
+    return f"{lost}; {command} with --resume goes on{where}"
+
+
+def _goes_further(record: TrainingRecord, earlier: TrainingRecord | None) -> bool:
+    """Is the earlier model one that the same run had left before."""
+    if earlier is None or not earlier.interrupted or earlier.run is None:
+        return False
+    return earlier.run == record.run and earlier.iterations <= record.iterations
+
+
+def _described(earlier: TrainingRecord | None) -> str:
+    """Say what is in a file that a model would replace."""
+    if earlier is None:
+        return "a file without a record of training"
+    end = "interrupted" if earlier.interrupted else "finished"
+    score = "" if earlier.dev_score is None else f", dev {100 * earlier.dev_score:.2f}"
+    return f"the model of a run {end} after iteration {earlier.iterations}{score}"
+
+
+def _record(path: str) -> TrainingRecord | None:
+    """Return the record of a tagger; None where a file is none, or cannot be read."""
+    from fstcrf.errors import FstcrfError
+    from fstcrf.model import load
+
+    try:
+        return load(path).record
+    except (FstcrfError, OSError):
+        return None
+
+
+def _elsewhere(model: Model, output: str) -> Path:
+    """Save a model in a folder of its own; return where.
+
+    Raises
+    ------
+    OSError
+        It could not be saved.
+    """
+    import tempfile
+
+    spare = Path(tempfile.mkdtemp(prefix="fstcrf-")) / Path(output).name
+    try:
+        model.save(spare)
+    except OSError:
+        spare.parent.rmdir()
+        raise
+    return spare

@@ -1,25 +1,25 @@
-"""Options that several commands share.
+"""Options of training by their names on the command line, also in messages.
 
-==============  ===================================================
-input_options   ``--columns``, ``--format``, ``--separator``
-grammar_option  ``--grammar``
-search_options  ``--on-no-path``, ``--max-states``, ``--max-seconds``
-threads_option  ``--threads``
-CommaList       a parameter type: ``word,pos,chunk``
-Numbers         a parameter type: ``1,0.5``
-Choices         a parameter type: ``0,0.01..10``
-SchemeName      a parameter type: ``iob2``
-Assignment      a parameter type: ``LABEL=NUMBER``
-==============  ===================================================
+==============  ===================================================================
+spoken          a message of the library, its options named as the command has them
+in_flags        errors of a block are worded so
+given_options   what the command line has, without defaults
+check_training  refuse options that do not go together, before any file is read
+==============  ===================================================================
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
 from typing import Any, TypeVar
 
 import click
+
+from fstcrf.errors import NumericError, OptionError, SchemeError
 
 __all__ = [
     "Assignment",
@@ -27,11 +27,106 @@ __all__ = [
     "CommaList",
     "Numbers",
     "SchemeName",
+    "check_training",
+    "given_options",
     "grammar_option",
+    "in_flags",
     "input_options",
+    "method_options",
     "search_options",
+    "spoken",
     "threads_option",
 ]
+
+
+def spoken(message: str, command: click.Command) -> str:
+    """Return a message with ``--f-gamma`` for ``f_gamma``.
+
+    A name of one word is an option where the message begins with it, before a quoted value, and as
+    ``reads=``: elsewhere it is a word.
+    """
+    message = message.removeprefix("training options: ")
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and parameter.name is not None:
+            name, where = re.escape(parameter.name), r"\b"
+            if "_" not in parameter.name:
+                name, where = f"(?:{name}=(?=[, ])|^{name}|{name}(?= '))", r"(?<![-\w])"
+            message = re.sub(f"{where}{name}(?!\\w)", _flag(parameter), message)
+    return message
+
+
+@contextmanager
+def in_flags(command: click.Command) -> Iterator[None]:
+    """Word errors of options and of training as the command line has them.
+
+    Raises
+    ------
+    OptionError, NumericError, SchemeError
+        As they were raised, in other words.
+    """
+    try:
+        yield
+    except OptionError as error:
+        raise OptionError(spoken(str(error), command)) from None
+    except (NumericError, SchemeError) as error:
+        raise type(error)(spoken(str(error), command)) from None
+
+
+def given_options(context: click.Context, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the options of training that the command line does not have: their defaults.
+
+    Parameters
+    ----------
+    context : click.Context
+        Of the command.
+    given : mapping of str to value
+        Of the command; what is no option of training stays.
+    """
+    from fstcrf.model.options import DEFAULTS
+
+    usual = click.core.ParameterSource.DEFAULT
+    return {
+        name: value
+        for name, value in given.items()
+        if name not in DEFAULTS or context.get_parameter_source(name) is not usual
+    }
+
+
+def check_training(given: Mapping[str, Any]) -> None:
+    """Refuse options of training that do not go together.
+
+    Parameters
+    ----------
+    given : mapping of str to value
+        As `given_options` returns them; what is no option of training is not looked at.
+
+    Raises
+    ------
+    OptionError
+        They do not go together, one is outside what it may be, or is not read.
+    """
+    import msgspec
+
+    from fstcrf.model.options import DEFAULTS, checked_options
+    from fstcrf.model.readers import check_given
+
+    options = {name: value for name, value in given.items() if name in DEFAULTS}
+    check_given(
+        options,
+        msgspec.structs.asdict(checked_options(options)),
+        reads=bool(given["reads"]),
+        dev=given["dev"] is not None,
+        warm_start=given["warm_start"] is not None,
+    )
+
+
+def _flag(option: click.Option) -> str:
+    """Return how an option is given; of a switch that is on by default, how it is turned off."""
+    off = option.is_flag and option.default is True and option.secondary_opts
+    return max(option.secondary_opts if off else option.opts, key=len)
+
+
+# --- Options that several commands share ----------------------------------------------------------
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -220,3 +315,122 @@ def threads_option(command: Command) -> Command:
         help="Threads to use; the result does not depend on it.",
     )
     return option(command)
+
+
+# --- Options of ``fstcrf train`` that say how a method searches -----------------------------------
+
+
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+_COUNT = click.IntRange(min=1)
+
+
+def _number(
+    name: str, kind: click.ParamType[Any], default: float, text: str
+) -> Callable[..., Command]:
+    metavar = "N" if kind is _COUNT else "X"
+    return click.option(
+        name, metavar=metavar, type=kind, default=default, show_default=True, help=text
+    )
+
+
+_OPTIONS = (
+    click.option(
+        "--epsilon",
+        metavar="X",
+        type=click.FloatRange(min=0),
+        help="lbfgs, cg, gis: stop when |gradient| < X·max(1, |weights|).  [default: 1e-5]  "
+        "ap: when the share of wrong labels is below X, pa and arow: the mean loss.  [default: 0]",
+    ),
+    click.option(
+        "--delta",
+        metavar="X",
+        type=click.FloatRange(min=0),
+        help="lbfgs, cg, gis, l2sgd: stop when --period iterations gained less than X times the "
+        "objective.  [default: 1e-5; l2sgd 1e-6]",
+    ),
+    _number("--period", _COUNT, 10, "Iterations that --delta looks back."),
+    _number("--memory", _COUNT, 10, "lbfgs: steps that are remembered."),
+    click.option(
+        "--line-search",
+        type=click.Choice(["wolfe", "backtracking", "strong-backtracking"]),
+        default="wolfe",
+        show_default=True,
+        help="lbfgs without --l1: how the length of a step is found.",
+    ),
+    _number("--max-line-search", _COUNT, 20, "lbfgs, cg: most evaluations of one line search."),
+    _number("--preconditioned", _COUNT, 20, "mixed-cg: iterations with the preconditioner."),
+    click.option(
+        "--stochastic-epochs",
+        metavar="N",
+        type=click.IntRange(min=0),
+        help="lbfgs: epochs of l2sgd to begin with.  [default: 6 where there is text enough]",
+    ),
+    _number("--calibration-rate", _POSITIVE, 0.1, "l2sgd: the first step size that is tried."),
+    _number(
+        "--calibration-factor",
+        click.FloatRange(min=1, min_open=True),
+        2.0,
+        "l2sgd: from one step size tried to the next.",
+    ),
+    _number("--calibration-sentences", _COUNT, 1000, "l2sgd: sentences to try step sizes on."),
+    _number("--calibration-candidates", _COUNT, 10, "l2sgd: step sizes in each direction."),
+    _number("--calibration-trials", _COUNT, 20, "l2sgd: step sizes in all."),
+    click.option(
+        "--pa-variant",
+        type=click.Choice(["PA", "PA-I", "PA-II"]),
+        default="PA-I",
+        show_default=True,
+        help="pa: how far an update goes.",
+    ),
+    _number("--aggressiveness", _POSITIVE, 1.0, "pa: the C of PA-I and PA-II."),
+    click.option(
+        "--error-sensitive/--error-insensitive",
+        default=True,
+        show_default=True,
+        help="pa: the margin is the root of the number of wrong labels, or 1.",
+    ),
+    click.option(
+        "--averaging/--no-averaging",
+        default=True,
+        show_default=True,
+        help="pa: average the weights over all updates.",
+    ),
+    _number("--variance", _POSITIVE, 1.0, "arow: of every weight at first."),
+    _number("--gamma", _POSITIVE, 1.0, "arow: how slowly the weights move."),
+    click.option(
+        "--smoothing",
+        type=click.Choice(["sigmoid", "logistic"]),
+        default="sigmoid",
+        show_default=True,
+        help="mce: what makes the count of errors smooth.",
+    ),
+    _number("--steepness", _POSITIVE, 1.0, "mce, mce-f: how close to the count it is."),
+    _number("--offset", click.FLOAT, 0.0, "mce, mce-f: shifts it; above 0 it asks for a margin."),
+    click.option(
+        "--psi",
+        metavar="X",
+        type=_POSITIVE,
+        help="mce: how far the best wrong labelling counts alone.  [default: alone]",
+    ),
+    click.option(
+        "--competitors",
+        type=click.Choice(["mean", "sum"]),
+        default="mean",
+        show_default=True,
+        help="mce with --psi: the mean over wrong labellings, or their sum.",
+    ),
+    _number("--f-gamma", _POSITIVE, 1.0, "mce-f: above 1, recall counts more than precision."),
+    _number(
+        "--growth",
+        click.FloatRange(min=1, min_open=True),
+        1.75,
+        "quickprop: how many times as long as the one before a step may be.",
+    ),
+    _number("--batch", _COUNT, 8, "gpd: sentences a step."),
+    _number("--halving", _POSITIVE, 5.0, "gpd: epochs after which steps are half as long."),
+)
+
+
+def method_options(command: Command) -> Command:
+    """Add the options to a command."""
+    return reduce(lambda made, option: option(made), reversed(_OPTIONS), command)

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fstcrf.cli.answers import Counts, Search, search_budget
-from fstcrf.cli.failures import INTERRUPTED, STOPPING, Failure, stopping, warnings_to
 from fstcrf.cli.models import constrained, is_chain
 from fstcrf.cli.options import grammar_option, input_options, search_options, threads_option
-from fstcrf.cli.progress import reporter
+from fstcrf.cli.reporting import INTERRUPTED, STOPPING, Failure, reporter, stopping, warnings_to
 from fstcrf.cli.sources import model_input
 from fstcrf.cli.tagging import Addition, Wishes, check_sums, shown, tagged, write_tagged
 

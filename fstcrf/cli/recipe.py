@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fstcrf.cli.failures import say
+from fstcrf.cli.reporting import say
 
 if TYPE_CHECKING:
     from fstcrf.recipes.report import Report

@@ -14,7 +14,6 @@ import click
 
 from fstcrf.cli.answers import Counts, Search, search_budget
 from fstcrf.cli.documents import check_alone, document_options, document_source, document_tagger
-from fstcrf.cli.failures import say
 from fstcrf.cli.models import constrained, is_chain, load_model, tape_columns, tapes
 from fstcrf.cli.options import (
     Assignment,
@@ -23,6 +22,7 @@ from fstcrf.cli.options import (
     search_options,
     threads_option,
 )
+from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import Input, model_input
 from fstcrf.cli.tagging import Addition, Wishes, cascaded, check_sums, shown, tagged, write_tagged
 

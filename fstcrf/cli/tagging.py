@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from fstcrf.cli.answers import Answer, Counts, Search, answered, searching
-from fstcrf.cli.failures import counted
-from fstcrf.cli.forcing import NOTHING
+from fstcrf.cli.answers import NOTHING, Answer, Counts, Search, answered, searching
+from fstcrf.cli.reporting import counted
 from fstcrf.errors import NoPathError, TooLargeError
 
 if TYPE_CHECKING:

@@ -7,19 +7,41 @@ train  the command
 
 from __future__ import annotations
 
+import shlex
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fstcrf.cli.failures import INTERRUPTED, STOPPING, Failure, stopping, warnings_to
-from fstcrf.cli.flags import check_training, given_options, in_flags
-from fstcrf.cli.method_options import method_options
-from fstcrf.cli.models import grammar_of, tagger
-from fstcrf.cli.options import Assignment, CommaList, input_options, threads_option
-from fstcrf.cli.progress import Reporter, reporter
-from fstcrf.cli.saving import save, save_interrupted, spare_inputs, warn_of_earlier
+from fstcrf.cli.models import (
+    grammar_of,
+    save,
+    save_interrupted,
+    spare_inputs,
+    tagger,
+    warn_of_earlier,
+)
+from fstcrf.cli.options import (
+    Assignment,
+    CommaList,
+    check_training,
+    given_options,
+    in_flags,
+    input_options,
+    method_options,
+    threads_option,
+)
+from fstcrf.cli.reporting import (
+    INTERRUPTED,
+    STOPPING,
+    Failure,
+    Reporter,
+    reporter,
+    stopping,
+    warnings_to,
+)
 from fstcrf.cli.sources import training_input
 from fstcrf.interruption import undisturbed
 
@@ -27,7 +49,10 @@ if TYPE_CHECKING:
     from fstcrf.corpus import Corpus
     from fstcrf.model import CRF
 
-__all__ = ["train"]
+__all__ = [
+    "train",
+    "train_line",
+]
 
 _CHECKPOINT_EVERY = 10
 
@@ -284,7 +309,7 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
 
 def _checkpoint(given: dict[str, Any], output: str, command: click.Command) -> tuple[str, bool]:
     """Return the file for the state of training, and whether it stays."""
-    from fstcrf.train.checkpoint import check_checkpoint
+    from fstcrf.train.loop import check_checkpoint
 
     path = given.pop("checkpoint")
     if given["checkpoint_every"] is None and (path is not None or given["resume"]):
@@ -297,7 +322,7 @@ def _checkpoint(given: dict[str, Any], output: str, command: click.Command) -> t
 
 def _tell_where_it_begins(told: Reporter, output: str, checkpoint: str, *, resume: bool) -> None:
     """Say where training goes on from, and what it will replace."""
-    from fstcrf.train.checkpoint import saved_iteration
+    from fstcrf.train.loop import saved_iteration
 
     iteration = saved_iteration(checkpoint) if resume else None
     if iteration is not None:
@@ -367,3 +392,43 @@ def _finish(model: CRF, output: str, told: Reporter, seconds: float, checkpoint:
         reason=record.reason,
         seconds=seconds,
     )
+
+
+# --- The ``fstcrf train`` command that repeats a training -----------------------------------------
+
+
+def train_line(given: Mapping[str, Any]) -> str:
+    """Return the command that trains with options, without those that have their defaults.
+
+    Parameters
+    ----------
+    given : mapping of str to value
+        Values by the names that the options of ``fstcrf train`` have; others are ignored.
+    """
+    words = ["fstcrf", "train"]
+    with click.Context(train) as context:
+        for parameter in train.params:
+            name = str(parameter.name)
+            if isinstance(parameter, click.Argument):
+                words += given[name]
+            elif isinstance(parameter, click.Option) and name in given:
+                usual = parameter.get_default(context)
+                words += [] if given[name] == usual else _words(parameter, given[name])
+    return shlex.join(words)
+
+
+def _words(option: click.Option, value: Any) -> list[str]:
+    if value is None or value == ():
+        return []
+    if option.is_flag:
+        return [*option.opts[:1]] if value else option.secondary_opts[:1]
+    name = "-o" if "-o" in option.opts else option.opts[0]
+    if option.multiple:
+        return [word for one in value for word in (name, _text(one, between="="))]
+    return [name, _text(value)]
+
+
+def _text(value: Any, *, between: str = ",") -> str:
+    if isinstance(value, tuple):
+        return between.join(map(_text, value))
+    return repr(value) if isinstance(value, float) else str(value)

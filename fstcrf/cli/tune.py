@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fstcrf.cli.failures import (
+from fstcrf.cli.models import (
+    grammar_of,
+    save,
+    save_interrupted,
+    spare_inputs,
+    tagger,
+    warn_of_earlier,
+)
+from fstcrf.cli.options import Choices, CommaList, given_options, in_flags
+from fstcrf.cli.reporting import (
     INTERRUPTED,
     STOPPING,
     Failure,
@@ -24,13 +33,8 @@ from fstcrf.cli.failures import (
     tell,
     warnings_to,
 )
-from fstcrf.cli.flags import given_options, in_flags
-from fstcrf.cli.models import grammar_of, tagger
-from fstcrf.cli.options import Choices, CommaList
-from fstcrf.cli.saving import save, save_interrupted, spare_inputs, warn_of_earlier
 from fstcrf.cli.sources import training_input
-from fstcrf.cli.train import train
-from fstcrf.cli.trainline import train_line
+from fstcrf.cli.train import train, train_line
 from fstcrf.interruption import undisturbed
 
 if TYPE_CHECKING:
@@ -181,7 +185,7 @@ def _check_files(
 ) -> None:
     """Find out before the work what could not be written after it."""
     from fstcrf.corpus import check_writable
-    from fstcrf.train.checkpoint import check_checkpoint
+    from fstcrf.train.loop import check_checkpoint
 
     if output is not None:
         spare_inputs(output, inputs)
@@ -200,7 +204,7 @@ def _check_files(
 
 def _asked(given: dict[str, Any]) -> dict[str, Any]:
     """Return what `fstcrf.tune` takes, checked as far as that needs no data."""
-    from fstcrf.hyperparameters.searching import searched
+    from fstcrf.hyperparameters.search import searched
     from fstcrf.model.options import DEFAULTS
 
     choices: dict[str, Any] = {name: given.pop(name, None) for name in _SEARCHED}

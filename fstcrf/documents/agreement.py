@@ -13,7 +13,7 @@ from fstcrf.documents.document import Document, repeated_sequences, span_tables,
 from fstcrf.documents.fields import LONGEST, Fields, last_word
 from fstcrf.documents.violations import ViolationModel, read_model
 from fstcrf.errors import LabelError, OptionError
-from fstcrf.kernel.agreement import Agreement, SequenceTables, ValueTables, WordTables
+from fstcrf.kernel.gibbs import Agreement, SequenceTables, ValueTables, WordTables
 
 __all__ = [
     "agreement",

@@ -15,7 +15,7 @@ from fstcrf.errors import OptionError
 from fstcrf.joint import Composition, compose
 from fstcrf.kernel.gibbs import Labelling
 from fstcrf.lattice import Lattice
-from fstcrf.lattice.export import JointArrays, joint_arrays, joint_nodes
+from fstcrf.lattice.machines import JointArrays, joint_arrays, joint_nodes
 from fstcrf.model import CRF
 
 __all__ = ["LocalModel", "LocalScores", "Tagger"]

@@ -34,7 +34,7 @@ from fstcrf.model import CRF
 from fstcrf.model.file import load
 from fstcrf.model.reading import SentenceLike, read_one
 from fstcrf.train.bandit import feedback_over
-from fstcrf.train.learner import collect_parameters, online_parameters
+from fstcrf.train.online import collect_parameters, online_parameters
 
 __all__ = ["Aim", "FeedbackLearner", "Rule"]
 

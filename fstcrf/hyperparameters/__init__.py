@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.hyperparameters.result import Tuning
-    from fstcrf.hyperparameters.searching import tune
-    from fstcrf.hyperparameters.space import Range
-    from fstcrf.hyperparameters.trial import Trial
+    from fstcrf.hyperparameters.search import Tuning, tune
+    from fstcrf.hyperparameters.space import Range, Trial
 
 __all__ = ["Range", "Trial", "Tuning", "tune"]
 
 __getattr__ = importer(
-    __name__, {"Range": "space", "Trial": "trial", "Tuning": "result", "tune": "searching"}
+    __name__, {"Range": "space", "Trial": "space", "Tuning": "search", "tune": "search"}
 )

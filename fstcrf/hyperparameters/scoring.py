@@ -20,9 +20,9 @@ from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import FeatureIndex
-from fstcrf.model.heldout import has_spans
-from fstcrf.model.jackknife import FoldProgress, folds, ordered, with_labels
 from fstcrf.model.options import TrainingRecord
+from fstcrf.model.reads import FoldProgress, folds, ordered, with_labels
+from fstcrf.model.source import has_spans
 from fstcrf.model.targets import UNKNOWN, label_set
 from fstcrf.model.training import train
 

@@ -1,31 +1,137 @@
-"""What there is to choose from.
-
-============  ==================================================================
-Range         numbers from one to another, on a log scale
-Space         the values that each option may have
-has_strength  does a method of training read an option of strength
-============  ==================================================================
-
-Which options there are depends on the method: a passive-aggressive learner has no penalty. A point
-of the space says nothing of the options that its method does not read.
-"""
+"""Options that were tried, and how they did."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from fstcrf.errors import OptionError
+from fstcrf.corpus import Corpus
+from fstcrf.errors import OptionError, TemplateError
+from fstcrf.features import TemplateSet
+from fstcrf.features.template import as_templates, is_template_text, tape_column
 from fstcrf.model.options import DEFAULTS
 from fstcrf.model.readers import is_read
 
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["Choice", "Point", "Range", "Space", "has_strength"]
+__all__ = [
+    "Choice",
+    "Outcome",
+    "Point",
+    "Range",
+    "Space",
+    "Template",
+    "Trial",
+    "check_templates",
+    "has_strength",
+    "named",
+]
+
+Outcome = Literal["complete", "stopped", "diverged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Options that were tried, and how they did.
+
+    Parameters
+    ----------
+    number : int
+        From 1.
+    options : mapping of str to value
+        Options of `CRF.train` that were searched, or given one value where others were searched.
+    template : str or None
+        Name of the template.
+    score : float or None
+        On held-out data, in [0, 1]: of a trial that was stopped, the last one; None of one that
+        diverged before there was any.
+    outcome : {"complete", "stopped", "diverged"}
+        A trial is stopped where others did better at the same point.
+    steps : int
+        Iterations of training; with folds, the folds that were trained.
+    seconds : float
+    """
+
+    number: int
+    options: Mapping[str, Any]
+    template: str | None
+    score: float | None
+    outcome: Outcome
+    steps: int
+    seconds: float
+
+
+# --- The templates that there are to choose from --------------------------------------------------
+
+Template = TemplateSet | str | os.PathLike[str]
+
+
+def check_templates(
+    templates: Mapping[str, TemplateSet],
+    data: Any,
+    target: str | Sequence[Sequence[str]],
+    tapes: Sequence[str],
+) -> None:
+    """Refuse at once what only a later trial would stumble over.
+
+    Raises
+    ------
+    OptionError
+        Columns without a template, or attribute lists with one.
+    TemplateError
+        A column that is not there, or the target itself.
+    """
+    if not isinstance(data, Corpus):
+        if templates:
+            raise OptionError("a template needs columns, not attribute lists")
+        return
+    if not templates:
+        raise OptionError("columns need a feature template: template='chunking.tpl'")
+    columns = [*data.columns, *map(tape_column, tapes)]
+    for name, template in templates.items():
+        resolved = template.resolved(columns, data=data.source)
+        if isinstance(target, str) and target in resolved.columns:
+            raise TemplateError(f"{name}: a template reads the target column {target!r} itself")
+
+
+def named(
+    template: Template | Sequence[Template] | Mapping[str, Template] | None,
+) -> dict[str, TemplateSet]:
+    """Return templates by name, read.
+
+    Raises
+    ------
+    OptionError
+        One of them is given twice.
+    TemplateError, OSError
+        One that cannot be read.
+    """
+    if template is None:
+        return {}
+    if isinstance(template, Mapping):
+        given = [(str(name), one) for name, one in template.items()]
+    else:
+        single = isinstance(template, TemplateSet | str | os.PathLike)
+        several: Sequence[Any] = [template] if single else list(template)  # type: ignore[arg-type]
+        given = [(_name(one, i), one) for i, one in enumerate(several, 1)]
+    names = [name for name, _ in given]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise OptionError(f"template {twice[0]} is given twice")
+    return {name: as_templates(one) for name, one in given}
+
+
+def _name(template: Template, number: int) -> str:
+    if isinstance(template, TemplateSet) or is_template_text(template):
+        return str(number)
+    return os.fspath(template)
+
+
+# --- What there is to choose from -----------------------------------------------------------------
 
 # A point leaves these options out where its method does not read them; others are for all methods.
 _STRENGTHS = ("l2", "l1", "aggressiveness", "variance", "gamma")

@@ -1,37 +1,33 @@
-"""Sentences through the product machine of a composition, run by run.
-
-============  ====================================================================
-runs          answer runs of sentences, on threads
-columns       the best labels, a column for each tape
-best_paths    the best paths with their probabilities
-marginals     the probability of each label at each token
-lattices      the weighted transducers themselves
-============  ====================================================================
-"""
+"""Sentences as users hand them over, read once for all taggers of a composition."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.corpus import Column
-from fstcrf.errors import OptionError
-from fstcrf.joint.sentences import as_corpus
+from fstcrf.corpus import Column, Corpus, Sentence
+from fstcrf.errors import DataError, OptionError
+from fstcrf.features import FeatureIndex
+from fstcrf.features.template import tape_column
+from fstcrf.joint.component import as_read
 from fstcrf.lattice import Lattice, Path
-from fstcrf.lattice.results import share
-from fstcrf.model.reading import Data, Run, runs_of
+from fstcrf.lattice.paths import share
+from fstcrf.model import CRF
+from fstcrf.model.reading import Data, Run, as_sentences, runs_of
 from fstcrf.plans import Program, no_path_error
 
 if TYPE_CHECKING:
     from fstcrf.joint.composition import Composition
 
 __all__ = [
+    "as_corpus",
     "best_paths",
+    "cascade",
     "check_paths",
     "check_scores",
     "columns",
@@ -40,6 +36,61 @@ __all__ = [
     "path_labels",
     "runs",
 ]
+
+
+def as_corpus(composition: Composition, sentences: Data) -> tuple[list[int], Corpus]:
+    """Return the lengths of sentences, and a corpus of those that are not empty.
+
+    Parameters
+    ----------
+    composition : Composition
+        Rows of strings have the columns that its taggers were trained on.
+    sentences : Corpus or sequence of sentences
+
+    Raises
+    ------
+    DataError
+        Sentences that are none; rows where the taggers were trained on different columns.
+    """
+    if isinstance(sentences, Corpus):
+        sizes = np.diff(sentences.offsets)
+        full = sentences if sizes.all() else sentences.select(np.flatnonzero(sizes))
+        return sizes.tolist(), full
+    taggers = composition.taggers
+    columns = max((tagger.columns for tagger in taggers), key=len)
+    if any(tagger.columns != columns[: len(tagger.columns)] for tagger in taggers):
+        _refuse_rows(taggers, sentences)
+    parsed = as_sentences(sentences, columns)
+    words = [s for s in parsed if len(s)]
+    if not words:
+        return [0] * len(parsed), _no_tokens(taggers)
+    # What is missing somewhere is missing: the tagger that needs it will say so.
+    names = [n for n in words[0].columns if all(n in s for s in words)]
+    return [len(s) for s in parsed], Corpus.from_sentences(words, names)
+
+
+def _no_tokens(taggers: Sequence[CRF]) -> Corpus:
+    """Return a corpus without sentences, with all columns that taggers may ask for."""
+    names = {tape.name for tagger in taggers for tape in tagger.reads}
+    for tagger in taggers:
+        if isinstance(tagger.index, FeatureIndex):
+            names.update(tagger.index.columns)
+    nothing = Column.from_strings(())
+    return Corpus(dict.fromkeys(sorted(names), nothing), np.zeros(1, dtype=np.int64))
+
+
+def _refuse_rows(taggers: Sequence[CRF], sentences: Data) -> None:
+    for number, sentence in enumerate(sentences):
+        if len(sentence) and not isinstance(sentence, Sentence | Mapping):
+            sets = "; ".join(f"{t.tape}: {', '.join(t.columns)}" for t in taggers)
+            raise DataError(
+                f"rows of strings, but the taggers were trained on different columns ({sets}); "
+                "give mappings of column to list",
+                sentence=number,
+            )
+
+
+# --- Sentences through the product machine of a composition ---------------------------------------
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -270,3 +321,46 @@ def _labels_at(composition: Composition, tapes: Sequence[Ints], a: int, b: int) 
         for name, ids in zip(composition.tapes, tapes, strict=True)
     }
     return composition.per_tape(parts.__getitem__)
+
+
+# --- The same taggers one after the other ---------------------------------------------------------
+
+
+def cascade(composition: Composition, sentences: Data, *, threads: int = 1) -> tuple[Column, ...]:
+    """Tag with one tagger after the other, each reading the labels of those before it.
+
+    Parameters
+    ----------
+    composition : Composition
+    sentences : Corpus or sequence of sentences
+    threads : int
+
+    Returns
+    -------
+    tuple of Column
+        One for each tape.
+
+    Raises
+    ------
+    NoPathError
+        A map has no labels for those that a tagger has found.
+    """
+    found: dict[str, Column] = {}
+    if composition.literal:  # such taggers read no tapes
+        for tagger in composition.taggers:
+            labels = tagger.tag_all(sentences, threads=threads)
+            ids = tagger.topology.label_ids([label for one in labels for label in one])
+            found[tagger.tape] = Column(np.asarray(ids, dtype=np.int32), tagger.labels)
+        return tuple(found[tape] for tape in composition.tapes)
+    _, corpus = as_corpus(composition, sentences)
+    components = {c.tagger.tape: c for c in composition.components}
+    maps = {tape_map.tape: tape_map for tape_map in composition.maps}
+    for tape in composition.order:
+        if tape in maps:
+            found[tape] = maps[tape].decide(corpus)
+        else:
+            component = components[tape]
+            seen = as_read(corpus, component.readings)
+            found[tape] = component.tagger.tag_column(seen, threads=threads)
+        corpus = corpus.with_interned(tape_column(tape), found[tape])
+    return tuple(found[tape] for tape in composition.tapes)

@@ -1,19 +1,12 @@
-"""The chain rule, decoded exactly: p(first tape | x) · p(second tape | first, x) · ...
+"""The labellings of one tape of a chain, best first, each with the best that can follow it.
 
-The normaliser of a later tagger depends on what the earlier ones said, so this is no product of
-transducers. But every factor is at most one. Enumerate the first tape's labellings best first; the
-best completion of each is known by decoding the other taggers with the first tape given; as soon as
+======  ================================================================
+Search  rounds of labellings, until the best completion of one is proven
+======  ================================================================
 
-    w log p(next labelling) + (the most that grammars can add)  <=  best total found
-
-no later one can win, and the best found is proven (`labellings`). The same idea recurses over more
-than two taggers. A budget is for the whole sentence: a tape whose search has come to its w-th
-labelling gives every one of them 1/w of the budget for later tapes, so that rounds cost alike
-however many tapes there are.
-
-A hard grammar takes labellings away and leaves probabilities as they are: they are normalised
-without it. A grammar over several tapes may leave none of the labellings that the budget allows
-to look at; then something legal is taken, the best of the product.
+Rounds look at 1, 8, 64, ... labellings of the sentences that are still open, all of them in one
+batch; the last tagger is asked about what changed only (`variations`). Where the time has an
+end, the clock is looked at often; the first labelling of every sentence is always completed.
 """
 
 from __future__ import annotations
@@ -30,16 +23,193 @@ from fstcrf.corpus import Corpus
 from fstcrf.errors import TooLargeError
 from fstcrf.joint.batches import best_paths
 from fstcrf.joint.composition import BUDGET, Composition
-from fstcrf.joint.labellings import Search
-from fstcrf.joint.legality import possible_lengths
-from fstcrf.joint.solved import Solved
-from fstcrf.joint.stages import Given, Stage, largest_gains, with_tape
+from fstcrf.joint.stages import (
+    Given,
+    Solved,
+    Stage,
+    Variations,
+    bounds_of,
+    largest_gains,
+    possible_lengths,
+    repeated,
+    varies,
+    with_tape,
+)
 from fstcrf.kernel import Budget
+from fstcrf.model.reading import runs_of
 
-__all__ = ["Solver"]
+__all__ = [
+    "Search",
+    "Solver",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
+
+_PATH_TOKENS = 4_000_000  # labels in the labellings that are ranked at once
+_LOOK_TOKENS = 400_000  # tokens that later taggers are asked about at once
+_TIMED_TOKENS = 20_000  # the same where the time has an end: some hundredths of a second
+
+
+class Search:
+    """The labellings of one tape, best first, for a batch of sentences.
+
+    Parameters
+    ----------
+    solver : Solver
+        Decodes the later tapes.
+    k : int
+        The stage of this tape.
+    corpus : Corpus
+        No empty sentences; the tapes before stage k as columns.
+    given : Given
+        Potentials of stage k there.
+    normaliser : float64 [B]
+        Weighted log Z of stage k.
+    budget : int
+        Labellings to look at.
+    """
+
+    def __init__(
+        self,
+        solver: Solver,
+        k: int,
+        corpus: Corpus,
+        given: Given,
+        normaliser: Floats,
+        budget: int,
+    ) -> None:
+        self.solver, self.k, self.corpus, self.budget = solver, k, corpus, budget
+        self.stage, self.given, self.normaliser = solver.stages[k], given, normaliser
+        size = len(corpus)
+        self.labels = np.full(corpus.n_tokens, -1, dtype=np.int32)
+        self.later = [self.labels.copy() for _ in solver.stages[k + 1 :]]
+        self.total, self.bound = np.full(size, -np.inf), np.full(size, -np.inf)
+        self.missed = np.full(size, -np.inf)  # what later tapes have left unproven
+        self.gain = solver.gain(k, np.diff(corpus.offsets))
+        self.open = np.arange(size)  # sentences that are not proven yet
+        self.variants: Variations | None = None
+
+    def run(self) -> Solved:
+        """Look at 1, 8, 64, ... labellings until every sentence is proven."""
+        seen, wanted = 0, 1
+        while len(self.open):
+            self._round(seen, wanted)
+            if wanted >= self.budget or self.solver.late:
+                break
+            seen, wanted = wanted, min(8 * wanted, self.budget)
+        dead = np.repeat(np.isneginf(self.total), np.diff(self.corpus.offsets))
+        labels = [np.where(dead, np.int32(-1), ids) for ids in (self.labels, *self._later())]
+        bound = np.maximum(np.maximum(self.bound, self.missed), self.total)
+        return Solved(labels, self.total, bound)
+
+    def _later(self) -> list[Ints]:
+        """Return the best labels of the later tapes for the labelling that was chosen here."""
+        if self.variants is None:
+            return self.later
+        whole = self.variants.labels.copy()
+        changed = np.add.reduceat(self.labels != self.variants.around, self.corpus.offsets[:-1])
+        other = np.flatnonzero(changed)
+        if len(other):
+            tokens = repeated(self.corpus.offsets, other)
+            whole[tokens] = self._solved(other, self.labels[tokens], 1).labels[0]
+        return [whole]
+
+    def _round(self, seen: int, wanted: int) -> None:
+        """Look at the labellings seen .. wanted of the open sentences."""
+        lengths = np.diff(self.given.offsets)[self.open].tolist()
+        for part in runs_of(lengths, max(1, _PATH_TOKENS // (wanted + 1))):
+            if seen and self.solver.late:
+                break
+            self._rank(self.open[part.first : part.end], seen, wanted)
+        self.open = self.open[self.bound[self.open] > self.total[self.open]]
+
+    def _rank(self, sentences: NDArray[np.int64], seen: int, wanted: int) -> None:
+        """Look at the labellings seen .. wanted of some sentences."""
+        bounds = bounds_of(self.given.offsets, sentences)
+        tokens = repeated(self.given.offsets, sentences)
+        ranked = kernel.nbest_paths(
+            self.stage.legal_bound(_taken(self.given, bounds, tokens)), wanted + 1
+        )
+        score = ranked.score - self.normaliser[sentences, None]
+        reach = score + self.gain[sentences, None]  # what a labelling can become at most
+        labels = self.stage.labels(ranked.path)
+        step = max(1, (_TIMED_TOKENS if self.solver.timed else _LOOK_TOKENS) // len(tokens))
+        left, end = max(1, self.budget // wanted), wanted
+        for first in range(seen, wanted, step):
+            if first and self.solver.late:
+                end = first
+                break
+            block = reach[:, first : min(first + step, wanted)]
+            place, number = np.nonzero(block > self.total[sentences, None])
+            if len(place):
+                ids = _picked(labels, bounds, place, number + first)
+                self._look(sentences[place], ids, score[place, number + first], left)
+        self.bound[sentences] = reach[:, end]
+
+    def _look(self, sentences: NDArray[np.int64], ids: Ints, score: Floats, budget: int) -> None:
+        """Complete some labellings of this tape, sentence by sentence; keep what is better."""
+        solved = self._completed(sentences, ids, budget)
+        unproven = np.where(solved.bound > solved.total, score + solved.bound, -np.inf)
+        np.maximum.at(self.missed, sentences, unproven)
+        total = score + solved.total
+        best = np.lexsort((-total, sentences))  # stable: of equals the first
+        best = best[np.append(True, np.diff(sentences[best]) > 0)]
+        best = best[total[best] > self.total[sentences[best]]]
+        self.total[sentences[best]] = total[best]
+        to = repeated(self.corpus.offsets, sentences[best])
+        chosen = repeated(bounds_of(self.corpus.offsets, sentences), best)
+        self.labels[to] = ids[chosen]
+        for mine, found in zip(self.later, solved.labels, strict=False):
+            mine[to] = found[chosen]
+
+    def _completed(self, sentences: NDArray[np.int64], ids: Ints, budget: int) -> Solved:
+        """Return what is best of the later tapes for some labellings of this one.
+
+        Without labels where variants know them.
+        """
+        if self.variants is not None:
+            total = self.variants.totals(sentences, ids)
+            return Solved([], total, total)
+        later = self.solver.stages[self.k + 1]
+        last = self.k + 2 == len(self.solver.stages)
+        if last and self._is_all(sentences) and varies(later, self.stage.tagger.tape):
+            corpus = with_tape(self.corpus, self.stage.tagger, ids)
+            self.variants = Variations(later, self.stage.tagger.tape, corpus, ids)
+            return Solved([], self.variants.total, self.variants.total)
+        return self._solved(sentences, ids, budget)
+
+    def _solved(self, sentences: NDArray[np.int64], ids: Ints, budget: int) -> Solved:
+        corpus = self.corpus if self._is_all(sentences) else self.corpus.select(sentences)
+        corpus = with_tape(corpus, self.stage.tagger, np.maximum(ids, 0))
+        return self.solver.solve(corpus, self.k + 1, budget)
+
+    def _is_all(self, sentences: NDArray[np.int64]) -> bool:
+        """Whether these are all sentences, once each and in order."""
+        return np.array_equal(sentences, np.arange(len(self.corpus)))
+
+
+def _taken(given: Given, bounds: NDArray[np.int64], tokens: NDArray[np.int64]) -> Given:
+    if len(tokens) == len(given.node):
+        return given
+    return Given(
+        bounds,
+        np.ascontiguousarray(given.node[tokens]),
+        None if given.arc is None else np.ascontiguousarray(given.arc[tokens]),
+        tuple(f[tokens] for f in given.fixed),
+    )
+
+
+def _picked(
+    paths: Ints, bounds: NDArray[np.int64], place: NDArray[np.int64], number: NDArray[np.int64]
+) -> Ints:
+    """Return path `number` of sentence `place`, for many of them, one after the other."""
+    tokens = repeated(bounds, place)
+    rows = np.repeat(number, np.diff(bounds)[place])
+    return paths[rows, tokens]
+
+
+# --- The chain rule -------------------------------------------------------------------------------
 
 
 class Solver:

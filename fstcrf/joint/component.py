@@ -1,4 +1,14 @@
-"""A tagger as part of a composition: its chain, and its potentials while earlier tapes are open."""
+"""What a tagger reads of a tape that is decided together with its own.
+
+===========  ==================================================================
+Reading      the tape behind a name that a tagger reads, and its labels
+Relabelling  one of a composition: a tagger reads a tape by other labels
+as_read      labels of earlier tapes as a tagger reads them, when they are given
+===========  ==================================================================
+
+Without a relabelling a tagger reads the tape of that name, label by label. With one, it reads
+another tape or a coarser label set: the label that it sees is a function of the tape's label.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +19,215 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import OptionError
+from fstcrf import kernel
+from fstcrf.corpus import Column, Corpus
+from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.features import LiteralIndex
-from fstcrf.joint.relabelling import Reading
+from fstcrf.features.template import tape_column
+from fstcrf.grammar import Acceptor
 from fstcrf.model import CRF
 from fstcrf.model.potentials import Binding, Potentials, Term
 from fstcrf.model.reading import Data
 from fstcrf.once import made_once
-from fstcrf.plans import Chain
+from fstcrf.plans import Chain, Program
+from fstcrf.topology import Topology, chain_topology
 
-__all__ = ["Component"]
+__all__ = [
+    "Component",
+    "Reading",
+    "Relabelling",
+    "TapeMap",
+    "as_read",
+    "bare_chain",
+    "pinned",
+]
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Reading:
+    """What is behind a name that a tagger reads.
+
+    Parameters
+    ----------
+    tape : str
+        A tape of the composition.
+    labels : tuple of str
+        The labels that the tagger sees.
+    place : int32 [labels of the tape], optional
+        Which of them it sees for each label of the tape; None: the labels are those of the tape.
+    """
+
+    tape: str
+    labels: tuple[str, ...]
+    place: Ints | None = None
+
+    def seen(self, label: Ints) -> Ints:
+        """Return the labels that the tagger sees for labels of the tape, int32."""
+        return label if self.place is None else self.place[label]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Relabelling:
+    """A tagger of a composition reads a tape by other labels.
+
+    Parameters
+    ----------
+    reader : str
+        Tape of the tagger that reads.
+    read : str
+        The name by which it reads.
+    tape : str
+        The tape that it gets.
+    labels : tuple of str
+        The labels that it sees.
+    place : int32 [labels of the tape]
+        Which of them it sees for each label of the tape.
+
+    Raises
+    ------
+    ShapeError
+        Places that are no numbers of labels.
+    """
+
+    reader: str
+    read: str
+    tape: str
+    labels: tuple[str, ...]
+    place: Ints
+
+    def __post_init__(self) -> None:
+        place = self.place
+        sound = place.dtype == np.int32 and place.ndim == 1 and len(self.labels) > 0
+        if not sound or (place.size and not 0 <= place.min() <= place.max() < len(self.labels)):
+            raise ShapeError(
+                f"the relabelling of {self.tape!r} for {self.reader!r} needs int32 [L] numbers "
+                f"below {len(self.labels)}"
+            )
+
+    @property
+    def reading(self) -> Reading:
+        """The same without the names of the reader."""
+        return Reading(self.tape, self.labels, self.place)
+
+
+def as_read(corpus: Corpus, readings: Mapping[str, Reading]) -> Corpus:
+    """Return a corpus in which a tagger finds what it reads.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        Labels of earlier tapes as the columns that `tape_column` names, interned by label.
+    readings : mapping of str to Reading
+        By the name that the tagger reads.
+    """
+    found = corpus
+    for read, reading in readings.items():
+        if reading.place is not None:
+            ids = reading.place[corpus.columns[tape_column(reading.tape)].ids]
+            found = found.with_interned(tape_column(read), Column(ids, reading.labels))
+    return found
+
+
+# --- Tapes whose labels are given -----------------------------------------------------------------
+
+
+def bare_chain(tape: str, topology: Topology) -> Chain:
+    """Return the chain of a tape without potentials."""
+    size = topology.n_states
+    arc = np.full(size * size if topology.dense else len(topology.source), -np.inf)
+    arc[topology.kernel_arcs()] = 0.0
+    return Chain(
+        tape,
+        topology,
+        np.where(topology.initial, 0.0, -np.inf),
+        np.where(topology.final, 0.0, -np.inf),
+        arc,
+    )
+
+
+def pinned(label: NDArray[np.int32], size: int) -> NDArray[np.float64]:
+    """Return potentials of labels, float64 [N, size]: 0 for the given one, −inf for others."""
+    out = np.full((len(label), size), -np.inf)
+    out[np.arange(len(label)), label] = 0.0
+    return out
+
+
+# --- Relabelling between tag sets as a tape of its own --------------------------------------------
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class TapeMap:
+    """A map from the labels of one tape to those of another, which is decided, too.
+
+    Parameters
+    ----------
+    tape : str
+        Name of the tape that it writes.
+    labels : tuple of str
+        Its labels.
+    acceptor : Acceptor
+        Which labels of the two tapes go together, and at what score; the tape that it reads comes
+        first.
+    """
+
+    tape: str
+    labels: tuple[str, ...]
+    acceptor: Acceptor
+
+    @property
+    def source(self) -> str:
+        """Name of the tape that it reads."""
+        return self.acceptor.tapes[0]
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The tape that it writes: no potentials of its own."""
+        return bare_chain(self.tape, chain_topology(self.labels, 1))
+
+    def values(self, n_tokens: int) -> Floats:
+        """Return its node potentials, float64 [N, L]: zero."""
+        return np.zeros((n_tokens, len(self.labels)))
+
+    def decide(self, corpus: Corpus) -> Column:
+        """Return the best labels where those of the tape that it reads are given.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            No empty sentences; the tape that it reads as a column, interned by label.
+
+        Raises
+        ------
+        NoPathError
+            It has no labels for those of a sentence.
+        """
+        given = corpus.columns[tape_column(self.source)].ids
+        values = (pinned(given, len(self.acceptor.labels[0])), self.values(len(given)))
+        program = self._decider
+        bound = kernel.Bound(program.machine, corpus.offsets, program.moving(values))
+        path, score = kernel.best_paths(bound)
+        dead = np.flatnonzero(np.isneginf(score))
+        if len(dead):
+            raise NoPathError(
+                f"the map to {self.tape!r} has no labels for those of {self.source!r}",
+                sentence=int(dead[0]),
+            )
+        ids = program.machine.axis_states(path)[program.order.index(self.tape)]
+        return Column(ids.astype(np.int32), self.labels)
+
+    @made_once
+    def _decider(self) -> Program:
+        source = bare_chain(self.source, chain_topology(self.acceptor.labels[0], 1))
+        return Program([source, self.chain], (), (self.acceptor,), "expanded")
+
+
+# --- A tagger as part of a composition ------------------------------------------------------------
 
 Context = tuple[str, ...]
-Floats = NDArray[np.float64]
 Values = tuple[Floats, ...]
 
 

@@ -1,24 +1,371 @@
-"""``fstcrf.compose``: taggers, or lattices of one sentence, decided together."""
+"""A pynini transducer between two label sets, as arrays: what a composition keeps of it.
+
+It must be length-preserving: every arc reads a label and writes one, or does neither. Where all its
+paths write the same label for each label they read, that is a table (`places`); otherwise it
+leaves a choice, and the labels that it writes are a tape of their own.
+
+The score of a pair of labellings is that of its best path, as for grammars.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from fstcrf import openfst
 from fstcrf.arguments import real_number
-from fstcrf.errors import OptionError
-from fstcrf.grammar import Grammar
+from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, TooLargeError
+from fstcrf.grammar import Acceptor, Grammar, is_empty, minimise, trim
+from fstcrf.grammar.automata import Automaton, determinise
+from fstcrf.grammar.labels import listed, nearest
+from fstcrf.joint.component import Relabelling, TapeMap
 from fstcrf.joint.composition import Composition, Normalize
-from fstcrf.joint.mapping import mapped, split
 from fstcrf.lattice import Lattice, product
 from fstcrf.lattice.product import searched
 from fstcrf.model import CRF
 from fstcrf.plans import Search
 
-__all__ = ["compose"]
+__all__ = [
+    "MAX_STATES",
+    "Mapped",
+    "along",
+    "compose",
+    "is_transducer",
+    "mapped",
+    "pair_acceptor",
+    "places",
+    "split",
+]
+
+MAX_STATES = 2_000
+"""States that a map may have once it is deterministic."""
+
+Ints = NDArray[np.int32]
+Tape = tuple[str, tuple[str, ...]]
+"""Name and labels."""
+
+
+def is_transducer(part: object) -> bool:
+    """Tell whether something is a machine of pynini; without importing it."""
+    loaded = (sys.modules.get(name) for name in ("_pywrapfst", "pywrapfst"))
+    return any(module is not None and isinstance(part, module.Fst) for module in loaded)
+
+
+def pair_acceptor(fst: Any, read: Tape, written: Tape, tape: str) -> Acceptor:
+    """Return a transducer as the acceptor of the pairs of labels that go together.
+
+    Parameters
+    ----------
+    fst : pynini.Fst
+        Its weights are costs. Symbols are those of its own tables; where it has none, label i of
+        either tape is symbol i + 1. What it reads beyond the labels, by its tables, is left out.
+    read, written : (str, tuple of str)
+        Name and labels of what it reads and writes, for messages.
+    tape : str
+        Name of the tape that it writes in the composition.
+
+    Raises
+    ------
+    DataError
+        It reads or writes nothing on some arc, or accepts nothing.
+    LabelError
+        A label of the first tape that it does not read, or what it writes is no label of the
+        second one.
+    GrammarError
+        It does not become deterministic, or not within `MAX_STATES` states.
+    MissingDependencyError
+        pynini is not installed.
+    """
+    name = f"map {read[0]} → {written[0]}"
+    machine = openfst.connect(openfst.from_fst(fst))
+    if machine.start < 0:
+        raise DataError(f"the {name} accepts nothing: it has no path from its start to an end")
+    _check_lengths(machine, name)
+    largest = int(machine.ilabel.max(initial=0))
+    if machine.isymbols is None and largest > len(read[1]):
+        raise LabelError(
+            f"the {name} reads symbol {largest}, but {read[0]!r} has {len(read[1])} labels; "
+            "without a symbol table label i is symbol i + 1"
+        )
+    known = _label_numbers(machine.ilabel, machine.isymbols, read[1]) >= 0
+    taken = known | (machine.ilabel == 0)
+    machine = openfst.connect(replace(machine, score=np.where(taken, machine.score, -np.inf)))
+    _check_labels(machine, read, written, name)
+    acceptor = _deterministic(machine, read, (tape, written[1]), name)
+    if is_empty(acceptor):
+        raise DataError(f"the {name} accepts no labels, only an empty sentence")
+    return acceptor
+
+
+def places(acceptor: Acceptor) -> Ints | None:
+    """Return the one label that is written for each label that is read, int32 [L]; or None.
+
+    None where a label may become several: which one depends on its neighbours, or is a choice.
+    """
+    possible = (acceptor.target >= 0).any(axis=0)
+    if not (possible.sum(axis=1) == 1).all():
+        return None
+    place: Ints = possible.argmax(axis=1).astype(np.int32)
+    return place
+
+
+def along(acceptor: Acceptor, place: Ints) -> Acceptor | None:
+    """Return what a map with places says of the tape that it reads; None: nothing.
+
+    Its weights and what it forbids are a grammar of that tape.
+    """
+    numbers = np.arange(len(place))
+    score = acceptor.score
+    found = minimise(
+        trim(
+            Acceptor(
+                acceptor.tapes[:1],
+                acceptor.labels[:1],
+                np.ascontiguousarray(acceptor.target[:, numbers, place]),
+                None if score is None else np.ascontiguousarray(score[:, numbers, place]),
+                acceptor.final,
+                acceptor.name,
+            )
+        )
+    )
+    free = found.n_states == 1 and bool((found.target >= 0).all()) and not found.weighted
+    return None if free else found
+
+
+def _check_lengths(machine: openfst.Machine, name: str) -> None:
+    half = np.flatnonzero((machine.ilabel == 0) != (machine.olabel == 0))
+    if not len(half):
+        return
+    symbol, table, does, does_not = machine.ilabel, machine.isymbols, "reads", "writes"
+    if not symbol[half[0]]:
+        symbol, table, does, does_not = machine.olabel, machine.osymbols, "writes", "reads"
+    number = int(symbol[half[0]])
+    text = repr(table[number]) if table else f"symbol {number}"
+    raise DataError(
+        f"the {name} is not length-preserving: an arc {does} {text} and {does_not} nothing; every "
+        "arc must read one label and write one"
+    )
+
+
+def _label_numbers(
+    symbols: Ints, table: tuple[str, ...] | None, labels: tuple[str, ...]
+) -> NDArray[np.int64]:
+    """Return the label that each symbol is, −1 for those that are none."""
+    if table is None:
+        numbers = symbols.astype(np.int64) - 1
+        return np.where(numbers < len(labels), numbers, -1)
+    place = {label: i for i, label in enumerate(labels)}
+    number = np.asarray([-1, *(place.get(text, -1) for text in table[1:])], dtype=np.int64)
+    return number[symbols]
+
+
+def _check_labels(
+    machine: openfst.Machine,
+    read: Tape,
+    written: Tape,
+    name: str,
+) -> None:
+    known = set(_label_numbers(machine.ilabel, machine.isymbols, read[1]).tolist())
+    missing = [label for i, label in enumerate(read[1]) if i not in known]
+    if missing:
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        whose = "" if machine.isymbols else "; without a symbol table label i is symbol i + 1"
+        raise LabelError(
+            f"the {name} has no path that reads {listed(missing[:5])}{more}: it must have one for "
+            f"every label of {read[0]!r}{whose}"
+        )
+    numbers = _label_numbers(machine.olabel, machine.osymbols, written[1])
+    odd = np.flatnonzero((numbers < 0) & (machine.olabel > 0))
+    if len(odd):
+        symbol = int(machine.olabel[odd[0]])
+        if machine.osymbols is None:
+            raise LabelError(
+                f"the {name} writes symbol {symbol}, but {written[0]!r} has {len(written[1])} "
+                "labels; without a symbol table label i is symbol i + 1"
+            )
+        text = machine.osymbols[symbol]
+        raise LabelError(
+            f"the {name} writes {text!r}, which is no label of {written[0]!r}"
+            f"{nearest(text, written[1])}"
+        )
+
+
+def _deterministic(
+    machine: openfst.Machine,
+    read: Tape,
+    written: Tape,
+    name: str,
+) -> Acceptor:
+    sizes = len(read[1]), len(written[1])
+    pair = _label_numbers(machine.ilabel, machine.isymbols, read[1]) * sizes[1]
+    pair += _label_numbers(machine.olabel, machine.osymbols, written[1])
+    steps: list[list[tuple[int, float, int]]] = [[] for _ in range(machine.n_states)]
+    quiet: list[list[tuple[float, int]]] = [[] for _ in range(machine.n_states)]
+    for source, silent, symbol, score, target in zip(
+        machine.source.tolist(),
+        (machine.ilabel == 0).tolist(),
+        pair.tolist(),
+        machine.score.tolist(),
+        machine.target.tolist(),
+        strict=True,
+    ):
+        if silent:
+            quiet[source].append((score, target))
+        else:
+            steps[source].append((symbol, score, target))
+    automaton = Automaton(machine.start, steps, quiet, machine.final.tolist(), sizes[0] * sizes[1])
+    try:
+        target, score, final = determinise(automaton, MAX_STATES)
+    except TooLargeError as error:
+        raise GrammarError(
+            f"the {name} does not become deterministic: {error}; two paths over the same labels "
+            "must not drift apart in weight for ever"
+        ) from None
+    shape = (len(final), *sizes)
+    return minimise(
+        trim(
+            Acceptor(
+                (read[0], written[0]),
+                (read[1], written[1]),
+                target.reshape(shape),
+                score.reshape(shape),
+                final,
+                name,
+            )
+        )
+    )
+
+
+# --- Maps between taggers in a call of `compose` --------------------------------------------------
+
+
+class Mapped(NamedTuple):
+    """What maps add to a composition."""
+
+    conjuncts: tuple[Acceptor, ...]
+    maps: tuple[TapeMap, ...]
+    relabellings: tuple[Relabelling, ...]
+
+
+def split(parts: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
+    """Return the taggers of a call of `compose`, and each map by the place of its reader.
+
+    Raises
+    ------
+    OptionError
+        A map that does not stand between two taggers.
+    """
+    taggers: list[Any] = []
+    maps: dict[int, Any] = {}
+    for part in parts:
+        if not is_transducer(part):
+            taggers.append(part)
+        elif not taggers or len(taggers) in maps:
+            raise OptionError("a map stands between two taggers: compose(pos, map, later)")
+        else:
+            maps[len(taggers)] = part
+    if len(taggers) in maps:
+        raise OptionError("a map stands between two taggers: none follows it")
+    return taggers, maps
+
+
+def mapped(wholes: Sequence[Composition], maps: Mapping[int, Any]) -> Mapped:
+    """Return what maps become.
+
+    Parameters
+    ----------
+    wholes : sequence of Composition
+        The parts between which they stand.
+    maps : mapping of int to pynini.Fst
+        The map that stands before each part.
+
+    Raises
+    ------
+    OptionError
+        It is not clear which tapes a map connects.
+    DataError, LabelError, GrammarError
+        As `pair_acceptor`.
+    """
+    names = {tape for whole in wholes for tape in whole.tapes}
+    conjuncts: list[Acceptor] = []
+    tapes: list[TapeMap] = []
+    relabellings: list[Relabelling] = []
+    for number, fst in maps.items():
+        before, after = wholes[number - 1], wholes[number]
+        open_reads = _open_reads(after)
+        source = _source(before, open_reads)
+        read = _read(after, open_reads, source, names)
+        readers = open_reads[read]
+        labels = next(t.labels for t in readers[0].reads if t.name == read)
+        known = before.label_sets[source]
+        acceptor = pair_acceptor(fst, (source, known), (read, labels), _free(read, names))
+        place, tape = places(acceptor), source
+        if place is not None:
+            rest = along(acceptor, place)
+            conjuncts += [] if rest is None else [rest]
+        else:
+            tape = acceptor.tapes[1]
+            tapes.append(TapeMap(tape, labels, acceptor))
+            names.add(tape)
+            if tape == read:
+                continue  # the reader finds it by its name
+            place = np.arange(len(labels), dtype=np.int32)
+        relabellings += [Relabelling(r.tape, read, tape, labels, place) for r in readers]
+    return Mapped(tuple(conjuncts), tuple(tapes), tuple(relabellings))
+
+
+def _open_reads(whole: Composition) -> dict[str, list[CRF]]:
+    """Return what taggers of a part read from outside it, and which."""
+    found: dict[str, list[CRF]] = {}
+    for component in whole.components:
+        for tape in component.tagger.reads:
+            if tape.name not in component.readings:
+                found.setdefault(tape.name, []).append(component.tagger)
+    return found
+
+
+def _source(before: Composition, open_reads: Iterable[str]) -> str:
+    """Return the tape that a map reads."""
+    if len(before.tapes) == 1:
+        return before.tapes[0]
+    named = [tape for tape in before.tapes if tape in open_reads]
+    if len(named) != 1:
+        raise OptionError(
+            f"the part before a map writes {', '.join(map(repr, before.tapes))}: put the tagger "
+            "whose labels it reads directly before it"
+        )
+    return named[0]
+
+
+def _read(after: Composition, open_reads: Iterable[str], source: str, names: Iterable[str]) -> str:
+    """Return what a map writes, by the name that the part behind it reads."""
+    reads = list(open_reads)
+    free = [read for read in reads if read not in names]
+    if len(free) == 1:
+        return free[0]
+    if source in reads:
+        return source
+    what = f"reads {', '.join(map(repr, reads))}" if reads else "reads no tape"
+    raise OptionError(
+        f"it is not clear what a map writes: the part behind it, "
+        f"{', '.join(map(repr, after.tapes))}, {what}; put the map directly before the tagger that "
+        "reads its labels"
+    )
+
+
+def _free(name: str, names: Iterable[str]) -> str:
+    """Return a name that no tape has."""
+    while name in names:
+        name += "-mapped"
+    return name
+
+
+# --- ``fstcrf -------------------------------------------------------------------------------------
 
 
 @overload
@@ -51,7 +398,7 @@ def compose(
     ----------
     *parts : CRF or Composition, or Lattice
         Taggers, in any order; a pynini transducer between two of them relabels what the first
-        writes for the second (see `fstcrf.joint.mapping`). Or lattices of equal length.
+        writes for the second (see `fstcrf.joint.composing`). Or lattices of equal length.
     grammar : Grammar, optional
         What the labels must obey.
     weights : sequence of float, optional

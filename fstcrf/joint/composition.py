@@ -1,8 +1,8 @@
-"""Taggers composed: a tagger that decides several tapes together, exactly.
+"""What can be composed: whether taggers, maps, grammars and options go together.
 
-A composition tags like any tagger, to a tuple with one label list for each tape (a plain list where
-there is only one tape, that is, a tagger under a grammar). It composes further, takes grammars,
-saves and loads.
+=====  =================
+check  a new composition
+=====  =================
 """
 
 from __future__ import annotations
@@ -20,36 +20,115 @@ from numpy.typing import NDArray
 
 from fstcrf.arguments import real_number
 from fstcrf.corpus import Column, Corpus
-from fstcrf.errors import OptionError, TooLargeError
+from fstcrf.errors import LabelError, OptionError, TooLargeError
 from fstcrf.features import LiteralIndex
 from fstcrf.grammar import Acceptor, Grammar
-from fstcrf.joint.checks import check
-from fstcrf.joint.component import Component
-from fstcrf.joint.relabelling import Reading, Relabelling
-from fstcrf.joint.tapemap import TapeMap
+from fstcrf.joint.component import Component, Reading, Relabelling, TapeMap
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Lattice, Path
 from fstcrf.model import CRF
 from fstcrf.model.algebra import Composable
 from fstcrf.model.reading import Data, SentenceLike
 from fstcrf.once import made_once
-from fstcrf.plans import (
-    Plan,
-    Program,
-    Search,
-    check_consistent,
-    gathered,
-    plan_of,
-    warn_unproven,
-)
-from fstcrf.plans.axes import reading_order
+from fstcrf.plans import Plan, Program, Search, check_consistent, gathered, plan_of, warn_unproven
+from fstcrf.plans.chain import reading_order
 
 if TYPE_CHECKING:
     from fstcrf.joint.chainlattice import ChainLattice
     from fstcrf.joint.explain import JointExplanation
     from fstcrf.joint.stages import Stage
 
-__all__ = ["BUDGET", "Composition", "Normalize", "budget_of"]
+__all__ = [
+    "BUDGET",
+    "Composition",
+    "Normalize",
+    "budget_of",
+    "check",
+]
+
+
+def check(composition: Composition) -> None:
+    """Check that the parts of a composition go together.
+
+    Raises
+    ------
+    OptionError, LabelError
+        As `Composition` says.
+    """
+    _check_tapes(composition)
+    _check_options(composition)
+    _check_sentences(composition)
+    _check_grammar(composition)
+    _check_relabellings(composition)
+    # Sorting them raises where they read each other.
+    assert len(composition.order) == len(composition.label_sets)  # noqa: S101
+
+
+def _check_tapes(composition: Composition) -> None:
+    if not composition.taggers:
+        raise OptionError("nothing to compose: give at least one tagger")
+    names = [*(t.tape for t in composition.taggers), *(m.tape for m in composition.maps)]
+    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
+    if twice is not None:
+        raise OptionError(
+            f"two taggers write one tape: {', '.join(names)}; {twice!r} is there twice, train "
+            "or load one of its taggers with another tape="
+        )
+
+
+def _check_options(composition: Composition) -> None:
+    weights, taggers = composition.weights, composition.taggers
+    if len(weights) != len(taggers):
+        raise OptionError(f"{len(weights)} weights for {len(taggers)} taggers")
+    if any(not 0 <= weight < np.inf for weight in weights):
+        raise OptionError(f"weights are {list(weights)}, expected numbers from 0")
+    if composition.normalize not in ("product", "chain"):
+        raise OptionError(f"normalize is {composition.normalize!r}, expected 'product' or 'chain'")
+
+
+def _check_sentences(composition: Composition) -> None:
+    """Check that the taggers read one kind of sentences, and that it can be decoded."""
+    if len({isinstance(tagger.index, LiteralIndex) for tagger in composition.taggers}) > 1:
+        raise OptionError(
+            "some of the taggers read columns, others attribute lists: they cannot read one "
+            "sentence"
+        )
+    if composition.conditional and (composition.maps or composition.literal):
+        what = (
+            "taggers that read attribute lists"
+            if composition.literal
+            else "maps that leave a choice, where a label may become several"
+        )
+        raise OptionError(f"normalize='chain' has no {what}; use 'product'")
+
+
+def _check_grammar(composition: Composition) -> None:
+    sets = composition.label_sets
+    for acceptor in (*composition.conjuncts, *(m.acceptor for m in composition.maps)):
+        for tape, labels in zip(acceptor.tapes, acceptor.labels, strict=True):
+            if tape not in sets:
+                there = ", ".join(map(repr, sets))
+                raise LabelError(f"{acceptor.name} reads the tape {tape!r}; there is {there}")
+            if sets[tape] != labels:
+                other = ", ".join(sorted(set(labels) ^ set(sets[tape]))[:5])
+                raise LabelError(
+                    f"{acceptor.name} was bound to other labels than the tape {tape!r} has: "
+                    f"{other or 'in another order'}"
+                )
+
+
+def _check_relabellings(composition: Composition) -> None:
+    sets = composition.label_sets
+    reads = {(tagger.tape, t.name) for tagger in composition.taggers for t in tagger.reads}
+    for r in composition.relabellings:
+        if (r.reader, r.read) not in reads or len(r.place) != len(sets.get(r.tape, ())):
+            raise OptionError(
+                f"a relabelling of {r.tape!r} for {r.reader!r}, read as {r.read!r}, does not go "
+                "with the taggers"
+            )
+
+
+# --- Taggers composed -----------------------------------------------------------------------------
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -200,7 +279,7 @@ class Composition(Composable):
     @made_once
     def skeleton(self) -> Program | None:
         """The tapes that the grammar connects, without potentials; None where there are none."""
-        from fstcrf.joint.legality import skeleton  # noqa: PLC0415 (the chain rule alone needs it)
+        from fstcrf.joint.stages import skeleton  # noqa: PLC0415 (the chain rule alone needs it)
 
         return skeleton(self.taggers, self.conjuncts)
 
@@ -324,7 +403,7 @@ class Composition(Composable):
             No labelling of a sentence is legal.
         """
         if self.conditional:
-            from fstcrf.joint.chainruns import decide  # noqa: PLC0415 (it imports this module)
+            from fstcrf.joint.chainlattice import decide  # noqa: PLC0415 (it imports this module)
 
             found = decide(self, sentences, threads=threads, budget=budget_of(budget))
         else:
@@ -358,7 +437,7 @@ class Composition(Composable):
         weights and grammar, the probability that of the labels without them.
         """
         if self.conditional:
-            from fstcrf.joint.chainruns import paths  # noqa: PLC0415 (it imports this module)
+            from fstcrf.joint.chainlattice import paths  # noqa: PLC0415 (it imports this module)
 
             found = paths(self, sentences, threads=threads, budget=budget_of(budget))
         else:
@@ -395,7 +474,7 @@ class Composition(Composable):
 
         Grammars are left out: a cascade has no way to satisfy them together.
         """
-        from fstcrf.joint.cascade import cascade  # noqa: PLC0415 (it imports this module)
+        from fstcrf.joint.batches import cascade  # noqa: PLC0415 (it imports this module)
 
         return cascade(self, sentences, threads=threads)
 

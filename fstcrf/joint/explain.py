@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import OptionError
 from fstcrf.features.template import tape_column
-from fstcrf.joint.component import Component
-from fstcrf.joint.relabelling import as_read
-from fstcrf.joint.sentences import as_corpus
+from fstcrf.joint.batches import as_corpus
+from fstcrf.joint.component import Component, as_read
 from fstcrf.model.explain import attributes_at, pushes_of
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from fstcrf.storage import file_kind, read_arrays, write_arrays
 
 if TYPE_CHECKING:
     from fstcrf.grammar import Acceptor
+    from fstcrf.joint.component import TapeMap
     from fstcrf.joint.composition import Composition
-    from fstcrf.joint.tapemap import TapeMap
     from fstcrf.model import CRF
 
 __all__ = ["KIND", "load", "save"]
@@ -143,9 +143,8 @@ def _foreign(path: str | os.PathLike[str]) -> ModelFileError | None:
 
 
 def _composition(header: _Header, arrays: Mapping[str, NDArray[Any]], name: str) -> Composition:
+    from fstcrf.joint.component import Relabelling, TapeMap  # noqa: PLC0415
     from fstcrf.joint.composition import Composition  # noqa: PLC0415 (taggers load without it)
-    from fstcrf.joint.relabelling import Relabelling  # noqa: PLC0415
-    from fstcrf.joint.tapemap import TapeMap  # noqa: PLC0415
 
     maps: list[TapeMap] = []
     for k, known in enumerate(header.maps):

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.corpus import Column, Corpus
+from fstcrf.errors import TooLargeError
 from fstcrf.features.template import tape_column
 from fstcrf.grammar import Acceptor
-from fstcrf.joint.component import Component
-from fstcrf.joint.given import bare_chain, pinned
-from fstcrf.joint.relabelling import Reading, as_read
+from fstcrf.joint.component import Component, Reading, as_read, bare_chain, pinned
 from fstcrf.model import CRF
 from fstcrf.once import made_once
 from fstcrf.plans import Program, scaled
@@ -26,7 +25,20 @@ from fstcrf.topology import chain_topology
 if TYPE_CHECKING:
     from fstcrf.joint.composition import Composition
 
-__all__ = ["Given", "Stage", "bounds_of", "largest_gains", "repeated", "stages_of", "with_tape"]
+__all__ = [
+    "Given",
+    "Solved",
+    "Stage",
+    "Variations",
+    "bounds_of",
+    "largest_gains",
+    "possible_lengths",
+    "repeated",
+    "skeleton",
+    "stages_of",
+    "varies",
+    "with_tape",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -235,3 +247,144 @@ def _label_ids(corpus: Corpus, tagger: CRF) -> Ints:
     column = corpus.columns[tape_column(tagger.tape)]
     ids: Ints = np.asarray(tagger.topology.label_ids(column.values)[column.ids], dtype=np.int32)
     return ids
+
+
+# --- Whether a grammar over several tapes leaves any labelling ------------------------------------
+
+
+def skeleton(taggers: Sequence[CRF], conjuncts: Sequence[Acceptor]) -> Program | None:
+    """Return the tapes that a grammar connects, without potentials; None where it connects none.
+
+    What it says of a single other tape is left to the tagger of that tape.
+    """
+    joint = {t for acceptor in conjuncts if len(acceptor.tapes) > 1 for t in acceptor.tapes}
+    if not joint:
+        return None
+    chains = [bare_chain(t.tape, t.topology) for t in taggers if t.tape in joint]
+    return Program(chains, (), [a for a in conjuncts if joint.issuperset(a.tapes)], "expanded")
+
+
+def possible_lengths(program: Program | None, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether there is a labelling of so many tokens at all, bool [B].
+
+    Where the product is too large to look, there may be.
+    """
+    found = np.ones(len(lengths), dtype=bool)
+    if program is None:
+        return found
+    try:
+        machine = program.machine
+    except TooLargeError:
+        return found
+    sizes, place = np.unique(lengths, return_inverse=True)
+    for number, size in enumerate(sizes.tolist()):
+        values = tuple(np.zeros((size, *shape)) for shape in program.input_shapes())
+        bound = kernel.Bound(machine, np.asarray([0, size]), program.moving(values))
+        found[place == number] = kernel.best_paths(bound)[1][0] > -np.inf
+    return found
+
+
+# --- What is known of the best labels of a batch of sentences -------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """The best labels of the tapes from one stage on, earlier tapes given.
+
+    Parameters
+    ----------
+    labels : list of int32 [N]
+        One for each of the tapes; −1 throughout a sentence without a legal labelling.
+    total : float64 [B]
+        Weighted log probability and grammar scores; −inf without a legal labelling.
+    bound : float64 [B]
+        No labelling is better; equal to `total` where that is proven.
+    """
+
+    labels: list[Ints]
+    total: Floats
+    bound: Floats
+
+    def put(self, offsets: NDArray[np.int64], where: NDArray[np.int64], found: Solved) -> None:
+        """Take over what was found for some of the sentences."""
+        tokens = repeated(offsets, where)
+        for mine, labels in zip(self.labels, found.labels, strict=True):
+            mine[tokens] = labels
+        self.total[where], self.bound[where] = found.total, found.bound
+
+
+# --- The last tagger of a chain -------------------------------------------------------------------
+
+
+def varies(stage: Stage, tape: str) -> bool:
+    """Whether only node potentials of a stage depend on a tape, and its grammar does not."""
+    return stage.reads(tape) and not stage.fixed and stage.free.chains[0].arc is not None
+
+
+class Variations:
+    """A tagger's totals around one labelling of an earlier tape.
+
+    Parameters
+    ----------
+    stage : Stage
+    tape : str
+        The earlier tape.
+    corpus : Corpus
+        N tokens, the earlier tapes as columns.
+    around : int32 [N]
+        Labels of that tape there.
+
+    Attributes
+    ----------
+    labels : int32 [N]
+        The tagger's best labels around them.
+    total : float64 [B]
+        Their weighted log probabilities.
+    """
+
+    def __init__(self, stage: Stage, tape: str, corpus: Corpus, around: Ints) -> None:
+        self.stage, self.around = stage, around.copy()
+        self.given = stage.given(corpus)
+        path, score = kernel.best_paths(stage.legal_bound(self.given))
+        self.labels = stage.labels(path)
+        self.total = score - stage.weight * stage.log_z(self.given)
+        self._tape, self._corpus = tape, corpus
+
+    @cached_property
+    def at_labels(self) -> AtLabels:
+        """Node potentials of tokens at other labels of the tape."""
+        return self.stage.at_labels(self._tape, self._corpus)
+
+    def totals(self, sentences: NDArray[np.int64], ids: Ints) -> Floats:
+        """Return the best weighted log probabilities, float64 [C].
+
+        Parameters
+        ----------
+        sentences : int64 [C]
+            Not falling.
+        ids : int32
+            Labels of the earlier tape, one sentence after the other.
+        """
+        offsets = self.given.offsets
+        tokens = repeated(offsets, sentences)
+        changed = np.flatnonzero(ids != self.around[tokens])
+        where = tokens[changed]
+        labels = np.concatenate([ids[changed], self.around[where]])
+        new, old = np.split(self.at_labels(np.concatenate([where, where]), labels), 2)
+        node = self.given.node[where] - old + new
+        bounds = bounds_of(offsets, sentences)
+        variant = np.searchsorted(bounds, changed, side="right") - 1
+        kept, place = np.unique(sentences, return_inverse=True)
+        variants = kernel.Variants(
+            place.astype(np.int64),
+            np.searchsorted(changed, bounds).astype(np.int64),
+            (where - offsets[sentences[variant]]).astype(np.int32),
+            node,
+        )
+        base = Given(bounds_of(offsets, kept), self.given.node[repeated(offsets, kept)], None, ())
+        log_z = kernel.rescored(self.stage.free_bound(base), variants, best=False)
+        weight = self.stage.weight
+        if weight != 1.0:
+            variants = variants._replace(node=scaled(node, weight))
+        best = kernel.rescored(self.stage.legal_bound(base), variants, best=True)
+        return best - weight * log_z

@@ -27,8 +27,7 @@ from fstcrf import kernel
 from fstcrf.corpus import Column
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
-from fstcrf.joint.batches import check_paths, path_labels, runs
-from fstcrf.joint.sentences import as_corpus
+from fstcrf.joint.batches import as_corpus, check_paths, path_labels, runs
 from fstcrf.model.reading import Data, Run
 from fstcrf.plans import Program, scaled, scaled_chain
 

@@ -22,7 +22,6 @@ native              the gate: checks, statuses, choice of variant
 ==================  ===================================================
 """
 
-from fstcrf.kernel.alone import Alone, Found
 from fstcrf.kernel.decoding import (
     AxisPosterior,
     Ranked,
@@ -50,15 +49,21 @@ from fstcrf.kernel.graphs import (
     viterbi,
 )
 from fstcrf.kernel.lazy import Budget, Conjunction, Reader, Searched, lazy_paths
-from fstcrf.kernel.learner_call import Parameters
-from fstcrf.kernel.machines import Bound, Machine
+from fstcrf.kernel.machines import Axis, Bound, Factor, Machine, Residual
 from fstcrf.kernel.native import use, variant, variants
-from fstcrf.kernel.online import Learner, PassiveAggressive
-from fstcrf.kernel.packed import PackedTable
-from fstcrf.kernel.parts import Axis, Factor, Residual
-from fstcrf.kernel.rows import SparseRows, padded
-from fstcrf.kernel.sweep import Layout, Shard, ShardAttributes, Sweep, SweepWorkspace
-from fstcrf.kernel.vectors import VectorStore, dot, norm
+from fstcrf.kernel.online import Learner, Parameters, PassiveAggressive
+from fstcrf.kernel.rows import PackedTable, SparseRows, padded
+from fstcrf.kernel.single import Alone, Found
+from fstcrf.kernel.sweep import (
+    Layout,
+    Shard,
+    ShardAttributes,
+    Sweep,
+    SweepWorkspace,
+    VectorStore,
+    dot,
+    norm,
+)
 
 __all__ = [
     "Aim",

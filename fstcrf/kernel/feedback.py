@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import OptionError, ShapeError
-from fstcrf.kernel import feedback_call as call
-from fstcrf.kernel.descent import RULES, Aim, Controls, Descent, Judge, Rule
-from fstcrf.kernel.feedback_call import Batch
+from fstcrf.kernel import descent as call
+from fstcrf.kernel.descent import RULES, Aim, Batch, Controls, Descent, Judge, Rule
 from fstcrf.kernel.graphs import Graph, _graph
 from fstcrf.kernel.native import array_in, check, ffi, lib
 from fstcrf.kernel.rows import SparseRows, padded

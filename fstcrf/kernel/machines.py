@@ -1,22 +1,18 @@
-"""Compositions as the kernel sees them: chains read side by side, and an automaton that reads them.
+"""What a machine is put together from: arrays with their sizes, not checked.
 
-============  =========================================================================
-Machine       axes, factors, residual automaton, potentials of beginning and ending
-Bound         a machine with the potentials of a batch of sentences, ready to call
-============  =========================================================================
+========  ==========================================================
+Axis      one tape's chain: its states, arcs and arc potentials
+Factor    potentials that are added at every token
+Residual  a deterministic automaton over the labels of a token
+========  ==========================================================
 
-Its axes, factors and residual automaton are those of `fstcrf.kernel.parts`. The state of a machine
-is a cell of a tensor [Q][outer][S]: Q residual states, S states of the last axis, outer the product
-of the states of all earlier axes, the first axis slowest. A path is a joint state ``o * S + s`` for
-each token:
-
-    initial[k_0] + final[k_last] + sum of the factors at every token + sum of the axes' arcs between
-    tokens + the residual automaton's initial, edge (one a token) and final scores
+Tables that depend on other tapes' labels have several rows; ``place`` says which row belongs to an
+outer index. What is None here is *moving*: it comes with the batch, one table a token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,13 +22,205 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError, ShapeError
 from fstcrf.kernel.native import array_in, ffi, lib
-from fstcrf.kernel.parts import Axis, Factor, Residual
-from fstcrf.kernel.views import axis_view, factor_view, kept, residual_view
 
-__all__ = ["MAX_AXES", "Axis", "Bound", "Factor", "Machine", "Residual"]
+__all__ = [
+    "MAX_AXES",
+    "Axis",
+    "Bound",
+    "Factor",
+    "Machine",
+    "Residual",
+    "axis_view",
+    "factor_view",
+    "kept",
+    "residual_view",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Axis:
+    """One tape's chain.
+
+    Parameters
+    ----------
+    n_states : int
+    source, target : int32 [A], optional
+        Ends of the arcs, sorted by source, then target. Without them every pair of states is an
+        arc, number ``i * n_states + j`` from i to j.
+    score : float64 [contexts, arcs], optional
+        Potential of each arc; None: moving, [N, contexts, arcs], row n for the arcs into token n.
+    place : int32 [product of the earlier axes' states], optional
+        Context of an outer index; None: the first.
+    contexts : int
+        Tables of arc potentials.
+    """
+
+    n_states: int
+    source: Ints | None = None
+    target: Ints | None = None
+    score: Floats | None = None
+    place: Ints | None = None
+    contexts: int = 1
+
+    @property
+    def n_arcs(self) -> int:
+        """Number of arcs."""
+        return self.n_states**2 if self.source is None else len(self.source)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Factor:
+    """Potentials that are added at every token.
+
+    Parameters
+    ----------
+    rows : int
+    width : int
+        States of the last axis, or 1 where they are the same for all of them.
+    place : int32 [outer], optional
+        Row of an outer index; None: the first.
+    value : float64 [rows, width], optional
+        None: moving, [N, rows, width].
+    """
+
+    rows: int
+    width: int
+    place: Ints | None = None
+    value: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Residual:
+    """A deterministic automaton that reads the labels of every token.
+
+    Parameters
+    ----------
+    n_states : int
+        Q.
+    source, target : int32 [E]
+        Ends of the edges, sorted by source.
+    rows, width, place
+        As in `Factor`.
+    value : float64 [E, rows, width]
+        Score of taking the edge with these labels; −inf: another edge, or none.
+    initial, final : float64 [Q]
+        Before the first token, after the last.
+    """
+
+    n_states: int
+    source: Ints
+    target: Ints
+    rows: int
+    width: int
+    value: Floats
+    initial: Floats
+    final: Floats
+    place: Ints | None = None
+
+
+# --- The parts of a machine as C reads them -------------------------------------------------------
+
+
+def kept(array: Any, dtype: Any, shape: tuple[int, ...], name: str, keep: list[Any]) -> Any:
+    """Return the pointer to an array of that type and shape, which is kept alive.
+
+    Raises
+    ------
+    ShapeError
+        Another shape.
+    """
+    pointer = array_in(array, dtype, shape, name)
+    keep.append(pointer)
+    return pointer
+
+
+def _place(place: Ints | None, n: int, keep: list[Any]) -> Any:
+    return ffi.NULL if place is None else kept(place, np.int32, (n,), "place", keep)
+
+
+def _arcs(source: Ints, target: Ints, n: int, keep: list[Any]) -> dict[str, Any]:
+    """Return the fields of a list of arcs sorted by source."""
+    shape = (source.size,)
+    ends = (
+        kept(source, np.int32, shape, "source", keep),
+        kept(target, np.int32, shape, "target", keep),
+    )
+    if len(source) and (source.min() < 0 or source.max() >= n):
+        raise ShapeError(f"an arc leaves a state that is none of the {n}")
+    row = np.zeros(n + 1, dtype=np.int64)
+    np.cumsum(np.bincount(source, minlength=n), out=row[1:])
+    return {
+        "row": kept(row, np.int64, (n + 1,), "row", keep),
+        "source": ends[0],
+        "target": ends[1],
+    }
+
+
+def axis_view(axis: Axis, outer: int, rest: Iterator[Floats], keep: list[Any]) -> dict[str, Any]:
+    """Return the fields of an axis; `outer` is the product of the earlier axes' states."""
+    fields: dict[str, Any] = {
+        "S": axis.n_states,
+        "contexts": axis.contexts,
+        "moving": axis.score is None,
+        "place": _place(axis.place, outer, keep),
+    }
+    if axis.source is not None and axis.target is not None:
+        if not len(axis.source):
+            raise ShapeError("an axis has no arcs; there must be an arc")
+        fields |= _arcs(axis.source, axis.target, axis.n_states, keep)
+        fields["A"] = len(axis.source)
+    if axis.score is not None:
+        shape = (axis.contexts, axis.n_arcs)
+        fields["score"] = kept(axis.score, np.float64, shape, "arc potentials", keep)
+    else:
+        values = next(rest, None)
+        if values is not None:
+            fields["score"] = kept(values, np.float64, values.shape, "arc potentials", keep)
+    return fields
+
+
+def factor_view(
+    factor: Factor, outer: int, rest: Iterator[Floats], keep: list[Any]
+) -> dict[str, Any]:
+    """Return the fields of a factor."""
+    fields: dict[str, Any] = {
+        "rows": factor.rows,
+        "width": factor.width,
+        "moving": factor.value is None,
+        "place": _place(factor.place, outer, keep),
+    }
+    values = next(rest, None) if factor.value is None else factor.value
+    if values is not None:
+        tokens = () if factor.value is not None else values.shape[:1]
+        shape = (*tokens, factor.rows, factor.width)
+        fields["value"] = kept(values, np.float64, shape, "factor", keep)
+    return fields
+
+
+def residual_view(residual: Residual, outer: int, keep: list[Any]) -> Any:
+    """Return the C view of a residual automaton."""
+    n = residual.n_states
+    shape = (len(residual.source), residual.rows, residual.width)
+    fields = {
+        "Q": n,
+        "E": len(residual.source),
+        "rows": residual.rows,
+        "width": residual.width,
+        "place": _place(residual.place, outer, keep),
+        "value": kept(residual.value, np.float64, shape, "residual", keep),
+        "initial": kept(residual.initial, np.float64, (n,), "residual initial", keep),
+        "final": kept(residual.final, np.float64, (n,), "residual final", keep),
+        **_arcs(residual.source, residual.target, n, keep),
+    }
+    view = ffi.new("fc_residual *", fields)
+    keep.append(view)
+    return view
+
+
+# --- Compositions as the kernel sees them ---------------------------------------------------------
 
 MAX_AXES = int(lib.FC_MAX_AXES)
 

@@ -10,9 +10,8 @@ MinimumRisk    labels with the least expected loss
 
 from fstcrf.lattice.batch import best, log_partition, marginals, nbest, sample
 from fstcrf.lattice.lattice import Lattice
-from fstcrf.lattice.path import Path
+from fstcrf.lattice.paths import Path, Paths, Ranking
 from fstcrf.lattice.product import product
-from fstcrf.lattice.results import Paths, Ranking
 
 __all__ = [
     "Lattice",

@@ -37,7 +37,7 @@ from fstcrf.plans import Program, warn_unproven
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget
     from fstcrf.lattice.lattice import Lattice
-    from fstcrf.lattice.path import Path
+    from fstcrf.lattice.paths import Path
 
 __all__ = ["Confidence", "Interval", "Method", "confidence"]
 

@@ -21,13 +21,18 @@ from fstcrf.arguments import LabelSet, real_number
 from fstcrf.corpus import Scheme
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.kernel import Budget
-from fstcrf.lattice.arrays import array_lattice
-from fstcrf.lattice.batch import Group, found_best, marginals, nbest, sample
-from fstcrf.lattice.masks import checked_masks, labelling_masks, restricted
-from fstcrf.lattice.path import Labels, Path
-from fstcrf.lattice.posteriors import entropies, label_maxima, successions
-from fstcrf.lattice.results import share
-from fstcrf.lattice.tapes import Taped
+from fstcrf.lattice.batch import (
+    Group,
+    entropies,
+    found_best,
+    label_maxima,
+    marginals,
+    nbest,
+    sample,
+    successions,
+)
+from fstcrf.lattice.paths import Labels, Path, share
+from fstcrf.lattice.tapes import Taped, array_lattice, checked_masks, labelling_masks, restricted
 from fstcrf.once import made_once
 from fstcrf.plans import Plan, no_path_error, plan_of, scaled, warn_unproven
 
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
     from fstcrf.lattice.acyclic import AcyclicLattice
     from fstcrf.lattice.confidence import Confidence, Method
-    from fstcrf.lattice.risk import MinimumRisk
+    from fstcrf.lattice.spans import MinimumRisk
 
 __all__ = ["Lattice"]
 
@@ -320,7 +325,7 @@ class Lattice(Taped):
         NoPathError
             Every label sequence is forbidden.
         """
-        from fstcrf.lattice.risk import minimum_risk  # noqa: PLC0415 (it imports us)
+        from fstcrf.lattice.spans import minimum_risk  # noqa: PLC0415 (it imports us)
 
         return minimum_risk(self, loss, tape=tape, scheme=scheme)
 
@@ -464,19 +469,19 @@ class Lattice(Taped):
         MissingDependencyError
             pynini is not installed.
         """
-        from fstcrf.lattice.export import lattice_fst  # noqa: PLC0415 (it imports us)
+        from fstcrf.lattice.machines import lattice_fst  # noqa: PLC0415 (it imports us)
 
         return lattice_fst(self, arc_type)
 
     def to_att(self) -> str:
         """Return the lattice as AT&T text: source, target, input, output and cost of every arc."""
-        from fstcrf.lattice.export import lattice_att  # noqa: PLC0415 (it imports us)
+        from fstcrf.lattice.machines import lattice_att  # noqa: PLC0415 (it imports us)
 
         return lattice_att(self)
 
     def draw(self) -> str:
         """Return a picture: SVG where graphviz is installed, else a table in plain text."""
-        from fstcrf.lattice.export import drawn  # noqa: PLC0415 (it imports us)
+        from fstcrf.lattice.machines import drawn  # noqa: PLC0415 (it imports us)
 
         return drawn(self)
 

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from fstcrf.arguments import real_array
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.grammar import Grammar
-from fstcrf.lattice.arrays import potentials
 from fstcrf.lattice.lattice import Lattice
+from fstcrf.lattice.tapes import potentials
 from fstcrf.once import memoised
 from fstcrf.plans import Chain, Coupling, Program, Search
 

@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import OptionError
 from fstcrf.lattice.batch import answered, best, nbest
-from fstcrf.lattice.masks import restricted
-from fstcrf.lattice.path import Path, labels_of_tapes
-from fstcrf.lattice.results import share
+from fstcrf.lattice.paths import Path, labels_of_tapes, share
+from fstcrf.lattice.tapes import restricted
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget

@@ -1,22 +1,84 @@
-"""Probabilities of spans: the mass of the paths on which exactly this segment is there."""
+"""The event "exactly this segment is there", as arcs that are taken away."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus import Scheme, named_scheme
+from fstcrf.corpus import Scheme, Span, labels_from_spans, named_scheme, spans
+from fstcrf.corpus.schemes import OUTSIDE, split_label
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.lattice.batch import log_partition
 from fstcrf.lattice.lattice import Lattice
-from fstcrf.lattice.span_events import SpanEvent, span_event
 from fstcrf.once import memoised
 from fstcrf.plans import Program, arc_ends
 
-__all__ = ["span_probabilities"]
+__all__ = [
+    "MinimumRisk",
+    "SpanEvent",
+    "minimum_risk",
+    "span_event",
+    "span_probabilities",
+]
+
+Bools = NDArray[np.bool_]
+
+
+class SpanEvent:
+    """Which successions of labels begin, continue and leave a span of one type.
+
+    Parameters
+    ----------
+    labels : sequence of L str
+    scheme : Scheme
+    kind : str
+        Type of the span.
+
+    Attributes
+    ----------
+    mine : bool [L]
+        The label has this type.
+    begins : bool [L + 1, L]
+        From the label before (row L: the start of the sentence) to the first label of the span.
+    continues : bool [L, L]
+        Both labels belong to the same span.
+    ends : bool [L]
+        The label may be the last of a span.
+
+    Raises
+    ------
+    OptionError
+        No label has this type.
+    """
+
+    def __init__(self, labels: Sequence[str], scheme: Scheme, kind: str) -> None:
+        parts = [split_label(label, scheme) for label in labels]
+        mine = np.asarray([k == kind and letter != OUTSIDE for letter, k in parts])
+        if not mine.any():
+            known = ", ".join(sorted({k for letter, k in parts if letter != OUTSIDE}))
+            raise OptionError(f"no label has the type {kind!r}; the types are {known or 'none'}")
+        before = [*parts, (OUTSIDE, "")]
+        starts = [[(a, b, ka == kb) in scheme.starts for b, kb in parts] for a, ka in before]
+        inside = [[(a, b, ka == kb) in scheme.inside for b, kb in parts] for a, ka in parts]
+        last = np.asarray([letter in scheme.last for letter, _ in parts])
+        self.mine: Bools = mine
+        self.begins: Bools = np.asarray(starts) & mine
+        self.continues: Bools = np.asarray(inside) & mine
+        self.ends: Bools = mine & last
+
+
+@lru_cache(maxsize=256)
+def span_event(labels: tuple[str, ...], scheme: Scheme, kind: str) -> SpanEvent:
+    """Return the event of a type; kept, because it is asked for again and again."""
+    return SpanEvent(labels, scheme, kind)
+
+
+# --- Probabilities of spans -----------------------------------------------------------------------
 
 Floats = NDArray[np.float64]
 
@@ -100,3 +162,194 @@ def _conditioned(lattice: Lattice, tape: str, start: int, end: int, event: SpanE
     if end < len(lattice):
         score[end, ..., event.continues[before, after]] = -np.inf
     return lattice.with_values({nodes: node, arcs: score})
+
+
+# --- Minimum-Bayes-risk decoding ------------------------------------------------------------------
+SpanKey = tuple[int, int, str]
+Step = tuple[float, SpanKey | None, str | None]
+
+_NEGLIGIBLE = 1e-12
+_WRITTEN = ("bioes", "bilou", "iob2", "iob1")
+
+
+@dataclass(frozen=True, slots=True)
+class MinimumRisk:
+    """Labels with the least expected loss.
+
+    Parameters
+    ----------
+    labels : tuple of str
+        As `Path.labels`; with ``loss="span"`` of the tape alone.
+    expected : float
+        Expected share of right tokens, or the ratio of expectations, between 0 and 1.
+    """
+
+    labels: Any
+    expected: float
+
+
+def minimum_risk(
+    lattice: Lattice,
+    loss: Literal["token", "span"],
+    *,
+    tape: str | None,
+    scheme: str | Scheme,
+) -> MinimumRisk:
+    """Return the labels with the least expected loss; see `Lattice.minimum_risk`."""
+    if loss == "token":
+        return _token_risk(lattice)
+    if loss != "span":
+        raise OptionError(f"loss is {loss!r}, expected 'token' or 'span'")
+    return _span_risk(lattice, lattice.tape_named(tape), named_scheme(scheme))
+
+
+def _token_risk(lattice: Lattice) -> MinimumRisk:
+    if not len(lattice):
+        return MinimumRisk(lattice.per_tape(lambda _: ()), 1.0)
+    found = lattice.marginals()
+    marginals = dict(zip(lattice.tapes, found if len(lattice.tapes) > 1 else (found,), strict=True))
+    # The same paths with other scores: what is legal at 0, marginals for potentials.
+    support = lattice.scale(0.0)
+    changed = {}
+    for name in lattice.tapes:
+        k = support.state_potentials(name)
+        label = lattice.program.chain[name].topology.state_label
+        changed[k] = support.values[k] + marginals[name][:, label]
+    path = support.with_values(changed).best()
+    return MinimumRisk(path.labels, path.score / (len(lattice) * len(lattice.tapes)))
+
+
+def _span_risk(lattice: Lattice, tape: str, scheme: Scheme) -> MinimumRisk:
+    labels = lattice.program.labels(tape)
+    if all(split_label(label, scheme)[0] in (OUTSIDE, "?") for label in labels):
+        raise OptionError(f"no label of the tape {tape!r} belongs to a span: use loss='token'")
+    if not len(lattice):
+        return MinimumRisk((), 1.0)
+    true = _expected_spans(lattice, tape, scheme)
+    first = _of_tape(lattice, lattice.best().labels, tape)
+    chosen = [(s.start, s.end, s.type) for s in spans(list(first), scheme=scheme)]
+    known = _probabilities(lattice, chosen, tape, scheme)
+    ratio = _ratio(sum(known.values()), len(chosen), true)
+    marginals = _of_tape(lattice, lattice.marginals(), tape)
+    candidates = _candidates(marginals, labels, scheme, ratio / 2)
+    known |= _probabilities(lattice, [c for c in candidates if c not in known], tape, scheme)
+    apart = _kinds_apart(labels, scheme)
+    while True:
+        heaviest = _heaviest(len(lattice), known, ratio, apart)
+        better = _ratio(sum(known[s] for s in heaviest), len(heaviest), true)
+        if better <= ratio + 1e-15:
+            break
+        chosen, ratio = heaviest, better
+    return MinimumRisk(_written(chosen, len(lattice), scheme, labels), ratio)
+
+
+def _of_tape(lattice: Lattice, answer: Any, tape: str) -> Any:
+    return answer if len(lattice.tapes) == 1 else answer[lattice.tapes.index(tape)]
+
+
+def _probabilities(
+    lattice: Lattice, found: list[SpanKey], tape: str, scheme: Scheme
+) -> dict[SpanKey, float]:
+    if not found:
+        return {}
+    values = lattice.span_probabilities(found, tape=tape, scheme=scheme)
+    return dict(zip(found, values.tolist(), strict=True))
+
+
+def _ratio(right: float, found: int, true: float) -> float:
+    """Return 2 E[right] / (found + E[true]); 1 where there is nothing to find and nothing found."""
+    return 2.0 * right / (found + true) if found + true > 0.0 else 1.0
+
+
+def _expected_spans(lattice: Lattice, tape: str, scheme: Scheme) -> float:
+    """Return the expected number of spans: how often one begins, if all that begin are ended."""
+    labels = lattice.program.labels(tape)
+    kinds = {kind for letter, kind in (split_label(x, scheme) for x in labels) if letter != OUTSIDE}
+    begins = np.zeros((len(labels) + 1, len(labels)), dtype=bool)
+    broken = begins.copy()  # a span left before its last label; row L: by the end of the sentence
+    for event in (span_event(labels, scheme, kind) for kind in kinds):
+        begins |= event.begins
+        unended = event.mine & ~event.ends
+        broken[:-1] |= unended[:, None] & ~event.continues
+        broken[-1] |= unended
+    marginals = _of_tape(lattice, lattice.marginals(), tape)
+    pairs = _of_tape(lattice, lattice.arc_marginals(), tape)
+    if marginals[-1, broken[-1]].sum() + pairs[:, broken[:-1]].sum() > _NEGLIGIBLE:
+        every = _candidates(marginals, labels, scheme, 0.0)
+        return sum(_probabilities(lattice, every, tape, scheme).values())
+    return float(marginals[0, begins[-1]].sum() + pairs[:, begins[:-1]].sum())
+
+
+def _candidates(
+    marginals: Floats, labels: tuple[str, ...], scheme: Scheme, floor: float
+) -> list[SpanKey]:
+    """Return the spans along which the probability of their type stays above a floor."""
+    parts = [split_label(label, scheme) for label in labels]
+    found: list[SpanKey] = []
+    for kind in dict.fromkeys(k for letter, k in parts if letter != OUTSIDE):
+        mine = [k == kind and letter != OUTSIDE for letter, k in parts]
+        high = marginals[:, mine].sum(axis=1) > floor
+        for start in np.flatnonzero(high).tolist():
+            stop = start + int(np.argmin(np.append(high[start:], False)))
+            found += [(start, end, kind) for end in range(start + 1, stop + 1)]
+    return found
+
+
+def _heaviest(
+    length: int, known: dict[SpanKey, float], ratio: float, apart: frozenset[str]
+) -> list[SpanKey]:
+    """Return the spans, none overlapping, with the largest sum of 2 p − ratio.
+
+    Two spans of a type in `apart` do not touch: no labels would tell them from one.
+    """
+    ending: dict[int, list[tuple[SpanKey, float]]] = {}
+    for span, p in known.items():
+        if 2.0 * p > ratio:
+            ending.setdefault(span[1], []).append((span, 2.0 * p - ratio))
+    # best[end][kind]: the largest sum up to `end` and its last span; kind: of a span that ends
+    # there and must not be touched, or None.
+    best: list[dict[str | None, Step]] = [{None: (0.0, None, None)}]
+    for end in range(1, length + 1):
+        before = max(best[end - 1], key=lambda kind: best[end - 1][kind][0])
+        here: dict[str | None, Step] = {None: (best[end - 1][before][0], None, before)}
+        for span, gain in ending.get(end, []):
+            start, _, kind = span
+            key = kind if kind in apart else None
+            left = max(
+                (k for k in best[start] if k is None or k != kind), key=lambda k: best[start][k][0]
+            )
+            total = best[start][left][0] + gain
+            if key not in here or total > here[key][0]:
+                here[key] = (total, span, left)
+        best.append(here)
+    chosen, end = [], length
+    state = max(best[end], key=lambda k: best[length][k][0])
+    while end > 0:
+        _, last, state = best[end][state]
+        if last is not None:
+            chosen.append(last)
+        end = end - 1 if last is None else last[0]
+    return chosen
+
+
+def _kinds_apart(labels: tuple[str, ...], scheme: Scheme) -> frozenset[str]:
+    """Return the types of which no span can follow another without a token between."""
+    parts = [split_label(label, scheme) for label in labels]
+    found = set()
+    for kind in {k for letter, k in parts if letter != OUTSIDE}:
+        event = span_event(labels, scheme, kind)
+        if not event.begins[:-1][event.ends].any():
+            found.add(kind)
+    return frozenset(found)
+
+
+def _written(
+    chosen: list[SpanKey], length: int, scheme: Scheme, labels: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Write spans; where no scheme was named, in the first that has labels for them."""
+    found = [Span(*s) for s in chosen]
+    letters = {split_label(label, scheme)[0] for label in labels}
+    names = _WRITTEN if letters & {"E", "S"} else _WRITTEN[2:]
+    schemes = [scheme] if scheme.strict else [named_scheme(name) for name in names]
+    ways = [tuple(labels_from_spans(found, length, one)) for one in schemes]
+    return next((way for way in ways if set(way) <= set(labels)), ways[0])

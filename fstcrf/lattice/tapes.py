@@ -10,17 +10,28 @@ tuple of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fstcrf.errors import OptionError
-from fstcrf.lattice.path import Labels
-from fstcrf.plans import Program
+from fstcrf.arguments import LabelSet, label_tuple, real_array
+from fstcrf.errors import NumericError, OptionError, ShapeError
+from fstcrf.lattice.paths import Labels
+from fstcrf.once import memoised
+from fstcrf.plans import Chain, Program
+from fstcrf.topology import Topology, chain_topology
 
-__all__ = ["Taped"]
+__all__ = [
+    "Taped",
+    "array_lattice",
+    "checked_masks",
+    "labelling_masks",
+    "potentials",
+    "restricted",
+]
 
 Floats = NDArray[np.float64]
 
@@ -101,3 +112,150 @@ class Taped:
         """Return the same with other values at some places."""
         values = tuple(changed.get(k, value) for k, value in enumerate(self.values))
         return type(self)(self.program, values)
+
+
+# --- Lattices from arrays of scores ---------------------------------------------------------------
+
+
+def array_lattice(
+    labels: LabelSet,
+    emissions: ArrayLike,
+    transitions: ArrayLike | None,
+    initial: ArrayLike | None,
+    final: ArrayLike | None,
+    tape: str,
+) -> tuple[Program, tuple[Floats, ...]]:
+    """Return the program and the values of `Lattice.from_arrays`."""
+    names = label_tuple(labels)
+    size = len(names)
+    node = potentials(emissions, "emissions", [(None, size)])
+    ends = [
+        np.zeros(size) if e is None else potentials(e, name, [(size,)])
+        for name, e in (("initial", initial), ("final", final))
+    ]
+    if transitions is None:
+        return _program(names, tape, np.zeros(size**2).tobytes(), *_bytes(ends)), (node,)
+    shapes: list[tuple[int | None, ...]] = [(size, size), (max(len(node) - 1, 0), size, size)]
+    arcs = potentials(transitions, "transitions", shapes)
+    if arcs.ndim == 2:
+        return _program(names, tape, arcs.tobytes(), *_bytes(ends)), (node,)
+    moving = np.zeros((len(node), size * size))  # row t: the arcs into token t
+    moving[1:] = arcs.reshape(len(arcs), size * size)
+    return _program(names, tape, None, *_bytes(ends)), (node, moving)
+
+
+def _bytes(arrays: Sequence[Floats]) -> list[bytes]:
+    return [a.tobytes() for a in arrays]
+
+
+@memoised(64)
+def _program(
+    labels: tuple[str, ...], tape: str, arc: bytes | None, initial: bytes, final: bytes
+) -> Program:
+    """Return the program of these potentials; the same one for the same numbers."""
+    chain = Chain(
+        name=tape,
+        topology=free_topology(labels),
+        initial=np.frombuffer(initial),
+        final=np.frombuffer(final),
+        arc=None if arc is None else np.frombuffer(arc),
+    )
+    return Program([chain])
+
+
+@lru_cache(maxsize=32)
+def free_topology(labels: tuple[str, ...]) -> Topology:
+    """Return the topology in which every label may follow every other."""
+    return chain_topology(labels, 1)
+
+
+def potentials(values: ArrayLike, name: str, shapes: list[tuple[int | None, ...]]) -> Floats:
+    """Return a copy of an array of potentials, checked.
+
+    Raises
+    ------
+    ShapeError
+        Another shape, or no array of real numbers.
+    NumericError
+        NaN or +inf; −inf is a legal "never".
+    """
+    array = real_array(values, name)  # a copy: a lattice does not change behind its answers
+    fits = any(
+        len(shape) == array.ndim
+        and all(n is None or n == m for n, m in zip(shape, array.shape, strict=True))
+        for shape in shapes
+    )
+    if not fits:
+        wanted = " or ".join(
+            f"[{', '.join('T' if n is None else str(n) for n in shape)}]" for shape in shapes
+        )
+        raise ShapeError(f"{name} is {list(array.shape)}, expected {wanted}")
+    if not (array < np.inf).all():
+        place = np.argwhere(~(array < np.inf))[0].tolist()
+        raise NumericError(f"{name} has NaN or +inf at {place}; -inf is the way to forbid")
+    return array
+
+
+# --- Masks ----------------------------------------------------------------------------------------
+
+Mask = NDArray[np.bool_]
+Potentials = TypeVar("Potentials", bound=Taped)
+
+
+def checked_masks(taped: Taped, mask: Any) -> list[Mask]:
+    """Return a mask bool [T, L] of each tape.
+
+    Raises
+    ------
+    ShapeError
+        Another shape, or another number of tapes.
+    """
+    parts = (mask,) if len(taped.tapes) == 1 else tuple(mask)
+    if len(parts) != len(taped.tapes):
+        raise ShapeError(f"{len(parts)} masks for the {len(taped.tapes)} tapes")
+    masks = []
+    for tape, part in zip(taped.tapes, parts, strict=True):
+        allowed = np.asarray(part, dtype=bool)
+        wanted = (len(taped), len(taped.program.labels(tape)))
+        if allowed.shape != wanted:
+            raise ShapeError(
+                f"mask is {list(allowed.shape)}, expected {list(wanted)} (tokens, labels)"
+            )
+        masks.append(allowed)
+    return masks
+
+
+def labelling_masks(taped: Taped, labels: Sequence[Any]) -> list[Mask]:
+    """Return the masks that allow one label sequence of each tape.
+
+    Raises
+    ------
+    LabelError
+        A label that a tape does not have.
+    ShapeError
+        Another number of labels than tokens, or of tapes.
+    """
+    tapes = taped.tapes
+    parts = (labels,) if len(tapes) == 1 else tuple(labels)
+    if len(parts) != len(tapes):
+        raise ShapeError(f"labels of {len(parts)} tapes for the tapes {', '.join(tapes)}")
+    return [_one_label(taped, tape, part) for tape, part in zip(tapes, parts, strict=True)]
+
+
+def _one_label(taped: Taped, tape: str, labels: Sequence[str]) -> Mask:
+    if len(labels) != len(taped):
+        raise ShapeError(f"{len(labels)} labels for {len(taped)} tokens")
+    topology = taped.program.chain[tape].topology
+    mask = np.zeros((len(taped), topology.n_labels), dtype=bool)
+    mask[np.arange(len(taped)), topology.label_ids(labels)] = True
+    return mask
+
+
+def restricted(taped: Potentials, masks: Sequence[Mask]) -> Potentials:
+    """Return the potentials of the paths that pass the masks of all tapes."""
+    changed = {}
+    for tape, mask in zip(taped.tapes, masks, strict=True):
+        k = taped.state_potentials(tape)
+        states = mask[:, taped.program.chain[tape].topology.state_label]
+        changed[k] = np.where(states, taped.values[k], -np.inf)
+    return taped.with_values(changed)

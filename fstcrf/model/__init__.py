@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fstcrf.model.explain import Explanation, Push, Weight
     from fstcrf.model.file import load
     from fstcrf.model.options import Options, TrainingRecord
-    from fstcrf.model.tape import Tape
+    from fstcrf.model.reading import Tape
     from fstcrf.model.training import train
 
 __all__ = [
@@ -38,7 +38,7 @@ __getattr__ = importer(
         "Explanation": "explain",
         "Options": "options",
         "Push": "explain",
-        "Tape": "tape",
+        "Tape": "reading",
         "TrainingRecord": "options",
         "Weight": "explain",
         "load": "file",

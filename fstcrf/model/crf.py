@@ -19,8 +19,7 @@ from fstcrf.features import FeatureIndex, LiteralIndex
 from fstcrf.lattice import Lattice, Path
 from fstcrf.lazy import StaticFunction
 from fstcrf.model.algebra import Composable
-from fstcrf.model.reading import Data, Prepared, Run, SentenceLike, read_one, read_sentences
-from fstcrf.model.tape import Tape
+from fstcrf.model.reading import Data, Prepared, Run, SentenceLike, Tape, read_one, read_sentences
 from fstcrf.model.targets import UNKNOWN
 from fstcrf.model.weights import Weights
 from fstcrf.once import made_once

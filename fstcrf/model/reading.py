@@ -1,4 +1,4 @@
-"""What users hand over as sentences, made ready for an index of attributes."""
+"""What a tagger knows of the taggers before it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,40 @@ from fstcrf.corpus.items import ATTRIBUTES, item_of
 from fstcrf.errors import DataError
 from fstcrf.features import Design, FeatureIndex, LiteralIndex, is_literal
 from fstcrf.features.template import tape_column
-from fstcrf.model.tape import Tape
 
 __all__ = [
     "Data",
     "Prepared",
     "Run",
     "SentenceLike",
+    "Tape",
     "as_sentences",
     "read_corpus",
     "read_one",
     "read_sentences",
     "runs_of",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Tape:
+    """A tape that a tagger reads.
+
+    Parameters
+    ----------
+    name : str
+    labels : tuple of str
+        Labels of the tagger that writes it.
+    model : str
+        Fingerprint of that tagger.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    model: str
+
+
+# --- What users hand over as sentences ------------------------------------------------------------
 
 SentenceLike: TypeAlias = Sentence | Mapping[str, Sequence[str]] | Sequence[Any]
 """A `Sentence`, a mapping column → list, a list of row tuples, or (for models over literal

@@ -9,32 +9,35 @@ read_source   from columns with a template, or from attribute lists
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import real_array
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, OptionError, TemplateError
-from fstcrf.features import (
-    Design,
-    FeatureIndex,
-    LiteralIndex,
-    TemplateSet,
-    is_literal,
-)
+from fstcrf.evaluate import evaluate_spans, evaluate_tokens
+from fstcrf.features import Design, FeatureIndex, LiteralIndex, TemplateSet, is_literal
 from fstcrf.features.template import as_templates
 from fstcrf.kernel import SparseRows
 from fstcrf.model.crf import CRF
-from fstcrf.model.gold import legal_gold, spoken_gold
-from fstcrf.model.jackknife import ordered
+from fstcrf.model.gold import in_scheme, legal_gold, spoken_gold
 from fstcrf.model.options import Options
-from fstcrf.model.passing import built, pass_on
+from fstcrf.model.reads import built, ordered, pass_on, with_labels
 from fstcrf.model.targets import allowed_labels
 from fstcrf.train import Progress
 
-__all__ = ["Source", "Target", "read_source"]
+__all__ = [
+    "Source",
+    "Target",
+    "has_spans",
+    "held_out_labels",
+    "held_out_score",
+    "read_source",
+    "sentence_weights",
+]
 
 Target = str | Sequence[Sequence[str]]
 """A column of labels, or the labels of each sentence."""
@@ -213,3 +216,121 @@ def _check_template(templates: TemplateSet, target: Target, reads: Sequence[CRF]
         raise TemplateError(
             f"a template reads the tapes {', '.join(sorted(unread))}: pass their taggers as reads="
         )
+
+
+# --- What each sentence of a corpus weighs in training --------------------------------------------
+
+Floats = NDArray[np.float64]
+
+
+def sentence_weights(
+    source: Source,
+    allowed: NDArray[np.bool_],
+    labels: Sequence[str],
+    weights: Sequence[float] | Floats | None,
+    class_weights: Mapping[str, float] | None,
+) -> Floats:
+    """Return the weight of each sentence of the source, float64 [B].
+
+    Parameters
+    ----------
+    source : Source
+    allowed : bool [N, L]
+        Labels that each token may have.
+    labels : sequence of L str
+    weights : sequence of float, optional
+        Of the sentences that were given.
+    class_weights : mapping of str to float, optional
+        A sentence is multiplied by the mean of those of its labels, 1 for others.
+
+    Raises
+    ------
+    DataError
+        Weights that are no numbers, or not one for each sentence; labels that do not occur.
+    """
+    n = len(source.full)
+    total = (
+        np.ones(n)
+        if weights is None
+        else real_array(weights, "weights of sentences", error=DataError)
+    )
+    if total.shape != (n,):
+        raise DataError(f"weights are {list(total.shape)}, expected {[n]}: one for each sentence")
+    total = total[source.full][source.origin] * source.share
+    if class_weights is not None:
+        unknown = set(class_weights) - set(labels)
+        if unknown:
+            raise DataError(f"class weights of labels that do not occur: {sorted(unknown)}")
+        given = [class_weights.get(label, 1.0) for label in labels]
+        value = real_array(given, "class weights", error=DataError)
+        token = allowed @ value / allowed.sum(axis=1)
+        total *= np.add.reduceat(token, source.offsets[:-1]) / np.diff(source.offsets)
+    return total
+
+
+# --- Held-out data --------------------------------------------------------------------------------
+
+
+def held_out_labels(
+    dev: Any,
+    dev_target: Sequence[Sequence[str]] | None,
+    target: Target,
+    settings: Options | None = None,
+) -> list[list[str]] | None:
+    """Return the labels of held-out sentences; None where there are no sentences.
+
+    Labels of another scheme are converted; those that break it are read as conlleval does, which
+    scores them.
+
+    Raises
+    ------
+    OptionError
+        The labels are neither a column nor given.
+    """
+    if dev is None:
+        return None
+    if isinstance(target, str):
+        data = dev if isinstance(dev, Corpus) else Corpus.from_sentences(dev)
+        return in_scheme(data.column_lists(target), settings)
+    if dev_target is None:
+        raise OptionError("dev needs dev_target: the labels of each of its sentences")
+    return in_scheme([list(labels) for labels in dev_target], settings)
+
+
+def has_spans(labels: Iterable[str]) -> bool:
+    """Are there labels of spans, in IOB or a scheme that refines it."""
+    return any(label[:2] in {"B-", "I-"} for label in labels)
+
+
+def held_out_score(
+    model: Callable[[Floats], CRF],
+    dev: Any,
+    gold: list[list[str]],
+    reads: Sequence[CRF],
+    threads: int,
+) -> Callable[[Floats], float]:
+    """Return weights → F of spans where labels are spans, else accuracy, on held-out sentences.
+
+    Parameters
+    ----------
+    model : callable
+        Weights → tagger.
+    dev, gold
+        The sentences and their labels.
+    reads : sequence of CRF
+        Earlier taggers, in the order in which they tag.
+    threads : int
+    """
+    data = dev
+    if reads:
+        data = dev if isinstance(dev, Corpus) else Corpus.from_sentences(dev)
+        data = with_labels(data, reads, threads=threads)
+    spans = has_spans(label for labels in gold for label in labels)
+
+    def score(theta: Floats) -> float:
+        predicted = model(theta).tag_all(data, threads=threads)
+        if spans:
+            return evaluate_spans(gold, predicted).f
+        return evaluate_tokens(gold, predicted).accuracy
+
+    return score

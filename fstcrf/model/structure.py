@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.corpus import legal_transitions
+from fstcrf.errors import OptionError
+from fstcrf.model.crf import CRF
 from fstcrf.model.options import Options
 from fstcrf.topology import Topology, chain_topology
+from fstcrf.train import Problem
+from fstcrf.train.problem import ParameterSpace
 
 if TYPE_CHECKING:
+    from fstcrf.features import FeatureIndex, LiteralIndex
     from fstcrf.grammar import Grammar
 
-__all__ = ["structure"]
+__all__ = [
+    "fingerprint",
+    "merged_labels",
+    "order_of",
+    "run_fingerprint",
+    "structure",
+    "warm_theta",
+]
 
 
 def structure(
@@ -91,3 +106,132 @@ def _observed(allowed: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray
     table[size, :size] = allowed[offsets[:-1]].any(axis=0)
     table[:size, size] = allowed[offsets[1:] - 1].any(axis=0)
     return table
+
+
+# --- Warm start -----------------------------------------------------------------------------------
+
+Floats = NDArray[np.float64]
+
+
+def order_of(model: CRF) -> int:
+    """Return how many earlier labels a label depends on, as training was told or as it looks."""
+    if model.record is not None:
+        return model.record.options.order
+    topology = model.topology
+    if not topology.n_arc_slots:
+        return 0
+    return 1 if topology.node_slots.shape[1] == 1 else 2
+
+
+def merged_labels(model: CRF, labels: Sequence[str]) -> list[str]:
+    """Return the labels of the model, then those that are new."""
+    known = set(model.labels)
+    return [*model.labels, *(label for label in labels if label not in known)]
+
+
+def warm_theta(
+    model: CRF, index: FeatureIndex | LiteralIndex, space: ParameterSpace
+) -> tuple[ParameterSpace, Floats]:
+    """Extend a parameter space by the weights of a model, and return both.
+
+    Parameters
+    ----------
+    model : CRF
+    index : FeatureIndex or LiteralIndex
+        Built with the model's index as its base: rows keep their numbers.
+    space : ParameterSpace
+        The weights that the new data asks for.
+
+    Raises
+    ------
+    OptionError
+        A model of another order.
+    """
+    old, new = model.space, space
+    before, after = old.topology, new.topology
+    if before.node_slots.shape[1] != after.node_slots.shape[1] or (
+        (before.n_arc_slots == 0) != (after.n_arc_slots == 0)
+    ):
+        raise OptionError("warm_start is of another order")
+    node_slot = _matching(before.node_slot_names, after.node_slot_names)
+    arc_slot = _matching(before.arc_slot_names, after.arc_slot_names)
+    state = _matching(before.state_names, after.state_names)
+    moved = [
+        _moved_cells(old.node_cells, old.width, node_slot, new.width),
+        arc_slot[old.transitions],
+        _moved_cells(old.arc_cells, old.arc_width, arc_slot, new.arc_width),
+        state[old.initial],
+        state[old.final],
+    ]
+    wanted: list[NDArray[Any]] = [
+        new.node_cells,
+        new.transitions,
+        new.arc_cells,
+        new.initial,
+        new.final,
+    ]
+    parts, theta = [], []
+    for cells, where, values in zip(wanted, moved, old.parts(model.theta), strict=True):
+        kept = where >= 0
+        union = np.union1d(cells, where[kept]).astype(cells.dtype)
+        start = np.zeros(len(union))
+        start[np.searchsorted(union, where[kept])] = values[kept]
+        parts.append(union)
+        theta.append(start)
+    extended = replace(
+        space,
+        n_node_rows=index.n_node_rows,
+        node_cells=parts[0],
+        transitions=parts[1],
+        arc_cells=parts[2],
+        initial=parts[3],
+        final=parts[4],
+    )
+    return extended, np.concatenate(theta)
+
+
+def _matching(old: Sequence[str], new: Sequence[str]) -> NDArray[np.int64]:
+    """Return the number in `new` of each name in `old`, −1 where it is gone."""
+    number = {name: i for i, name in enumerate(new)}
+    return np.asarray([number.get(name, -1) for name in old], dtype=np.int64)
+
+
+def _moved_cells(
+    cells: NDArray[np.int64], width: int, slot: NDArray[np.int64], new_width: int
+) -> NDArray[np.int64]:
+    row, old_slot = np.divmod(cells, width)
+    target = slot[old_slot] if len(slot) else old_slot
+    return np.where(target >= 0, row * new_width + target, -1)
+
+
+# --- Hashes ---------------------------------------------------------------------------------------
+
+
+def fingerprint(model: CRF) -> str:
+    """Return a hash of a model's labels and weights."""
+    digest = hashlib.sha256("\0".join(model.labels).encode())
+    digest.update(np.ascontiguousarray(model.theta).data)
+    return digest.hexdigest()
+
+
+def run_fingerprint(
+    settings: Options,
+    problem: Problem,
+    space: ParameterSpace,
+    theta: Floats,
+    gold: list[list[str]] | None,
+) -> str:
+    """Hash what decides the course of training."""
+    stored = msgspec.structs.replace(settings, max_iterations=None)
+    digest = hashlib.sha256(msgspec.json.encode((stored, problem.topology.labels, gold)))
+    arrays: list[NDArray[Any]] = [problem.offsets, problem.weight, theta]
+    arrays += [np.packbits(problem.allowed), space.node_cells, space.transitions]
+    arrays.append(space.arc_cells)
+    for rows in (problem.node, problem.arc):
+        if rows is not None:
+            arrays += [rows.indptr, rows.index]
+            arrays += [] if rows.value is None else [rows.value]
+    for array in arrays:
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data if array.size else b"")
+    return digest.hexdigest()

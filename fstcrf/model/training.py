@@ -14,18 +14,28 @@ from numpy.typing import NDArray
 from fstcrf.errors import DataError, LabelWarning, OptionError
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet
 from fstcrf.model.crf import CRF
-from fstcrf.model.fingerprints import fingerprint, run_fingerprint
-from fstcrf.model.heldout import has_spans, held_out_labels, held_out_score
-from fstcrf.model.jackknife import ordered
 from fstcrf.model.optimisers import chosen_optimiser
 from fstcrf.model.options import Options, TrainingRecord, checked_options
 from fstcrf.model.readers import check_given
-from fstcrf.model.sentenceweights import sentence_weights
-from fstcrf.model.source import Source, Target, read_source
-from fstcrf.model.structure import structure
-from fstcrf.model.tape import Tape
+from fstcrf.model.reading import Tape
+from fstcrf.model.reads import ordered
+from fstcrf.model.source import (
+    Source,
+    Target,
+    has_spans,
+    held_out_labels,
+    held_out_score,
+    read_source,
+    sentence_weights,
+)
+from fstcrf.model.structure import (
+    fingerprint,
+    merged_labels,
+    run_fingerprint,
+    structure,
+    warm_theta,
+)
 from fstcrf.model.targets import label_set
-from fstcrf.model.warm import merged_labels, warm_theta
 from fstcrf.train import (
     Checkpoint,
     Outcome,
@@ -36,7 +46,7 @@ from fstcrf.train import (
     frequent,
     parameter_space,
 )
-from fstcrf.train.checkpoint import check_checkpoint
+from fstcrf.train.loop import check_checkpoint
 
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar

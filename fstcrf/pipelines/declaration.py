@@ -1,53 +1,317 @@
-r"""Pipelines in TOML files.
+"""The tables of a pipeline's TOML file.
 
-::
-
-    decode = "joint"            # cascade (when absent), joint, marginals
-    normalize = "product"       # or chain
-    grammar = "seminar.grm"     # a file, a grammar that comes with fstcrf, TASK=FILE, or a list
-
-    [task.ner]
-    data = ["eng.train"]        # paths are relative to this file
-    columns = ["word", "pos", "chunk", "ner"]
-    template = "ner.tpl"
-
-    [task.place]
-    model = "place.fstcrf"      # a tagger that is trained already
-
-    [task.field]
-    data = ["notices.txt"]
-    columns = ["word", "field"]
-    template = "field.tpl"      # has %y[0,ner]
-    reads = ["ner"]
-    weight = 0.5
-    l2 = 1.0                    # and all other options of training
-    passing = "marginals"
-    jackknife = 5
-
-Other keys of a task: ``target`` (its name when absent), ``dev``, ``grammar``, ``class_weights``;
-``separator`` and ``format`` of its texts, of CoNLL-U also ``rename`` and ``feature_columns``.
+=====  ====================================================
+Table  keys and values, checked when they are asked for
+=====  ====================================================
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fstcrf.errors import DataError, ModelFileError, OptionError
+from fstcrf.corpus import Corpus, read_columns, read_conllu
+from fstcrf.corpus.conllu import CONLLU
+from fstcrf.corpus.corpus import concatenated
+from fstcrf.errors import DataError, GrammarError, ModelFileError, OptionError
+from fstcrf.grammar import Grammar
+from fstcrf.grammar.constraint import Constraint
 from fstcrf.model import CRF, load
-from fstcrf.model.options import Options
-from fstcrf.pipelines.grammars import grammar_of
-from fstcrf.pipelines.naming import named
+from fstcrf.model.options import Options, not_there
 from fstcrf.pipelines.pipeline import Pipeline, reading_order
-from fstcrf.pipelines.table import Table
-from fstcrf.pipelines.task import Task
-from fstcrf.pipelines.texts import TEXT, text_of, unread
+from fstcrf.pipelines.task import Task, named
 
-__all__ = ["read_pipeline"]
+if TYPE_CHECKING:
+    from fstcrf.grammar.acceptor import Acceptor
+    from fstcrf.grammar.labels import LabelSets
+
+__all__ = [
+    "TEXT",
+    "Table",
+    "grammar_of",
+    "on_tape",
+    "read_pipeline",
+    "text_of",
+    "unread",
+]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a TOML file.
+
+    Parameters
+    ----------
+    given : mapping of str to object
+    place : Path
+        The file; paths in it are relative to it.
+    name : str
+        How it is called in messages: ``[task.ner]``.
+    """
+
+    given: Mapping[str, Any]
+    place: Path
+    name: str = ""
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.given
+
+    def check_keys(self, known: Collection[str], shown: Collection[str] = ()) -> None:
+        """Check that there are no other keys.
+
+        Parameters
+        ----------
+        known : collection of str
+        shown : collection of str, optional
+            Those that are worth telling where none is like the one that is wrong; all when empty.
+
+        Raises
+        ------
+        OptionError
+            There are.
+        """
+        odd = sorted(set(self.given) - set(known))
+        if odd:
+            who = "" if self.name else "the file "
+            instead = not_there(odd[0], known, shown or known)
+            raise self.error(f"{who}has {odd[0]!r}; {instead}")
+
+    def text(self, key: str, default: str = "") -> str:
+        """Return a text.
+
+        Raises
+        ------
+        OptionError
+            The value is none, or empty.
+        """
+        value = self.given.get(key, default)
+        if isinstance(value, str) and (value or key not in self):
+            return value
+        raise self.wrong(key, "a text")
+
+    def choice(self, key: str, choices: Collection[str]) -> str:
+        """Return one of several texts, the first where the key is absent.
+
+        Raises
+        ------
+        OptionError
+            The value is another.
+        """
+        value = self.text(key, next(iter(choices)))
+        if value not in choices:
+            raise self.wrong(key, " or ".join(map(repr, choices)))
+        return value
+
+    def texts(self, key: str) -> list[str]:
+        """Return a list of texts, of which one may stand alone; nothing where it is absent.
+
+        Raises
+        ------
+        OptionError
+            The value is something else.
+        """
+        value = self.given.get(key, [])
+        several = [value] if isinstance(value, str) else value
+        if isinstance(several, list) and all(isinstance(v, str) and v for v in several):
+            return several
+        raise self.wrong(key, "a text, or a list of texts")
+
+    def number(self, key: str, default: float) -> float:
+        """Return a number.
+
+        Raises
+        ------
+        OptionError
+            The value is none.
+        """
+        value = self.given.get(key, default)
+        if not _is_number(value):
+            raise self.wrong(key, "a number")
+        return float(value)
+
+    def numbers(self, key: str) -> dict[str, float]:
+        """Return numbers by name; none where the key is absent.
+
+        Raises
+        ------
+        OptionError
+            The value is something else.
+        """
+        value = self.given.get(key, {})
+        if not isinstance(value, dict) or not all(map(_is_number, value.values())):
+            raise self.wrong(key, "names and numbers: {O = 0.5}")
+        return {name: float(number) for name, number in value.items()}
+
+    def names(self, key: str) -> dict[str, str]:
+        """Return names by name; none where the key is absent.
+
+        Raises
+        ------
+        OptionError
+            The value is something else.
+        """
+        value = self.given.get(key, {})
+        if not isinstance(value, dict) or not all(isinstance(v, str) and v for v in value.values()):
+            raise self.wrong(key, 'names by name: {form = "word"}')
+        return value
+
+    def file(self, name: str) -> Path:
+        """Return the path of a file that the table names."""
+        return self.place.parent / name
+
+    def wrong(self, key: str, expected: str) -> OptionError:
+        """Return the error of a value."""
+        return self.error(f"{key} is {self.given[key]!r}, expected {expected}")
+
+    def error(self, message: str) -> OptionError:
+        """Return an error, with the names of file and table."""
+        return OptionError(f"{self.place}: {f'{self.name} ' * bool(self.name)}{message}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+# --- The texts that a task of a TOML file names ---------------------------------------------------
+
+TEXT = ("data", "dev", "format", "columns", "separator", "rename", "feature_columns")
+
+_SEPARATORS = {"any": None, "tab": "\t", "space": " "}
+_ENDINGS = (".conllu", ".conllu.gz")
+
+
+def text_of(table: Table, key: str) -> Corpus:
+    """Return the texts that a key names, one after the other.
+
+    Raises
+    ------
+    OptionError
+        No text, or keys that do not say how it is read.
+    DataError
+        A text that cannot be read, or is not what it should be.
+    """
+    paths = table.texts(key)
+    if not paths:
+        raise table.error(f"{key} names no file")
+    of_conllu = next((name for name in ("rename", "feature_columns") if name in table), None)
+    if of_conllu is not None and not any(_is_conllu(table, path) for path in paths):
+        raise table.error(f"{of_conllu} is for CoNLL-U: columns names those of column files")
+    parts = [_conllu(table, p) if _is_conllu(table, p) else _columns(table, p) for p in paths]
+    with named(f"{table.place}: {table.name}"):
+        return concatenated(parts)
+
+
+def unread(table: Table, error: OSError, key: str = "") -> DataError:
+    """Return the error of a file that cannot be read."""
+    file, why = error.filename or error, error.strerror or "cannot be read"
+    where = " ".join(name for name in (table.name, key) if name)
+    return DataError(f"{where}: {file}: {why}", path=str(table.place))
+
+
+def _is_conllu(table: Table, path: str) -> bool:
+    """Tell whether a text is CoNLL-U: its name says so, unless `format` does."""
+    if "format" in table:
+        return table.choice("format", ("columns", "conllu")) == "conllu"
+    return path.endswith(_ENDINGS)
+
+
+def _columns(table: Table, path: str) -> Corpus:
+    columns = table.texts("columns")
+    if not columns:
+        raise table.error(f"has no columns: name those of {path}")
+    separator = table.text("separator", "any")
+    with _reading(table):
+        return read_columns(
+            table.file(path), columns, separator=_SEPARATORS.get(separator, separator)
+        )
+
+
+def _conllu(table: Table, path: str) -> Corpus:
+    names = table.names("rename")
+    odd = next((name for name in names if name not in CONLLU), None)
+    if odd is not None:
+        raise table.error(f"rename has {odd!r}; the columns are {', '.join(CONLLU)}")
+    with _reading(table):
+        corpus = read_conllu(table.file(path), feature_columns=table.texts("feature_columns"))
+        return corpus.renamed(names)
+
+
+@contextmanager
+def _reading(table: Table) -> Iterator[None]:
+    """Name file and table in errors of a text."""
+    try:
+        with named(f"{table.place}: {table.name}"):
+            yield
+    except OSError as error:
+        raise unread(table, error) from None
+
+
+# --- The grammars that a TOML file names ----------------------------------------------------------
+
+
+def grammar_of(table: Table, tapes: Collection[str] = ()) -> Grammar | None:
+    """Return what all the grammars of a table allow; None without any.
+
+    Parameters
+    ----------
+    table : Table
+        ``grammar`` is a file, the name of a grammar that comes with fstcrf, or a list of them.
+    tapes : collection of str
+        Those that may stand before a grammar: ``TAPE=FILE``.
+
+    Raises
+    ------
+    OptionError
+        Values that are none, or a tape that is not there.
+    GrammarError
+        A grammar that cannot be read.
+    DataError
+        A file that cannot be read.
+    """
+    found = []
+    for given in table.texts("grammar"):
+        tape, equals, name = given.rpartition("=")
+        if equals and tape not in tapes and not table.file(given).exists():
+            there = f"the tasks are {', '.join(tapes)}" if tapes else "the only tape is the task's"
+            raise table.error(f"grammar is {given!r}, but there is no task {tape!r} here; {there}")
+        read = _read(table, name if tape in tapes else given)
+        found.append(on_tape(read, tape) if tape in tapes else read)
+    return reduce(and_, found) if found else None
+
+
+def on_tape(grammar: Grammar, tape: str) -> Grammar:
+    """Return a grammar of one tape that does not name it, for a tape among several."""
+
+    def moved(part: Constraint) -> Constraint:
+        def build(sets: LabelSets) -> tuple[Acceptor, ...]:
+            if tape not in sets:
+                raise GrammarError(f"no tape {tape!r}; there is {', '.join(sets)}")
+            return part.bind({tape: sets[tape]})
+
+        return Constraint(part.name, build)
+
+    return Grammar([moved(part) for part in grammar.constraints])
+
+
+def _read(table: Table, name: str) -> Grammar:
+    file = table.file(name)
+    try:
+        with named(f"{table.place}: {f'{table.name} ' * bool(table.name)}grammar"):
+            if file.exists() or Path(name).suffix:
+                return Grammar.from_file(file)
+            return Grammar.shipped(name)
+    except OSError as error:
+        raise unread(table, error, "grammar") from None
+
+
+# --- Pipelines in TOML files ----------------------------------------------------------------------
 
 _KEYS = ("task", "decode", "normalize", "grammar")
 _OWN = ("model", *TEXT, "template", "target", "reads", "weight", "grammar", "class_weights")

@@ -12,14 +12,11 @@ from fstcrf.errors import OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.joint.composition import Composition, Normalize
 from fstcrf.model import CRF
-from fstcrf.model.fingerprints import fingerprint
-from fstcrf.model.jackknife import FoldProgress
-from fstcrf.pipelines.checks import check_tasks
-from fstcrf.pipelines.folder import Folder
-from fstcrf.pipelines.naming import named
-from fstcrf.pipelines.task import Task
-from fstcrf.pipelines.trained import Decode, TrainedPipeline, check_decode
-from fstcrf.train.checkpoint import saved_iteration
+from fstcrf.model.reads import FoldProgress
+from fstcrf.model.structure import fingerprint
+from fstcrf.pipelines.task import Task, check_tasks, named
+from fstcrf.pipelines.trained import Decode, Folder, TrainedPipeline, check_decode
+from fstcrf.train.loop import saved_iteration
 
 if TYPE_CHECKING:
     from fstcrf.train import Progress

@@ -1,36 +1,288 @@
-"""A trained pipeline: it tags as a cascade, jointly, or by earlier taggers' marginals."""
+"""The folder of a pipeline: what has been trained, and by what.
+
+::
+
+    ner.fstcrf          a finished tagger
+    field.checkpoint    the state of one that was interrupted
+    pipeline.json       by what each tagger was trained; how the pipeline tags
+    pipeline.fstcrf     all of it as one composition, once every task is finished
+"""
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
+import pathlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from fstcrf.corpus import Column, Corpus
+from fstcrf.corpus.files import atomic_write, check_writable
 from fstcrf.errors import ModelFileError, OptionError
+from fstcrf.features.template import tape_column
+from fstcrf.joint.batches import as_corpus
 from fstcrf.joint.composition import Composition
 from fstcrf.joint.file import load
-from fstcrf.joint.sentences import as_corpus
-from fstcrf.lattice import nbest
+from fstcrf.lattice import Lattice, Path, best, nbest
 from fstcrf.lattice.confidence import Confidence, Interval
+from fstcrf.lattice.paths import labels_of_tapes
 from fstcrf.lattice.shown import nbest_of_tapes, shown_tapes
 from fstcrf.model import CRF
-from fstcrf.pipelines.folder import COMPOSITION, Folder
-from fstcrf.pipelines.stepwise import Steps, steps
+from fstcrf.model import load as load_tagger
+from fstcrf.model import reads as passing
 from fstcrf.plans import gathered
 
 if TYPE_CHECKING:
-    from fstcrf.corpus import Column, Corpus
     from fstcrf.grammar import Grammar
-    from fstcrf.lattice import Path
     from fstcrf.model.reading import Data
 
-__all__ = ["Decode", "TrainedPipeline", "check_decode", "load_pipeline"]
+__all__ = [
+    "COMPOSITION",
+    "Decode",
+    "Folder",
+    "Manifest",
+    "Steps",
+    "TrainedPipeline",
+    "check_decode",
+    "load_pipeline",
+    "steps",
+]
+
+COMPOSITION = "pipeline.fstcrf"
+_MANIFEST = "pipeline.json"
+
+
+class Manifest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What ``pipeline.json`` says."""
+
+    format: Literal["fstcrf-pipeline"] = "fstcrf-pipeline"
+    version: Literal[1] = 1
+    tasks: dict[str, str] = {}  # by name, the hash of what it was trained by
+    decode: Literal["cascade", "joint", "marginals"] = "cascade"
+    finished: bool = False
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The folder of a pipeline; it is made before something is written."""
+
+    path: pathlib.Path
+
+    def manifest(self) -> Manifest:
+        """Return what the folder says of itself; an empty one says nothing.
+
+        Raises
+        ------
+        ModelFileError
+            It cannot be read as that.
+        """
+        file = self.path / _MANIFEST
+        if not file.exists():
+            return Manifest()
+        try:
+            return msgspec.json.decode(file.read_bytes(), type=Manifest)
+        except msgspec.MsgspecError as error:
+            raise ModelFileError(f"{file}: not what a pipeline writes: {error}") from None
+
+    def check_writable(self, names: Iterable[str]) -> None:
+        """Find out before tasks are trained whether all that they leave could be written.
+
+        Raises
+        ------
+        OSError
+            It could not.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        for file in (*map(self._file, names), self.path / COMPOSITION, self.path / _MANIFEST):
+            check_writable(file)
+
+    def finished(self, name: str, mark: str) -> CRF | None:
+        """Return the tagger of a task if it was trained by just that.
+
+        The state of its training, left where a run ended just after it, is removed.
+        """
+        file = self._file(name)
+        if self.manifest().tasks.get(name) != mark or not file.exists():
+            return None
+        tagger = load_tagger(file)
+        self._forget(name)
+        return tagger
+
+    def checkpoint(self, name: str, mark: str, tell: Callable[[str], None]) -> pathlib.Path:
+        """Return the file for the state of a task's training, made ready to be resumed.
+
+        A state that the task cannot go on from, because it is declared otherwise since, is removed,
+        and `tell` is told so.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        file = self.path / f"{name}.checkpoint"
+        stamp = self.path / f"{name}.checkpoint.of"
+        if not stamp.exists() or stamp.read_text("utf-8") != mark:
+            if file.exists():
+                tell(f"{name}: its data or options have changed: the state so far is dropped")
+                file.unlink()
+            stamp.write_text(mark, "utf-8")
+        return file
+
+    def replaced(self, name: str) -> str:
+        """Say what a task's tagger will replace; nothing where there is none."""
+        if name not in self.manifest().tasks or not self._file(name).exists():
+            return ""
+        return f", to replace the tagger that other data or options made, {self._file(name)}"
+
+    def keep(self, name: str, mark: str, tagger: CRF) -> None:
+        """Write a finished tagger, and only then that it is."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        found = self.manifest()
+        if found.tasks.pop(name, None) is not None:
+            self._write(found)  # the old tagger is gone before the manifest has the new one
+        tagger.save(self._file(name))
+        found.tasks[name], found.finished = mark, False
+        self._write(found)
+        self._forget(name)
+
+    def finish(
+        self, composition: Composition, decode: Literal["cascade", "joint", "marginals"]
+    ) -> None:
+        """Write the whole pipeline."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        composition.save(self.path / COMPOSITION)
+        found = self.manifest()
+        found.decode, found.finished = decode, True
+        self._write(found)
+
+    def _file(self, name: str) -> pathlib.Path:
+        return self.path / f"{name}.fstcrf"
+
+    def _forget(self, name: str) -> None:
+        for ending in ("checkpoint", "checkpoint.of"):
+            (self.path / f"{name}.{ending}").unlink(missing_ok=True)
+
+    def _write(self, manifest: Manifest) -> None:
+        with atomic_write(self.path / _MANIFEST) as file:
+            file.write(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
+
+
+# --- Taggers one after the other ------------------------------------------------------------------
+
+Floats = NDArray[np.float64]
+
+_ANY = Path((), 0.0, 1.0, exact=True, bound=0.0)
+"""Of a tape that does not count: all its labellings together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """What the taggers found, one after the other.
+
+    Parameters
+    ----------
+    composition : Composition
+    offsets : int64 [S + 1]
+        Bounds of the sentences; none is empty.
+    ids : dict of str to int32 [N]
+        The best labels of each tape.
+    tables : dict of str to float64 [N, L]
+        Posterior of each label.
+    logs : dict of str to float64 [S]
+        Log probability of the best labels, tape by tape.
+    last : list of Lattice
+        Of the last tagger.
+    """
+
+    composition: Composition
+    offsets: NDArray[np.int64]
+    ids: dict[str, NDArray[np.int32]]
+    tables: dict[str, Floats]
+    logs: dict[str, Floats]
+    last: list[Lattice]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The best labels, a column for each tape of the composition."""
+        sets = self.composition.label_sets
+        return tuple(Column(self.ids[tape], sets[tape]) for tape in self.composition.tapes)
+
+    def nothing(self, tapes: Sequence[str]) -> Path:
+        """Return the labels of an empty sentence."""
+        return Path(labels_of_tapes([() for _ in tapes]), 0.0, 1.0, exact=True, bound=0.0)
+
+    def nbest(self, n: int, threads: int, tapes: Sequence[str]) -> list[list[Path]]:
+        """Return the n best labellings of the last tape, after the best ones of the others.
+
+        Labels, scores and probabilities are those of some tapes; there is one labelling where the
+        last one is not among them.
+        """
+        tape = self.composition.order[-1]
+        before = sum(
+            (rows for name, rows in self.logs.items() if name != tape and name in tapes),
+            start=np.zeros(len(self.offsets) - 1),
+        )
+        strings = {
+            t: c.strings() for t, c in zip(self.composition.tapes, self.columns, strict=True)
+        }
+        found = []
+        bounds = itertools.pairwise(self.offsets.tolist())
+        counted = tape in tapes
+        ranked = nbest(self.last, n, threads=threads) if counted else [[_ANY]] * len(self.last)
+        for (a, b), paths, log in zip(bounds, ranked, before.tolist(), strict=True):
+            earlier = {t: tuple(labels[a:b]) for t, labels in strings.items()}
+            found.append(
+                [_path({**earlier, tape: path.labels}, tapes, path, log) for path in paths]
+            )
+        return found
+
+
+def _path(labels: dict[str, tuple[str, ...]], tapes: Sequence[str], path: Path, log: float) -> Path:
+    """Return a path of some tapes, whose other factors have a log probability."""
+    chance = path.probability
+    score = log + (float(np.log(chance)) if chance > 0 else -np.inf)
+    own = labels_of_tapes([labels[tape] for tape in tapes])
+    return Path(own, score, float(np.exp(score)), exact=True, bound=score)
+
+
+def steps(composition: Composition, corpus: Corpus, *, soft: bool, threads: int = 1) -> Steps:
+    """Run the taggers of a composition one after the other.
+
+    Parameters
+    ----------
+    composition : Composition
+        Without maps; its grammar and weights are left out.
+    corpus : Corpus
+        No sentence is empty.
+    soft : bool
+        Taggers take their potentials on average over the posteriors of those before them, rather
+        than for their best labels.
+    threads : int
+    """
+    found = Steps(composition, corpus.offsets, {}, {}, {}, [])
+    taggers = {tagger.tape: tagger for tagger in composition.taggers}
+    last: list[Lattice] = []
+    for tape in composition.order:
+        tagger = taggers[tape]
+        given = {}
+        if soft:
+            given = {t: (composition.label_sets[t], table) for t, table in found.tables.items()}
+        last, found.tables[tape] = passing.soft(tagger, corpus, given, threads=threads)
+        paths = best(last, threads=threads)
+        number = {label: i for i, label in enumerate(tagger.labels)}
+        labels = [number[label] for k in range(len(last)) for label in paths.labels(k)]
+        found.ids[tape] = np.asarray(labels, dtype=np.int32)
+        chances = np.asarray([0.0 if p is None else p.probability for p in paths])
+        found.logs[tape] = np.log(np.maximum(chances, 1e-300))
+        column = Column(found.ids[tape], tagger.labels)
+        corpus = corpus.with_interned(tape_column(tape), column)
+    return Steps(composition, found.offsets, found.ids, found.tables, found.logs, last)
+
+
+# --- A trained pipeline ---------------------------------------------------------------------------
 
 Decode: TypeAlias = Literal["cascade", "joint", "marginals"]
 _DECODES = ("cascade", "joint", "marginals")

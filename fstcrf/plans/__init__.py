@@ -13,14 +13,11 @@ gathered   one warning for all answers of a block that are not proven; `warn_unp
 =========  =====================================================================
 """
 
-from fstcrf.plans.chain import Chain, Coupling, Input
+from fstcrf.plans.chain import Chain, Coupling, Input, scaled, scaled_chain
 from fstcrf.plans.conflict import check_consistent, conflict, no_path_error
-from fstcrf.plans.decoder import Decoder, Search
 from fstcrf.plans.folding import arc_ends
-from fstcrf.plans.program import Program
-from fstcrf.plans.report import AxisPlan, Plan, plan_of
-from fstcrf.plans.scaling import scaled, scaled_chain
-from fstcrf.plans.unproven import gathered, warn_unproven
+from fstcrf.plans.plan import AxisPlan, Plan, plan_of
+from fstcrf.plans.program import Decoder, Program, Search, gathered, warn_unproven
 
 __all__ = [
     "AxisPlan",

@@ -14,16 +14,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import LabelError
-from fstcrf.grammar import Acceptor, minimise, simplified, trim, two_local
-from fstcrf.plans.chain import Chain, Coupling
+from fstcrf import kernel
+from fstcrf.errors import LabelError, TooLargeError
+from fstcrf.grammar import (
+    Acceptor,
+    contradiction_error,
+    intersect,
+    is_empty,
+    minimise,
+    on_tapes,
+    simplified,
+    trim,
+    two_local,
+)
+from fstcrf.plans.chain import Axes, Chain, Coupling, Input
 from fstcrf.topology import Topology
 
-__all__ = ["Folded", "Folding", "arc_ends", "fold"]
+__all__ = [
+    "MAX_RESIDUAL",
+    "Folded",
+    "Folding",
+    "arc_ends",
+    "arc_values",
+    "coupling_factor",
+    "end_potentials",
+    "factor_values",
+    "fold",
+    "input_factor",
+    "kernel_axis",
+    "kernel_residual",
+    "multiplied",
+    "table_factor",
+]
 
 Floats = NDArray[np.float64]
 
@@ -185,3 +213,248 @@ def arc_ends(topology: Topology) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 def _sum(a: Folded, b: Folded) -> Folded:
     return replace(a, initial=a.initial + b.initial, final=a.final + b.final, arc=a.arc + b.arc)
+
+
+# --- What is left of a grammar when all that looks at ---------------------------------------------
+
+MAX_RESIDUAL = 4096
+"""States of a residual automaton that may be expanded."""
+
+_MAX_ENTRIES = 50_000_000
+
+Ints = NDArray[np.int32]
+
+
+def multiplied(
+    conjuncts: Sequence[Acceptor], order: Sequence[str], limit: int = MAX_RESIDUAL
+) -> Acceptor:
+    """Return one minimal acceptor for the conjunction of several.
+
+    Parameters
+    ----------
+    conjuncts : sequence of Acceptor
+        At least one.
+    order : sequence of str
+        All tapes; the result reads those it needs in this order.
+    limit : int
+        States that it may have.
+
+    Raises
+    ------
+    TooLargeError
+        More than `limit` states.
+    ContradictionError
+        They contradict each other: together they accept nothing.
+    """
+
+    def product(a: Acceptor, b: Acceptor) -> Acceptor:
+        return minimise(intersect(a, b, limit=limit))
+
+    try:
+        whole = reduce(product, conjuncts)
+    except TooLargeError:
+        raise TooLargeError(
+            f"the grammar has more than {limit:,} states when its {len(conjuncts)} conjuncts are "
+            "multiplied out, which log Z, marginals, samples and normalize='chain' need; best and "
+            "n-best paths of a product do not, and confidence() bounds their probabilities"
+        ) from None
+    if is_empty(whole):
+        raise contradiction_error(conjuncts)
+    labels = dict(zip(whole.tapes, whole.labels, strict=True))
+    tapes = tuple(t for t in order if t in labels)
+    return on_tapes(whole, tapes, tuple(labels[t] for t in tapes))
+
+
+def kernel_residual(
+    acceptor: Acceptor, axes: Sequence[str], places: Mapping[str, Ints], last_label: Ints
+) -> kernel.Residual:
+    """Return an acceptor as the kernel runs it: an edge for each pair of states.
+
+    Parameters
+    ----------
+    acceptor : Acceptor
+        Its tapes in the order of the axes.
+    axes : sequence of str
+        Tapes of the axes.
+    places : mapping of str to int32 [outer]
+        Label of each tape but the last at each outer index.
+    last_label : int32 [S]
+        Label of each state of the last axis.
+    """
+    with_last = acceptor.tapes[-1] == axes[-1]
+    outer = acceptor.tapes[:-1] if with_last else acceptor.tapes
+    sizes = tuple(len(ls) for ls in acceptor.labels[: len(outer)])
+    rows = int(np.prod(sizes, dtype=np.int64))
+    last = last_label if with_last else np.zeros(1, dtype=np.int32)
+    target = acceptor.target.reshape(acceptor.n_states, rows, -1)[:, :, last]
+    score = np.zeros(()) if acceptor.score is None else acceptor.score
+    score = np.broadcast_to(score, acceptor.target.shape).reshape(acceptor.n_states, rows, -1)
+    score = score[:, :, last]
+    pairs = [(q, int(r)) for q in range(acceptor.n_states) for r in np.unique(target[q]) if r >= 0]
+    if len(pairs) * target[0].size > _MAX_ENTRIES:
+        raise TooLargeError(
+            f"the grammar {acceptor.name} has {len(pairs):,} edges over {target[0].size:,} "
+            "combinations of labels: too many to run; let it read fewer tapes"
+        )
+    value = np.stack([np.where(target[q] == r, score[q], -np.inf) for q, r in pairs])
+    initial = np.full(acceptor.n_states, -np.inf)
+    initial[0] = 0.0
+    ends = np.asarray(pairs, dtype=np.int32)
+    place = None
+    if outer:
+        place = np.ravel_multi_index([places[t] for t in outer], sizes).astype(np.int32)
+    return kernel.Residual(
+        n_states=acceptor.n_states,
+        source=ends[:, 0].copy(),
+        target=ends[:, 1].copy(),
+        rows=rows,
+        width=len(last) if with_last else 1,
+        value=np.ascontiguousarray(value),
+        initial=initial,
+        final=np.ascontiguousarray(acceptor.final),
+        place=place,
+    )
+
+
+# --- Arcs and ends of the axes --------------------------------------------------------------------
+
+# A dense step handles several arcs in the time of one sparse arc (measured: 4 to 9).
+_DENSE_ADVANTAGE = 5
+
+
+def kernel_axis(axes: Axes, k: int, folded: Folded | None) -> kernel.Axis:
+    """Return axis k for the kernel.
+
+    Parameters
+    ----------
+    axes : Axes
+    k : int
+    folded : Folded, optional
+        What grammars add to its chain.
+    """
+    chain = axes.chain[axes.order[k]]
+    contexts = int(np.prod(axes.sizes(chain.arc_context), dtype=np.int64))
+    place = axes.label_place(chain.arc_context, k)
+    score = None
+    if chain.arc is not None:
+        score = _with_folded(chain.arc.reshape(contexts, -1), folded)
+    source = target = None
+    kept = _kept_arcs(chain, folded)
+    if kept is not None:
+        source, target = (e[kept].astype(np.int32) for e in arc_ends(chain.topology))
+        score = None if score is None else np.ascontiguousarray(score[:, kept])
+    return kernel.Axis(chain.topology.n_states, source, target, score, place, contexts)
+
+
+def arc_values(chain: Chain, folded: Folded | None, values: Floats) -> Floats:
+    """Return arc potentials that sentences bring, float64 [N, contexts, arcs of the axis].
+
+    Parameters
+    ----------
+    chain : Chain
+        Whose arcs they are.
+    folded : Folded, optional
+        What grammars add to it.
+    values : float64 [N, L of the arc context, ..., kernel arcs]
+    """
+    flat = _with_folded(values.reshape(len(values), -1, chain.n_kernel_arcs), folded)
+    kept = _kept_arcs(chain, folded)
+    return np.ascontiguousarray(flat if kept is None else flat[:, :, kept])
+
+
+def end_potentials(
+    axes: Axes, folded: Mapping[str, Folded], end: Literal["initial", "final"]
+) -> Floats:
+    """Return the potentials of beginning (or ending) in every joint state, float64 [outer, S]."""
+    total = np.zeros(axes.shape)
+    for k, tape in enumerate(axes.order):
+        value = getattr(axes.chain[tape], end)
+        if tape in folded:
+            value = value + getattr(folded[tape], end)
+        total = total + value.reshape([-1 if a == k else 1 for a in range(len(axes.shape))])
+    return np.ascontiguousarray(total.reshape(-1, axes.shape[-1]))
+
+
+def _kept_arcs(chain: Chain, folded: Folded | None) -> NDArray[np.int64] | None:
+    """Return the arcs of a sparse axis; None where a full matrix is faster."""
+    topology = chain.topology
+    legal = np.ones(chain.n_kernel_arcs, dtype=bool)
+    if topology.dense:
+        legal[:] = False
+        legal[topology.kernel_arcs()] = True
+    if folded is not None:
+        legal &= folded.arc > -np.inf
+    if not legal.any():
+        return None if topology.dense else np.arange(1)
+    if topology.dense and topology.n_states**2 <= _DENSE_ADVANTAGE * legal.sum():
+        return None
+    return np.flatnonzero(legal)
+
+
+def _with_folded(arcs: Floats, folded: Folded | None) -> Floats:
+    return np.ascontiguousarray(arcs) if folded is None else arcs + folded.arc
+
+
+# --- Potentials of tokens as factors of a machine -------------------------------------------------
+
+
+def table_factor(
+    axes: Axes, context: tuple[str, ...], owner: str, value: Floats | None
+) -> kernel.Factor:
+    """Return node potentials, float64 [L of the context, ..., S of the owner]; None: moving."""
+    sizes = axes.sizes(context)
+    states = axes.chain[owner].topology.n_states
+    rows = int(np.prod(sizes, dtype=np.int64))
+    last = len(axes.order) - 1
+    if owner == axes.order[-1]:
+        place = axes.label_place(context, last)
+        table = None if value is None else value.reshape(rows, states)
+        return kernel.Factor(rows, states, place, _contiguous(table))
+    own = axes.states_before(last)[axes.order.index(owner)]
+    labels = [axes.outer_labels[t] for t in context]
+    place = np.ravel_multi_index([*labels, own], [*sizes, states]).astype(np.int32)
+    table = None if value is None else value.reshape(rows * states, 1)
+    return kernel.Factor(rows * states, 1, place, _contiguous(table))
+
+
+def input_factor(axes: Axes, what: Input) -> kernel.Factor:
+    """Return the moving factor of potentials that sentences bring; not those of arcs."""
+    context, owner, _ = _arranged(axes, what)
+    return table_factor(axes, context, owner, None)
+
+
+def coupling_factor(axes: Axes, coupling: Coupling) -> kernel.Factor | None:
+    """Return the factor of a coupling; None where sentences bring its potentials."""
+    if coupling.value is None:
+        return None
+    what = Input("coupling", coupling.tapes[0], coupling.tapes[1:])
+    context, owner, order = _arranged(axes, what)
+    value = coupling.value.transpose(order)[..., axes.chain[owner].topology.state_label]
+    return table_factor(axes, context, owner, value)
+
+
+def factor_values(axes: Axes, what: Input, values: Floats) -> Floats:
+    """Return potentials that sentences bring, float64 [N, rows, width] of their factor."""
+    _, owner, order = _arranged(axes, what)
+    topology = axes.chain[owner].topology
+    if what.kind == "coupling":
+        values = values.transpose(0, *(a + 1 for a in order))
+        values = values[..., topology.state_label]
+    flat = values.reshape(len(values), -1, topology.n_states)
+    if owner != axes.order[-1]:
+        flat = flat.reshape(len(values), -1, 1)
+    return np.ascontiguousarray(flat)
+
+
+def _arranged(axes: Axes, what: Input) -> tuple[tuple[str, ...], str, tuple[int, ...]]:
+    """Return context, owner and the order of the array's axes (behind the first)."""
+    if what.kind == "node":
+        return what.context, what.tape, tuple(range(len(what.context) + 1))
+    tapes = (what.tape, *what.context)
+    owner = axes.owner(tapes)
+    context = tuple(t for t in tapes if t != owner)
+    return context, owner, tuple(tapes.index(t) for t in (*context, owner))
+
+
+def _contiguous(values: Floats | None) -> Floats | None:
+    return None if values is None else np.ascontiguousarray(values)

@@ -34,32 +34,25 @@ from fstcrf.lazy import importer
 if TYPE_CHECKING:
     from fstcrf.train.arow import AROW
     from fstcrf.train.bandit import Bandit, Schedule
-    from fstcrf.train.calibration import Calibration
-    from fstcrf.train.checkpoint import Checkpoint
     from fstcrf.train.conjugate_gradient import ConjugateGradient
     from fstcrf.train.curvature import DiagonalHessian
     from fstcrf.train.fscore import SegmentF
     from fstcrf.train.gis import GIS
     from fstcrf.train.gpd import GPD
-    from fstcrf.train.lbfgs import LBFGS
-    from fstcrf.train.likelihood import Likelihood
-    from fstcrf.train.local import LocalLikelihood, normalised
-    from fstcrf.train.loop import Outcome, Progress, fit
-    from fstcrf.train.mce import ClassificationError
-    from fstcrf.train.observed import frequent
-    from fstcrf.train.owlqn import OWLQN
+    from fstcrf.train.lbfgs import LBFGS, OWLQN
+    from fstcrf.train.likelihood import Likelihood, LocalLikelihood, normalised
+    from fstcrf.train.loop import Checkpoint, Outcome, Progress, fit
+    from fstcrf.train.mce import ClassificationError, Logistic, Sigmoid
+    from fstcrf.train.online import Calibration
     from fstcrf.train.parallel import Workers
     from fstcrf.train.passive_aggressive import PassiveAggressive
-    from fstcrf.train.perceptron import AveragedPerceptron
-    from fstcrf.train.problem import ParameterSpace, Problem, Tables, parameter_space
+    from fstcrf.train.perceptron import AveragedPerceptron, voted_paths
+    from fstcrf.train.problem import ParameterSpace, Problem, Tables, frequent, parameter_space
     from fstcrf.train.protocols import Objective, Optimiser, Step
     from fstcrf.train.quickprop import QuickProp
-    from fstcrf.train.rescaled import InUnits
     from fstcrf.train.sgd import L2SGD
-    from fstcrf.train.smoothing import Logistic, Sigmoid
-    from fstcrf.train.staged import Staged
+    from fstcrf.train.staged import InUnits, Staged
     from fstcrf.train.ties import Ties, Untied, tied
-    from fstcrf.train.voted import voted_paths
 
 __all__ = [
     "AROW",
@@ -110,20 +103,20 @@ __getattr__ = importer(
         "AROW": "arow",
         "AveragedPerceptron": "perceptron",
         "Bandit": "bandit",
-        "Calibration": "calibration",
-        "Checkpoint": "checkpoint",
+        "Calibration": "online",
+        "Checkpoint": "loop",
         "ClassificationError": "mce",
         "ConjugateGradient": "conjugate_gradient",
         "DiagonalHessian": "curvature",
         "GIS": "gis",
         "GPD": "gpd",
-        "InUnits": "rescaled",
+        "InUnits": "staged",
         "L2SGD": "sgd",
         "LBFGS": "lbfgs",
         "Likelihood": "likelihood",
-        "LocalLikelihood": "local",
-        "Logistic": "smoothing",
-        "OWLQN": "owlqn",
+        "LocalLikelihood": "likelihood",
+        "Logistic": "mce",
+        "OWLQN": "lbfgs",
         "Objective": "protocols",
         "Optimiser": "protocols",
         "Outcome": "loop",
@@ -134,7 +127,7 @@ __getattr__ = importer(
         "QuickProp": "quickprop",
         "Schedule": "bandit",
         "SegmentF": "fscore",
-        "Sigmoid": "smoothing",
+        "Sigmoid": "mce",
         "Staged": "staged",
         "Step": "protocols",
         "Tables": "problem",
@@ -142,10 +135,10 @@ __getattr__ = importer(
         "Untied": "ties",
         "Workers": "parallel",
         "fit": "loop",
-        "frequent": "observed",
-        "normalised": "local",
+        "frequent": "problem",
+        "normalised": "likelihood",
         "parameter_space": "problem",
         "tied": "ties",
-        "voted_paths": "voted",
+        "voted_paths": "perceptron",
     },
 )

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import OptionError
 from fstcrf.kernel import Parameters, norm
-from fstcrf.train.learner import Orders
-from fstcrf.train.online import OnlineEpochs
+from fstcrf.train.online import OnlineEpochs, Orders
 from fstcrf.train.problem import ParameterSpace, Problem
 from fstcrf.train.protocols import Step
 

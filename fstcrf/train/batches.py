@@ -19,11 +19,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.corpus.corpus import Column
+from fstcrf.corpus.span import span_arrays
 from fstcrf.errors import OptionError
+from fstcrf.train.expectation import shard_bounds
 from fstcrf.train.problem import Problem, Tables
-from fstcrf.train.shards import shard_bounds
 
-__all__ = ["Batch", "Potentials", "batch_of", "batches", "known_labels"]
+__all__ = [
+    "Batch",
+    "Potentials",
+    "Segments",
+    "batch_of",
+    "batches",
+    "gold_segments",
+    "known_labels",
+    "label_segments",
+    "whole_sentences",
+]
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -162,3 +174,63 @@ def _chosen(rows: kernel.SparseRows, tokens: Longs) -> kernel.SparseRows:
     entry = np.repeat(rows.indptr[tokens] - indptr[:-1], count) + np.arange(int(indptr[-1]))
     value = None if rows.value is None else rows.value[entry]
     return kernel.SparseRows(indptr, rows.index[entry], value, rows.n_columns)
+
+
+# --- Segments of sentences ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Runs of tokens that do not overlap, in order.
+
+    Parameters
+    ----------
+    start, end : int64 [M]
+        First token and the one behind the last.
+    type : int64 [M]
+        Number of the type.
+    """
+
+    start: Longs
+    end: Longs
+    type: Longs
+
+    def __len__(self) -> int:
+        """Return the number of segments, M."""
+        return len(self.start)
+
+    def chosen(self, which: NDArray[np.bool_]) -> Segments:
+        """Return some of the segments."""
+        return Segments(self.start[which], self.end[which], self.type[which])
+
+    def without(self, others: Segments, tokens: int) -> Segments:
+        """Return the segments that are not among the others (of the same bounds and type)."""
+        end, kind = np.full((2, tokens), -1, dtype=np.int64)
+        end[others.start], kind[others.start] = others.end, others.type
+        return self.chosen((end[self.start] != self.end) | (kind[self.start] != self.type))
+
+
+def label_segments(labels: NDArray[np.int32], offsets: Longs, names: tuple[str, ...]) -> Segments:
+    """Return the spans of some sentences' labels, as conlleval reads them.
+
+    Parameters
+    ----------
+    labels : int32 [n]
+    offsets : int64 [B + 1]
+    names : tuple of str
+        The labels.
+    """
+    found = span_arrays(Column(labels, names), offsets, "conlleval", illegal="repair")
+    return Segments(found.start, found.end, found.type.astype(np.int64))
+
+
+def gold_segments(batch: Batch) -> Segments:
+    """Return the spans of a batch's gold labels."""
+    return label_segments(batch.label, batch.offsets, batch.problem.topology.labels)
+
+
+def whole_sentences(batch: Batch) -> Segments:
+    """Return every sentence as a segment."""
+    return Segments(
+        batch.offsets[:-1], batch.offsets[1:], np.zeros(len(batch.sentences), dtype=np.int64)
+    )

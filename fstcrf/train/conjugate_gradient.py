@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
-from fstcrf.train.descent import Descent
-from fstcrf.train.line_search import Found
+from fstcrf.train.descent import Descent, Found
 from fstcrf.train.protocols import Objective
 
 __all__ = ["ConjugateGradient", "Formula", "Preconditioner"]

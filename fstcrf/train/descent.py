@@ -1,21 +1,265 @@
-"""Descent by line searches: what L-BFGS, OWL-QN and conjugate gradients have in common."""
+"""Batch optimisers: where they stand, how that is saved, and when they have converged."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import OptionError
-from fstcrf.kernel import dot
-from fstcrf.train.iterative import Iterative
-from fstcrf.train.line_search import CURVATURE, LINE_SEARCHES, Found, Line, LineSearch
-from fstcrf.train.protocols import Objective, Step
+from fstcrf.errors import NumericError, OptionError
+from fstcrf.kernel import dot, norm
+from fstcrf.train.protocols import Objective, Step, check_stopping
 
-__all__ = ["Descent"]
+__all__ = [
+    "ARMIJO",
+    "LINE_SEARCHES",
+    "Descent",
+    "Found",
+    "Iterative",
+    "Line",
+    "LineSearch",
+    "Search",
+]
 
 Floats = NDArray[np.float64]
+
+
+class Iterative(ABC):
+    """What optimisers have in common that look at all of the data in each iteration.
+
+    A method says how a step is made (`step`), which sets `_theta` to another array, and `_gradient`
+    and `_values` by `_moved_to`.
+
+    Parameters
+    ----------
+    objective : Objective
+    theta : float64 [size]
+        Where to start.
+    epsilon : float
+        Stop when |gradient| < epsilon * max(1, |theta|).
+    delta, period : float, int
+        Stop when the last `period` iterations lowered the value by less than delta * value.
+
+    Raises
+    ------
+    OptionError
+        A number outside what it may be.
+    """
+
+    def __init__(
+        self, objective: Objective, theta: Floats, *, epsilon: float, delta: float, period: int
+    ) -> None:
+        check_stopping(epsilon=epsilon, delta=delta, period=period)
+        self.objective = objective
+        self.epsilon, self.delta, self.period = epsilon, delta, period
+        self._theta = np.array(theta, dtype=np.float64)
+        self._gradient: Floats | None = None
+        self._values: list[float] = []
+
+    @abstractmethod
+    def step(self) -> Step:
+        """Make one iteration."""
+
+    def theta(self) -> Floats:
+        """Return the parameters reached."""
+        return self._theta
+
+    def snapshot(self) -> Callable[[], Floats]:
+        """Return a function that gives the parameters of now, later."""
+        theta = self._theta  # a step makes another array
+        return lambda: theta
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that is needed to go on with the same bits."""
+        return {
+            "theta": self._theta,
+            "gradient": np.empty(0) if self._gradient is None else self._gradient,
+            "values": np.asarray(self._values),
+            "evaluations": np.asarray([self.objective.evaluations]),
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go back to a state."""
+        self._theta = state["theta"]
+        self._gradient = state["gradient"] if len(state["gradient"]) else None
+        self._values = state["values"].tolist()
+        self.objective.evaluations = int(state["evaluations"][0])
+
+    def _moved_to(self, theta: Floats, value: float, gradient: Floats) -> None:
+        """Take notice of a step."""
+        self._theta, self._gradient = theta, gradient
+        self._values = [*self._values[-self.period :], value]
+
+    def _slope(self, gradient: Floats) -> Floats:
+        """Return what must vanish at the minimum."""
+        return gradient
+
+    def _passes(self) -> int:
+        """Return how often the data was gone through."""
+        return self.objective.evaluations
+
+    def _converged(self) -> str | None:
+        """Return why no further step is worth while; None to go on."""
+        if self._gradient is None:
+            return None
+        if norm(self._slope(self._gradient)) < self.epsilon * max(1.0, norm(self._theta)):
+            return f"gradient norm below {self.epsilon:g} of the weights' norm"
+        if len(self._values) > self.period:
+            old, new = self._values[-self.period - 1], self._values[-1]
+            if old - new < self.delta * abs(new):
+                return f"less than {self.delta:g} gained in {self.period} iterations"
+        return None
+
+    def _report(self, done: str | None, **measures: float) -> Step:
+        slope = 0.0 if self._gradient is None else norm(self._slope(self._gradient))
+        measures = {"norm": norm(self._theta), **measures}
+        return Step(self._values[-1], slope, self._passes(), done, measures)
+
+
+# --- How far to go along a direction of descent ---------------------------------------------------
+LineSearch = Literal["wolfe", "backtracking", "strong-backtracking"]
+
+ARMIJO, CURVATURE = 1e-4, 0.9
+_SHRINK, _GROW = 0.5, 2.1
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a search arrived.
+
+    Parameters
+    ----------
+    theta : float64 [size]
+    value : float
+    gradient : float64 [size]
+    length : float
+        In units of the direction.
+    """
+
+    theta: Floats
+    value: float
+    gradient: Floats
+    length: float
+
+
+class Line:
+    """The objective along a direction.
+
+    Parameters
+    ----------
+    evaluate : callable
+        theta → value and gradient.
+    theta, direction : float64 [size]
+    start, descent : float
+        Value and slope at theta.
+    curvature : float
+        The slope must shrink to so much of the first one.
+    noise : float
+        Values that differ by less are equal.
+    """
+
+    def __init__(
+        self,
+        evaluate: Callable[[Floats], tuple[float, Floats]],
+        theta: Floats,
+        direction: Floats,
+        start: float,
+        descent: float,
+        *,
+        curvature: float = CURVATURE,
+        noise: float = 0.0,
+    ) -> None:
+        self._evaluate, self._theta, self._direction = evaluate, theta, direction
+        self.start, self.descent, self.noise = start, descent, noise
+        self.steepest = -curvature * descent  # of the slope at the end
+        self.trials = 0
+        self.best: Found | None = None
+
+    def at(self, length: float) -> tuple[Found, float, bool]:
+        """Return the point, its slope, and whether it is low enough (Armijo)."""
+        self.trials += 1
+        theta = self._theta + length * self._direction
+        try:
+            value, gradient = self._evaluate(theta)
+        except NumericError:
+            value, gradient = np.inf, self._direction
+        found = Found(theta, value, gradient, length)
+        slope = dot(gradient, self._direction)
+        low = value <= self.start + ARMIJO * length * self.descent
+        if not low and value <= self.start + self.noise:
+            low = slope <= (2.0 * ARMIJO - 1.0) * self.descent
+        if low and (self.best is None or value < self.best.value):
+            self.best = found
+        return found, slope, low
+
+
+Search = Callable[[Line, int], Found | None]
+"""Line and the most evaluations → a point that satisfies the conditions, or the best found."""
+
+
+def wolfe(line: Line, limit: int) -> Found | None:
+    """Find a step that satisfies the strong Wolfe conditions, or the best that descends."""
+    low, low_value, low_slope = 0.0, line.start, line.descent
+    high: float | None = None
+    high_value, length = np.inf, 1.0
+    for _ in range(limit):
+        found, now, armijo = line.at(length)
+        if not armijo or found.value >= low_value + line.noise:
+            high, high_value = length, found.value
+        elif abs(now) <= line.steepest:
+            return found
+        else:
+            # The minimum lies between the new point and the old one, or the old end stays.
+            if now >= 0.0 if high is None else now * (high - low) >= 0.0:
+                high, high_value = low, low_value
+            low, low_value, low_slope = length, found.value, now
+        length = _next_length(low, low_value, low_slope, high, high_value)
+    return line.best
+
+
+def _next_length(
+    low: float, low_value: float, low_slope: float, high: float | None, high_value: float
+) -> float:
+    """Expand while no upper end is known, else the safeguarded minimum of a parabola."""
+    if high is None:
+        return 2.0 * low if low > 0.0 else 1.0
+    width = high - low
+    if np.isfinite(high_value):
+        bend = high_value - low_value - low_slope * width
+        if bend > 0.0:
+            guess = -0.5 * low_slope * width * width / bend
+            inside = np.sign(width) * min(max(abs(guess), 0.1 * abs(width)), 0.9 * abs(width))
+            return low + float(inside)
+    return low + 0.5 * width
+
+
+def backtracking(line: Line, limit: int, *, strong: bool = False) -> Found | None:
+    """Shrink a step that is not low enough, let one grow that is still steep."""
+    length = 1.0
+    for _ in range(limit):
+        found, now, armijo = line.at(length)
+        if not armijo or (strong and now > line.steepest):
+            length *= _SHRINK
+        elif now < -line.steepest:
+            length *= _GROW
+        else:
+            return found
+    return line.best
+
+
+LINE_SEARCHES: dict[LineSearch, Search] = {
+    "wolfe": wolfe,
+    "backtracking": backtracking,
+    "strong-backtracking": partial(backtracking, strong=True),
+}
+
+
+# --- Descent by line searches ---------------------------------------------------------------------
 
 
 class Descent(Iterative):

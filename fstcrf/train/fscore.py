@@ -4,9 +4,9 @@
 
 TP = sum over gold segments of 1 − l(d), FN = sum of l(d), FP = sum over the segments of the best
 competitor that are not gold of l(d'), with d the misclassification measure of a segment at
-psi = infinity (`fstcrf.train.rivals`) and l a sigmoid. M is constant: TP + FN is the number of gold
-segments. Minimising the first term maximises F_gamma = 1 / (1 + that term / M). The paper has no M;
-with it the value is about the number of wrong segments, and l2 means what it means for the
+psi = infinity (`fstcrf.train.competitors`) and l a sigmoid. M is constant: TP + FN is the number of
+gold segments. Minimising the first term maximises F_gamma = 1 / (1 + that term / M). The paper has
+no M; with it the value is about the number of wrong segments, and l2 means what it means for the
 likelihood: M / (2 C) in the paper's terms. A sentence without a segment on either side adds nothing
 to any sum. Not convex: where it starts matters. Source: Suzuki, McDermott and Isozaki (2006),
 section 4.
@@ -22,14 +22,21 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.kernel import dot
-from fstcrf.train.batches import Batch, Potentials, batch_of, batches, known_labels
-from fstcrf.train.differences import Gradient, Mass, Occurrences
-from fstcrf.train.maxima import Maxima
+from fstcrf.train.batches import (
+    Batch,
+    Potentials,
+    Segments,
+    batch_of,
+    batches,
+    gold_segments,
+    known_labels,
+    label_segments,
+    whole_sentences,
+)
+from fstcrf.train.competitors import Gradient, Mass, Maxima, Occurrences, Rivalry
+from fstcrf.train.mce import Sigmoid
 from fstcrf.train.parallel import ordered_map
 from fstcrf.train.problem import ParameterSpace, Problem, Tables
-from fstcrf.train.rivals import Rivalry
-from fstcrf.train.segments import Segments, gold_segments, label_segments, whole_sentences
-from fstcrf.train.smoothing import Sigmoid
 
 __all__ = ["SegmentF", "SmoothCounts"]
 

@@ -18,7 +18,7 @@ from scipy.special import wrightomega
 
 from fstcrf import kernel
 from fstcrf.errors import NumericError, OptionError
-from fstcrf.train.iterative import Iterative
+from fstcrf.train.descent import Iterative
 from fstcrf.train.likelihood import Likelihood
 from fstcrf.train.problem import ParameterSpace, Problem
 from fstcrf.train.protocols import Step

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
-from fstcrf.train.calibration import Calibration, calibrated_rate
-from fstcrf.train.differences import Gradient
-from fstcrf.train.learner import Orders, shuffled
+from fstcrf.train.competitors import Gradient
+from fstcrf.train.online import Calibration, Orders, calibrated_rate, shuffled
 from fstcrf.train.problem import ParameterSpace, Tables
 from fstcrf.train.protocols import Step, check_stopping
 

@@ -1,4 +1,9 @@
-"""L-BFGS. Source: Nocedal and Wright (2006), algorithm 7.5."""
+"""The memory of L-BFGS, and the direction that follows from it.
+
+The direction of the two-loop recursion is a combination of the stored pairs and the gradient, and
+its coefficients follow from inner products alone: one pass over the pairs for those, one to form
+the direction. Source: Nocedal and Wright (2006), algorithm 7.4; Chen, Wang and Zhou (2014).
+"""
 
 from __future__ import annotations
 
@@ -7,16 +12,133 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import OptionError
-from fstcrf.train.descent import Descent
-from fstcrf.train.line_search import Found, LineSearch
-from fstcrf.train.pairs import Pairs
-from fstcrf.train.parallel import SERIAL, Workers
+from fstcrf.errors import NumericError, OptionError
+from fstcrf.kernel import VectorStore, dot, norm
+from fstcrf.train.descent import ARMIJO, Descent, Found, LineSearch
+from fstcrf.train.parallel import SERIAL, Workers, spans
 from fstcrf.train.protocols import Objective
 
-__all__ = ["LBFGS"]
+__all__ = [
+    "LBFGS",
+    "OWLQN",
+    "Pairs",
+]
 
 Floats = NDArray[np.float64]
+
+_PARTS = 16  # of vectors, for threads
+
+
+class Pairs:
+    """The last m pairs (s, y) and their inner products.
+
+    Rows 0 .. m - 1 of the store are steps s, the others changes y of the gradient; a new pair takes
+    the place of the oldest.
+
+    Parameters
+    ----------
+    memory : int
+        m.
+    size : int
+        Length of the vectors.
+    workers : Workers
+        The result has the same bits for any number.
+    """
+
+    def __init__(self, memory: int, size: int, workers: Workers = SERIAL) -> None:
+        self._workers, self._spans = workers, spans(size, _PARTS)
+        self._m, self._store = memory, VectorStore(2 * memory, size)
+        self._vectors = np.zeros((3, size))  # the newest gradient, s and y
+        self._sy, self._yy = np.zeros((memory, memory)), np.zeros((memory, memory))
+        self._dots = np.zeros(2 * memory)  # of the store with the gradient
+        self._order: list[int] = []  # places, oldest first
+
+    @property
+    def used(self) -> int:
+        """Number of pairs."""
+        return len(self._order)
+
+    def clear(self) -> None:
+        """Forget all pairs."""
+        self._order = []
+
+    def add(self, theta: Floats, old_theta: Floats, gradient: Floats, old_gradient: Floats) -> None:
+        """Add the pair of two points, unless the curvature between them is not positive."""
+        place = len(self._order) if len(self._order) < self._m else self._order[0]
+        rows, (g, s, y) = self._store.rows, self._vectors
+
+        def differ(part: slice) -> NDArray[np.float64]:
+            g[part] = gradient[part]
+            np.subtract(theta[part], old_theta[part], out=s[part])
+            np.subtract(gradient[part], old_gradient[part], out=y[part])
+            return np.asarray([dot(s[part], y[part]), dot(y[part], y[part])])
+
+        sy, yy = sum(self._workers.map(differ, self._spans), np.zeros(2))
+        keep = sy > 1e-10 * yy
+        if keep:
+            self._order = [*(p for p in self._order if p != place), place]
+
+        def products(part: slice) -> Floats:
+            if keep:
+                rows[place, part], rows[self._m + place, part] = s[part], y[part]
+            return self._store.dots(self._vectors, part)
+
+        dots = sum(self._workers.map(products, self._spans), np.zeros((2 * self._m, 3)))
+        self._dots = np.ascontiguousarray(dots[:, 0])
+        if keep:
+            m = self._m
+            self._sy[place, :], self._sy[:, place] = dots[m:, 1], dots[:m, 2]
+            self._yy[place, :] = self._yy[:, place] = dots[m:, 2]
+
+    def direction(self, gradient: Floats, *, newest: bool = True) -> Floats:
+        """Return −H · gradient: two-loop recursion in coordinates, c₀ g + Σ a_i s_i + b_i y_i.
+
+        Parameters
+        ----------
+        gradient : float64 [size]
+        newest : bool
+            It is the gradient of the last `add`, whose inner products are known.
+        """
+        if not self._order:
+            return -gradient / max(1.0, norm(gradient))
+        m, sy, yy = self._m, self._sy, self._yy
+        dots = self._dots if newest else self._store.dots(gradient[None])[:, 0]
+        on_s, on_y = np.zeros(m), np.zeros(m)
+        for i in reversed(self._order):
+            on_y[i] = (dots[i] - sy[i] @ on_y) / sy[i, i]
+        last = self._order[-1]
+        scale = sy[last, last] / yy[last, last]
+        on_y *= scale
+        for i in self._order:
+            along = -scale * dots[m + i] + yy[i] @ on_y + sy[:, i] @ on_s
+            on_s[i] = -on_y[i] / scale - along / sy[i, i]
+        weights, out = np.concatenate([on_s, on_y]), np.empty_like(gradient)
+
+        def combine(part: slice) -> None:
+            np.multiply(gradient[part], -scale, out=out[part])
+            self._store.add_combination(weights, out, part)
+
+        self._workers.each(combine, self._spans)
+        return out
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that is needed to go on with the same bits."""
+        return {
+            "pairs": self._store.rows.copy(),
+            "sy": self._sy,
+            "yy": self._yy,
+            "dots": self._dots,
+            "order": np.asarray(self._order, dtype=np.int64),
+        }
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Go back to a state."""
+        self._store.rows[:] = state["pairs"]
+        self._sy, self._yy, self._dots = state["sy"], state["yy"], state["dots"]
+        self._order = state["order"].tolist()
+
+
+# --- L-BFGS ---------------------------------------------------------------------------------------
 
 
 class LBFGS(Descent):
@@ -90,3 +212,92 @@ class LBFGS(Descent):
         used = self._pairs.used > 0
         self._pairs.clear()
         return used
+
+
+# --- OWL-QN ---------------------------------------------------------------------------------------
+
+
+class OWLQN(LBFGS):
+    """Orthant-wise limited-memory quasi-Newton.
+
+    Parameters
+    ----------
+    objective : Objective
+        The smooth part, an L2 penalty included.
+    theta : float64 [size]
+        Where to start.
+    l1 : float
+        Coefficient of sum |theta_i|, CRFsuite's ``c1``.
+    memory : int
+        Pairs of (step, gradient change) that are kept.
+    epsilon : float
+        Stop when |pseudo-gradient| < epsilon * max(1, |theta|).
+    delta, period : float, int
+        Stop when the last `period` iterations lowered the value by less than delta * value.
+    max_line_search : int
+        Most evaluations of one line search, which halves the step.
+
+    Raises
+    ------
+    OptionError
+        A negative or infinite l1.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        theta: Floats,
+        *,
+        l1: float,
+        memory: int = 10,
+        epsilon: float = 1e-5,
+        delta: float = 1e-5,
+        period: int = 10,
+        max_line_search: int = 20,
+    ) -> None:
+        if not 0.0 <= l1 < np.inf:
+            raise OptionError(f"l1 is {l1}, expected a finite number of at least 0")
+        super().__init__(
+            objective,
+            theta,
+            memory=memory,
+            epsilon=epsilon,
+            delta=delta,
+            period=period,
+            max_line_search=max_line_search,
+        )
+        self.l1 = l1
+
+    def _evaluate(self, theta: Floats) -> tuple[float, Floats]:
+        value, gradient = self.objective(theta)
+        return value + self.l1 * float(np.abs(theta).sum()), gradient
+
+    def _slope(self, gradient: Floats) -> Floats:
+        """Return the subgradient of least norm: zero where |gradient| <= l1 at a zero weight."""
+        inside = np.sign(gradient) * np.maximum(np.abs(gradient) - self.l1, 0.0)
+        return np.where(self._theta == 0.0, inside, gradient + self.l1 * np.sign(self._theta))
+
+    def _direction(self, slope: Floats) -> Floats:
+        """Return the quasi-Newton direction, without what does not descend by itself."""
+        direction = self._pairs.direction(slope, newest=False)
+        direction[direction * slope >= 0.0] = 0.0
+        return direction
+
+    def _search(self, slope: Floats, direction: Floats) -> Found | None:
+        orthant = np.where(self._theta == 0.0, -np.sign(slope), np.sign(self._theta))
+        start, length = self._values[-1], 1.0
+        for _ in range(self.max_line_search):
+            theta = self._theta + length * direction
+            theta[theta * orthant <= 0.0] = 0.0
+            promised = dot(slope, theta - self._theta)
+            if not promised < 0.0:
+                return None
+            self._trials += 1
+            try:
+                value, gradient = self._evaluate(theta)
+            except NumericError:
+                value, gradient = np.inf, slope
+            if value <= start + ARMIJO * promised:
+                return Found(theta, value, gradient, length)
+            length *= 0.5
+        return None

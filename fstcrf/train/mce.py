@@ -1,36 +1,244 @@
-"""Minimum classification error: a smooth count of sentences with a wrong label.
+"""Smooth stand-ins for the count of errors: functions of the misclassification measure d.
 
-    f(theta) = sum_b weight_b l(d_b) + l2 |theta|²
+Where d < 0 the right answer wins, where d > 0 a wrong one does. The count of errors is the step
+between; these are differentiable. Source: Suzuki, McDermott and Isozaki (2006), equation 8.
 
-d_b is the misclassification measure of a sentence, l a sigmoid or the logistic function. At
-psi = infinity the best wrong path counts alone (`fstcrf.train.rivals`), at a finite psi all of them
-do (`fstcrf.train.deviation`). With the logistic function, alpha = 1, beta = 0, psi = 1 and no
-averaging f is the penalised likelihood; nearly all other choices are not convex, and where training
-starts matters. Source: Suzuki, McDermott and Isozaki (2006), section 3.
+=========  ==================================================
+Smoothing  d → loss and its derivative
+Sigmoid    1 / (1 + exp(−αd − β)), in (0, 1): close to the step
+Logistic   log(1 + exp(αd + β)) / α: convex, above the step
+=========  ==================================================
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf import kernel
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot
-from fstcrf.train.batches import Batch, Potentials, batch_of, batches, known_labels
-from fstcrf.train.deviation import Deviation
-from fstcrf.train.differences import Gradient, Mass, Occurrences
-from fstcrf.train.maxima import Maxima
+from fstcrf.topology import Topology
+from fstcrf.train.batches import Batch, Potentials, batch_of, batches, known_labels, whole_sentences
+from fstcrf.train.competitors import Gradient, Mass, Maxima, Occurrences, Rivalry
 from fstcrf.train.parallel import ordered_map
 from fstcrf.train.problem import ParameterSpace, Problem, Tables
-from fstcrf.train.rivals import Rivalry
-from fstcrf.train.segments import whole_sentences
-from fstcrf.train.smoothing import Sigmoid, Smoothing
 
-__all__ = ["ClassificationError"]
+__all__ = [
+    "ClassificationError",
+    "Deviation",
+    "Logistic",
+    "Sigmoid",
+    "Smoothing",
+]
 
 Floats = NDArray[np.float64]
+
+
+class Smoothing(Protocol):
+    """A smooth, rising function of the misclassification measure."""
+
+    def __call__(self, measure: Floats) -> tuple[Floats, Floats]:
+        """Return loss and derivative at each d (float64 [M]); d may be −inf, the loss is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sigmoid:
+    """1 / (1 + exp(−alpha d − beta)).
+
+    Parameters
+    ----------
+    alpha : float
+        How steep it is, above 0: the larger, the closer to the count of errors.
+    beta : float
+        Shifts it: a positive one asks for a margin.
+
+    Raises
+    ------
+    OptionError
+        alpha not above 0, or a number that is not finite.
+    """
+
+    alpha: float = 1.0
+    beta: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check(self.alpha, self.beta)
+
+    def __call__(self, measure: Floats) -> tuple[Floats, Floats]:
+        """Return loss and derivative at each d."""
+        loss = _sigmoid(self.alpha * measure + self.beta)
+        return loss, self.alpha * loss * (1.0 - loss)
+
+
+@dataclass(frozen=True, slots=True)
+class Logistic:
+    """log(1 + exp(alpha d + beta)) / alpha.
+
+    Parameters
+    ----------
+    alpha, beta : float
+        As of `Sigmoid`.
+
+    Raises
+    ------
+    OptionError
+        alpha not above 0, or a number that is not finite.
+    """
+
+    alpha: float = 1.0
+    beta: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check(self.alpha, self.beta)
+
+    def __call__(self, measure: Floats) -> tuple[Floats, Floats]:
+        """Return loss and derivative at each d."""
+        x = self.alpha * measure + self.beta
+        return np.logaddexp(0.0, x) / self.alpha, _sigmoid(x)
+
+
+def _check(alpha: float, beta: float) -> None:
+    if not 0.0 < alpha < np.inf:
+        raise OptionError(f"alpha is {alpha}, expected a finite number above 0")
+    if not np.isfinite(beta):
+        raise OptionError(f"beta is {beta}, expected a finite number")
+
+
+def _sigmoid(x: Floats) -> Floats:
+    # exp of −|x| cannot overflow.
+    small = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0.0, 1.0, small) / (1.0 + small))
+
+
+# --- The misclassification measure of whole sentences by all --------------------------------------
+
+_GOLD, _LEFT, _FREE = range(3)
+_SUCCESSION = ((_GOLD, _GOLD), (_GOLD, _LEFT), (_LEFT, _FREE), (_FREE, _FREE))
+
+
+class Deviation:
+    """The measure of each sentence of a batch.
+
+    Parameters
+    ----------
+    batch : Batch
+    potentials : Potentials
+    psi : float
+        Above 0; the larger, the more the best wrong path counts alone.
+    averaged : bool
+        Divide by the number of wrong paths, A.
+
+    Attributes
+    ----------
+    measure : float64 [B]
+        d; −inf where there is no wrong path.
+    """
+
+    def __init__(self, batch: Batch, potentials: Potentials, *, psi: float, averaged: bool) -> None:
+        self._batch, self._psi = batch, psi
+        topology = batch.problem.topology
+        self._copies = _Copies(topology)
+        graph, node = potentials.graph, potentials.node
+        self._graph = self._copies.graph(graph, psi)
+        self._node = self._copies.node(batch, psi * node)
+        wrong = kernel.log_partition(self._graph, batch.offsets, self._node)
+        if averaged:
+            flat = topology.graph(np.zeros(topology.n_arc_slots))
+            wrong -= kernel.log_partition(
+                self._copies.graph(flat, 1.0),
+                batch.offsets,
+                self._copies.node(batch, np.zeros_like(node)),
+            )
+        wrong = np.where(np.isneginf(wrong) | np.isnan(wrong), -np.inf, wrong)
+        self.measure = wrong / psi - _gold_score(batch, potentials)
+
+    def add_mass(self, slope: Floats, mass: Mass) -> None:
+        """Add the derivative of sum of slope x d.
+
+        Parameters
+        ----------
+        slope : float64 [B]
+        mass : Mass
+        """
+        batch, states = self._batch, mass.node.shape[1]
+        weight = np.where(np.isneginf(self.measure), 0.0, slope)
+        found = kernel.forward_backward(self._graph, batch.offsets, self._node, weight=weight)
+        node = found.node.reshape(len(found.node), 3, states).sum(axis=1)
+        share = weight[batch.sentence_of]
+        token, gold = np.arange(len(batch.state)), batch.state.astype(np.int64)
+        node[token, gold] -= share
+        mass.node += node
+        mass.begin += node[batch.first].sum(axis=0)
+        mass.end += node[batch.last].sum(axis=0)
+        inner = np.flatnonzero(~batch.first)
+        mass.add_arcs(inner, gold[inner - 1], gold[inner], -share[inner])
+        arcs = self._copies.single(found.arc)
+        source, target = self._copies.source, self._copies.target
+        if arcs.ndim == 1:
+            mass.add_arcs(np.zeros(len(source), dtype=np.int64), source, target, arcs)
+            return
+        arcs[batch.first] = 0.0
+        into, which = np.nonzero(arcs)
+        mass.add_arcs(into, source[which], target[which], arcs[into, which])
+
+
+def _gold_score(batch: Batch, potentials: Potentials) -> Floats:
+    """Score of the gold path of each sentence."""
+    gold = np.full(potentials.node.shape, -np.inf)
+    token = np.arange(len(batch.state))
+    gold[token, batch.state] = potentials.node[token, batch.state]
+    return kernel.viterbi(potentials.graph, batch.offsets, gold)[1]
+
+
+class _Copies:
+    """Three copies of a topology, one behind the other."""
+
+    def __init__(self, topology: Topology) -> None:
+        states = topology.n_states
+        self._states = states
+        self.source = topology.source.astype(np.int64)
+        self.target = topology.target.astype(np.int64)
+        self._kernel_arcs = topology.kernel_arcs()
+        source = np.concatenate([self.source + a * states for a, _ in _SUCCESSION])
+        target = np.concatenate([self.target + b * states for _, b in _SUCCESSION])
+        self._order = np.lexsort((target, source))
+        self._source = source[self._order].astype(np.int32)
+        self._target = target[self._order].astype(np.int32)
+
+    def graph(self, one: kernel.Graph, psi: float) -> kernel.Graph:
+        """Return the graph of the copies, at psi times the potentials."""
+        score = np.tile(psi * one.score[..., self._kernel_arcs], len(_SUCCESSION))
+        shut = np.full(self._states, -np.inf)
+        initial = np.concatenate([psi * one.initial, psi * one.initial, shut])
+        final = np.concatenate([shut, psi * one.final, psi * one.final])
+        return kernel.Graph(
+            initial,
+            final,
+            np.ascontiguousarray(score[..., self._order]),
+            self._source,
+            self._target,
+        )
+
+    def node(self, batch: Batch, node: Floats) -> Floats:
+        """Return the potentials of the copies' states, float64 [n, 3 S]."""
+        gold = np.zeros(node.shape, dtype=bool)
+        gold[np.arange(len(node)), batch.state] = True
+        copies = np.where(gold, node, -np.inf), np.where(gold, -np.inf, node), node
+        return np.concatenate(copies, axis=1)
+
+    def single(self, arcs: Floats) -> Floats:
+        """Add up the copies of each arc: [..., copies] → [..., arcs]."""
+        unsorted = np.empty_like(arcs)
+        unsorted[..., self._order] = arcs
+        copies = unsorted.reshape(*arcs.shape[:-1], len(_SUCCESSION), -1)
+        return np.asarray(copies.sum(axis=-2))
+
+
+# --- Minimum classification error -----------------------------------------------------------------
 
 
 class _Measured(Protocol):
@@ -81,7 +289,7 @@ class ClassificationError:
         l2: float,
         psi: float = np.inf,
         averaged: bool = True,
-        loss: Smoothing = Sigmoid(),  # noqa: B008 (frozen)
+        loss: Smoothing = Sigmoid(),
         threads: int = 1,
     ) -> None:
         if not psi > 0.0:

@@ -1,34 +1,216 @@
-"""What learners that go sentence by sentence have in common: their tables, their epochs.
+"""A problem as the kernel's online learners see it.
 
-==============  ==================================================
-OnlineEpochs    one epoch a step, tables of weights
-AveragedEpochs  ... whose weights are the average over all steps
-==============  ==================================================
+====================  ==========================================================
+online_learner        the learner of a problem
+online_parameters     theta, laid out for it
+collect_parameters    ... and back
+Orders, shuffled      in which order the sentences of an epoch come
+named_parameters      parameters as arrays of a checkpoint
+restored_parameters   ... and back
+====================  ==========================================================
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import OptionError
-from fstcrf.kernel import Parameters
-from fstcrf.train.learner import (
-    Orders,
-    collect_parameters,
-    named_parameters,
-    online_learner,
-    online_parameters,
-    restored_parameters,
-    shuffled,
-)
-from fstcrf.train.problem import ParameterSpace, Problem
+from fstcrf.errors import NumericError, OptionError
+from fstcrf.kernel import Learner, Parameters
+from fstcrf.train.problem import ParameterSpace, Problem, Tables
 
-__all__ = ["AveragedEpochs", "OnlineEpochs"]
+__all__ = [
+    "AveragedEpochs",
+    "Calibration",
+    "OnlineEpochs",
+    "Orders",
+    "calibrated_rate",
+    "collect_parameters",
+    "named_parameters",
+    "online_learner",
+    "online_parameters",
+    "restored_parameters",
+    "shuffled",
+]
 
 Floats = NDArray[np.float64]
+Orders = Callable[[int], NDArray[np.int64]]
+"""Number of an epoch, from 0 → int64 [B], the sentences in the order of their turn."""
+
+
+def online_learner(problem: Problem, space: ParameterSpace) -> Learner:
+    """Return the learner of a problem.
+
+    Raises
+    ------
+    OptionError
+        Unknown labels in the data, or weights of arc attributes: both need a batch objective.
+    """
+    topology = problem.topology
+    if problem.partial.any():
+        first = int(np.flatnonzero(problem.partial)[0])
+        raise OptionError(
+            f"sentence {first} has labels that are not known: train with method 'lbfgs'"
+        )
+    if space.n_arc_rows:
+        raise OptionError("the template has B features of the input: train with method 'lbfgs'")
+    n_slots = topology.n_arc_slots
+    graph = topology.graph(np.zeros(n_slots))
+    mask = np.zeros(space.n_node_rows * space.width, dtype=np.uint8)
+    mask[space.node_cells] = 1
+    # Behind the slots: what arcs without one have, and what arcs that are not there have.
+    arc_mask = np.zeros(n_slots + 2, dtype=np.uint8)
+    arc_mask[space.transitions] = 1
+    arc_slot = np.full(graph.n_arcs, n_slots + 1, dtype=np.int32)
+    arc_slot[topology.kernel_arcs()] = np.where(topology.arc_slot < 0, n_slots, topology.arc_slot)
+    return Learner(
+        graph=graph,
+        offsets=problem.offsets,
+        design=problem.node,
+        slots=np.ascontiguousarray(topology.node_slots),
+        mask=mask.reshape(space.n_node_rows, space.width),
+        arc_mask=arc_mask,
+        ends=len(space.initial) > 0,
+        gold=problem.states,
+        weight=problem.weight,
+        arc_slot=arc_slot,
+        label=topology.state_label,
+    )
+
+
+def online_parameters(space: ParameterSpace, theta: Floats) -> Parameters:
+    """Lay theta out for the learner; what is forbidden is −inf."""
+    tables = space.tables(theta)
+    graph = space.topology.graph(tables.transition, tables.initial, tables.final)
+    arc = np.concatenate([tables.transition, [0.0, -np.inf]])
+    return Parameters(tables.node, arc, graph.initial.copy(), graph.final.copy())
+
+
+def collect_parameters(space: ParameterSpace, parameters: Parameters) -> Floats:
+    """Return the theta of which `parameters` is the layout."""
+    return space.collect(
+        Tables(parameters.table, parameters.arc, None, parameters.initial, parameters.final)
+    )
+
+
+def shuffled(seed: int, sentences: int) -> Orders:
+    """Return orders that are drawn anew for each epoch."""
+
+    def order(epoch: int) -> NDArray[np.int64]:
+        return np.random.default_rng((seed, epoch)).permutation(sentences)
+
+    return order
+
+
+def named_parameters(name: str, parameters: Parameters) -> dict[str, Floats]:
+    """Return parameters as arrays of a checkpoint."""
+    return {f"{name}.{i}": array for i, array in enumerate(parameters.arrays())}
+
+
+def restored_parameters(name: str, state: Mapping[str, NDArray[Any]]) -> Parameters:
+    """Return the parameters that `named_parameters` named."""
+    return Parameters(*(state[f"{name}.{i}"] for i in range(4)))
+
+
+# --- The first step size of stochastic gradient descent -------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What is tried.
+
+    Parameters
+    ----------
+    rate : float
+        The first candidate, above 0.
+    factor : float
+        From one candidate to the next, above 1.
+    sentences : int
+        Size of the sample.
+    candidates : int
+        Most candidates in each direction that lower the objective.
+    trials : int
+        Most candidates in all.
+
+    Raises
+    ------
+    OptionError
+        A number outside what it may be.
+    """
+
+    rate: float = 0.1
+    factor: float = 2.0
+    sentences: int = 1000
+    candidates: int = 10
+    trials: int = 20
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.rate < np.inf:
+            raise OptionError(f"the rate to begin with is {self.rate}, expected a number above 0")
+        if not 1.0 < self.factor < np.inf:
+            raise OptionError(f"the factor of rates is {self.factor}, expected a number above 1")
+        for name in ("sentences", "candidates", "trials"):
+            if getattr(self, name) < 1:
+                raise OptionError(f"{name} is {getattr(self, name)}, expected at least 1")
+
+
+class _Search:
+    """Candidates tried so far."""
+
+    def __init__(self, trial: Callable[[float], float], before: float, trials: int) -> None:
+        self._trial, self._before, self._left = trial, before, trials
+        self.best, self.value, self.least = 0.0, np.inf, np.inf
+
+    def walk(self, rate: float, factor: float, candidates: int, *, stubborn: bool) -> None:
+        """Go on from `rate` while it helps; a stubborn walk goes on until something does."""
+        good = 0
+        while good < candidates and self._left:
+            self._left -= 1
+            value, self.least = self._trial(rate), min(self.least, rate)
+            helps = value < self._before
+            if np.isfinite(value) and value < self.value:
+                self.best, self.value = rate, value
+            elif not stubborn or self.value < self._before:
+                return
+            if not helps and not stubborn:
+                return
+            good += helps
+            rate *= factor
+
+
+def calibrated_rate(trial: Callable[[float], float], before: float, tried: Calibration) -> float:
+    """Return the best step size of those tried.
+
+    Parameters
+    ----------
+    trial : callable
+        Step size → objective on the sample after one pass; infinite where it diverges.
+    before : float
+        Objective on the sample at the start.
+    tried : Calibration
+
+    Raises
+    ------
+    NumericError
+        No candidate converges.
+    """
+    search = _Search(trial, before, tried.trials)
+    search.walk(tried.rate, tried.factor, tried.candidates, stubborn=False)
+    if search.best in (0.0, tried.rate):
+        search.walk(tried.rate / tried.factor, 1.0 / tried.factor, tried.candidates, stubborn=True)
+    if not np.isfinite(search.value):
+        raise NumericError(
+            f"no step size converges, of those tried from {tried.rate:g} down to "
+            f"{search.least:.2g}: lower calibration_rate or l2, or scale the feature values"
+        )
+    return search.best
+
+
+# --- What learners that go sentence by sentence have in common ------------------------------------
 
 
 class OnlineEpochs:

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from fstcrf.errors import OptionError
 from fstcrf.kernel import PassiveAggressive as Variant
 from fstcrf.kernel import norm
-from fstcrf.train.learner import Orders
-from fstcrf.train.online import AveragedEpochs
+from fstcrf.train.online import AveragedEpochs, Orders
 from fstcrf.train.problem import ParameterSpace, Problem
 from fstcrf.train.protocols import Step
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
-from fstcrf.train.iterative import Iterative
+from fstcrf.train.descent import Iterative
 from fstcrf.train.parallel import spans
 from fstcrf.train.protocols import Objective, Step
 

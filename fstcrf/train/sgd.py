@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError
 from fstcrf.kernel import dot, norm
-from fstcrf.train.calibration import Calibration, calibrated_rate
-from fstcrf.train.learner import (
+from fstcrf.train.online import (
+    Calibration,
     Orders,
+    calibrated_rate,
     collect_parameters,
     named_parameters,
     online_learner,

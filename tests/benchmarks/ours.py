@@ -223,7 +223,7 @@ def variants(task: Task, *, model: str) -> dict[str, Any]:
 
     from fstcrf import kernel
     from fstcrf.train import Likelihood
-    from fstcrf.train.observed import observed_counts
+    from fstcrf.train.problem import observed_counts
 
     tagger, corpus = load(model), _corpus(task)
     problem = _problem_of_model(tagger, corpus, task.target)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import fstcrf
-from tests.command import done, run
+from tests.support.command import done, run
 
 pytestmark = pytest.mark.corpus
 

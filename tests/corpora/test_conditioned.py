@@ -11,7 +11,7 @@ import fstcrf
 from fstcrf import CRF, Corpus
 from fstcrf.corpus import Column
 from fstcrf.features import tape_column
-from fstcrf.model.jackknife import jackknifed
+from fstcrf.model.reads import jackknifed
 from tests.benchmarks.parity import COLUMNS
 
 pytestmark = pytest.mark.corpus

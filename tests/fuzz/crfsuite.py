@@ -6,8 +6,8 @@ from typing import Any
 
 from fstcrf import CRF, load_crfsuite
 from fstcrf.interop.crfsuite import CRFsuiteModel, write_model
-from tests.crfsuite_models import features, one_way, random_model, sized, small
 from tests.fuzz.target import Target
+from tests.support.crfsuite_models import features, one_way, random_model, sized, small
 
 __all__ = ["CRFSUITE"]
 

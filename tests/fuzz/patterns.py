@@ -5,7 +5,7 @@ from __future__ import annotations
 from fstcrf import CRF, load_crfpp, load_wapiti
 from fstcrf.features import LiteralIndex
 from tests.fuzz.target import Target
-from tests.pattern_models import crfpp_binary, crfpp_text, repaired_crfpp, wapiti
+from tests.support.pattern_models import crfpp_binary, crfpp_text, repaired_crfpp, wapiti
 
 __all__ = ["CRFPP", "CRFPP_TEXT", "WAPITI"]
 

@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from fstcrf.train import ClassificationError, Likelihood, Logistic, SegmentF, Sigmoid
-from fstcrf.train.smoothing import Smoothing
-from tests.error_cases import KINDS, Enumerated, slopes, span_case, spans_of
-from tests.problems import Case
+from fstcrf.train.mce import Smoothing
+from tests.support.error_cases import KINDS, Enumerated, slopes, span_case, spans_of
+from tests.support.problems import Case
 
 Floats = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from fstcrf.kernel import SparseRows
 from fstcrf.topology import chain_topology
 from fstcrf.train import LBFGS, Likelihood, Problem, fit, parameter_space
 from fstcrf.train.likelihood import Precision
-from tests.problems import Case, iob2, random_case, random_rows
+from tests.support.problems import Case, iob2, random_case, random_rows
 
 Floats = NDArray[np.float64]
 

@@ -20,9 +20,9 @@ from fstcrf.kernel import acyclic
 from fstcrf.lattice import Lattice
 from fstcrf.lattice.acyclic import AcyclicLattice
 from fstcrf.openfst import Machine
-from tests.fsts import ARC_TYPES, Found, all_paths, machines, pynini_or_skip
-from tests.oracles import assert_close, largest, log_sum
-from tests.strategies import potentials
+from tests.support.fsts import ARC_TYPES, Found, all_paths, machines, pynini_or_skip
+from tests.support.oracles import assert_close, largest, log_sum
+from tests.support.strategies import potentials
 
 Floats = NDArray[np.float64]
 

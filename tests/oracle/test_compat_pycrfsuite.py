@@ -11,8 +11,8 @@ import pytest
 
 from fstcrf.compat import pycrfsuite as ours
 from fstcrf.interop.crfsuite import write_model
-from tests.compat_data import sequences
-from tests.crfsuite_models import random_model
+from tests.support.compat_data import sequences
+from tests.support.crfsuite_models import random_model
 
 real = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.compat_data import sequences
+from tests.support.compat_data import sequences
 
 real = pytest.importorskip("sklearn_crfsuite", reason="sklearn-crfsuite is not installed")
 ours = importlib.import_module("fstcrf.compat.sklearn_crfsuite")

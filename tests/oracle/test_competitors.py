@@ -8,11 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fstcrf
-from fstcrf.train.batches import Potentials, batch_of
-from fstcrf.train.maxima import Maxima
-from fstcrf.train.rivals import Rivalry
-from fstcrf.train.segments import gold_segments, whole_sentences
-from tests.error_cases import KINDS, Enumerated, span_case
+from fstcrf.train.batches import Potentials, batch_of, gold_segments, whole_sentences
+from fstcrf.train.competitors import Maxima, Rivalry
+from tests.support.error_cases import KINDS, Enumerated, span_case
 
 
 @settings(max_examples=15, deadline=None)

@@ -13,7 +13,7 @@ from fstcrf.constraints import at_least, at_most, contiguous, never
 from fstcrf.errors import GrammarError, NoPathError, OptionError, TooLargeError
 from fstcrf.lattice import Lattice
 from fstcrf.lattice.confidence import Confidence, Interval
-from tests.compositions import World, random_world
+from tests.support.compositions import World, random_world
 
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 

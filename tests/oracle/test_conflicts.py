@@ -13,7 +13,7 @@ from fstcrf.errors import ContradictionError
 from fstcrf.grammar import Acceptor, contradictory, shortest
 from fstcrf.plans import Program
 from fstcrf.plans.conflict import check_consistent, conflict, no_path_error
-from tests.compositions import World, random_acceptor, random_world
+from tests.support.compositions import World, random_acceptor, random_world
 
 
 def possible(world: World, conjuncts: Sequence[Acceptor]) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from fstcrf import constraints as c
 from fstcrf.grammar import Acceptor, hardened, overfull, wanted
-from tests.compositions import random_acceptor
+from tests.support.compositions import random_acceptor
 
 LABELS = ("a", "b", "c", "d")
 

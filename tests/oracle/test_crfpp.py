@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 import fstcrf
-from tests.command_peers import CRFPP_TEMPLATE, Sentences, program, random_sentences, run, written
+from tests.support.command_peers import (
+    CRFPP_TEMPLATE,
+    Sentences,
+    program,
+    random_sentences,
+    run,
+    written,
+)
 
 LEARN, TEST = program("crf_learn"), program("crf_test")
 pytestmark = pytest.mark.skipif(

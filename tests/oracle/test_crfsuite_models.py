@@ -20,7 +20,7 @@ from fstcrf.interop.crfsuite import (
     read_model,
     write_model,
 )
-from tests.crfsuite_models import features, random_model, small
+from tests.support.crfsuite_models import features, random_model, small
 
 pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from fstcrf.kernel import Aim, Controls, Rule
-from fstcrf.train.rewards import gold_judge
-from tests.feedback_cases import STILL, Bandits, bandits, of_parameters, shares, span_f
-from tests.problems import iob2
+from fstcrf.train.bandit import gold_judge
+from tests.support.feedback_cases import STILL, Bandits, bandits, of_parameters, shares, span_f
+from tests.support.problems import iob2
 
 Floats = NDArray[np.float64]
 

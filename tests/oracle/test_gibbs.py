@@ -19,7 +19,7 @@ from fstcrf.documents.local import LocalScores
 from fstcrf.documents.sampler import Start, Sweeps
 from fstcrf.errors import NumericError
 from fstcrf.lattice.product import product
-from tests.document_cases import Exact, document_of, drawn, p_value
+from tests.support.document_cases import Exact, document_of, drawn, p_value
 
 LABELS = ("O", "I-X", "I-Y")
 IOB2 = ("O", "B-X", "I-X", "B-Y")

@@ -19,7 +19,7 @@ from fstcrf.documents import (
     Violation,
 )
 from fstcrf.documents.sampler import Sweeps
-from tests.document_cases import Exact, document_of, drawn, p_value
+from tests.support.document_cases import Exact, document_of, drawn, p_value
 
 LABELS = ("O", "I-stime", "I-speaker")
 IOB2 = ("O", "B-stime", "I-stime", "B-speaker")

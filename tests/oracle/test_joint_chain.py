@@ -13,12 +13,12 @@ from fstcrf.constraints import at_most, label, never, pairs, transitions
 from fstcrf.corpus import Corpus
 from fstcrf.errors import ContradictionError, InexactWarning, NoPathError, OptionError
 from fstcrf.joint import ChainLattice, Composition
+from fstcrf.joint.batches import as_corpus
 from fstcrf.joint.chain import Solver
 from fstcrf.joint.composition import BUDGET
-from fstcrf.joint.sentences import as_corpus
-from fstcrf.joint.solved import Solved
+from fstcrf.joint.stages import Solved
 from fstcrf.kernel import Budget
-from tests.joint_cases import CASES, LONG, TEST, Truth, assert_frequencies, close, taggers
+from tests.support.joint_cases import CASES, LONG, TEST, Truth, assert_frequencies, close, taggers
 
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 
@@ -312,7 +312,7 @@ def counted_looks(
         return solve(self, corpus, k, budget)
 
     monkeypatch.setattr(Solver, "solve", counting)
-    monkeypatch.setattr("fstcrf.joint.labellings.varies", lambda *_: False)  # all go through it
+    monkeypatch.setattr("fstcrf.joint.chain.varies", lambda *_: False)  # all go through it
     composition.paths_all([LONG], budget=budget)
     return looks
 
@@ -368,7 +368,7 @@ def test_time_is_looked_at_inside_a_long_sentence(monkeypatch: pytest.MonkeyPatc
     """A clock that each look moves on by a second: the search ends in the middle of a round."""
     clock = iter(float(second) for second in range(10**9))
     monkeypatch.setattr("fstcrf.joint.chain.time.monotonic", lambda: next(clock))
-    monkeypatch.setattr("fstcrf.joint.labellings._TIMED_TOKENS", 1)
+    monkeypatch.setattr("fstcrf.joint.chain._TIMED_TOKENS", 1)
     composition = chained(taggers("pair"), weights=(0.01, 0.01))
     solver = Solver(composition, Budget(states=100_000, seconds=20.0))
     _, corpus = as_corpus(composition, [LONG])

@@ -9,7 +9,17 @@ import pytest
 
 from fstcrf import CRF, Composition, Grammar, compose
 from fstcrf.errors import NoPathError, OptionError
-from tests.joint_cases import CASES, CHUNK, POS, TEST, Labelling, Truth, close, taggers, trained
+from tests.support.joint_cases import (
+    CASES,
+    CHUNK,
+    POS,
+    TEST,
+    Labelling,
+    Truth,
+    close,
+    taggers,
+    trained,
+)
 
 # Features of label pairs, and weights of beginnings and ends, are no pushes.
 PLAIN = [case for case in CASES if case not in {"order 2", "ends", "one"}]

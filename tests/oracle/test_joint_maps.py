@@ -14,8 +14,8 @@ import fstcrf
 from fstcrf import compose
 from fstcrf.constraints import at_most, label, pairs
 from fstcrf.joint import Composition
-from tests.joint_cases import TEST, Labels, Sentence, Truth, close, every_path, tagger
-from tests.oracles import log_sum
+from tests.support.joint_cases import TEST, Labels, Sentence, Truth, close, every_path, tagger
+from tests.support.oracles import log_sum
 
 pynini = pytest.importorskip("pynini")
 

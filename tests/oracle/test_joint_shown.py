@@ -14,7 +14,7 @@ from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Path, shown
 from fstcrf.plans import Search
-from tests.joint_cases import CASES, TEST, Labels, Truth, close, taggers
+from tests.support.joint_cases import CASES, TEST, Labels, Truth, close, taggers
 
 SEVERAL = [case for case in CASES if case != "one"]
 GRAMMARS: dict[str, Callable[[], Grammar]] = {

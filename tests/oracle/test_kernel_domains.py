@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.errors import NumericError
 from fstcrf.kernel import Domain, Graph, Posterior
-from tests.oracles import arc_matrices, assert_close
+from tests.support.oracles import arc_matrices, assert_close
 
 Floats = NDArray[np.float64]
 Long = NDArray[np.longdouble]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.kernel import Domain, Graph
 from fstcrf.topology import Topology
-from tests.oracles import Truth, assert_close, enumerate_paths, largest, log_sum, truth
-from tests.strategies import UNITS, Case, cases, each_variant, potentials, topologies
+from tests.support.oracles import Truth, assert_close, enumerate_paths, largest, log_sum, truth
+from tests.support.strategies import UNITS, Case, cases, each_variant, potentials, topologies
 
 Floats = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from fstcrf.kernel import Graph, Learner, Parameters, PassiveAggressive, SparseRows
-from tests.oracles import assert_close, truth
-from tests.strategies import each_variant, potentials
+from tests.support.oracles import assert_close, truth
+from tests.support.strategies import each_variant, potentials
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

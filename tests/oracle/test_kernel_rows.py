@@ -12,8 +12,8 @@ from scipy import sparse
 from fstcrf import kernel
 from fstcrf.errors import ShapeError
 from fstcrf.kernel import SparseRows
-from fstcrf.kernel.vectors import VectorStore
-from tests.strategies import each_variant
+from fstcrf.kernel.sweep import VectorStore
+from tests.support.strategies import each_variant
 
 
 @st.composite

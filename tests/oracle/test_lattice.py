@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from fstcrf.corpus import spans
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.lattice import Lattice
-from tests.oracles import assert_close, chain_of, enumerate_paths, largest, log_sum, truth
-from tests.strategies import lattices
+from tests.support.oracles import assert_close, chain_of, enumerate_paths, largest, log_sum, truth
+from tests.support.strategies import lattices
 
 Floats = NDArray[np.float64]
 

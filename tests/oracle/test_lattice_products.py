@@ -13,8 +13,8 @@ from fstcrf.errors import GrammarError, NoPathError
 from fstcrf.grammar import Grammar
 from fstcrf.lattice import Lattice
 from fstcrf.topology import chain_topology
-from tests.compositions import Tape, World, first_dead_token, random_acceptor, random_world
-from tests.oracles import largest
+from tests.support.compositions import Tape, World, first_dead_token, random_acceptor, random_world
+from tests.support.oracles import largest
 
 TOLERANCE = 1e-9
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import GrammarError
 from fstcrf.grammar import Acceptor
-from tests.compositions import Tape, World, random_world
+from tests.support.compositions import Tape, World, random_world
 
 pynini: Any = pytest.importorskip("pynini", reason="pynini is not installed")
 

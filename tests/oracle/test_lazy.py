@@ -16,8 +16,8 @@ from fstcrf.errors import GrammarError, NoPathError, NumericError, OptionError, 
 from fstcrf.kernel import Budget, Conjunction, Reader
 from fstcrf.lattice import Lattice, best, nbest
 from fstcrf.lattice.product import searched
-from tests.compositions import World, random_world
 from tests.oracle.test_lattice_products import check_ranking, parts
+from tests.support.compositions import World, random_world
 
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 

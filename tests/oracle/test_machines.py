@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError
 from fstcrf.kernel import Domain, decoding
-from tests.machine_checks import check_best, check_max_marginals, check_nbest, check_sums
-from tests.machine_strategies import LONG, MILD, WIDE, Bounds, machine_cases, random_case
-from tests.machine_sums import swept
-from tests.machines import (
+from tests.support.machine_checks import check_best, check_max_marginals, check_nbest, check_sums
+from tests.support.machine_strategies import LONG, MILD, WIDE, Bounds, machine_cases, random_case
+from tests.support.machine_sums import swept
+from tests.support.machines import (
     Answers,
     Case,
     answers,
@@ -26,7 +26,7 @@ from tests.machines import (
     dead_token,
     enumerate_paths,
 )
-from tests.strategies import each_variant
+from tests.support.strategies import each_variant
 
 Floats = NDArray[np.float64]
 

@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 from fstcrf.kernel import decoding
-from tests.machine_strategies import MILD, Bounds, random_case
-from tests.machines import Case, axis_states, cells, node_scores
+from tests.support.machine_strategies import MILD, Bounds, random_case
+from tests.support.machines import Case, axis_states, cells, node_scores
 
 Floats = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from fstcrf import openfst
 from fstcrf.openfst import ArcType, FstType, Machine
-from tests.fsts import ARC_TYPES, machines, made_by_pynini, pynini_or_skip
+from tests.support.fsts import ARC_TYPES, machines, made_by_pynini, pynini_or_skip
 
 EACH_TYPE = pytest.mark.parametrize("arc_type", ARC_TYPES)
 ALL_TRINARY = 0x0000FFFFFFFF0000

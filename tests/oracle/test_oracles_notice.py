@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.kernel import Graph, Learner, Parameters, Posterior, SparseRows
-from fstcrf.kernel.vectors import VectorStore
+from fstcrf.kernel.sweep import VectorStore
 from fstcrf.lattice import Lattice
 from fstcrf.topology import chain_topology
 from tests.oracle import (
@@ -26,8 +26,8 @@ from tests.oracle import (
     test_kernel_sweep,
     test_lattice,
 )
-from tests.oracles import assert_close
-from tests.strategies import Case
+from tests.support.oracles import assert_close
+from tests.support.strategies import Case
 
 Floats = NDArray[np.float64]
 Run = Callable[[], object]

@@ -13,7 +13,7 @@ from fstcrf import CRF, Corpus
 from fstcrf.features import parse_template, tape_column
 from fstcrf.lattice import nbest
 from fstcrf.model.options import Options
-from fstcrf.model.passing import built, lattices_given, pass_on, soft
+from fstcrf.model.reads import built, lattices_given, pass_on, soft
 
 WORDS = ["u", "v", "w", "x"]
 READS = "U1:%y[0,a]/%x[-1..0,word]\nU2:%x[0,word]\nU3:%y[0,a]\nB\nB1:%y[0,a]\n"

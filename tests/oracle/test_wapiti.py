@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 
 import fstcrf
-from tests.command_peers import WAPITI_PATTERNS, Sentences, program, random_sentences, run, written
+from tests.support.command_peers import (
+    WAPITI_PATTERNS,
+    Sentences,
+    program,
+    random_sentences,
+    run,
+    written,
+)
 
 WAPITI = program("wapiti", "Wapiti v1")
 pytestmark = pytest.mark.skipif(

@@ -19,7 +19,7 @@ from fstcrf.interop.crfsuite import (
     read_model,
     write_model,
 )
-from tests.crfsuite_models import one_way
+from tests.support.crfsuite_models import one_way
 
 TEXTS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=40)
 WEIGHTS = st.floats(-50, 50, allow_nan=False)

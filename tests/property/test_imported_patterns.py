@@ -14,7 +14,7 @@ from hypothesis import given, reject
 from fstcrf import load_crfpp, load_wapiti
 from fstcrf.errors import ModelFileError
 from fstcrf.features import bytewise
-from tests.pattern_models import crfpp_binary, crfpp_text, wapiti
+from tests.support.pattern_models import crfpp_binary, crfpp_text, wapiti
 
 Sentence = list[tuple[str, str]]
 Expand = Callable[[str, Sentence, int], str]

@@ -14,7 +14,7 @@ from fstcrf import CRF, compose
 from fstcrf.errors import GrammarError
 from fstcrf.grammar import Acceptor, is_empty
 from fstcrf.joint import ChainLattice, Composition
-from tests.joint_cases import CASES, WORDS, Truth, close, shaped, taggers
+from tests.support.joint_cases import CASES, WORDS, Truth, close, shaped, taggers
 
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 

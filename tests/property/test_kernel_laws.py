@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.kernel import Graph, Posterior
-from tests.oracles import assert_close, largest
-from tests.strategies import Case, cases, each_variant, potentials
+from tests.support.oracles import assert_close, largest
+from tests.support.strategies import Case, cases, each_variant, potentials
 
 Floats = NDArray[np.float64]
 DENSE = ("dense", "moving")

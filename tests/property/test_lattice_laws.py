@@ -14,8 +14,8 @@ from hypothesis import assume, given
 from fstcrf.errors import GrammarError
 from fstcrf.grammar import Grammar
 from fstcrf.lattice import Lattice, product
-from tests.compositions import World, random_acceptor, random_world
-from tests.strategies import lattices
+from tests.support.compositions import World, random_acceptor, random_world
+from tests.support.strategies import lattices
 
 factors = st.sampled_from([-2.0, -1.0, -0.25, 0.5, 1.0, 3.0])
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.kernel import decoding
-from tests.machine_strategies import Bounds, machine_cases, random_case
-from tests.machines import Case, assert_near
-from tests.strategies import each_variant
+from tests.support.machine_strategies import Bounds, machine_cases, random_case
+from tests.support.machines import Case, assert_near
+from tests.support.strategies import each_variant
 
 ANY = Bounds(paths=None)
 

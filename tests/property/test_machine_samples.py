@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fstcrf.kernel import decoding
-from tests.machine_strategies import MILD, Bounds, machine_cases, random_case
-from tests.machines import Case, enumerate_paths, inverse_sample
-from tests.oracles import log_sum
-from tests.strategies import each_variant
+from tests.support.machine_strategies import MILD, Bounds, machine_cases, random_case
+from tests.support.machines import Case, enumerate_paths, inverse_sample
+from tests.support.oracles import log_sum
+from tests.support.strategies import each_variant
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.kernel import Graph, decoding
 from fstcrf.kernel.machines import Axis, Factor, Machine, Residual
-from tests.machine_strategies import MILD, Bounds, machine_cases
-from tests.machines import (
+from tests.support.machine_strategies import MILD, Bounds, machine_cases
+from tests.support.machines import (
     Case,
     arc_scores,
     assert_near,
@@ -21,8 +21,8 @@ from tests.machines import (
     cells,
     node_scores,
 )
-from tests.oracles import log_sum
-from tests.strategies import each_variant
+from tests.support.oracles import log_sum
+from tests.support.strategies import each_variant
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -16,7 +16,7 @@ from fstcrf.grammar import Acceptor
 from fstcrf.lattice import Lattice
 from fstcrf.plans import Chain, Coupling, Program, arc_ends
 from fstcrf.topology import chain_topology
-from tests.compositions import Tape, World, numbers, random_acceptor, random_topology
+from tests.support.compositions import Tape, World, numbers, random_acceptor, random_topology
 
 Floats = NDArray[np.float64]
 Context = tuple[str, ...]

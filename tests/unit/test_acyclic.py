@@ -22,7 +22,7 @@ from fstcrf.errors import (
 from fstcrf.kernel import acyclic, order
 from fstcrf.lattice import Lattice, Path
 from fstcrf.lattice.acyclic import AcyclicLattice
-from fstcrf.lattice.table import lattice_table
+from fstcrf.lattice.machines import lattice_table
 
 NEVER = float("-inf")
 LABELS = ("x", "y", "z")

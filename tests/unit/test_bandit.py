@@ -16,8 +16,8 @@ from fstcrf.errors import DataError, LabelError, NumericError, OptionError, Shap
 from fstcrf.feedback import Aim, Rule, Schedule, simulate, untrained
 from fstcrf.kernel import Controls, Judge, Proposals
 from fstcrf.train import Bandit, Checkpoint, Progress, fit
-from tests.feedback_cases import STILL, bandits
-from tests.problems import Case, random_case, separable_case
+from tests.support.feedback_cases import STILL, bandits
+from tests.support.problems import Case, random_case, separable_case
 
 Floats = NDArray[np.float64]
 

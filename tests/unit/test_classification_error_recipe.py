@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import tests.command as program
+import tests.support.command as program
 from fstcrf.demo import corpus_path
 from fstcrf.recipes import Setting
 from fstcrf.recipes.classification_error import SYSTEMS, Choice, System, chosen, chunking, entities

@@ -13,12 +13,13 @@ import click
 import pytest
 
 import fstcrf
-from fstcrf.cli import failures, main
+from fstcrf.cli import main
+from fstcrf.cli import reporting as failures
 from fstcrf.cli.options import Assignment, CommaList
 from fstcrf.demo import COLUMNS, corpus_path
 from fstcrf.errors import LabelError, OptionError
 from fstcrf.model import CRF
-from tests.command import ROOT, done, failure, program, run, start
+from tests.support.command import ROOT, done, failure, program, run, start
 
 COMMANDS = [
     "demo",

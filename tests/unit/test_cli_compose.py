@@ -12,7 +12,7 @@ import fstcrf
 from fstcrf.cli.options import Numbers
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.model import CRF
-from tests.command import done, failure, run
+from tests.support.command import done, failure, run
 
 TEMPLATE = "U0:%x[0,word]\nU1:%x[-1,word]\nB\n"
 

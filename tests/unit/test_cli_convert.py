@@ -9,9 +9,9 @@ import pytest
 import fstcrf
 from fstcrf import CRF
 from fstcrf.interop.crfsuite import export, write_model
-from tests.command import done, failure, run
-from tests.crfsuite_models import small
-from tests.pattern_models import crfpp_text
+from tests.support.command import done, failure, run
+from tests.support.crfsuite_models import small
+from tests.support.pattern_models import crfpp_text
 
 ITEMS = "DET\tw=the\nN\tw=cat\tnaïve\\:ü:0.5\n\nDET\tw=the\n"
 

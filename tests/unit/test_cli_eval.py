@@ -11,7 +11,7 @@ import pytest
 import fstcrf
 from fstcrf.demo import COLUMNS, corpus_path, template_path
 from fstcrf.model import CRF, load
-from tests.command import done, failure, run
+from tests.support.command import done, failure, run
 
 GOLD = "a B-X\nb I-X\n\nc O\nd B-Y\n\n"
 PRED = "a B-X\nb I-X\n\nc B-Y\nd B-Y\n\n"

@@ -16,7 +16,7 @@ from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.joint import Composition
 from fstcrf.joint.chain import Solver
 from fstcrf.model import CRF
-from tests.command import done, failure, run
+from tests.support.command import done, failure, run
 
 TEXT = """\
 -DOCSTART- -X- O
@@ -410,8 +410,8 @@ def test_a_long_search_says_what_it_works_on(
         assert said.wait(30)
         return gain(self, k, lengths)
 
-    monkeypatch.setattr("fstcrf.cli.waiting._SOON", 1e-3)
-    monkeypatch.setattr("fstcrf.cli.waiting.say", heard)
+    monkeypatch.setattr("fstcrf.cli.reporting._SOON", 1e-3)
+    monkeypatch.setattr("fstcrf.cli.reporting.say", heard)
     monkeypatch.setattr(Solver, "gain", late)
     Path("long.txt").write_text(f"{LONG}\nMeet\n")
     assert run("tag", "chain", "long.txt", "--columns", "word", *more).exit_code == 0

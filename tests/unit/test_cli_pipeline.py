@@ -9,7 +9,7 @@ import pytest
 from fstcrf.cli import answers
 from fstcrf.pipelines import load_pipeline
 from fstcrf.pipelines.trained import Decode
-from tests.command import done, failure, run
+from tests.support.command import done, failure, run
 from tests.unit.test_pipelines import CONLLU, GOOD, declared, mixed
 
 

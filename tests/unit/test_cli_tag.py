@@ -11,7 +11,7 @@ import pytest
 import fstcrf
 from fstcrf.demo import COLUMNS, corpus_path
 from fstcrf.model import CRF, load
-from tests.command import done, failure, run, start
+from tests.support.command import done, failure, run, start
 
 TEMPLATE = "U0:%x[0,word]\nU1:%x[0,pos]\nU2:%x[-1,pos]\nB\n"
 TEXT = """\

@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf.cli.flags import spoken
-from fstcrf.cli.progress import _Plain
+from fstcrf.cli.options import spoken
+from fstcrf.cli.reporting import _Plain
 from fstcrf.cli.train import train as command
 from fstcrf.demo import corpus_path, template_path
 from fstcrf.model import CRF, Options, load, train
 from fstcrf.train import Checkpoint, Progress
-from fstcrf.train.checkpoint import saved_iteration
-from tests.command import done, failure, run, start
+from fstcrf.train.loop import saved_iteration
+from tests.support.command import done, failure, run, start
 
 ROWS = ["--columns", "word,pos,field", "--target", "pos"]
 

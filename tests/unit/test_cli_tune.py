@@ -12,13 +12,13 @@ import click
 import pytest
 
 from fstcrf.cli.train import train as train_command
-from fstcrf.cli.trainline import train_line
+from fstcrf.cli.train import train_line
 from fstcrf.cli.tune import tune as command
 from fstcrf.demo import corpus_path, template_path
 from fstcrf.hyperparameters import Tuning
 from fstcrf.model import load
 from fstcrf.train import Progress
-from tests.command import done, failure, run, start
+from tests.support.command import done, failure, run, start
 
 pytest.importorskip("optuna", reason="the extra fstcrf[tune] is not installed")
 

@@ -7,9 +7,8 @@ import warnings
 
 import pytest
 
-from fstcrf.cli import waiting
-from fstcrf.cli.failures import counted, warned
-from fstcrf.cli.waiting import place, working
+from fstcrf.cli import reporting as waiting
+from fstcrf.cli.reporting import counted, place, warned, working
 from fstcrf.corpus import Corpus
 from fstcrf.errors import InexactWarning
 from fstcrf.plans import warn_unproven

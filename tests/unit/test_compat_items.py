@@ -12,7 +12,7 @@ import pytest
 from fstcrf.compat.pycrfsuite import ItemSequence
 from fstcrf.compat.pycrfsuite.errors import ItemError
 from fstcrf.compat.pycrfsuite.items import Growing, Lookup, labels_of
-from tests.compat_data import sequences
+from tests.support.compat_data import sequences
 
 FORMS: list[tuple[Any, dict[str, float]]] = [
     (["a", "b"], {"a": 1, "b": 1}),

@@ -12,7 +12,7 @@ import pytest
 from fstcrf.compat.logtext import LabelScore, TrainLogParser
 from fstcrf.compat.pycrfsuite import Trainer
 from fstcrf.compat.pycrfsuite.training import Evaluation
-from tests.compat_data import WEATHER, sequences
+from tests.support.compat_data import WEATHER, sequences
 
 ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fstcrf.errors import DataError, ModelFileError, OptionError
-from tests.compat_data import WEATHER, sequences
+from tests.support.compat_data import WEATHER, sequences
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 

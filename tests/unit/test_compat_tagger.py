@@ -16,7 +16,7 @@ from fstcrf.compat.pycrfsuite.errors import InvalidModelError, NotOpenError, Unk
 from fstcrf.constraints import at_most
 from fstcrf.errors import DataError
 from fstcrf.interop.crfsuite import STATE, TRANSITION, CRFsuiteModel, write_model
-from tests.crfsuite_models import features, small
+from tests.support.crfsuite_models import features, small
 
 ITEMS: list[Any] = [["w=the"], {"w=cat": 2}, {"naïve": "ü", "b\\": "c", "none": 1.5}]
 LABELS = ("DET", "N", "V")

@@ -14,7 +14,7 @@ from fstcrf.compat.pycrfsuite.errors import ItemError
 from fstcrf.compat.pycrfsuite.parameters import ALGORITHMS, algorithm, options
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.model.options import checked_options
-from tests.compat_data import WEATHER, sequences
+from tests.support.compat_data import WEATHER, sequences
 
 
 def fitted(path: Path, name: str = "lbfgs", /, **params: Any) -> Tagger:

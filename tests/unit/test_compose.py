@@ -12,7 +12,7 @@ from fstcrf import CRF, Composition, Corpus, Grammar, Lattice, Sentence, compose
 from fstcrf.constraints import at_most, label, never, pairs, transitions
 from fstcrf.errors import DataError, GrammarError, LabelError, NoPathError, OptionError, ShapeError
 from fstcrf.joint import ChainLattice
-from tests.joint_cases import TEST, TRAIN, tagger, taggers, trained
+from tests.support.joint_cases import TEST, TRAIN, tagger, taggers, trained
 
 BOTH = ["product", "chain"]
 GRAMMAR = at_most(1, label("B"), tape="chunk")
@@ -220,9 +220,9 @@ def test_runs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     chain = compose(*taggers("three in a row"), normalize="chain")
     chained = answers(chain, data)
     monkeypatch.setattr("fstcrf.joint.batches._RUN_NUMBERS", 1)
-    monkeypatch.setattr("fstcrf.joint.chainruns._RUN_TOKENS", 4)
-    monkeypatch.setattr("fstcrf.joint.labellings._PATH_TOKENS", 5)
-    monkeypatch.setattr("fstcrf.joint.labellings._LOOK_TOKENS", 3)
+    monkeypatch.setattr("fstcrf.joint.chainlattice._RUN_TOKENS", 4)
+    monkeypatch.setattr("fstcrf.joint.chain._PATH_TOKENS", 5)
+    monkeypatch.setattr("fstcrf.joint.chain._LOOK_TOKENS", 3)
     again = compose(*taggers("pair"))
     assert answers(again, data) == wanted[0]
     assert [p[0].tolist() for p in again.marginals_all(data)] == wanted[1]

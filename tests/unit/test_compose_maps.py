@@ -9,7 +9,7 @@ import pytest
 
 from fstcrf import CRF, compose
 from fstcrf.errors import DataError, GrammarError, LabelError, OptionError
-from tests.joint_cases import TEST, TRAIN, tagger, trained
+from tests.support.joint_cases import TEST, TRAIN, tagger, trained
 
 pynini = pytest.importorskip("pynini")
 

@@ -13,7 +13,7 @@ import pytest
 
 import fstcrf
 from fstcrf.errors import DataError, ModelFileError, OptionError
-from tests.pattern_models import crfpp_binary, crfpp_text, double_array
+from tests.support.pattern_models import crfpp_binary, crfpp_text, double_array
 
 Writer = Callable[..., bytes]
 WRITERS = [crfpp_text, crfpp_binary]

@@ -19,7 +19,7 @@ from fstcrf.interop.crfsuite import (
 )
 from fstcrf.interop.crfsuite.strings import hashes
 from fstcrf.kernel.strings import pack_strings
-from tests.crfsuite_models import (
+from tests.support.crfsuite_models import (
     FIELDS,
     features,
     header,

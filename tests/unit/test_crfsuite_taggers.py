@@ -19,7 +19,7 @@ from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.interop import read_tagger
 from fstcrf.interop.conversion import written
 from fstcrf.interop.crfsuite import export, load_crfsuite, write_model
-from tests.crfsuite_models import small
+from tests.support.crfsuite_models import small
 
 SENTENCES = [[["w=the"], ["w=cat"]], [["w=a"], ["w=dog"], ["w=ran"]]] * 3
 LABELS = [["B-X", "I-X"], ["B-X", "I-X", "O"]] * 3

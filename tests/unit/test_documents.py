@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import fstcrf
-import tests.command as program
+import tests.support.command as program
 from fstcrf.corpus import ColumnWriter, Corpus, read_columns, stream_columns
 from fstcrf.corpus.batches import whole_documents
 from fstcrf.documents import (

@@ -9,7 +9,8 @@ import fstcrf
 from fstcrf.corpus import Corpus
 from fstcrf.documents import Annealing, Consistency, DocumentTagger
 from fstcrf.errors import TooLargeError
-from fstcrf.lattice import Lattice, export
+from fstcrf.lattice import Lattice
+from fstcrf.lattice import machines as export
 
 WORDS = ["Rotor", "won", "in", "Kazan", "and", "Rotor", "lost", "at", "home"]
 NER = ["B-ORG", "O", "O", "B-LOC", "O", "B-ORG", "O", "O", "O"]

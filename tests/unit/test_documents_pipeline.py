@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import fstcrf
-import tests.command as program
+import tests.support.command as program
 from fstcrf import Pipeline, Task
 from fstcrf.corpus import Corpus, read_columns
 from fstcrf.documents import Annealing, Consistency, DocumentTagger, Violation

@@ -23,7 +23,7 @@ from fstcrf.feedback import Aim, FeedbackLearner, Rule, completed, untrained
 from fstcrf.feedback.folder import Journal
 from fstcrf.feedback.state import State, UniformDraws
 from fstcrf.model import CRF
-from tests.command import ROOT
+from tests.support.command import ROOT
 
 SENTENCE = {"word": ["in", "the", "dark", "wood"]}
 SENTENCES = [SENTENCE, {"word": ["wood"]}, {"word": ["the", "wood", "the"]}]

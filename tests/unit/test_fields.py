@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import tests.command as program
+import tests.support.command as program
 from fstcrf.documents import Consistency, Differing, Fields, Unlabelled, Violation
 from fstcrf.documents.fields import LONGEST, VALUES, last_word
 from fstcrf.errors import ModelFileError, NumericError, OptionError
-from tests.document_cases import document_of
+from tests.support.document_cases import document_of
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 import fstcrf
-import tests.command as program
+import tests.support.command as program
 from fstcrf import CRF, Corpus, Pipeline, Task
 from fstcrf.corpus import concatenated, convert, legal_transitions, read_columns, spans
 from fstcrf.errors import DataError, LabelWarning, OptionError, SchemeError

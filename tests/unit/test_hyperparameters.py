@@ -29,7 +29,7 @@ from fstcrf.hyperparameters.scoring import Told
 from fstcrf.hyperparameters.space import Point, Space
 from fstcrf.hyperparameters.study import Pruner, Study
 from fstcrf.model import CRF
-from fstcrf.model.warm import order_of
+from fstcrf.model.structure import order_of
 
 pytest.importorskip("optuna", reason="the extra fstcrf[tune] is not installed")
 

@@ -15,10 +15,10 @@ from fstcrf import CRF, Corpus
 from fstcrf.errors import DataError, OptionError
 from fstcrf.features import tape_column
 from fstcrf.model import load as load_tagger
-from fstcrf.model.jackknife import FoldProgress, folds, jackknifed, with_labels
 from fstcrf.model.options import TrainingRecord
+from fstcrf.model.reads import FoldProgress, folds, jackknifed, with_labels
 from fstcrf.train import Progress
-from tests.command import done, run
+from tests.support.command import done, run
 
 POS = "U:%x[0,word]\nB\n"
 CHUNK = "U1:%y[0,pos]\nU2:%x[0,word]\nB\n"

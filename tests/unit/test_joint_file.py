@@ -18,9 +18,9 @@ from fstcrf.errors import ModelFileError
 from fstcrf.interop.crfsuite import write_model
 from fstcrf.joint.file import KIND, VERSION
 from fstcrf.storage import read_arrays, write_arrays
-from tests.crfsuite_models import small
-from tests.joint_cases import CASES, TEST, TRAIN, tagger, taggers
-from tests.pattern_models import crfpp_text, wapiti
+from tests.support.crfsuite_models import small
+from tests.support.joint_cases import CASES, TEST, TRAIN, tagger, taggers
+from tests.support.pattern_models import crfpp_text, wapiti
 
 GRAMMAR = at_most(1, label("B"), tape="chunk") & pairs(
     [("P0", "B"), ("P1", "I"), ("P2", "O"), ("P2", "B"), ("P0", "I")], ["pos", "chunk"]

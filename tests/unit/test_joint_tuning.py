@@ -11,7 +11,7 @@ from fstcrf import CRF, Composition, Corpus, Grammar, compose, evaluate_spans
 from fstcrf.constraints import at_most, label, pairs
 from fstcrf.errors import DataError, NoPathError, OptionError
 from fstcrf.joint.tuning import GRID, Trial
-from tests.joint_cases import TRAIN, sentences, tagger, taggers
+from tests.support.joint_cases import TRAIN, sentences, tagger, taggers
 
 DEV = sentences(25, seed=9)
 SMALL = (0.0, 0.3, 1.0, 2.5)

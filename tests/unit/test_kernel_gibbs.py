@@ -10,8 +10,15 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import FstcrfError, NumericError, ShapeError
 from fstcrf.kernel import Graph
-from fstcrf.kernel.agreement import Agreement, SequenceTables, ValueTables, WordTables
-from fstcrf.kernel.gibbs import Chain, Gibbs, Labelling
+from fstcrf.kernel.gibbs import (
+    Agreement,
+    Chain,
+    Gibbs,
+    Labelling,
+    SequenceTables,
+    ValueTables,
+    WordTables,
+)
 
 TOKENS, LABELS = 3, 2
 

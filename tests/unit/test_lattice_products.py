@@ -24,7 +24,7 @@ from fstcrf.errors import (
 from fstcrf.grammar import Grammar
 from fstcrf.kernel.machines import MAX_AXES
 from fstcrf.lattice import Lattice, product
-from tests.compositions import random_acceptor, random_world
+from tests.support.compositions import random_acceptor, random_world
 
 BIO = ("O", "B-X", "I-X")
 TAGS = ("n", "v")

@@ -12,7 +12,7 @@ from fstcrf.constraints import at_most, bio, bioes
 from fstcrf.corpus import spans
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.lattice import Lattice, product
-from tests.compositions import World, random_world
+from tests.support.compositions import World, random_world
 
 BIO = ("O", "B-X", "I-X", "B-Y", "I-Y")
 BIOES = ("O", "B-X", "I-X", "E-X", "S-X")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import fstcrf
-import tests.command as program
+import tests.support.command as program
 from fstcrf.corpus import Corpus
 from fstcrf.demo import COLUMNS, corpus_path, template_path
 from fstcrf.errors import DataError, OptionError

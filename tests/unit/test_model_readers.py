@@ -17,7 +17,7 @@ from fstcrf.hyperparameters import tune
 from fstcrf.model.options import DEFAULTS, Options, checked_options, options_of
 from fstcrf.model.readers import METHODS, check_given, is_read
 from fstcrf.pipelines import Task, read_pipeline
-from tests.command import failure
+from tests.support.command import failure
 
 SENTENCES = [
     {"word": ["the", "dog", "ran"], "y": ["B-X", "I-X", "O"]},

@@ -25,7 +25,7 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.openfst import ArcType, FstType, Machine
-from tests.fsts import ARC_TYPES, machines
+from tests.support.fsts import ARC_TYPES, machines
 
 NEVER = float("-inf")
 TABLE = ("<eps>", "a", "b")

@@ -23,10 +23,9 @@ from fstcrf.errors import (
     TemplateError,
 )
 from fstcrf.pipelines import Pipeline, Task, TrainedPipeline, load_pipeline, read_pipeline
-from fstcrf.pipelines.folder import Folder, Manifest
-from fstcrf.pipelines.trained import Decode
+from fstcrf.pipelines.trained import Decode, Folder, Manifest
 from fstcrf.train import Progress
-from fstcrf.train.checkpoint import saved_iteration
+from fstcrf.train.loop import saved_iteration
 
 WORDS = ["a", "b", "c", "d", "e", "f"]
 A = "U:%x[0,word]\nB\n"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fstcrf
-import tests.command as program
+import tests.support.command as program
 from fstcrf.recipes import Recipe, Result, Row, Setting, run_recipe
 from fstcrf.recipes.experiment import Parts, fingerprint
 from fstcrf.recipes.plots import blank_figure

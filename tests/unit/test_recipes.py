@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import tests.command as program
+import tests.support.command as program
 from fstcrf.errors import DataError
 from fstcrf.recipes import RECIPES, Recipe, Result, Row, Setting, run_recipe
 from fstcrf.recipes.report import number, provenance, table

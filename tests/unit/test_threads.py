@@ -25,7 +25,7 @@ from fstcrf.kernel import Conjunction
 from fstcrf.lattice import Lattice
 from fstcrf.once import made_once, memoised
 from fstcrf.pipelines import Pipeline, Task, TrainedPipeline
-from tests.command import ROOT
+from tests.support.command import ROOT
 
 T = TypeVar("T")
 

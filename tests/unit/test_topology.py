@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fstcrf.corpus.schemes import legal_transitions
 from fstcrf.errors import LabelError, OptionError, ShapeError
 from fstcrf.topology import START, Topology, chain_topology, topology
-from tests.strategies import topologies
+from tests.support.strategies import topologies
 
 LABELS = ("O", "B", "I")
 

@@ -15,8 +15,8 @@ from fstcrf.lattice.acyclic import AcyclicLattice
 from fstcrf.openfst import Machine
 from fstcrf.topology import Topology, chain_topology
 from fstcrf.topology.transducer import arc_classes, topology_machine
-from tests.fsts import pynini_or_skip
-from tests.strategies import potentials, topologies
+from tests.support.fsts import pynini_or_skip
+from tests.support.strategies import potentials, topologies
 
 BIO = ("O", "B", "I")
 

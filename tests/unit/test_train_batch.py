@@ -16,8 +16,8 @@ from fstcrf.train import LBFGS, Likelihood, Optimiser, fit, parameter_space, tie
 from fstcrf.train.conjugate_gradient import ConjugateGradient
 from fstcrf.train.curvature import DiagonalHessian
 from fstcrf.train.gis import GIS, largest_count
-from fstcrf.train.rescaled import InUnits
-from tests.problems import BIO_CASES, Case, random_case
+from fstcrf.train.staged import InUnits
+from tests.support.problems import BIO_CASES, Case, random_case
 from tests.unit.test_train_lbfgs import Counted, quadratic, rosenbrock
 
 Floats = NDArray[np.float64]

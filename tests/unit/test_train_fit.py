@@ -28,8 +28,8 @@ from fstcrf.train import (
     Step,
     fit,
 )
-from fstcrf.train.checkpoint import KIND, VERSION, saved_iteration
-from tests.problems import Case, random_case
+from fstcrf.train.loop import KIND, VERSION, saved_iteration
+from tests.support.problems import Case, random_case
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from scipy.optimize import minimize
 
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.train import LBFGS, Likelihood, fit
-from fstcrf.train.line_search import LINE_SEARCHES, Line, LineSearch
-from tests.problems import BIO_CASES, random_case
+from fstcrf.train.descent import LINE_SEARCHES, Line, LineSearch
+from tests.support.problems import BIO_CASES, random_case
 
 Floats = NDArray[np.float64]
 Function = Callable[[Floats], tuple[float, Floats]]

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.train import LBFGS, fit
-from fstcrf.train.local import LocalLikelihood, normalised
-from tests.problems import BIO_CASES, Case, random_case
+from fstcrf.train.likelihood import LocalLikelihood, normalised
+from tests.support.problems import BIO_CASES, Case, random_case
 
 Floats = NDArray[np.float64]
 

@@ -22,8 +22,8 @@ from fstcrf.train import (
     PassiveAggressive,
     fit,
 )
-from fstcrf.train.calibration import calibrated_rate
-from tests.problems import Case, iob2, random_case, separable_case
+from fstcrf.train.online import calibrated_rate
+from tests.support.problems import Case, iob2, random_case, separable_case
 
 Floats = NDArray[np.float64]
 

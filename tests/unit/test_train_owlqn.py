@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from fstcrf.errors import OptionError
 from fstcrf.train import OWLQN, Likelihood, fit
-from tests.problems import random_case
+from tests.support.problems import random_case
 
 Floats = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from fstcrf.errors import DataError, ShapeError
 from fstcrf.kernel import SparseRows
 from fstcrf.topology import chain_topology
 from fstcrf.train import ParameterSpace, Problem, parameter_space
-from tests.problems import iob2, random_case
+from tests.support.problems import iob2, random_case
 
 LABELS = ("B-X", "I-X", "O")
 

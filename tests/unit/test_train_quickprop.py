@@ -22,8 +22,8 @@ from fstcrf.train import (
     fit,
 )
 from fstcrf.train.fscore import SmoothCounts
-from tests.error_cases import span_case
-from tests.problems import BIO_CASES, Case, random_case, separable_case
+from tests.support.error_cases import span_case
+from tests.support.problems import BIO_CASES, Case, random_case, separable_case
 
 Floats = NDArray[np.float64]
 

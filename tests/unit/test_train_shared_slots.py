@@ -22,8 +22,8 @@ from fstcrf.train import (
     Problem,
     parameter_space,
 )
-from fstcrf.train.observed import observed_counts
-from tests.problems import random_case
+from fstcrf.train.problem import observed_counts
+from tests.support.problems import random_case
 
 Floats = NDArray[np.float64]
 Made = tuple[Problem, ParameterSpace]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fstcrf.train import L2SGD, LBFGS, Likelihood, Optimiser, Staged, fit
-from tests.problems import random_case
+from tests.support.problems import random_case
 
 
 def staged(epochs: int = 3) -> Staged:

@@ -11,7 +11,7 @@ import pytest
 
 import fstcrf
 from fstcrf.errors import DataError, ModelFileError
-from tests.pattern_models import wapiti
+from tests.support.pattern_models import wapiti
 
 LABELS = [b"A", b"B"]
 PATTERNS = [b"u0:%x[0,0]", b"*1:%X[-1,0]", b"b"]

@@ -259,15 +259,15 @@ class Trainer(BaseTrainer):
         event = self.logparser.feed(message)
         if not self.verbose or event is None:
             return
-        told = getattr(self, f"on_{event}")
+        handler = getattr(self, f"on_{event}")
         text = self.logparser.last_log
         match event:
             case "featgen_progress":
-                told(text, self.logparser.featgen_percent)
+                handler(text, self.logparser.featgen_percent)
             case "iteration":
-                told(text, self.logparser.last_iteration)
+                handler(text, self.logparser.last_iteration)
             case _:
-                told(text)
+                handler(text)
 
     def on_start(self, log: str) -> None:
         """Receive what is said before features are generated."""

@@ -165,12 +165,12 @@ def export(crf: CRF) -> CRFsuiteModel:
     if len(arcs):
         by_slot = np.argsort(crf.topology.arc_slot, kind="stable")[arcs]
         source, target = crf.topology.source[by_slot], crf.topology.target[by_slot]
-    live, moving = np.flatnonzero(node), np.flatnonzero(transition)
-    used, numbers = np.unique(rows[live], return_inverse=True)
-    features = np.empty(len(live) + len(moving), dtype=FEATURE)
+    kept, pairs = np.flatnonzero(node), np.flatnonzero(transition)
+    used, numbers = np.unique(rows[kept], return_inverse=True)
+    features = np.empty(len(kept) + len(pairs), dtype=FEATURE)
     for part, kind, src, dst, weight in (
-        (slice(None, len(live)), STATE, numbers, slots[live], node[live]),
-        (slice(len(live), None), TRANSITION, source[moving], target[moving], transition[moving]),
+        (slice(None, len(kept)), STATE, numbers, slots[kept], node[kept]),
+        (slice(len(kept), None), TRANSITION, source[pairs], target[pairs], transition[pairs]),
     ):
         mine = features[part]
         mine["type"], mine["src"], mine["dst"], mine["weight"] = kind, src, dst, weight

@@ -1,0 +1,397 @@
+"""What a failure looks like on the command line: one line on stderr and an exit status.
+
+==============  ================================================================
+Failure         a message and an exit status, shown by the program
+as_failure      any exception as a `Failure`
+say             one line on stderr
+stopping        the first Ctrl-C is answered by a line
+tell            a line on stderr as it stands
+log             an event on stderr, as JSON
+as_json         messages of a block are such events
+keep_stdout     flush standard output, or give it up for good
+interruptible   SIGTERM is taken like Ctrl-C
+warnings_to     warnings about labels as lines
+warned          answers that are not proven are warned of in a line on stderr
+counted         a block counts them itself
+==============  ================================================================
+
+Exit status: 0 done, 1 a failure of the work, 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import asdict
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from fstcrf.errors import FstcrfError, InexactWarning, LabelWarning, OptionError
+from fstcrf.interruption import SIGNALS, handling
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+    from fstcrf.corpus import Corpus
+    from fstcrf.train import Progress
+
+__all__ = [
+    "DEBUG",
+    "INTERRUPTED",
+    "STOPPING",
+    "Failure",
+    "Reporter",
+    "as_failure",
+    "as_json",
+    "counted",
+    "interruptible",
+    "keep_stdout",
+    "log",
+    "place",
+    "reporter",
+    "say",
+    "stopping",
+    "tell",
+    "warned",
+    "warnings_to",
+    "working",
+]
+
+DEBUG = "FSTCRF_DEBUG"
+"""Environment variable: when it is set, exceptions keep their tracebacks."""
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+STOPPING = "stopping after this iteration; Ctrl-C again stops at once"
+_JSON: ContextVar[bool] = ContextVar("json", default=False)
+
+
+class Failure(click.ClickException):
+    """A message and an exit status; an empty message is not shown."""
+
+    def __init__(self, message: str, status: int = FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = status  # type: ignore[misc]
+
+
+def as_failure(error: BaseException) -> Failure:
+    """Return the failure that tells a user about an exception."""
+    if isinstance(error, KeyboardInterrupt):
+        return Failure("interrupted", INTERRUPTED)
+    if isinstance(error, BrokenPipeError):
+        return Failure("")  # whoever read the output has had enough
+    if isinstance(error, FstcrfError):
+        return Failure(str(error), USAGE if isinstance(error, OptionError) else FAILED)
+    if isinstance(error, OSError):
+        return Failure(_system(error))
+    if isinstance(error, MemoryError):
+        return Failure("out of memory")
+    kind = type(error).__name__
+    return Failure(f"this should not happen: {kind}: {error} (set {DEBUG}=1 for a traceback)")
+
+
+def _system(error: OSError) -> str:
+    what = error.strerror or str(error)
+    return f"{os.fsdecode(error.filename)}: {what}" if error.filename is not None else what
+
+
+def say(message: str, event: str = "message", **facts: Any) -> None:
+    """Print one line on stderr, after the program's name; within `as_json`, as such an event."""
+    line = " ".join(message.splitlines())
+    if _JSON.get():
+        log(event, message=line, **facts)
+    else:
+        tell(f"fstcrf: {'error: ' if event == 'error' else ''}{line}")
+
+
+def log(event: str, **facts: Any) -> None:
+    """Print a JSON object on stderr, with the member ``event``; what is not finite is null."""
+    sound = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in facts.items()
+    }
+    tell(json.dumps({"event": event, **sound}, ensure_ascii=False))
+
+
+@contextmanager
+def as_json(wanted: bool) -> Iterator[None]:  # noqa: FBT001 (a switch around a block)
+    """Print the messages of a block as JSON, if that is wanted."""
+    token = _JSON.set(wanted)
+    try:
+        yield
+    finally:
+        _JSON.reset(token)
+
+
+def tell(line: str) -> None:
+    """Print a line on stderr; that nobody reads it is no failure of the work."""
+    with suppress(OSError):
+        click.echo(line, err=True)
+
+
+@contextmanager
+def warnings_to(tell_one: Callable[[str], None]) -> Iterator[None]:
+    """Tell of each warning about labels once, in one line, instead of where in the code it is."""
+    told: set[str] = set()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if str(message) not in told:
+            told.add(str(message))
+            tell_one(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", LabelWarning)
+        warnings.showwarning = show
+        yield
+
+
+def keep_stdout() -> None:
+    """Flush standard output; if that fails, keep the interpreter from trying again at exit.
+
+    Raises
+    ------
+    OSError
+        What is buffered cannot be written.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        with suppress(OSError, ValueError):  # a stdout without a file descriptor
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.filename is None and not isinstance(error, BrokenPipeError):
+            error.filename = "<stdout>"
+        raise
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Take SIGTERM like Ctrl-C: what can be saved is saved, temporary files go."""
+    with handling((signal.SIGTERM,), lambda _: signal.default_int_handler):
+        yield
+
+
+@contextmanager
+def stopping(line: str) -> Iterator[None]:
+    """Answer the first Ctrl-C by a line on stderr: what it ends may take its time."""
+    answered: list[int] = []
+
+    def answers(before: Any) -> Any:
+        def answer(number: int, frame: FrameType | None) -> None:
+            if not answered:
+                answered.append(number)
+                with suppress(OSError):  # a handler may not print: it may come amid a print
+                    os.write(2, f"{line}\n".encode())
+            before(number, frame)
+
+        return answer if callable(before) else before
+
+    with handling(SIGNALS, answers):
+        yield
+
+
+@contextmanager
+def warned() -> Iterator[None]:
+    """Warn of answers that are not proven in a line on stderr, not in Python's words."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", InexactWarning)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if issubclass(category, InexactWarning):
+                say(f"warning: {message}")
+            else:
+                others(message, category, *rest)
+
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
+
+
+@contextmanager
+def counted() -> Iterator[None]:
+    """Give no warning of answers that are not proven: the block counts them itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InexactWarning)
+        yield
+
+
+# --- Telling how training goes --------------------------------------------------------------------
+
+
+class Reporter(Protocol):
+    """Told of the data, of every iteration, and of the end."""
+
+    def data(self, message: str, **facts: Any) -> None:
+        """Hear what was read."""
+
+    def line(self, message: str) -> str:
+        """Return the line that a message is."""
+
+    def note(self, message: str) -> None:
+        """Hear what is worth knowing before training."""
+
+    def iteration(self, progress: Progress) -> None:
+        """Hear how an iteration went."""
+
+    def done(self, message: str, **facts: Any) -> None:
+        """Hear the end."""
+
+
+class _Plain:
+    """One line per iteration."""
+
+    def data(self, message: str, **_: Any) -> None:
+        say(message)
+
+    def line(self, message: str) -> str:
+        return f"fstcrf: {message}"
+
+    def note(self, message: str) -> None:
+        say(message)
+
+    def iteration(self, progress: Progress) -> None:
+        tell(f"{_stage(progress)}iteration {progress.iteration:4}  {_figures(progress)}")
+
+    def done(self, message: str, **_: Any) -> None:
+        say(message)
+
+
+class _Json:
+    """One JSON object per line, with the member ``event``."""
+
+    def data(self, message: str, **facts: Any) -> None:
+        log("data", message=message, **facts)
+
+    def line(self, message: str) -> str:
+        return json.dumps({"event": "note", "message": message})
+
+    def note(self, message: str) -> None:
+        tell(self.line(message))
+
+    def iteration(self, progress: Progress) -> None:
+        facts = asdict(progress)
+        facts |= facts.pop("measures")
+        log("iteration", objective=facts.pop("value"), **facts)
+
+    def done(self, message: str, **facts: Any) -> None:
+        log("done", message=message, **facts)
+
+
+class _Live(_Plain):
+    """A line that changes in place."""
+
+    def __init__(self, bar: Bar, task: TaskID) -> None:
+        self._bar, self._task = bar, task
+        self._best = ""
+
+    def iteration(self, progress: Progress) -> None:
+        if progress.dev is not None and progress.best:
+            self._best = f"  (best: iteration {progress.iteration})"
+        figures = _stage(progress) + _figures(progress) + self._best
+        self._bar.update(self._task, completed=progress.iteration, figures=figures)
+
+    def done(self, message: str, **facts: Any) -> None:
+        self._bar.stop()
+        super().done(message, **facts)
+
+
+@contextmanager
+def reporter(*, as_json: bool, max_iterations: int | None) -> Iterator[Reporter]:
+    """Give the reporter that fits stderr and the options.
+
+    Parameters
+    ----------
+    as_json : bool
+    max_iterations : int, optional
+        Length of the bar; without it there is none.
+    """
+    if as_json:
+        yield _Json()
+    elif not sys.stderr.isatty():
+        yield _Plain()
+    else:
+        with _bar(max_iterations) as live:
+            yield live
+
+
+@contextmanager
+def _bar(max_iterations: int | None) -> Iterator[_Live]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn
+
+    columns: list[ProgressColumn] = [
+        SpinnerColumn(),
+        TextColumn("iteration {task.completed}"),
+        TextColumn("{task.fields[figures]}"),
+    ]
+    if max_iterations is not None:
+        columns.insert(1, BarColumn(bar_width=20))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield _Live(bar, bar.add_task("training", total=max_iterations, figures=""))
+
+
+def _stage(progress: Progress) -> str:
+    """Say which fold is trained, if it is one."""
+    from fstcrf.model.reads import FoldProgress
+
+    return f"{progress.stage}: " if isinstance(progress, FoldProgress) else ""
+
+
+def _figures(progress: Progress) -> str:
+    parts = [f"objective {progress.value:,.2f}"]
+    if progress.gradient_norm is not None:
+        parts.append(f"gradient {progress.gradient_norm:.4g}")
+    parts.append(f"evaluations {progress.evaluations}")
+    if progress.dev is not None:
+        parts.append(f"dev {100 * progress.dev:.2f}{' *' if progress.best else ''}")
+    return "  ".join([*parts, f"{progress.seconds:.1f} s"])
+
+
+# --- A long search says on standard error that it is working --------------------------------------
+
+_SOON = 2.0
+"""Seconds after which something is said; again each time that the time has doubled."""
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Say what the block is working on, where it takes longer than some seconds."""
+    done = threading.Event()
+
+    def tell() -> None:
+        seconds = _SOON
+        wait = seconds
+        while not done.wait(wait):
+            say(f"working on {what}: {seconds:g} s so far")
+            wait, seconds = seconds, 2 * seconds
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()
+
+
+def place(batch: Corpus, sentence: int | None = None) -> str:
+    """Return what is to be said of one sentence of a batch, or of the longest of all of them."""
+    import numpy as np
+
+    lengths = np.diff(batch.offsets)
+    longest = int(lengths.argmax()) if sentence is None else sentence
+    where = batch.where(int(batch.offsets[longest]))
+    at = f" (line {where['line']:,})" if "line" in where else ""
+    size = f"{lengths[longest]:,} tokens{at}"
+    if len(batch) == 1 or sentence is not None:
+        return f"sentence {longest + 1:,} of {len(batch):,}, of {size}"
+    return f"{len(batch):,} sentences, the longest of {size}"

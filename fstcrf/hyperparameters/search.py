@@ -1,0 +1,475 @@
+"""What a search has found."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fstcrf.corpus import Corpus
+from fstcrf.errors import DataError, NumericError, OptionError
+from fstcrf.features import TemplateSet, is_literal
+from fstcrf.hyperparameters.scoring import Folded, Held, Told, Training
+from fstcrf.hyperparameters.space import (
+    Choice,
+    Point,
+    Range,
+    Space,
+    Template,
+    Trial,
+    check_templates,
+    named,
+)
+from fstcrf.hyperparameters.study import PRUNERS, Evaluate, Pruner, Study, installed
+from fstcrf.model.options import DEFAULTS, checked_options
+from fstcrf.model.readers import check_given, is_read
+from fstcrf.model.structure import fingerprint, order_of
+from fstcrf.model.targets import label_set
+
+if TYPE_CHECKING:
+    from fstcrf.grammar import Grammar
+    from fstcrf.model.crf import CRF
+
+__all__ = [
+    "Tuning",
+    "searched",
+    "tune",
+]
+
+_OUTCOME = {"complete": "", "stopped": "stopped early", "diverged": "diverged"}
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a search has found; printed as a table, the best first.
+
+    Parameters
+    ----------
+    trials : tuple of Trial
+        In the order in which they were made.
+    varied : tuple of str
+        The options that there was a choice of.
+    step : {"iteration", "fold"}
+        What the steps of trials are.
+    interrupted : bool
+        Ctrl-C ended the search.
+    trainer : callable
+        Trial, options of `CRF.train` → tagger.
+    """
+
+    trials: tuple[Trial, ...]
+    varied: tuple[str, ...]
+    step: str
+    interrupted: bool
+    trainer: Callable[..., CRF]
+
+    @property
+    def best(self) -> Trial:
+        """The complete trial with the best score; of several, the earliest.
+
+        Raises
+        ------
+        NumericError
+            All trials diverged.
+        """
+        complete = [trial for trial in self.trials if trial.outcome == "complete"]
+        if not complete:
+            raise NumericError(f"training diverged in each of {len(self.trials)} trials")
+        return max(complete, key=_rank)
+
+    def train(self, **more: Any) -> CRF:
+        """Return a tagger trained with the best options.
+
+        As in its trial where there was held-out data; after folds on all the data.
+
+        Parameters
+        ----------
+        **more
+            What else `CRF.train` takes: ``report``, ``checkpoint``, ``threads``.
+        """
+        return self.trainer(self.best, **more)
+
+    def __str__(self) -> str:
+        head = ["trial", "score", f"{self.step}s", *self.varied, ""]
+        ranked = sorted(self.trials, key=_order)
+        return _aligned([head, *(self._cells(trial) for trial in ranked)])
+
+    def _cells(self, trial: Trial) -> list[str]:
+        known = {**trial.options, "template": trial.template}
+        score = "" if trial.score is None else f"{100 * trial.score:.2f}"
+        values = [_text(known[name]) if name in known else "" for name in self.varied]
+        return [str(trial.number), score, str(trial.steps), *values, _OUTCOME[trial.outcome]]
+
+
+def _rank(trial: Trial) -> tuple[float, int]:
+    return (-1.0 if trial.score is None else trial.score, -trial.number)
+
+
+def _order(trial: Trial) -> tuple[bool, float, int]:
+    score, number = _rank(trial)
+    return trial.outcome != "complete", -score, -number
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    width = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        figures = [cell.rjust(w) for cell, w in zip(row[:3], width[:3], strict=True)]
+        others = [cell.ljust(w) for cell, w in zip(row[3:], width[3:], strict=True)]
+        lines.append("  ".join([*figures, *others]).rstrip())
+    return "\n".join(lines)
+
+
+# --- The search for options -----------------------------------------------------------------------
+
+_RANGES: Mapping[str, tuple[Choice, ...]] = {
+    "l2": (Range(0.001, 10.0),),
+    "l1": (0.0, Range(0.01, 1.0)),
+}
+_MOST_STATES = 1000  # of order 2, for it to be tried without being asked for
+
+
+def tune(
+    data: Any,
+    target: str | Sequence[Sequence[str]],
+    template: Template | Sequence[Template] | Mapping[str, Template] | None = None,
+    *,
+    dev: Any = None,
+    dev_target: Sequence[Sequence[str]] | None = None,
+    folds: int | None = None,
+    trials: int = 20,
+    seed: int = 0,
+    pruner: Pruner = "median",
+    journal: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    report: Callable[[Trial], None] | None = None,
+    keep_on_interrupt: bool = False,
+    reads: Sequence[CRF] = (),
+    grammar: Grammar | None = None,
+    tape: str | None = None,
+    class_weights: Mapping[str, float] | None = None,
+    warm_start: CRF | None = None,
+    threads: int = 1,
+    **options: Any,
+) -> Tuning:
+    """Search for the options of training, and the template, that do best on held-out data.
+
+    Parameters
+    ----------
+    data, target
+        As for `CRF.train`.
+    template : a template, or a list or mapping of them
+        What `CRF.train` takes. Of several, one is chosen; they are called by their keys, by their
+        files, or by their numbers from 1.
+    dev : Corpus or sequence of sentences, optional
+        Held-out data. A trial's score is the best of any iteration, as in `CRF.train`.
+    dev_target : sequence of sequences of str, optional
+        Labels of `dev`, where `target` is no column.
+    folds : int, optional
+        Instead of `dev`: cut `data` into so many folds; a trial's score is the mean over the folds
+        of what a tagger trained on the others reaches.
+    trials : int
+        How many trials, those of the journal included. Where there are no ranges, every combination
+        is tried once at most.
+    seed : int
+        Of the search, of folds and of training.
+    pruner : {"median", "halving", "none"}
+        A trial is stopped when its score after an iteration (a fold) is below the median of those
+        before; when it is not in the better half after 8, 16, 32, ... iterations (1, 2, 4, ...
+        folds); never.
+    journal : path, optional
+        File of what is known; each finished trial goes to it.
+    resume : bool
+        Go on from the journal if it exists, to the same result as in one go.
+    report : callable, optional
+        Is told of each finished trial.
+    keep_on_interrupt : bool
+        On Ctrl-C return what is known so far, if anything is.
+    reads, grammar, tape, class_weights, threads
+        As for `CRF.train`.
+    warm_start : CRF, optional
+        Each trial starts from its weights; with `folds` it must not have seen `data`, or the
+        scores are too good.
+    **options
+        Those of `CRF.train`: one value, or a list of values to choose from; a `Range` among them
+        stands for the numbers between two. By default the method is "lbfgs", l2 is between 0.001
+        and 10, l1 is 0 or between 0.01 and 1, and order is 1 or, up to 31 labels, 2; with
+        `warm_start` that of its model.
+
+    Returns
+    -------
+    Tuning
+
+    Raises
+    ------
+    OptionError
+        Neither or both of `dev` and `folds`, more folds than sentences, no trials, options that do
+        not go together or leave no choice, a journal of another search.
+    DataError, TemplateError
+        No labels, data or templates that are not what they should be.
+    MissingDependencyError
+        optuna is not installed.
+    """
+    installed()
+    _check(dev, folds, trials, pruner, resume=resume, journal=journal)
+    templates = named(template)
+    sentences, dev = _corpus(data, target), None if dev is None else _corpus(dev, target)
+    partial = bool(options.pop("partial", True))
+    labels = _labels(sentences, target, partial=partial)
+    space = searched(
+        options,
+        templates,
+        labels=labels,
+        seed=seed,
+        reads=bool(reads),
+        dev=dev is not None,
+        warm_start=warm_start,
+    )
+    fixed: dict[str, Any] = {"grammar": grammar, "tape": tape, "seed": seed, "partial": partial}
+    if warm_start is not None:
+        fixed["warm_start"] = warm_start
+    gold = target if isinstance(target, str) else _lists(target)
+    weights = dict(class_weights or {})
+    training = Training(sentences, gold, tuple(reads), weights, threads, fixed)
+    check_templates(templates, sentences, target, [one.tape for one in reads])
+    held = _held(training, dev, dev_target, folds, seed)
+    search = {"seed": str(seed), "pruner": pruner, "folds": str(folds)}
+    search |= _identity(training, space, templates, dev, dev_target)
+    study = Study(
+        space,
+        seed=seed,
+        pruner=pruner,
+        step=held.step,
+        journal=journal,
+        resume=resume,
+        search=search,
+    )
+    scored = _Scored(held, templates)
+    interrupted = _run(study, scored.score, trials, report, keep=keep_on_interrupt)
+    return Tuning(study.trials, space.varied, held.step, interrupted, scored.train)
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """Points of the space as trainings: their templates are named."""
+
+    held: Held | Folded
+    templates: Mapping[str, TemplateSet]
+
+    def score(self, point: Point, told: Told) -> tuple[float, int]:
+        return self.held(*self._arguments(point), told)
+
+    def train(self, trial: Trial, **more: Any) -> CRF:
+        chosen = {**trial.options, "template": trial.template}
+        return self.held.trained(*self._arguments(chosen), **more)
+
+    def _arguments(self, point: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        rest = {name: value for name, value in point.items() if name != "template"}
+        return self.templates.get(str(point.get("template"))), rest
+
+
+def _run(
+    study: Study,
+    score: Evaluate,
+    trials: int,
+    report: Callable[[Trial], None] | None,
+    *,
+    keep: bool,
+) -> bool:
+    """Run what is left of the trials; return whether Ctrl-C came before the last."""
+    try:
+        limit = study.limit(trials)
+        while len(study.trials) < limit:
+            trial = study.run(score)
+            if report is not None:
+                report(trial)
+    except KeyboardInterrupt:
+        if not keep or not study.trials:
+            raise
+        return True
+    return False
+
+
+def _held(
+    training: Training,
+    dev: Any,
+    dev_target: Sequence[Sequence[str]] | None,
+    folds: int | None,
+    seed: int,
+) -> Held | Folded:
+    if folds is not None:
+        return Folded(training, folds, seed)
+    return Held(training, dev, None if dev_target is None else _lists(dev_target))
+
+
+def _identity(
+    training: Training,
+    space: Space,
+    templates: Mapping[str, TemplateSet],
+    dev: Any,
+    dev_target: Sequence[Sequence[str]] | None,
+) -> dict[str, str]:
+    """Return what the course of a search depends on, beside its own settings."""
+    grammar, start = training.fixed["grammar"], training.fixed.get("warm_start")
+    weights = training.class_weights or None
+    given = [*(r.theta.tobytes().hex() for r in training.reads), str(grammar), str(weights)]
+    found = {
+        "what is searched": str(space),
+        "training data": _digest(training.data, training.gold),
+        "held-out data": "" if dev is None else _digest(dev, dev_target or []),
+        "templates": _digest_of([f"{n}\n{t}" for n, t in templates.items()]),
+        "what is read and obeyed": _digest_of(given),
+    }
+    return found if start is None else found | {"where trials start": fingerprint(start)}
+
+
+def _check(
+    dev: Any,
+    folds: int | None,
+    trials: int,
+    pruner: str,
+    *,
+    resume: bool,
+    journal: str | os.PathLike[str] | None,
+) -> None:
+    if dev is None and folds is None:
+        raise OptionError("nothing to score on: give held-out data, dev, or a number of folds")
+    if dev is not None and folds is not None:
+        raise OptionError("both dev and folds are given: trials are scored on one of them")
+    if trials < 1:
+        raise OptionError(f"trials is {trials}, expected at least 1")
+    if pruner not in PRUNERS:
+        raise OptionError(f"pruner is {pruner!r}, expected one of {', '.join(PRUNERS)}")
+    if resume and journal is None:
+        raise OptionError("resume needs a journal to go on from")
+
+
+def _corpus(data: Any, target: str | Sequence[Sequence[str]]) -> Any:
+    if isinstance(data, Corpus):
+        return data
+    sentences = list(data)
+    first = next((sentence for sentence in sentences if len(sentence)), None)
+    if first is None:
+        raise DataError("no sentence to train or to score on")
+    if is_literal(first):
+        if isinstance(target, str):
+            raise OptionError("attribute lists have no columns: give the labels of each sentence")
+        return sentences
+    return Corpus.from_sentences(sentences)
+
+
+def _lists(labels: Sequence[Sequence[str]]) -> list[list[str]]:
+    return [list(one) for one in labels]
+
+
+def _labels(data: Any, target: str | Sequence[Sequence[str]], *, partial: bool) -> int:
+    """Return the number of labels."""
+    if not isinstance(target, str):
+        if len(target) != len(data):
+            raise DataError(f"labels of {len(target)} sentences for {len(data)}")
+        return len(label_set({label for one in target for label in one}, partial=partial))
+    column = data.column(target)
+    return len(label_set(set(column.strings()), partial=partial))
+
+
+def searched(
+    options: Mapping[str, Any],
+    templates: Iterable[str],
+    *,
+    labels: int = 1,
+    seed: int = 0,
+    reads: bool = False,
+    dev: bool = True,
+    warm_start: CRF | None = None,
+) -> Space:
+    """Return what there is to choose from.
+
+    Parameters
+    ----------
+    options
+        As for `tune`.
+    templates : iterable of str
+        Their names.
+    labels : int
+        How many there are.
+    seed : int
+    reads, dev : bool
+        Are earlier taggers read; is there held-out data.
+    warm_start : CRF, optional
+        Decides the order.
+
+    Raises
+    ------
+    OptionError
+        Options that do not go together, or leave no choice.
+    """
+    order: tuple[Choice, ...] = (1, 2) if labels**2 <= _MOST_STATES else (1,)
+    if warm_start is not None:
+        order = (order_of(warm_start),)
+    given = {name: _choices(value) for name, value in options.items()}
+    methods = given.pop("method", ("lbfgs",))
+    choices: dict[str, tuple[Choice, ...]] = {"method": methods}
+    if names := tuple(templates):
+        choices["template"] = names
+    choices["order"] = given.pop("order", order)
+    if warm_start is not None and any(one != order[0] for one in choices["order"]):
+        known = ", ".join(map(str, choices["order"]))
+        raise OptionError(f"order is {known}, and warm_start is a model of order {order[0]}")
+    for name, usual in _RANGES.items():
+        if name in given:
+            choices[name] = given.pop(name)
+        elif any(_goes_with(name, usual, given, str(method)) for method in methods):
+            choices[name] = usual
+    space = Space(choices | given)
+    for point in space.sides():
+        point.pop("template", None)
+        settings = checked_options({**point, "seed": seed})
+        check_given(
+            point,
+            msgspec.structs.asdict(settings),
+            reads=reads,
+            dev=dev,
+            warm_start=warm_start is not None,
+        )
+    return space
+
+
+def _goes_with(
+    name: str, usual: Sequence[Choice], given: Mapping[str, Sequence[Choice]], method: str
+) -> bool:
+    """Tell whether a method reads a penalty, and with it all that is given."""
+    first = {option: choices[0] for option, choices in given.items()}
+    values = {**DEFAULTS, **first, "method": method}
+    most = {**values, name: usual[-1].high if isinstance(usual[-1], Range) else usual[-1]}
+    return is_read(name, values) and all(is_read(n, most) for n in given if is_read(n, values))
+
+
+def _choices(value: Any) -> tuple[Choice, ...]:
+    if isinstance(value, Range) or not isinstance(value, list | tuple):
+        return (value,)
+    return tuple(dict.fromkeys(value))
+
+
+def _digest(data: Any, gold: Any) -> str:
+    if not isinstance(data, Corpus):
+        return _digest_of([repr(data), repr(gold)])
+    strings = [repr(data.offsets.tolist()), repr(gold)]
+    for name in data.columns:
+        strings += [name, *data.column(name).strings()]
+    return _digest_of(strings)
+
+
+def _digest_of(strings: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for string in strings:
+        digest.update(string.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()[:16]

@@ -1,0 +1,419 @@
+"""A lattice as plain text: tokens × labels with probabilities, the best path marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.arguments import LabelSet
+from fstcrf.errors import DataError, MissingDependencyError, ShapeError, TooLargeError
+from fstcrf.kernel import order
+from fstcrf.lattice.lattice import Lattice
+from fstcrf.lattice.paths import Labels, Path
+from fstcrf.openfst import (
+    EPSILON,
+    Machine,
+    att_text,
+    connect,
+    sausage_machine,
+    svg,
+    symbols,
+    to_fst,
+)
+
+if TYPE_CHECKING:
+    import pynini
+
+__all__ = [
+    "JointArrays",
+    "acyclic_acceptor",
+    "drawn",
+    "joint_arrays",
+    "joint_nodes",
+    "lattice_att",
+    "lattice_fst",
+    "lattice_machine",
+    "lattice_table",
+    "machine_labels",
+]
+
+_LEAST = 0.005  # shown as 0.01
+_MARK = "*"
+
+
+class _Lattice(Protocol):
+    @property
+    def labels(self) -> Labels: ...
+
+    def best(self) -> Path: ...
+
+    def marginals(self) -> Any: ...
+
+
+def lattice_table(lattice: _Lattice, tokens: Sequence[str] | None = None) -> str:
+    """Return a table of marginals: a row for each token, a column for each label.
+
+    Labels of the best path have a star; labels that are unlikely everywhere are left out and
+    counted below. A lattice of several tapes has one table for each, headed by the tape's name.
+
+    Parameters
+    ----------
+    lattice : Lattice or AcyclicLattice
+    tokens : sequence of str, optional
+        Names of the rows; numbers when absent.
+
+    Raises
+    ------
+    ShapeError
+        Another number of tokens; paths of different lengths.
+    NoPathError
+        Every label sequence is forbidden.
+    """
+    marginals, best = lattice.marginals(), lattice.best()
+    tapes: Sequence[str] = getattr(lattice, "tapes", ())
+    if len(tapes) < 2:
+        lines = _table(lattice.labels, marginals, best.labels, tokens)
+    else:
+        parts = zip(tapes, lattice.labels, marginals, best.labels, strict=True)
+        lines = [
+            line
+            for tape, labels, share, path in parts
+            for line in [f"{tape}:", *_table(labels, share, path, tokens), ""]
+        ]
+    last = f"{_MARK} best path: score {best.score:.6g}, probability {best.probability:.4g}"
+    return "\n".join([*lines, last, ""])
+
+
+def _table(
+    labels: Sequence[str],
+    marginals: NDArray[np.float64],
+    path: Sequence[str],
+    tokens: Sequence[str] | None,
+) -> list[str]:
+    if tokens is not None and len(tokens) != len(marginals):
+        raise ShapeError(f"{len(tokens)} names for {len(marginals)} tokens")
+    if not len(marginals):
+        return ["no tokens"]
+    names = [str(t) for t in range(len(marginals))] if tokens is None else list(tokens)
+    likely = marginals.max(axis=0, initial=0.0) >= _LEAST
+    shown = [k for k, label in enumerate(labels) if likely[k] or label in path]
+    rows = [["", *(labels[k] for k in shown)]]
+    for name, share, label in zip(names, marginals, path, strict=True):
+        cells = [_cell(float(share[k]), marked=labels[k] == label) for k in shown]
+        rows.append([name, *cells])
+    lines = _aligned(rows)
+    left = len(labels) - len(shown)
+    if left:
+        what = "1 label" if left == 1 else f"{left} labels"
+        lines.append(f"not shown: {what} below {_LEAST} at every token")
+    return lines
+
+
+def _cell(probability: float, *, marked: bool) -> str:
+    number = f"{probability:.2f}" if probability >= _LEAST else "."
+    return number + (_MARK if marked else " ")
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    first, *others = zip(*rows, strict=True)
+    columns = [[name.ljust(max(map(len, first))) for name in first]]
+    columns += [[cell.rjust(max(map(len, column))) for cell in column] for column in others]
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+
+
+# --- A machine as a lattice -----------------------------------------------------------------------
+
+
+def acyclic_acceptor(machine: Machine) -> Machine:
+    """Return what lies on a path, states in topological order, arcs by label.
+
+    Raises
+    ------
+    DataError
+        An arc writes something else than it reads, or there is a cycle.
+    """
+    machine = connect(machine)
+    different = np.flatnonzero(machine.ilabel != machine.olabel)
+    if len(different):
+        arc = int(different[0])
+        read, written = int(machine.ilabel[arc]), int(machine.olabel[arc])
+        raise DataError(
+            f"no acceptor: an arc of state {machine.source[arc]} reads "
+            f"{_shown(read, machine.isymbols)} and writes {_shown(written, machine.osymbols)}; "
+            "project the Fst on its output first"
+        )
+    if (machine.target <= machine.source).any():
+        machine = _numbered(machine)
+    key = machine.source.astype(np.int64) * (int(machine.ilabel.max(initial=0)) + 1)
+    key += machine.ilabel
+    if (np.diff(key) >= 0).all():
+        return machine
+    return _permuted(machine, np.argsort(key, kind="stable"))
+
+
+def _numbered(machine: Machine) -> Machine:
+    number, cycle = order.topological(machine.row, machine.target)
+    if cycle >= 0:
+        free = machine.ilabel == 0
+        row = order.rows(machine.source[free], machine.n_states)
+        _, loop = order.topological(row, machine.target[free])
+        what = "a cycle" if loop < 0 else "an epsilon loop"
+        raise DataError(
+            f"the Fst is cyclic, there is {what} through state {cycle if loop < 0 else loop} of "
+            f"those on a path; a lattice is acyclic: compose it with a sentence first"
+        )
+    final = np.empty_like(machine.final)
+    final[number] = machine.final
+    source = number[machine.source]
+    arcs = np.argsort(source, kind="stable")
+    return replace(
+        machine,
+        start=int(number[machine.start]),
+        source=source[arcs],
+        target=number[machine.target][arcs],
+        ilabel=machine.ilabel[arcs],
+        olabel=machine.olabel[arcs],
+        score=machine.score[arcs],
+        final=final,
+    )
+
+
+def _permuted(machine: Machine, arcs: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Machine:
+    names = ("source", "target", "ilabel", "olabel", "score")
+    return replace(machine, **{name: getattr(machine, name)[arcs] for name in names})
+
+
+def _shown(number: int, table: tuple[str, ...] | None) -> str:
+    return str(number) if table is None else repr(table[number])
+
+
+def machine_labels(machine: Machine, labels: LabelSet | None) -> tuple[str, ...]:
+    """Return the labels of an acceptor: those of its symbol table, or given ones.
+
+    Raises
+    ------
+    DataError
+        Neither is there, they disagree, or an arc has a label that is none of them.
+    LabelError
+        A label that is there twice, or empty.
+    """
+    tables = [table for table in (machine.isymbols, machine.osymbols) if table is not None]
+    if len(tables) == 2 and tables[0] != tables[1]:
+        raise DataError(f"input and output symbols differ: {_difference(*tables)}")
+    if labels is None:
+        if not tables:
+            raise DataError(
+                "the Fst has no symbol table: pass labels=..., of which label k is the symbol k + 1"
+            )
+        table = tables[0]
+    else:
+        table = symbols(labels)
+        if tables and tables[0][1:] != table[1:]:
+            raise DataError(
+                f"the symbols of the Fst are not these labels: {_difference(tables[0], table)}"
+            )
+    used = np.unique(machine.ilabel)
+    for number in used[used > 0].tolist():
+        if number >= len(table) or not table[number]:
+            raise DataError(f"an arc has the label id {number}, which is none of the labels")
+    return table[1:]
+
+
+def _difference(one: tuple[str, ...], other: tuple[str, ...]) -> str:
+    for number in range(max(len(one), len(other))):
+        pair = [repr(t[number]) if number < len(t) else "missing" for t in (one, other)]
+        if pair[0] != pair[1] and number > 0:
+            return f"symbol {number} is {pair[0]} in one and {pair[1]} in the other"
+    return f"symbol 0, {EPSILON}, has two names"
+
+
+# --- Lattices as machines of OpenFst --------------------------------------------------------------
+
+Floats = NDArray[np.float64]
+
+_MAX_ARCS = 30_000_000
+
+
+def lattice_fst(lattice: Lattice, arc_type: str) -> pynini.Fst:
+    """Return a lattice as a pynini machine; see `Lattice.to_fst`."""
+    found: pynini.Fst = to_fst(lattice_machine(lattice), arc_type)  # type: ignore[arg-type]
+    return found
+
+
+def lattice_att(lattice: Lattice) -> str:
+    """Return a lattice as AT&T text; see `Lattice.to_att`."""
+    return att_text(lattice_machine(lattice), acceptor=True)
+
+
+def drawn(lattice: Lattice) -> str:
+    """Return SVG where graphviz is installed, else a table; see `Lattice.draw`."""
+    try:
+        return svg(lattice_machine(lattice))
+    except MissingDependencyError:
+        return lattice_table(lattice)
+
+
+def lattice_machine(lattice: Lattice) -> Machine:
+    """Return a lattice as flat arrays: states, arcs, scores.
+
+    Raises
+    ------
+    TooLargeError
+        More arcs than memory should be asked for.
+    """
+    _check_size(lattice, max(len(lattice) - 1, 0))
+    joint = joint_arrays(lattice)
+    flat = joint.step.reshape(len(joint.step), -1)
+    return sausage_machine(
+        np.ascontiguousarray(joint.node),
+        np.ascontiguousarray(flat if joint.moving else flat[0]),
+        np.ascontiguousarray(joint.initial),
+        np.ascontiguousarray(joint.final),
+        state_label=joint.label.astype(np.int32),
+        symbols=symbols(["|".join(parts) for parts in joint.names]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class JointArrays:
+    """A lattice multiplied out: S joint states, each of a legal history of all tapes.
+
+    Parameters
+    ----------
+    node : float64 [T, S]
+    step : float64 [1 or T, S, S]
+        Potentials of arcs, from row to column, into each token where they move.
+    initial, final : float64 [S]
+    label : int64 [S]
+        Joint label of each state.
+    names : list of tuple of str
+        The labels of the tapes, in their order, for each joint label.
+    moving : bool
+    """
+
+    node: Floats
+    step: Floats
+    initial: Floats
+    final: Floats
+    label: NDArray[np.int64]
+    names: list[tuple[str, ...]]
+    moving: bool
+
+
+def joint_arrays(lattice: Lattice) -> JointArrays:
+    """Return a lattice multiplied out.
+
+    Raises
+    ------
+    TooLargeError
+        More arcs than memory should be asked for.
+    """
+    machine = lattice.program.machine
+    moving = any(axis.score is None for axis in machine.axes)
+    _check_size(lattice, len(lattice) if moving else 1)
+    factors, axes = _values(lattice)
+    node = _node(machine, factors, len(lattice))
+    step = _joint_arcs(machine, axes)
+    initial, final = machine.initial.reshape(-1), machine.final.reshape(-1)
+    label, names = _joint_labels(lattice)
+    if machine.residual is not None:
+        node, step, initial, final = _with_residual(machine, node, step, initial, final)
+        label = np.tile(label, machine.n_residual)
+    return JointArrays(node, step, initial, final, label, names, moving)
+
+
+def joint_nodes(lattice: Lattice) -> Floats:
+    """Return the potentials of joint states alone, float64 [T, S], as in `JointArrays`."""
+    machine = lattice.program.machine
+    node = _node(machine, _values(lattice)[0], len(lattice))
+    return node if machine.residual is None else np.tile(node, machine.residual.n_states)
+
+
+def _check_size(lattice: Lattice, times: int) -> None:
+    """Refuse to write out all arcs between two tokens so many times."""
+    machine = lattice.program.machine
+    states = int(np.prod(machine.shape)) * machine.n_residual
+    if states**2 * times > _MAX_ARCS:
+        raise TooLargeError(
+            f"the lattice has {states:,} joint states at every token, {states**2:,} arcs between "
+            "two tokens: too many to write out; restrict it, or take its parts"
+        )
+
+
+def _values(lattice: Lattice) -> tuple[list[Floats], list[Floats]]:
+    """Return the potentials of factors and of axes; those that do not move as [1, ...]."""
+    machine = lattice.program.machine
+    moving = iter(lattice.program.moving(lattice.values))
+    factors = [f.value[None] if f.value is not None else next(moving) for f in machine.factors]
+    axes = [a.score[None] if a.score is not None else next(moving) for a in machine.axes]
+    return factors, axes
+
+
+def _joint_labels(lattice: Lattice) -> tuple[NDArray[np.int64], list[tuple[str, ...]]]:
+    """Return the number of each joint state's labels, and their names, in the order of tapes."""
+    program = lattice.program
+    states = dict(
+        zip(program.order, (s.reshape(-1) for s in np.indices(program.shape)), strict=True)
+    )
+    labels = [program.chain[t].topology.state_label[states[t]] for t in program.tapes]
+    sizes = [len(program.labels(t)) for t in program.tapes]
+    names = list(product(*(program.labels(t) for t in program.tapes)))
+    return np.ravel_multi_index(labels, sizes), names
+
+
+def _node(machine: kernel.Machine, factors: list[Floats], length: int) -> Floats:
+    total = np.zeros((length, machine.outer, machine.width))
+    for factor, value in zip(machine.factors, factors, strict=True):
+        rows = np.zeros(machine.outer, np.int32) if factor.place is None else factor.place
+        total = total + value[:, rows]
+    return total.reshape(length, -1)
+
+
+def _joint_arcs(machine: kernel.Machine, axes: list[Floats]) -> Floats:
+    """Return the scores of all arcs between joint states, [1 or T, N, N]."""
+    states = [s.reshape(-1) for s in np.indices(machine.shape)]
+    size = len(states[0])
+    total: Floats = np.zeros((1, size, size))
+    before = np.zeros(size, dtype=np.int64)  # outer index of the axis at each joint state
+    for axis, score, state in zip(machine.axes, axes, states, strict=True):
+        n = axis.n_states
+        table = score
+        if axis.source is not None and axis.target is not None:
+            table = np.full((*score.shape[:2], n * n), -np.inf)
+            table[:, :, axis.source.astype(np.int64) * n + axis.target] = score
+        table = table.reshape(*table.shape[:2], n, n)
+        context = np.zeros(size, np.int64) if axis.place is None else axis.place[before]
+        total = total + table[:, context[None, :], state[:, None], state[None, :]]
+        before = before * n + state
+    return total
+
+
+def _with_residual(
+    machine: kernel.Machine, node: Floats, step: Floats, initial: Floats, final: Floats
+) -> tuple[Any, ...]:
+    """Multiply joint states with those of the residual automaton, read at their token."""
+    residual = machine.residual
+    assert residual is not None  # noqa: S101 (the caller has looked)
+    n, size = residual.n_states, node.shape[1]
+    outer = np.repeat(np.arange(machine.outer), machine.width)
+    last = np.tile(np.arange(machine.width), machine.outer)
+    rows = np.zeros(size, np.int32) if residual.place is None else residual.place[outer]
+    columns = last if residual.width > 1 or machine.width == 1 else np.zeros_like(last)
+    edge = np.full((n, n, size), -np.inf)
+    for e, (q, r) in enumerate(zip(residual.source, residual.target, strict=True)):
+        edge[q, r] = np.maximum(edge[q, r], residual.value[e, rows, columns])
+    wide = step[:, None, :, None, :] + edge[None, :, None, :, :]
+    begin = (residual.initial[:, None, None] + edge).max(axis=0) + initial
+    end = residual.final[:, None] + final
+    return (
+        np.tile(node, n),
+        wide.reshape(len(step), n * size, n * size),
+        begin.reshape(-1),
+        end.reshape(-1),
+    )

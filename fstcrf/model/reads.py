@@ -1,0 +1,639 @@
+"""The labels of earlier taggers on a training text: their own predictions, jack-knifed on request.
+
+=============  ===============================================================
+ordered        taggers, each after those that it reads
+with_labels    a corpus with the labels that taggers give it
+jackknifed     the same, from taggers that have not seen the sentence
+fold_taggers   those taggers, fold by fold
+folds          which sentence is in which fold
+FoldProgress   an iteration of the training of a fold
+=============  ===============================================================
+
+A tagger is right too often on the text that it was trained on, and whoever reads its labels there
+learns to trust it too much. Jack-knifing cuts the sentences into K folds; the taggers are trained
+again on K − 1 of them, with the settings that they were trained with, and label the one left out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.corpus import Column, Corpus
+from fstcrf.errors import DataError, LabelError, OptionError
+from fstcrf.features import Design, FeatureIndex
+from fstcrf.features.template import tape_column
+from fstcrf.kernel import SparseRows
+from fstcrf.lattice import Lattice, marginals, nbest
+from fstcrf.model.gold import gold_labels, legal_gold
+from fstcrf.model.options import options_of
+from fstcrf.train import Progress
+
+if TYPE_CHECKING:
+    from fstcrf.model.crf import CRF
+    from fstcrf.model.options import Options, TrainingRecord
+    from fstcrf.model.potentials import Term
+
+__all__ = [
+    "FoldProgress",
+    "Passed",
+    "built",
+    "fold_taggers",
+    "folds",
+    "jackknifed",
+    "lattices_given",
+    "ordered",
+    "pass_on",
+    "soft",
+    "with_labels",
+]
+
+Report = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FoldProgress(Progress):
+    """What is known after an iteration of the training of a fold.
+
+    Parameters
+    ----------
+    stage : str
+        What is trained: ``pos, fold 2 of 5``.
+    """
+
+    stage: str
+
+
+def ordered(taggers: Sequence[CRF], tapes: Sequence[str]) -> list[CRF]:
+    """Return the taggers that write some tapes and those that they read, in the order of reading.
+
+    Parameters
+    ----------
+    taggers : sequence of CRF
+    tapes : sequence of str
+        The tapes that are wanted; those without a tagger are left to the caller.
+
+    Raises
+    ------
+    OptionError
+        Two taggers of one tape, taggers that read each other, or one that reads a tape whose
+        tagger is not there.
+    """
+    by_tape = {tagger.tape: tagger for tagger in taggers}
+    if len(by_tape) < len(taggers):
+        names = [tagger.tape for tagger in taggers]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise OptionError(f"reads= has two taggers of tape {twice!r}: give them tapes by tape=")
+    found: dict[str, CRF] = {}
+
+    def add(tape: str, waiting: tuple[str, ...]) -> None:
+        if tape in waiting:
+            raise OptionError(f"taggers read each other: {' ← '.join((*waiting, tape))}")
+        if tape in found:
+            return
+        for earlier in _read(by_tape[tape]):
+            if earlier not in by_tape:
+                raise OptionError(
+                    f"the tagger of tape {tape!r} reads tape {earlier!r}: "
+                    "its tagger must be in reads=, too"
+                )
+            add(earlier, (*waiting, tape))
+        found[tape] = by_tape[tape]
+
+    for tape in tapes:
+        if tape in by_tape:
+            add(tape, ())
+    return list(found.values())
+
+
+def with_labels(corpus: Corpus, taggers: Sequence[CRF], *, threads: int = 1) -> Corpus:
+    """Return a corpus with the labels that taggers give it, each reading those before it."""
+    for tagger in taggers:
+        column = tagger.tag_column(corpus, threads=threads)
+        corpus = corpus.with_interned(tape_column(tagger.tape), column)
+    return corpus
+
+
+def folds(sentences: int, k: int, seed: int) -> NDArray[np.int64]:
+    """Return the fold of each sentence, int64 [sentences].
+
+    Sentence ``p[i]`` is in fold ``i mod k``, where p is the permutation of the sentences by NumPy's
+    ``default_rng(seed)``.
+
+    Raises
+    ------
+    OptionError
+        More folds than sentences.
+    """
+    if k > sentences:
+        raise OptionError(f"jackknife is {k}, expected at most the {sentences} sentences there are")
+    fold = np.empty(sentences, dtype=np.int64)
+    fold[np.random.default_rng(seed).permutation(sentences)] = np.arange(sentences) % k
+    return fold
+
+
+def jackknifed(
+    corpus: Corpus,
+    taggers: Sequence[CRF],
+    k: int,
+    *,
+    seed: int = 0,
+    threads: int = 1,
+    report: Report | None = None,
+) -> Corpus:
+    """Return a corpus with labels from taggers that were trained on other sentences of it.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        With the columns that the taggers read, and those of their gold labels. No sentence is
+        empty.
+    taggers : sequence of CRF
+        In the order of reading. In each fold all of them are trained again, one after the other,
+        by templates, options, column and class weights of their records. One that was trained on
+        jack-knifed labels is so again; one that held-out data stopped makes as many iterations.
+        Weights of sentences and warm starts are not repeated.
+    k : int
+        Number of folds.
+    seed : int
+        Of the folds.
+    threads : int
+    report : callable, optional
+        Is told of every iteration, by `FoldProgress`.
+
+    Raises
+    ------
+    OptionError
+        More folds than sentences, or a tagger whose record does not say how to train it.
+    DataError
+        The corpus has no column of a tagger's gold labels.
+    LabelError
+        It has gold labels that the tagger does not have: whoever learned to read them would never
+        see them.
+    """
+    labels = {tagger.tape: _Labels(corpus.n_tokens) for tagger in taggers}
+    token_sentence = np.repeat(np.arange(len(corpus)), np.diff(corpus.offsets))
+    for held, mine in fold_taggers(corpus, taggers, k, seed=seed, threads=threads, report=report):
+        labelled = with_labels(corpus.select(held), mine, threads=threads)
+        for tagger in mine:
+            column = labelled.columns[tape_column(tagger.tape)]
+            labels[tagger.tape].put(np.isin(token_sentence, held), column)
+    for tape, found in labels.items():
+        corpus = corpus.with_interned(tape_column(tape), found.column())
+    return corpus
+
+
+def fold_taggers(
+    corpus: Corpus,
+    taggers: Sequence[CRF],
+    k: int,
+    *,
+    seed: int = 0,
+    threads: int = 1,
+    report: Report | None = None,
+) -> Iterator[tuple[NDArray[np.int64], list[CRF]]]:
+    """Yield the sentences of each fold, and taggers that were trained on all others.
+
+    Parameters and errors as for `jackknifed`.
+
+    Yields
+    ------
+    int64 [M], list of CRF
+    """
+    fold = folds(len(corpus), k, seed)
+    for tagger in taggers:
+        _check(tagger, corpus)
+    for number in range(k):
+        rest = corpus.select(np.flatnonzero(fold != number))
+        mine: list[CRF] = []
+        for tagger in taggers:
+            stage = f"{tagger.tape}, fold {number + 1} of {k}"
+            mine.append(_retrained(tagger, rest, mine, threads, _staged(report, stage)))
+        yield np.flatnonzero(fold == number), mine
+
+
+class _Labels:
+    """A column that is put together from those of the folds."""
+
+    def __init__(self, n_tokens: int) -> None:
+        self._ids = np.zeros(n_tokens, dtype=np.int32)
+        self._number: dict[str, int] = {}
+
+    def put(self, where: NDArray[np.bool_], column: Column) -> None:
+        place = [self._number.setdefault(v, len(self._number)) for v in column.values]
+        self._ids[where] = np.asarray(place, dtype=np.int32)[column.ids]
+
+    def column(self) -> Column:
+        return Column(self._ids, tuple(self._number))
+
+
+def _retrained(
+    tagger: CRF, corpus: Corpus, earlier: Sequence[CRF], threads: int, report: Report | None
+) -> CRF:
+    """Train a tagger on other text as it was trained."""
+    from fstcrf.model.training import train  # noqa: PLC0415 (it imports this module)
+
+    record = _record(tagger)
+    options = record.options
+    if record.dev_score is not None or record.interrupted:
+        # What decided it is not here any more; that it took so many iterations is known.
+        options = msgspec.structs.replace(options, max_iterations=max(record.best_iteration, 1))
+    target = str(record.target)
+    present = set(_labels_of(corpus, record))
+    return train(
+        corpus,
+        target,
+        cast("FeatureIndex", tagger.index).templates,  # as `_check` saw
+        reads=earlier,
+        tape=tagger.tape,
+        class_weights={k: w for k, w in record.class_weights.items() if k in present} or None,
+        threads=threads,
+        report=report,
+        **{n: v for n, v in options_of(options).items() if n != "patience"},  # of held-out data
+    )
+
+
+def _check(tagger: CRF, corpus: Corpus) -> None:
+    target = _record(tagger).target
+    if target is None or not isinstance(tagger.index, FeatureIndex):
+        raise OptionError(
+            f"jackknife cannot train the tagger of tape {tagger.tape!r} again: its record names no "
+            "column of gold labels (it was given them as lists, or saved by an earlier version)"
+        )
+    if _record(tagger).grammar is not None:
+        raise OptionError(
+            f"jackknife cannot train the tagger of tape {tagger.tape!r} again: it was trained "
+            f"under {_record(tagger).grammar}, which its record only names"
+        )
+    if target not in corpus.columns:
+        raise DataError(
+            f"jackknife trains the tagger of tape {tagger.tape!r} again, on column {target!r}; "
+            f"the columns are {', '.join(corpus.columns)}",
+            path=corpus.source,
+        )
+    odd = sorted(set(_labels_of(corpus, _record(tagger))) - set(tagger.labels))
+    if odd:
+        raise LabelError(
+            f"jackknife trains the tagger of tape {tagger.tape!r} again, on column {target!r}, "
+            f"which has the label {odd[0]!r}; the tagger has {', '.join(tagger.labels)}, and would "
+            "never say it"
+        )
+
+
+def _labels_of(corpus: Corpus, record: TrainingRecord) -> list[str]:
+    """Return the labels that a corpus has for a tagger of this record."""
+    options, target = record.options, str(record.target)
+    return gold_labels(legal_gold(corpus, target, options), target, options)
+
+
+def _record(tagger: CRF) -> TrainingRecord:
+    if tagger.record is None:
+        raise OptionError(
+            f"jackknife cannot train the tagger of tape {tagger.tape!r} again: "
+            "it has no record of its training"
+        )
+    return tagger.record
+
+
+def _read(tagger: CRF) -> tuple[str, ...]:
+    index = tagger.index
+    return index.templates.tapes if isinstance(index, FeatureIndex) else ()
+
+
+def _staged(report: Report | None, stage: str) -> Report | None:
+    if report is None:
+        return None
+
+    def told(progress: Progress) -> None:
+        known = {f.name: getattr(progress, f.name) for f in fields(Progress)}
+        inner = f": {progress.stage}" if isinstance(progress, FoldProgress) else ""
+        report(FoldProgress(**known, stage=stage + inner))
+
+    return told
+
+
+# --- How the labels of earlier taggers reach a training text --------------------------------------
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Given: TypeAlias = Mapping[str, tuple[tuple[str, ...], Floats]]
+"""For tapes, their labels, and the probability of each at each token: [N, L]."""
+
+_RUN_TOKENS = 2_000
+_LEAST = 0.01
+"""Labels that are less probable are not passed on as marginals."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Passed:
+    """Sentences with labels of earlier tapes; some may come several times.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        With a column for each tape. Under marginals, the copies of a sentence hold the labels that
+        its tokens may have, in the order of their probability.
+    origin : int64 [S']
+        The sentence that each is a copy of.
+    share : float64 [S']
+        What each copy counts; those of a sentence sum to 1. Not read under marginals.
+    token_share : float64 [N'], optional
+        Under marginals: probability of the labels of each token of the copies; 0 where a token has
+        no further label.
+    """
+
+    corpus: Corpus
+    origin: Ints
+    share: Floats
+    token_share: Floats | None = None
+
+
+def pass_on(
+    corpus: Corpus,
+    taggers: Sequence[CRF],
+    settings: Options,
+    *,
+    threads: int = 1,
+    report: Callable[[Progress], None] | None = None,
+) -> Passed:
+    """Give a training text the labels of the taggers that are read.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        No sentence is empty.
+    taggers : sequence of CRF
+        In the order of reading.
+    settings : Options
+        `passing`, `candidates`, `jackknife`, `seed`.
+    threads : int
+    report : callable, optional
+        Is told of the training of folds.
+
+    Raises
+    ------
+    DataError, OptionError
+        The taggers do not go with the corpus.
+    """
+    give = {"best": _best, "nbest": _nbest, "marginals": _marginals}[settings.passing]
+    if not taggers:
+        return _whole(corpus)
+    if settings.jackknife is None:
+        return give(corpus, taggers, settings, threads)
+    parts = []
+    for held, mine in fold_taggers(
+        corpus, taggers, settings.jackknife, seed=settings.seed, threads=threads, report=report
+    ):
+        found = give(corpus.select(held), mine, settings, threads)
+        parts.append((held[found.origin], found))
+    return _merged(parts)
+
+
+def built(
+    passed: Passed, templates: Any, settings: Options, base: FeatureIndex | None
+) -> tuple[FeatureIndex, Design, Passed]:
+    """Return index and design of what was passed on, and which sentences the design is of.
+
+    Under marginals the copies of a sentence become one, whose attributes have values.
+    """
+    index, design = FeatureIndex.build(
+        passed.corpus,
+        templates,
+        boundary=settings.boundary,
+        min_count=settings.min_count,
+        hash_bits=settings.hash_bits,
+        base=base,
+    )
+    if passed.token_share is None:
+        return index, design, passed
+    whole = _token_origin(passed)
+    arc = None if design.arc is None else _averaged(design.arc, passed.token_share, whole)
+    averaged = Design(_averaged(design.node, passed.token_share, whole), arc)
+    first = np.unique(passed.origin, return_index=True)[1]
+    alone = Passed(passed.corpus.select(first), passed.origin[first], np.ones(len(first)))
+    return index, averaged, alone
+
+
+def soft(
+    tagger: CRF, corpus: Corpus, given: Given, *, threads: int = 1
+) -> tuple[list[Lattice], Floats]:
+    """Return lattices in which earlier tapes are averaged over, and their posteriors.
+
+    Parameters
+    ----------
+    tagger : CRF
+    corpus : Corpus
+        No sentence is empty. Tapes that are not given are columns of it.
+    given : mapping of str to (labels, float64 [N, L_tape])
+        Probability of the labels of tapes at each token.
+    threads : int
+
+    Returns
+    -------
+    list of Lattice
+        One for each sentence; potentials are expectations (natural log).
+    float64 [N, L]
+        Posterior of each label at each token.
+    """
+    lattices = lattices_given(tagger, corpus, given)
+    rows = marginals(lattices, threads=threads)
+    return lattices, np.concatenate([np.empty((0, len(tagger.labels))), *rows])
+
+
+def lattices_given(tagger: CRF, corpus: Corpus, given: Given) -> list[Lattice]:
+    """Return the lattices alone; parameters as for `soft`."""
+    read = [tape.name for tape in tagger.reads if tape.name in given]
+    prepared = tagger.bind({tape: given[tape][0] for tape in read}).prepare(corpus)
+    still = tagger.program.chains[0].arc is not None
+    found, start = [], 0
+    for run in prepared.runs(_RUN_TOKENS):
+        bounds = run.offsets.tolist()
+        here = {tape: given[tape][1][start : start + bounds[-1]] for tape in read}
+        start += bounds[-1]
+        potentials = prepared.potentials(run.first, run.end)
+        values = [_expected(potentials.node, here, bounds[-1])]
+        if not still:
+            values.append(_expected(potentials.arc, here, bounds[-1]))
+        for a, b in itertools.pairwise(bounds):
+            found.append(Lattice(tagger.program, tuple(v[a:b] for v in values)))
+    return found
+
+
+def _expected(terms: Iterable[Term], given: Mapping[str, Floats], n: int) -> Floats:
+    """Average terms over the labels of their tapes, token by token: [N, X]."""
+    total: Floats = np.zeros((n, 1))
+    for term in terms:
+        values = np.broadcast_to(term.values, (n, *term.values.shape[1:]))
+        for tape in term.context:  # the first of the axes that are left
+            values = np.einsum("nl...,nl->n...", values, given[tape])
+        total = total + values
+    return total
+
+
+# --- The three ways -------------------------------------------------------------------------------
+
+
+def _whole(corpus: Corpus) -> Passed:
+    return Passed(corpus, np.arange(len(corpus)), np.ones(len(corpus)))
+
+
+def _best(corpus: Corpus, taggers: Sequence[CRF], settings: Options, threads: int) -> Passed:
+    del settings
+    return _whole(with_labels(corpus, taggers, threads=threads))
+
+
+def _nbest(corpus: Corpus, taggers: Sequence[CRF], settings: Options, threads: int) -> Passed:
+    """Pass on the best labellings of the taggers together, by their probability.
+
+    Each tagger continues the labellings found so far; of all continuations the best are kept.
+    """
+    n = settings.candidates
+    found = Passed(corpus, np.arange(len(corpus)), np.zeros(len(corpus)))  # log probabilities yet
+    for tagger in taggers:
+        ranked = nbest(lattices_given(tagger, found.corpus, {}), n, threads=threads)
+        of, score, labels = [], [], []
+        for k, paths in enumerate(ranked):
+            for path in paths:
+                of.append(k)
+                score.append(found.share[k] + np.log(max(path.probability, 1e-300)))
+                labels.append(list(path.labels))
+        kept = _kept(found.origin[of], np.asarray(score), n)
+        chosen = found.corpus.select(np.asarray(of)[kept])
+        names = {label: i for i, label in enumerate(tagger.labels)}
+        ids = [names[label] for i in kept.tolist() for label in labels[i]]
+        column = Column(np.asarray(ids, dtype=np.int32), tagger.labels)
+        chosen = chosen.with_interned(tape_column(tagger.tape), column)
+        found = Passed(chosen, found.origin[of][kept], np.asarray(score)[kept])
+    top = np.full(len(corpus), -np.inf)
+    np.maximum.at(top, found.origin, found.share)
+    weight = np.exp(found.share - top[found.origin])
+    total = np.bincount(found.origin, weight, minlength=len(corpus))
+    return Passed(found.corpus, found.origin, weight / total[found.origin])
+
+
+def _kept(origin: Ints, score: Floats, n: int) -> Ints:
+    """Return the n best of each sentence, by sentence, best first."""
+    order = np.lexsort((-score, origin))
+    first = np.searchsorted(origin[order], origin[order])
+    return np.asarray(order[np.arange(len(order)) - first < n], dtype=np.int64)
+
+
+def _marginals(corpus: Corpus, taggers: Sequence[CRF], settings: Options, threads: int) -> Passed:
+    del settings
+    given: dict[str, tuple[tuple[str, ...], Floats]] = {}
+    for tagger in taggers:
+        table = soft(tagger, corpus, given, threads=threads)[1]
+        given[tagger.tape] = tagger.labels, table
+    label_of, share = _ranked([table for _, table in given.values()])
+    lengths = np.diff(corpus.offsets)
+    token_sentence = np.repeat(np.arange(len(corpus)), lengths)
+    origin, tokens, weights = [], [], []
+    for rank in range(share.shape[1]):
+        used = np.unique(token_sentence[share[:, rank] > 0])
+        there = np.flatnonzero(np.isin(token_sentence, used))
+        origin.append(used)
+        tokens.append((there, rank))
+        weights.append(share[there, rank])
+    whole = corpus.select(np.concatenate(origin))
+    for k, (tape, tagger) in enumerate(zip(given, taggers, strict=True)):
+        ids = [label_of[k][there, rank] for there, rank in tokens]
+        column = Column(np.concatenate(ids).astype(np.int32), tagger.labels)
+        whole = whole.with_interned(tape_column(tape), column)
+    numbers = np.concatenate(origin)
+    return Passed(whole, numbers, np.ones(len(numbers)), np.concatenate(weights))
+
+
+def _ranked(tables: Sequence[Floats]) -> tuple[list[Ints], Floats]:
+    """Return the most probable label combinations of each token: labels and shares, [N, R].
+
+    Tapes are taken to be independent. Where a token has no further combination its share is 0, and
+    its labels are the best ones.
+    """
+    labels: list[Ints] = []
+    share: Floats = np.ones((len(tables[0]), 1))
+    for table in tables:
+        width = int((table >= _LEAST).sum(axis=1).max(initial=1))
+        top = np.argsort(-table, axis=1, kind="stable")[:, : max(width, 1)]
+        mine = np.take_along_axis(table, top, axis=1)
+        both = share[:, :, None] * np.where(mine >= _LEAST, mine, 0.0)[:, None, :]
+        n, r, w = both.shape
+        flat = both.reshape(n, r * w)
+        keep = max(int((flat >= _LEAST).sum(axis=1).max(initial=1)), 1)
+        order = np.argsort(-flat, axis=1, kind="stable")[:, :keep]
+        share = np.take_along_axis(flat, order, axis=1)
+        share = np.where(share >= _LEAST, share, 0.0)
+        share[:, 0] = np.maximum(share[:, 0], _LEAST)
+        labels = [np.take_along_axis(old, order // w, axis=1) for old in labels]
+        labels.append(np.take_along_axis(top, order % w, axis=1))
+    missing = share <= 0
+    labels = [np.where(missing, found[:, :1], found) for found in labels]
+    return labels, share / share.sum(axis=1, keepdims=True)
+
+
+# --- Putting together -----------------------------------------------------------------------------
+
+
+def _merged(parts: Sequence[tuple[Ints, Passed]]) -> Passed:
+    """Put the folds together; label columns are numbered anew."""
+    first = parts[0][1].corpus
+    columns = {}
+    for name in first.columns:
+        number: dict[str, int] = {}
+        ids = []
+        for _, part in parts:
+            column = part.corpus.columns[name]
+            place = [number.setdefault(v, len(number)) for v in column.values]
+            ids.append(np.asarray(place, dtype=np.int32)[column.ids])
+        columns[name] = Column(np.concatenate(ids), tuple(number))
+    lengths = np.concatenate([np.diff(part.corpus.offsets) for _, part in parts])
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    whole = Corpus(columns, offsets, source=first.source)
+    origin = np.concatenate([numbers for numbers, _ in parts])
+    order = np.argsort(origin, kind="stable")
+    shares = [part.token_share for _, part in parts if part.token_share is not None]
+    token_share = None
+    if shares:
+        starts = np.repeat(offsets[:-1][order] - _starts(lengths[order]), lengths[order])
+        token_share = np.concatenate(shares)[starts + np.arange(offsets[-1])]
+    share = np.concatenate([part.share for _, part in parts])
+    return Passed(whole.select(order), origin[order], share[order], token_share)
+
+
+def _starts(lengths: Ints) -> Ints:
+    return np.asarray(np.cumsum(lengths) - lengths, dtype=np.int64)
+
+
+def _token_origin(passed: Passed) -> Ints:
+    """Return for each token of the copies the token that it is a copy of."""
+    lengths = np.diff(passed.corpus.offsets)
+    sentences, first = np.unique(passed.origin, return_index=True)
+    start = np.zeros(int(sentences[-1]) + 1, dtype=np.int64)
+    start[sentences] = _starts(lengths[first])
+    places = np.arange(lengths.sum()) - np.repeat(_starts(lengths), lengths)
+    return np.asarray(np.repeat(start[passed.origin], lengths) + places, dtype=np.int64)
+
+
+def _averaged(rows: SparseRows, share: Floats, origin: Ints) -> SparseRows:
+    """Add up the attributes of copies of a token, each times the copy's share."""
+    counts = np.diff(rows.indptr)
+    value = np.repeat(share, counts)
+    if rows.value is not None:
+        value = value * rows.value
+    token = np.repeat(origin, counts)
+    width = rows.n_columns
+    key, place = np.unique(token * width + rows.index, return_inverse=True)
+    total = np.bincount(place, value, minlength=len(key))
+    kept = total > 0 if rows.value is None else total != 0
+    key, total = key[kept], total[kept]
+    n = int(origin.max(initial=-1)) + 1
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(key // width, minlength=n))])
+    # Sums of shares that should be 1 are, so that the values of plain attributes stay whole.
+    total = np.where(np.abs(total - 1) < 1e-9, 1.0, total)
+    index = (key % width).astype(np.int32)
+    return SparseRows(indptr.astype(np.int64), index, total.astype(np.float32), width)
