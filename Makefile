@@ -64,7 +64,7 @@ foreign-tests: $(VENV)/.foreign
 	@test -n "$(SUITES)" || { echo "say where the suites are: make foreign-tests SUITES=folder" >&2; exit 1; }
 	$(VENV)/bin/python -m tests.foreign "$(abspath $(SUITES))"
 
-# make bench DATA=folder BENCH="--quick"; docs/benchmarks.md is made with BENCH="--full --write".
+# make bench DATA=folder BENCH="--quick"; docs/measurements/benchmarks.md is made with BENCH="--full --write".
 bench: $(VENV)/.kernel $(VENV)/.bench
 	@test -n "$(DATA)" || { echo "say where the corpora are: make bench DATA=folder" >&2; exit 1; }
 	$(VENV)/bin/python -m tests.benchmarks --data "$(abspath $(DATA))" $(BENCH)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from fstcrf.recipes import RECIPES
 
-DOCS = Path(__file__).parents[2] / "docs"
-INDEX = (DOCS / "results.md").read_text("utf-8")
+PAGES = Path(__file__).parents[2] / "docs" / "measurements"
+INDEX = (PAGES / "results.md").read_text("utf-8")
 
 
 def test_every_recipe_is_named() -> None:
@@ -18,4 +18,4 @@ def test_every_recipe_is_named() -> None:
 
 def test_every_page_of_results_is_linked() -> None:
     linked = set(re.findall(r"\((results-[\w-]+\.md)\)", INDEX))
-    assert {page.name for page in DOCS.glob("results-*.md")} <= linked
+    assert {page.name for page in PAGES.glob("results-*.md")} <= linked
