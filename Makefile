@@ -69,9 +69,9 @@ bench: $(VENV)/.kernel $(VENV)/.bench
 	@test -n "$(DATA)" || { echo "say where the corpora are: make bench DATA=folder" >&2; exit 1; }
 	$(VENV)/bin/python -m tests.benchmarks --data "$(abspath $(DATA))" $(BENCH)
 
-# The reference of the Python interface, from the docstrings.
+# The site: the pages under docs/ and the Python interface, from the docstrings. A warning is an error.
 docs: $(VENV)/.kernel
-	$(VENV)/bin/python docs/render_api.py build/docs
+	$(VENV)/bin/sphinx-build -q -W --keep-going -d build/doctrees docs build/docs
 	@echo "open build/docs/index.html"
 
 coverage: $(VENV)/.kernel
