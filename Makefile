@@ -83,7 +83,7 @@ kernel: $(VENV)/.dev
 
 clean:
 	rm -rf build dist $(VENV) $(VENV)-sanitize .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-	    .import_linter_cache .coverage fstcrf/_kernel.*.so
+	    .import_linter_cache .coverage docs/reference/api fstcrf/_kernel.*.so
 	find fstcrf tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- Virtual environments ------------------------------------------------------------------------

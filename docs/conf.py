@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,28 +54,33 @@ def public_modules() -> list[str]:
     return ["fstcrf", *sorted(f"fstcrf.{name}" for name in found if not name.startswith("_"))]
 
 
-def homes() -> dict[str, dict[str, str]]:
-    """Return the public names of each module with the one public module that describes them."""
-    offered = {name: importlib.import_module(name) for name in public_modules()}
-    found: dict[str, dict[str, str]] = {}
-    for name, module in offered.items():
-        found[name] = {}
-        for item in module.__all__:
-            value = getattr(module, item)
-            if isinstance(value, ModuleType):
-                continue
-            home = ".".join((getattr(value, "__module__", None) or name).split(".")[:2])
-            there = home in offered and item in offered[home].__all__
-            found[name][item] = home if there else name
-    return found
+def described(name: str) -> Iterator[tuple[str, str, Any]]:
+    """Yield each public name of a module, the public module that describes it, and its value."""
+    module = importlib.import_module(name)
+    for item in module.__all__:
+        value = getattr(module, item)
+        home = ".".join((getattr(value, "__module__", None) or name).split(".")[:2])
+        there = home in public_modules() and item in importlib.import_module(home).__all__
+        if not isinstance(value, ModuleType):
+            yield item, home if there else name, value
 
 
-_HOMES = homes()
-autosummary_context = {
-    "own": {name: [i for i, home in all_.items() if home == name] for name, all_ in _HOMES.items()},
+def directive(value: Any) -> str:
+    """Return the directive that describes a value."""
+    if inspect.isclass(value):
+        return "autoclass"
+    return "autofunction" if inspect.isroutine(value) else "autodata"
+
+
+_NAMES = {name: list(described(name)) for name in public_modules()}
+autosummary_context = {  # what _templates/autosummary/module.rst reads
+    "own": {
+        name: [(item, directive(value)) for item, home, value in names if home == name]
+        for name, names in _NAMES.items()
+    },
     "elsewhere": {
-        name: [(i, home) for i, home in all_.items() if home != name]
-        for name, all_ in _HOMES.items()
+        name: [(item, home) for item, home, _ in names if home != name]
+        for name, names in _NAMES.items()
     },
 }
 autodoc_member_order = "bysource"
@@ -86,10 +93,12 @@ default_role = "py:obj"
 _OPENING_BAR = re.compile(r"(?<![^\s(])\|(?=[^\s|])")
 
 
-def escape_bars(
-    _app: Sphinx, _what: str, _name: str, _value: Any, _options: Any, lines: list[str]
+def prepare(
+    _app: Sphinx, what: str, _name: str, value: Any, _options: Any, lines: list[str]
 ) -> None:
-    """Let ``|theta|`` in a docstring be a norm, no substitution of reStructuredText."""
+    """Let ``|theta|`` in a docstring be a norm, and leave out what ``dict`` says of itself."""
+    if what == "data" and value.__doc__ == type(value).__doc__:
+        lines.clear()
     lines[:] = [_OPENING_BAR.sub(r"\\|", line) for line in lines]
 
 
@@ -103,5 +112,5 @@ def link_exactly(_app: Sphinx, page: document) -> None:
 def setup(app: Sphinx) -> None:
     """Connect the above with Sphinx; forget the pages of modules that are gone."""
     shutil.rmtree(HERE / "reference" / "api", ignore_errors=True)
-    app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after napoleon
+    app.connect("autodoc-process-docstring", prepare, priority=900)  # after napoleon
     app.connect("doctree-read", link_exactly)
