@@ -192,17 +192,17 @@ def test_a_corpus_is_its_sentences(name: str) -> None:
 
 @pytest.mark.parametrize("name", COLUMN_KINDS)
 def test_a_column_that_is_not_there(name: str) -> None:
-    crf, wrong = made(name), {"wrod": ["a"]}
+    crf, wrong = made(name), {"form": ["a"]}
     corpus = Corpus.from_sentences([wrong])
-    for asked in (
-        lambda: crf.tag(wrong),
-        lambda: crf.tag(corpus[0]),
-        lambda: crf.tag_all([wrong]),
-        lambda: crf.tag_all(corpus),
-        lambda: crf.paths_all(corpus),
+    for tag, data in (
+        (crf.tag, wrong),
+        (crf.tag, corpus[0]),
+        (crf.tag_all, [wrong]),
+        (crf.tag_all, corpus),
+        (crf.paths_all, corpus),
     ):
-        with pytest.raises((DataError, TemplateError), match="column 'word'; the corpus has 'wrod"):
-            asked()
+        with pytest.raises((DataError, TemplateError), match="column 'word'; the corpus has 'form"):
+            tag(data)
 
 
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.attributes])
@@ -271,8 +271,8 @@ def test_without_models_documents_have_the_labels_of_their_sentences(name: str) 
 
 @every_document_tagger
 def test_a_column_that_no_document_has(name: str) -> None:
-    crf, corpus = decided(name), Corpus.from_sentences([{"wrod": ["a"]}])
-    with pytest.raises((DataError, TemplateError), match="column 'word'; the corpus has 'wrod"):
+    crf, corpus = decided(name), Corpus.from_sentences([{"form": ["a"]}])
+    with pytest.raises((DataError, TemplateError), match="column 'word'; the corpus has 'form"):
         crf.tag_all(corpus)
     with pytest.raises(DataError, match="expected a Corpus"):
         crf.tag_all([{"word": ["a"]}])  # type: ignore[arg-type]
