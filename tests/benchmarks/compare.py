@@ -25,7 +25,6 @@ import os
 import statistics
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -243,7 +242,8 @@ def _environment(place: Path, folder: Path) -> Path:
     python = folder / "bin" / "python"
     where = 'import sysconfig; print(sysconfig.get_path("purelib"))'
     packages = Path(_done([str(python), "-c", where], place))
-    (packages / "main.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
+    mine = [path for path in sys.path if Path(path).name in {"site-packages", "dist-packages"}]
+    (packages / "main.pth").write_text("\n".join(mine) + "\n", "utf-8")
     install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
     install += ["--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--editable"]
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
