@@ -96,6 +96,7 @@ def mapped_truth(
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tables", [True, False])
 @pytest.mark.parametrize("reader", ["over coarse", "over coarse pos"])
 @pytest.mark.parametrize("normalize", ["product", "chain"])
