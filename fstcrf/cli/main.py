@@ -8,6 +8,7 @@ main     ``fstcrf``
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -16,14 +17,6 @@ from typing import Any
 import click
 
 from fstcrf import __version__
-from fstcrf.cli.compose import compose
-from fstcrf.cli.convert import convert
-from fstcrf.cli.demo import demo
-from fstcrf.cli.documents import consistency, fields
-from fstcrf.cli.evaluate import evaluate
-from fstcrf.cli.info import explain, info
-from fstcrf.cli.pipeline import pipeline
-from fstcrf.cli.recipe import recipe
 from fstcrf.cli.reporting import (
     DEBUG,
     INTERRUPTED,
@@ -35,11 +28,26 @@ from fstcrf.cli.reporting import (
     say,
     warned,
 )
-from fstcrf.cli.tag import tag
-from fstcrf.cli.train import train
-from fstcrf.cli.tune import tune
 
 __all__ = ["Program", "main"]
+
+
+COMMANDS = {
+    "demo": "demo.demo",
+    "train": "train.train",
+    "tune": "tune.tune",
+    "compose": "compose.compose",
+    "pipeline": "pipeline.pipeline",
+    "consistency": "documents.consistency",
+    "fields": "documents.fields",
+    "tag": "tag.tag",
+    "eval": "evaluate.evaluate",
+    "info": "info.info",
+    "explain": "info.explain",
+    "convert": "convert.convert",
+    "recipe": "recipe.recipe",
+}
+"""The commands in the order of their use, and where they are: each is imported when it is run."""
 
 
 class Program(click.Group):
@@ -48,7 +56,16 @@ class Program(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order of their use."""
         del ctx
-        return list(self.commands)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(".")
+        found: click.Command = getattr(importlib.import_module(f"fstcrf.cli.{module}"), name)
+        return found
 
     def main(  # type: ignore[override]
         self,
@@ -134,23 +151,3 @@ def main(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         raise click.UsageError("no command; fstcrf demo shows what it can do", ctx)
-
-
-_COMMANDS = (
-    demo,
-    train,
-    tune,
-    compose,
-    pipeline,
-    consistency,
-    fields,
-    tag,
-    evaluate,
-    info,
-    explain,
-    convert,
-    recipe,
-)
-
-for _command in _COMMANDS:
-    main.add_command(_command)

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from fstcrf.corpus.schemes import scheme_pair
 from fstcrf.errors import OptionError
 from fstcrf.train import Optimiser, ParameterSpace, Problem
+from fstcrf.train.lbfgs import LBFGSSettings
 from fstcrf.train.likelihood import LikelihoodSettings
-from fstcrf.train.methods import METHODS, OBJECTIVES, LBFGSSettings
+from fstcrf.train.methods import METHODS, OBJECTIVES
 from fstcrf.train.settings import (
     Field,
     MethodSettings,

@@ -49,7 +49,9 @@ def test_version_and_help() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_has_help_for_each_option(command: str) -> None:
     assert f"Usage: fstcrf {command}" in done(command, "--help")
-    options = [p for p in main.commands[command].params if isinstance(p, click.Option)]
+    made = main.get_command(click.Context(main), command)
+    assert made is not None
+    options = [p for p in made.params if isinstance(p, click.Option)]
     assert [option.name for option in options if not option.help] == []
 
 
