@@ -23,8 +23,8 @@ from fstcrf.arguments import LabelSet
 from fstcrf.errors import LabelError, MissingDependencyError, NoPathError, OptionError, ShapeError
 from fstcrf.kernel import acyclic, order
 from fstcrf.kernel.acyclic import Acyclic
+from fstcrf.lattice.answer import Path
 from fstcrf.lattice.machines import acyclic_acceptor, lattice_table, machine_labels
-from fstcrf.lattice.paths import Path
 from fstcrf.openfst import Machine
 
 __all__ = [

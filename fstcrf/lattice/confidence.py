@@ -36,8 +36,8 @@ from fstcrf.plans import Program, warn_unproven
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget
+    from fstcrf.lattice.answer import Path
     from fstcrf.lattice.lattice import Lattice
-    from fstcrf.lattice.paths import Path
 
 __all__ = ["Confidence", "Interval", "Method", "confidence"]
 

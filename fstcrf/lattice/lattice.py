@@ -21,6 +21,7 @@ from fstcrf.arguments import LabelSet, real_number
 from fstcrf.corpus import Scheme
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.kernel import Budget
+from fstcrf.lattice.answer import Labels, Path, share
 from fstcrf.lattice.batch import (
     Group,
     entropies,
@@ -31,7 +32,6 @@ from fstcrf.lattice.batch import (
     sample,
     successions,
 )
-from fstcrf.lattice.paths import Labels, Path, share
 from fstcrf.lattice.tapes import Taped, array_lattice, checked_masks, labelling_masks, restricted
 from fstcrf.once import made_once
 from fstcrf.plans import Plan, no_path_error, plan_of, scaled, warn_unproven

@@ -14,8 +14,8 @@ from fstcrf import kernel
 from fstcrf.arguments import LabelSet
 from fstcrf.errors import DataError, MissingDependencyError, ShapeError, TooLargeError
 from fstcrf.kernel import order
+from fstcrf.lattice.answer import Labels, Path
 from fstcrf.lattice.lattice import Lattice
-from fstcrf.lattice.paths import Labels, Path
 from fstcrf.openfst import (
     EPSILON,
     Machine,

@@ -1,63 +1,22 @@
-"""One label sequence with its score."""
+"""The best paths of many lattices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.lattice.answer import Path, share
 
 if TYPE_CHECKING:
     from fstcrf.lattice.batch import Group
     from fstcrf.lattice.lattice import Lattice
 
-__all__ = [
-    "Labels",
-    "Path",
-    "Paths",
-    "Ranking",
-    "labels_of_tapes",
-]
-
-Labels: TypeAlias = tuple[Any, ...]
-"""A tuple of str; of several tapes, a tuple of such tuples."""
-
-
-def labels_of_tapes(labels: Sequence[tuple[str, ...]]) -> Labels:
-    """Return the labels of some tapes as a path has them: those of an only tape as they are."""
-    return tuple(labels) if len(labels) > 1 else labels[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Path:
-    """One label sequence through a lattice.
-
-    Parameters
-    ----------
-    labels : tuple of str
-        Of several tapes, a tuple of such tuples, one a tape.
-    score : float
-        Sum of its potentials (natural log).
-    probability : float
-        exp(score − log Z); NaN where that needs a grammar too large to multiply out
-        (`Lattice.confidence` bounds it).
-    exact : bool
-        Nothing scores higher: proven, not searched until a budget ended.
-    bound : float
-        No label sequence scores higher than this (natural log).
-    """
-
-    labels: Labels
-    score: float
-    probability: float
-    exact: bool
-    bound: float
-
+__all__ = ["Paths", "Ranking"]
 
 # --- Paths of many lattices -----------------------------------------------------------------------
 
@@ -207,8 +166,3 @@ class Ranking(Sequence[list[Path]]):
             for group, ranked in self._found
             for k, number in enumerate(group.numbers)
         }
-
-
-def share(score: float, log_z: float) -> float:
-    """Return exp(score − log Z), at most 1 whatever the rounding; 0 for −inf, NaN for NaN."""
-    return float(np.minimum(1.0, np.exp(score - log_z))) if score > -np.inf else 0.0

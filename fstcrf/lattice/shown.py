@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import OptionError
+from fstcrf.lattice.answer import Path, labels_of_tapes, share
 from fstcrf.lattice.batch import answered, best, nbest
-from fstcrf.lattice.paths import Path, labels_of_tapes, share
 from fstcrf.lattice.tapes import restricted
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fstcrf.arguments import LabelSet, label_tuple, real_array
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.lattice.paths import Labels
+from fstcrf.lattice.answer import Labels
 from fstcrf.once import memoised
 from fstcrf.plans import Chain, Program
 from fstcrf.topology import Topology, chain_topology
