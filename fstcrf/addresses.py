@@ -17,7 +17,7 @@ from fstcrf.grammar import Grammar
 from fstcrf.interop import load_crfsuite
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Lattice
-from fstcrf.lattice.batch import found_best
+from fstcrf.lattice.paths import found_best
 from fstcrf.lazy import optional
 from fstcrf.model import CRF
 from fstcrf.model.tokenwise import TokenPotentials
