@@ -388,7 +388,7 @@ def test_constrained_says_how_paths_are_searched() -> None:
         assert [path.labels for path in one.nbest(4)] == [path.labels for path in wanted]
         for search in ("auto", "lazy", "expanded"):
             assert one.best(search=search).labels == wanted[0].labels
-            assert best([one], search=search)[0] == best([ways[3]])[0]
+            assert best([one], search=search).labels(0) == wanted[0].labels
             found = nbest([one], 4, search=search)[0]
             assert [path.score for path in found] == pytest.approx([p.score for p in wanted])
     again = ways[2] & at_most(3, "x0")
@@ -411,13 +411,13 @@ def test_a_budget_of_the_grammar_holds_until_another_is_given() -> None:
     with pytest.warns(InexactWarning):
         path = free.best(few)
     with pytest.warns(InexactWarning):
-        assert bounded.best() == path
+        assert bounded.best().labels == path.labels
     assert pickle.loads(pickle.dumps(bounded)).program.budget == few
 
 
 def test_what_is_no_grammar_or_no_search_is_refused() -> None:
     lattice = Lattice.from_arrays(["a", "b"], np.zeros((2, 2)))
-    with pytest.raises(OptionError, match="grammar is 'bio', expected a fstcrf.Grammar"):
+    with pytest.raises(OptionError, match="grammar is 'bio', expected a"):
         lattice.constrained("bio")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="search is 'fast', expected 'auto', 'lazy' or"):
         lattice.constrained(contiguous(["a"]), search="fast")  # type: ignore[arg-type]
