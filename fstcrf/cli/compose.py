@@ -1,9 +1,4 @@
-"""``fstcrf compose``: saved taggers, and grammars, as one model.
-
-=======  =============
-compose  the command
-=======  =============
-"""
+"""``fstcrf compose``: saved taggers, and grammars, as one model."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""``fstcrf convert``: a model in another program's format, or from it.
-
-=======  =============
-convert  the command
-=======  =============
-"""
+"""``fstcrf convert``: a model in another program's format, or from it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""``fstcrf demo``: two taggers trained, composed and scored, without arguments or data.
-
-====  =============
-demo  the command
-====  =============
-"""
+"""``fstcrf demo``: two taggers trained, composed and scored, without arguments or data."""
 
 from __future__ import annotations
 

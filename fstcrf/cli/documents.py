@@ -1,12 +1,4 @@
-"""``fstcrf tag --document-consistency``: documents as a whole.
-
-================  ===========================================================
-document_options  the options
-check_alone       that none of sampling stands alone
-document_tagger   the tagger with saved models of violations
-document_source   the input in batches that hold whole documents
-================  ===========================================================
-"""
+"""``fstcrf tag --document-consistency``: documents as a whole."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""``fstcrf eval``: precision, recall, F and accuracy of a model or of labels in files.
-
-========  =============
-evaluate  the command
-========  =============
-"""
+"""``fstcrf eval``: precision, recall, F and accuracy of a model or of labels in files."""
 
 from __future__ import annotations
 

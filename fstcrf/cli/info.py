@@ -1,9 +1,4 @@
-"""``fstcrf info``: what a model is, and its largest weights.
-
-====  =============
-info  the command
-====  =============
-"""
+"""``fstcrf info``: what a model is, and its largest weights."""
 
 from __future__ import annotations
 

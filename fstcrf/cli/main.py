@@ -1,10 +1,4 @@
-"""The program: its commands, and what happens when one fails.
-
-=======  =====================================
-Program  a group of commands, one line a failure
-main     ``fstcrf``
-=======  =====================================
-"""
+"""The program: its commands, and what happens when one fails."""
 
 from __future__ import annotations
 

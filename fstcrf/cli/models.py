@@ -1,18 +1,4 @@
-"""Models that the commands use: a tagger, or taggers composed, with grammars on top.
-
-============  ==================================================================
-Model         a tagger or a composition of taggers
-load_model    either, from a file of any known format
-tagger        a tagger from such a file
-taggers       the taggers of a model
-constrained   a model under grammars from files
-grammar_of    grammars from files as one
-tapes         names of the tapes that a model writes
-is_chain      whether its tapes are normalised one by one: it is no transducer then
-plan_text     what a composition compiles to, for people
-tape_columns  the columns that an option gives for tapes
-============  ==================================================================
-"""
+"""Models that the commands use: a tagger, or taggers composed, with grammars on top."""
 
 from __future__ import annotations
 

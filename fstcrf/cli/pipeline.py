@@ -1,9 +1,4 @@
-"""``fstcrf pipeline``: taggers in a row, declared in a TOML file.
-
-========  ==================
-pipeline  its two commands
-========  ==================
-"""
+"""``fstcrf pipeline``: taggers in a row, declared in a TOML file."""
 
 from __future__ import annotations
 
@@ -22,9 +17,7 @@ from fstcrf.cli.sources import model_input
 from fstcrf.cli.tagging import Addition, Wishes, check_sums, shown, tagged, write_tagged
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from fstcrf.arrays import Floats
     from fstcrf.corpus import Corpus
     from fstcrf.pipelines import TrainedPipeline
     from fstcrf.pipelines.trained import Decode
@@ -246,9 +239,7 @@ def _ranked(
     return Addition(tuple(map(Column.from_strings, cells)), comments, sentences)
 
 
-def _with_chances(
-    labels: Sequence[str], names: Sequence[str], table: NDArray[np.float64]
-) -> list[str]:
+def _with_chances(labels: Sequence[str], names: Sequence[str], table: Floats) -> list[str]:
     """Return labels of a task with their probabilities: ``label/probability``."""
     number = {label: j for j, label in enumerate(names)}
     return [f"{label}/{table[t, number[label]]:f}" for t, label in enumerate(labels)]

@@ -1,9 +1,4 @@
-"""``fstcrf recipe``: experiments that anyone can repeat, each one command.
-
-======  =============
-recipe  the command
-======  =============
-"""
+"""``fstcrf recipe``: experiments that anyone can repeat, each one command."""
 
 from __future__ import annotations
 

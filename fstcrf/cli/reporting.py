@@ -1,20 +1,5 @@
 """What a failure looks like on the command line: one line on stderr and an exit status.
 
-==============  ================================================================
-Failure         a message and an exit status, shown by the program
-as_failure      any exception as a `Failure`
-say             one line on stderr
-stopping        the first Ctrl-C is answered by a line
-tell            a line on stderr as it stands
-log             an event on stderr, as JSON
-as_json         messages of a block are such events
-keep_stdout     flush standard output, or give it up for good
-interruptible   SIGTERM is taken like Ctrl-C
-warnings_to     warnings about labels as lines
-warned          answers that are not proven are warned of in a line on stderr
-counted         a block counts them itself
-==============  ================================================================
-
 Exit status: 0 done, 1 a failure of the work, 2 wrong usage, 130 interrupted.
 """
 

@@ -1,13 +1,4 @@
-"""What the commands read: files of columns, CoNLL-U or item text, told by options or by a model.
-
-================  ==================================================================
-Input             how the input is read
-check_columns     that data has what a model reads
-training_input    the input of training, from options
-model_input       the input of a model, from options and the model
-scored_input      labels to be scored, from options
-================  ==================================================================
-"""
+"""What the commands read: files of columns, CoNLL-U or item text, told by options or by a model."""
 
 from __future__ import annotations
 

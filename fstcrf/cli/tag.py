@@ -1,9 +1,4 @@
-"""``fstcrf tag``: the input's columns and the predicted label, sentence after sentence.
-
-===  =============
-tag  the command
-===  =============
-"""
+"""``fstcrf tag``: the input's columns and the predicted label, sentence after sentence."""
 
 from __future__ import annotations
 

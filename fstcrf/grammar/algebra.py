@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fstcrf.errors import ShapeError, TooLargeError
 from fstcrf.grammar.acceptor import Acceptor, Floats, Ints
 from fstcrf.grammar.minimise import minimise, pushed
-from fstcrf.kernel.order import connected
+from fstcrf.kernel.acyclic import connected
 
 __all__ = ["either", "equivalent", "intersect", "is_empty", "on_tapes", "trim"]
 

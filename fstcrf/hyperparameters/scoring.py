@@ -1,12 +1,4 @@
-"""How well options do: on held-out data iteration by iteration, or fold by fold.
-
-=========  ==========================================================
-Training   what is trained, on what
-Held       scored on data of its own
-Folded     scored on each fold of the training data in turn
-Told       hears (step, score so far) and may raise to stop a trial
-=========  ==========================================================
-"""
+"""How well options do: on held-out data iteration by iteration, or fold by fold."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Journals of searches: files of optuna, with finished trials only.
-
-======  ==============================================
-opened  the study of a journal, checked
-======  ==============================================
-"""
+"""Journals of searches: files of optuna, with finished trials only."""
 
 from __future__ import annotations
 

@@ -1,26 +1,4 @@
-"""The compiled kernel behind checked NumPy functions; nothing else touches ``ffi``.
-
-==================  ===================================================
-machines            compositions without and with the potentials of sentences
-parts               what they are put together from: axes, factors, residual automaton
-views               those parts as C reads them
-alone               best paths of sentences that come one at a time
-lazy                best paths under grammars that are not multiplied out
-decoding            best paths, n best, sums, posteriors, samples of compositions
-graphs              forward-backward, best paths, max-marginals
-rows                sparse rows × table: potentials and gradients
-packed              the same for a table that is mostly empty: tagging
-lookup              string numbers → keys → rows of attributes
-strings             column files: bytes → numbers, numbers → bytes
-online              epochs of perceptron, passive-aggressive, AROW and SGD
-learner_call        what the kernel is told of them, checked
-feedback            samples, rewards, and steps along what was sampled
-descent             what learning from rewards is told, and what it changes
-sweep               potentials, forward-backward and gradient of a shard at once
-vectors             inner products and combinations, for L-BFGS
-native              the gate: checks, statuses, choice of variant
-==================  ===================================================
-"""
+"""The compiled kernel behind checked NumPy functions; nothing else touches ``ffi``."""
 
 from fstcrf.kernel.decoding import (
     AxisPosterior,

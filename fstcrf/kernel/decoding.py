@@ -6,15 +6,15 @@ threads do not change a bit of them.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.graphs import Domain, domain_number
 from fstcrf.kernel.machines import Bound
-from fstcrf.kernel.native import array_in, check, ffi, lib
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
 __all__ = [
     "AxisPosterior",
@@ -30,9 +30,6 @@ __all__ = [
     "sample_paths",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
-
 
 class Ranked(NamedTuple):
     """The n best paths of each sentence.
@@ -47,7 +44,7 @@ class Ranked(NamedTuple):
         Joint states; −1 beyond `found`.
     """
 
-    found: NDArray[np.int64]
+    found: Longs
     score: Floats
     path: Ints
 
@@ -88,8 +85,8 @@ class Variants(NamedTuple):
         All node potentials of that token.
     """
 
-    sentence: NDArray[np.int64]
-    ptr: NDArray[np.int64]
+    sentence: Longs
+    ptr: Longs
     token: Ints
     node: Floats
 
@@ -111,8 +108,8 @@ def best_paths(batch: Bound) -> tuple[Ints, Floats]:
         batch.view,
         batch.n_sentences,
         batch.offsets,
-        _out(path),
-        _out(score),
+        array_out(path),
+        array_out(score),
         batch.scratch(),
     )
     check(status, "best")
@@ -138,11 +135,11 @@ def nbest_paths(batch: Bound, n: int) -> Ranked:
         batch.n_sentences,
         batch.offsets,
         n,
-        _out(path),
-        _out(score),
-        _out(count),
+        array_out(path),
+        array_out(score),
+        array_out(count),
         batch.scratch(),
-        _out(queue),
+        array_out(queue),
     )
     check(status, "nbest")
     return Ranked(count, score, path)
@@ -163,7 +160,7 @@ def log_partitions(batch: Bound, *, domain: Domain = "auto") -> Floats:
         batch.n_sentences,
         batch.offsets,
         domain_number(domain),
-        _out(log_z),
+        array_out(log_z),
         batch.scratch(),
         where,
     )
@@ -210,10 +207,10 @@ def axis_posterior(
         batch.n_sentences,
         batch.offsets,
         domain_number(domain),
-        _out(log_z),
-        [_out(a) for a in node],
-        [ffi.NULL if a is None else _out(a) for a in arc],
-        ffi.NULL if nats is None else _out(nats),
+        array_out(log_z),
+        [array_out(a) for a in node],
+        [ffi.NULL if a is None else array_out(a) for a in arc],
+        ffi.NULL if nats is None else array_out(nats),
         batch.scratch(),
         where,
     )
@@ -228,7 +225,7 @@ def axis_max_marginals(batch: Bound) -> tuple[Floats, ...]:
         batch.view,
         batch.n_sentences,
         batch.offsets,
-        [_out(a) for a in node],
+        [array_out(a) for a in node],
         batch.scratch(),
     )
     check(status, "max_marginals")
@@ -261,7 +258,7 @@ def sample_paths(batch: Bound, uniform: Floats) -> Ints:
         batch.offsets,
         shape[0],
         array_in(uniform, np.float64, shape, "uniform"),
-        _out(path),
+        array_out(path),
         batch.scratch(),
     )
     check(status, "sample")
@@ -304,7 +301,7 @@ def rescored(batch: Bound, variants: Variants, *, best: bool) -> Floats:
         array_in(variants.token, np.int32, (changes,), "token"),
         array_in(variants.node, np.float64, (changes, batch.machine.width), "node"),
         best,
-        _out(total),
+        array_out(total),
         batch.scratch(),
         where,
     )
@@ -312,14 +309,14 @@ def rescored(batch: Bound, variants: Variants, *, best: bool) -> Floats:
     return total
 
 
-def dead_tokens(batch: Bound) -> NDArray[np.int64]:
+def dead_tokens(batch: Bound) -> Longs:
     """Return the first token of each sentence at which every path has died, int64 [B].
 
     The last token where only the end is shut, or where paths are left.
     """
     position = np.empty(batch.n_sentences, dtype=np.int64)
     status = lib.fc_machine_dead(
-        batch.view, batch.n_sentences, batch.offsets, _out(position), batch.scratch()
+        batch.view, batch.n_sentences, batch.offsets, array_out(position), batch.scratch()
     )
     check(status, "dead tokens")
     return position
@@ -327,7 +324,3 @@ def dead_tokens(batch: Bound) -> NDArray[np.int64]:
 
 def _per_axis(batch: Bound) -> tuple[Floats, ...]:
     return tuple(np.empty((batch.n_tokens, axis.n_states)) for axis in batch.machine.axes)
-
-
-def _out(array: NDArray[Any]) -> Any:
-    return array_in(array, array.dtype, array.shape, "result", writable=True)

@@ -1,12 +1,4 @@
-"""Learning from rewards, in the kernel: samples of labellings, steps along what was sampled.
-
-=========  ================================================================
-Feedback   a topology with parameters: propose, reinforce, or both at once
-Batch      sentences ready for it
-Proposals  samples, and where each of them would lead
-Heard      what became of rewards
-=========  ================================================================
-"""
+"""Learning from rewards: samples of labellings, and steps along what was sampled."""
 
 from __future__ import annotations
 
@@ -15,19 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bytes, Floats, Ints, Longs
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.kernel import descent as call
 from fstcrf.kernel.descent import RULES, Aim, Batch, Controls, Descent, Judge, Rule
-from fstcrf.kernel.graphs import Graph, _graph
-from fstcrf.kernel.native import array_in, check, ffi, lib
+from fstcrf.kernel.graphs import Graph, graph_view
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 from fstcrf.kernel.rows import SparseRows, padded
 
 __all__ = ["Batch", "Feedback", "Heard", "Proposals"]
 
-Floats = NDArray[np.float64]
-Order = NDArray[np.int64]
 
 _LEAST_SCALE = 1e-9
 
@@ -50,9 +40,9 @@ class Proposals:
         Log-probability of each (first) sample.
     """
 
-    order: Order
-    path: NDArray[np.int32]
-    other: NDArray[np.int32]
+    order: Longs
+    path: Ints
+    other: Ints
     node: Floats
     arc: Floats
     log_p: Floats
@@ -108,13 +98,13 @@ class Feedback:
         self,
         graph: Graph,
         *,
-        slots: NDArray[np.int32],
-        arc_slot: NDArray[np.int32],
-        arc_mask: NDArray[np.uint8],
-        label: NDArray[np.int32],
+        slots: Ints,
+        arc_slot: Ints,
+        arc_mask: Bytes,
+        label: Ints,
         ends: bool,
         descent: Descent,
-        mask: NDArray[np.uint8] | None = None,
+        mask: Bytes | None = None,
     ) -> None:
         rows, width = descent.theta.table.shape
         if graph.moving or width != padded(width):
@@ -127,7 +117,7 @@ class Feedback:
                 raise ShapeError(f"{name} holds numbers outside [0, {limit})")
         states = graph.n_states
         self.descent, self.n_states, self.n_arc_slots = descent, states, len(arc_mask)
-        self._graph, self._memory = _graph(graph)
+        self._graph, self._memory = graph_view(graph)
         pointers = {
             "slot": array_in(slots, np.int32, (states, slots.shape[1]), "slots"),
             "arc_slot": array_in(arc_slot, np.int32, (graph.n_arcs,), "arc_slot"),
@@ -142,7 +132,7 @@ class Feedback:
         self._prepared: _Prepared | None = None
         self._means: tuple[Controls, int, tuple[Any, ...]] | None = None
 
-    def batch(self, offsets: Order, design: SparseRows) -> Batch:
+    def batch(self, offsets: Longs, design: SparseRows) -> Batch:
         """Return sentences, int64 [B + 1], over a design [N, R], ready for the calls below.
 
         Raises
@@ -153,7 +143,7 @@ class Feedback:
         return Batch(self._shared, self._graph, offsets, design)
 
     def propose(
-        self, batch: Batch, order: Order, aim: Aim, rule: Rule, uniform: Floats
+        self, batch: Batch, order: Longs, aim: Aim, rule: Rule, uniform: Floats
     ) -> Proposals:
         """Return exact samples for sentences, all at the parameters of now.
 
@@ -189,11 +179,11 @@ class Feedback:
             *self._inputs(batch, order, aim),
             descent.pointer,
             array_in(uniform, np.float64, (tokens * (1 + aim.pairs),), "uniform"),
-            call.out(made.path, np.int32),
-            call.out(other, np.int32) if aim.pairs else ffi.NULL,
-            call.out(made.node, np.float64),
-            call.out(made.arc, np.float64),
-            call.out(made.log_p, np.float64),
+            array_out(made.path),
+            array_out(other) if aim.pairs else ffi.NULL,
+            array_out(made.node),
+            array_out(made.arc),
+            array_out(made.log_p),
             batch.work,
             where,
         )
@@ -208,9 +198,9 @@ class Feedback:
         status = lib.fc_judge_paths(
             *arguments,
             keep[0],
-            call.out(made.path, np.int32),
-            call.out(made.other, np.int32) if aim.pairs else ffi.NULL,
-            call.out(reward, np.float64),
+            array_in(made.path, np.int32, made.path.shape, "path"),
+            array_in(made.other, np.int32, made.other.shape, "other") if aim.pairs else ffi.NULL,
+            array_out(reward),
         )
         check(status, "judge")
         return reward
@@ -261,7 +251,7 @@ class Feedback:
             array_in(made.log_p, np.float64, (n,), "log_p"),
             array_in(made.node, np.float64, (len(made.path), self.n_states), "node"),
             array_in(made.arc, np.float64, (n, self.n_arc_slots), "arc"),
-            call.out(coefficient, np.float64),
+            array_out(coefficient),
             batch.work,
             where,
         )
@@ -272,7 +262,7 @@ class Feedback:
     def epoch(
         self,
         batch: Batch,
-        order: Order,
+        order: Longs,
         aim: Aim,
         rule: Rule,
         controls: Controls,
@@ -296,9 +286,9 @@ class Feedback:
             baseline[0],
             descent.pointer,
             array_in(uniform, np.float64, (tokens * (1 + aim.pairs),), "uniform"),
-            call.out(heard.reward, np.float64),
-            call.out(heard.log_p, np.float64),
-            call.out(heard.coefficient, np.float64),
+            array_out(heard.reward),
+            array_out(heard.log_p),
+            array_out(heard.coefficient),
             batch.work,
             where,
         )
@@ -306,7 +296,7 @@ class Feedback:
         call.finite(status, "feedback", order, where)
         return heard
 
-    def _inputs(self, batch: Batch, order: Order, aim: Aim) -> tuple[Any, ...]:
+    def _inputs(self, batch: Batch, order: Longs, aim: Aim) -> tuple[Any, Any, Any, int, Any, Any]:
         turns = array_in(order, np.int64, (len(order),), "order")
         return self._graph, batch.batch, batch.learner, len(order), turns, call.bandit(aim)
 

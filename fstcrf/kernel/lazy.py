@@ -1,14 +1,4 @@
-"""Grammars that are not multiplied out: best-first search over states made as they are met.
-
-============  ==========================================================================
-Budget        when a search gives up
-Reader        an acceptor that reads the labels of a machine's joint states
-Conjunction   readers, ready for the kernel
-Arena         the memory of a search
-Searched      paths, and what has been proven of them
-lazy_paths    the n best paths of each sentence that a machine and a conjunction accept
-============  ==========================================================================
-"""
+"""Grammars that are not multiplied out: best-first search over states made as they are met."""
 
 from __future__ import annotations
 
@@ -22,15 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.machines import Bound, Machine
-from fstcrf.kernel.native import array_in, check, ffi, lib
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 from fstcrf.once import making
 
 __all__ = ["BEAM", "Arena", "Budget", "Conjunction", "Reader", "Searched", "lazy_paths"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 
 BEAM = 64
 """States of a token that are followed when a search is given up."""
@@ -261,18 +250,18 @@ class Searched(NamedTuple):
         States taken from the queue.
     """
 
-    found: NDArray[np.int64]
-    proven: NDArray[np.int64]
+    found: Longs
+    proven: Longs
     score: Floats
     path: Ints
     bound: Floats
-    popped: NDArray[np.int64]
+    popped: Longs
 
-    def unproven(self, n: int) -> NDArray[np.bool_]:
+    def unproven(self, n: int) -> Bools:
         """Return whether fewer than the n best paths of a sentence are proven, bool [B]."""
         return (self.proven < n) & (self.bound > -np.inf)
 
-    def put(self, tokens: NDArray[np.int64], sentences: Sequence[int], other: Searched) -> None:
+    def put(self, tokens: Longs, sentences: Sequence[int], other: Searched) -> None:
         """Take over what was found for some of the sentences, of which these are the tokens."""
         self.path[:, tokens] = other.path
         for mine, found in zip(self._but_path(), other._but_path(), strict=True):
@@ -348,12 +337,12 @@ def _run(
             steps,
             give_up,
             arena.view,
-            _out(found.path),
-            _out(found.score),
-            _out(found.found),
-            _out(found.proven),
-            _out(found.bound),
-            _out(found.popped),
+            array_out(found.path),
+            array_out(found.score),
+            array_out(found.found),
+            array_out(found.proven),
+            array_out(found.bound),
+            array_out(found.popped),
             work,
         )
         if status == lib.FC_OK:
@@ -415,7 +404,3 @@ class Arena:
 def _dtype(name: str) -> np.dtype[Any]:
     """Return an opaque dtype of the size of a C structure."""
     return np.dtype((np.void, ffi.sizeof(name)))
-
-
-def _out(array: NDArray[Any]) -> Any:
-    return array_in(array, array.dtype, array.shape, "result", writable=True)

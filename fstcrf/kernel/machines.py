@@ -1,10 +1,4 @@
-"""What a machine is put together from: arrays with their sizes, not checked.
-
-========  ==========================================================
-Axis      one tape's chain: its states, arcs and arc potentials
-Factor    potentials that are added at every token
-Residual  a deterministic automaton over the labels of a token
-========  ==========================================================
+"""Machines: compositions as axes, factors and a residual automaton, without and with a batch.
 
 Tables that depend on other tapes' labels have several rows; ``place`` says which row belongs to an
 outer index. What is None here is *moving*: it comes with the batch, one table a token.
@@ -18,10 +12,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, ShapeError
 from fstcrf.kernel.native import array_in, ffi, lib
+from fstcrf.kernel.rows import row_starts
 
 __all__ = [
     "MAX_AXES",
@@ -30,14 +25,8 @@ __all__ = [
     "Factor",
     "Machine",
     "Residual",
-    "axis_view",
-    "factor_view",
-    "kept",
-    "residual_view",
+    "machine_view",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -124,7 +113,7 @@ class Residual:
 # --- The parts of a machine as C reads them -------------------------------------------------------
 
 
-def kept(array: Any, dtype: Any, shape: tuple[int, ...], name: str, keep: list[Any]) -> Any:
+def _kept(array: Any, dtype: Any, shape: tuple[int, ...], name: str, keep: list[Any]) -> Any:
     """Return the pointer to an array of that type and shape, which is kept alive.
 
     Raises
@@ -138,28 +127,27 @@ def kept(array: Any, dtype: Any, shape: tuple[int, ...], name: str, keep: list[A
 
 
 def _place(place: Ints | None, n: int, keep: list[Any]) -> Any:
-    return ffi.NULL if place is None else kept(place, np.int32, (n,), "place", keep)
+    return ffi.NULL if place is None else _kept(place, np.int32, (n,), "place", keep)
 
 
 def _arcs(source: Ints, target: Ints, n: int, keep: list[Any]) -> dict[str, Any]:
     """Return the fields of a list of arcs sorted by source."""
     shape = (source.size,)
     ends = (
-        kept(source, np.int32, shape, "source", keep),
-        kept(target, np.int32, shape, "target", keep),
+        _kept(source, np.int32, shape, "source", keep),
+        _kept(target, np.int32, shape, "target", keep),
     )
     if len(source) and (source.min() < 0 or source.max() >= n):
         raise ShapeError(f"an arc leaves a state that is none of the {n}")
-    row = np.zeros(n + 1, dtype=np.int64)
-    np.cumsum(np.bincount(source, minlength=n), out=row[1:])
+    row = row_starts(source, n)
     return {
-        "row": kept(row, np.int64, (n + 1,), "row", keep),
+        "row": _kept(row, np.int64, (n + 1,), "row", keep),
         "source": ends[0],
         "target": ends[1],
     }
 
 
-def axis_view(axis: Axis, outer: int, rest: Iterator[Floats], keep: list[Any]) -> dict[str, Any]:
+def _axis_view(axis: Axis, outer: int, rest: Iterator[Floats], keep: list[Any]) -> dict[str, Any]:
     """Return the fields of an axis; `outer` is the product of the earlier axes' states."""
     fields: dict[str, Any] = {
         "S": axis.n_states,
@@ -174,15 +162,15 @@ def axis_view(axis: Axis, outer: int, rest: Iterator[Floats], keep: list[Any]) -
         fields["A"] = len(axis.source)
     if axis.score is not None:
         shape = (axis.contexts, axis.n_arcs)
-        fields["score"] = kept(axis.score, np.float64, shape, "arc potentials", keep)
+        fields["score"] = _kept(axis.score, np.float64, shape, "arc potentials", keep)
     else:
         values = next(rest, None)
         if values is not None:
-            fields["score"] = kept(values, np.float64, values.shape, "arc potentials", keep)
+            fields["score"] = _kept(values, np.float64, values.shape, "arc potentials", keep)
     return fields
 
 
-def factor_view(
+def _factor_view(
     factor: Factor, outer: int, rest: Iterator[Floats], keep: list[Any]
 ) -> dict[str, Any]:
     """Return the fields of a factor."""
@@ -196,11 +184,11 @@ def factor_view(
     if values is not None:
         tokens = () if factor.value is not None else values.shape[:1]
         shape = (*tokens, factor.rows, factor.width)
-        fields["value"] = kept(values, np.float64, shape, "factor", keep)
+        fields["value"] = _kept(values, np.float64, shape, "factor", keep)
     return fields
 
 
-def residual_view(residual: Residual, outer: int, keep: list[Any]) -> Any:
+def _residual_view(residual: Residual, outer: int, keep: list[Any]) -> Any:
     """Return the C view of a residual automaton."""
     n = residual.n_states
     shape = (len(residual.source), residual.rows, residual.width)
@@ -210,9 +198,9 @@ def residual_view(residual: Residual, outer: int, keep: list[Any]) -> Any:
         "rows": residual.rows,
         "width": residual.width,
         "place": _place(residual.place, outer, keep),
-        "value": kept(residual.value, np.float64, shape, "residual", keep),
-        "initial": kept(residual.initial, np.float64, (n,), "residual initial", keep),
-        "final": kept(residual.final, np.float64, (n,), "residual final", keep),
+        "value": _kept(residual.value, np.float64, shape, "residual", keep),
+        "initial": _kept(residual.initial, np.float64, (n,), "residual initial", keep),
+        "final": _kept(residual.final, np.float64, (n,), "residual final", keep),
         **_arcs(residual.source, residual.target, n, keep),
     }
     view = ffi.new("fc_residual *", fields)
@@ -302,7 +290,7 @@ class Machine:
     @cached_property
     def _static(self) -> tuple[Any, list[Any]]:
         """The C view without moving potentials, and the memory it points into."""
-        return _machine_view(self, (), None)
+        return machine_view(self, (), None)
 
 
 class Bound:
@@ -334,7 +322,7 @@ class Bound:
     def __init__(
         self,
         machine: Machine,
-        offsets: NDArray[np.int64],
+        offsets: Longs,
         moving: tuple[Floats, ...],
         *,
         checked: bool = False,
@@ -355,7 +343,7 @@ class Bound:
             values = array_in(array, np.float64, shape, f"moving potentials {k}")
             if not checked:
                 self._check_numbers(k, array, values, offsets if k >= n_factors else None)
-        self.view, self._memory = _machine_view(machine, moving, machine._static)  # noqa: SLF001
+        self.view, self._memory = machine_view(machine, moving, machine._static)  # noqa: SLF001
         self._moving, self.bounds = moving, offsets
         self.longest = int(lengths.max(initial=0))
 
@@ -367,14 +355,12 @@ class Bound:
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         return Bound(machine or self.machine, offsets, moving, checked=True)
 
-    def tokens(self, sentences: Sequence[int]) -> NDArray[np.int64]:
+    def tokens(self, sentences: Sequence[int]) -> Longs:
         """Return the numbers of the tokens of some sentences, one after the other."""
         ranges = [np.arange(*self.bounds[k : k + 2].tolist()) for k in sentences]
         return np.concatenate(ranges) if ranges else np.empty(0, dtype=np.int64)
 
-    def _check_numbers(
-        self, k: int, array: Floats, values: Any, offsets: NDArray[np.int64] | None
-    ) -> None:
+    def _check_numbers(self, k: int, array: Floats, values: Any, offsets: Longs | None) -> None:
         place = lib.fc_first_invalid(array.size, values)
         if place < 0:
             return
@@ -408,7 +394,7 @@ def _refuse(status: int, where: int) -> None:
     raise ShapeError(f"{what} has sizes or indices that disagree, or two edges for one label")
 
 
-def _machine_view(
+def machine_view(
     machine: Machine, moving: tuple[Floats, ...], checked: tuple[Any, list[Any]] | None
 ) -> tuple[Any, list[Any]]:
     """Return the C view of a machine and the memory it points into.
@@ -417,15 +403,15 @@ def _machine_view(
     """
     keep: list[Any] = [checked]
     rest = iter(moving)
-    factors = [factor_view(f, machine.outer, rest, keep) for f in machine.factors]
+    factors = [_factor_view(f, machine.outer, rest, keep) for f in machine.factors]
     outer = [1]
     for axis in machine.axes[:-1]:
         outer.append(outer[-1] * axis.n_states)
-    axes = [axis_view(a, n, rest, keep) for a, n in zip(machine.axes, outer, strict=True)]
+    axes = [_axis_view(a, n, rest, keep) for a, n in zip(machine.axes, outer, strict=True)]
     residual = ffi.NULL
     if machine.residual is not None:
         residual = (
-            checked[0].residual if checked else residual_view(machine.residual, outer[-1], keep)
+            checked[0].residual if checked else _residual_view(machine.residual, outer[-1], keep)
         )
     shape = (outer[-1], machine.width)
     keep += [ffi.new("fc_axis[]", axes), ffi.new("fc_factor[]", factors), residual]
@@ -439,8 +425,8 @@ def _machine_view(
             "axis": keep[-3],
             "factor": keep[-2],
             "residual": residual,
-            "initial": kept(machine.initial, np.float64, shape, "initial", keep),
-            "final": kept(machine.final, np.float64, shape, "final", keep),
+            "initial": _kept(machine.initial, np.float64, shape, "initial", keep),
+            "final": _kept(machine.final, np.float64, shape, "final", keep),
         },
     )
     return view, keep

@@ -1,12 +1,4 @@
-"""What the kernel is told of an online learner, checked.
-
-===============  =====================================================
-Parameters       tables of weights: attributes, arcs, ends
-LearnerCall      the C structures of one call
-check_learner    refuse what would lead the kernel outside its tables
-parameters       parameters as the kernel takes them
-===============  =====================================================
-"""
+"""Epochs of online learners: perceptron, passive-aggressive, AROW, stochastic gradient descent."""
 
 from __future__ import annotations
 
@@ -14,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bytes, Floats, Ints, Longs
 from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
-from fstcrf.kernel.graphs import Graph, _graph
+from fstcrf.kernel.graphs import Graph, graph_view
 from fstcrf.kernel.native import array_in, check, ffi, lib
 from fstcrf.kernel.rows import SparseRows, padded
 
@@ -29,8 +21,6 @@ __all__ = [
     "check_learner",
     "parameters",
 ]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +97,7 @@ class LearnerCall:
         graph, design, rows = learner.graph, learner.design, learner.mask.shape
         bounds = array_in(learner.offsets, np.int64, (learner.offsets.size,), "offsets")
         n, sentences = int(learner.offsets[-1]), len(learner.offsets) - 1
-        self.graph, self._graph_memory = _graph(graph)
+        self.graph, self._graph_memory = graph_view(graph)
         value = design.value
         fields = {
             "slot": array_in(
@@ -138,7 +128,7 @@ class LearnerCall:
         self.where = ffi.new("int64_t *")
         self._longest = int(np.diff(learner.offsets).max(initial=0))
 
-    def inputs(self, order: NDArray[np.int64]) -> tuple[Any, ...]:
+    def inputs(self, order: Longs) -> tuple[Any, Any, Any, int, Any, Any, Any]:
         """Return what all epochs begin with: structures, order of sentences, targets.
 
         Raises
@@ -207,16 +197,16 @@ class Learner:
     """
 
     graph: Graph
-    offsets: NDArray[np.int64]
+    offsets: Longs
     design: SparseRows
-    slots: NDArray[np.int32]
-    mask: NDArray[np.uint8]
-    arc_mask: NDArray[np.uint8]
+    slots: Ints
+    mask: Bytes
+    arc_mask: Bytes
     ends: bool
-    gold: NDArray[np.int32]
+    gold: Ints
     weight: Floats
-    arc_slot: NDArray[np.int32] | None = None
-    label: NDArray[np.int32] | None = None
+    arc_slot: Ints | None = None
+    label: Ints | None = None
 
     def __post_init__(self) -> None:
         check_learner(self)
@@ -226,21 +216,21 @@ class Learner:
             raise DataError(f"the gold path leaves the topology at token {call.where[0]}")
 
     @property
-    def arc_slots(self) -> NDArray[np.int32]:
+    def arc_slots(self) -> Ints:
         """Slot of each arc, int32 [arcs]."""
         if self.arc_slot is None:
             return np.arange(self.graph.n_arcs, dtype=np.int32)
         return self.arc_slot
 
     @property
-    def state_labels(self) -> NDArray[np.int32]:
+    def state_labels(self) -> Ints:
         """Label of each state, int32 [S]."""
         if self.label is None:
             return np.arange(self.graph.n_states, dtype=np.int32)
         return self.label
 
     def perceptron_epoch(
-        self, order: NDArray[np.int64], theta: Parameters, sums: Parameters, step: int
+        self, order: Longs, theta: Parameters, sums: Parameters, step: int
     ) -> tuple[int, int, float]:
         """Run one epoch of the averaged perceptron in place.
 
@@ -289,7 +279,7 @@ class Learner:
 
     def passive_aggressive_epoch(
         self,
-        order: NDArray[np.int64],
+        order: Longs,
         theta: Parameters,
         sums: Parameters,
         step: int,
@@ -351,7 +341,7 @@ class Learner:
         return int(counter[0]), float(loss[0])
 
     def arow_epoch(
-        self, order: NDArray[np.int64], theta: Parameters, variance: Parameters, *, gamma: float
+        self, order: Longs, theta: Parameters, variance: Parameters, *, gamma: float
     ) -> float:
         """Run one epoch of adaptive regularisation of weights (AROW) in place.
 
@@ -396,7 +386,7 @@ class Learner:
 
     def sgd_epoch(
         self,
-        order: NDArray[np.int64],
+        order: Longs,
         rate: Floats,
         decay: float,
         theta: Parameters,
@@ -448,6 +438,6 @@ class Learner:
         return float(factor[0]), float(loss[0])
 
 
-def _finite(status: int, order: NDArray[np.int64], call: LearnerCall, advice: str) -> None:
+def _finite(status: int, order: Longs, call: LearnerCall, advice: str) -> None:
     if status == lib.FC_ENUMERIC:
         raise NumericError(f"diverged at sentence {order[call.where[0]]}: {advice}")

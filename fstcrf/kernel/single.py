@@ -1,8 +1,4 @@
-"""Sentences that come one at a time: what does not change between them is laid out once.
-
-======  ==================================================================
-Single  a packed table and a graph, for potentials, best paths, posteriors
-======  ==================================================================
+"""One sentence at a time: what does not change between them is laid out once.
 
 The same calls as those of `PackedTable` and `graphs`, with a fifth of their cost around the C code:
 for a sentence of six tokens that cost is all there is.
@@ -13,12 +9,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints, Longs, Singles
 from fstcrf.errors import NumericError, ShapeError
 from fstcrf.kernel.graphs import Graph
 from fstcrf.kernel.lazy import BEAM, Arena, Budget, Conjunction
-from fstcrf.kernel.machines import Machine, _machine_view
+from fstcrf.kernel.machines import Machine, machine_view
 from fstcrf.kernel.native import ENTRY, array_in, check, ffi, lib
 from fstcrf.kernel.rows import PackedTable
 
@@ -27,8 +23,6 @@ __all__ = [
     "Found",
     "Single",
 ]
-
-Floats = NDArray[np.float64]
 
 
 class Single:
@@ -70,9 +64,9 @@ class Single:
 
     def potentials(
         self,
-        indptr: NDArray[np.int64],
-        index: NDArray[np.int32],
-        value: NDArray[np.float32] | None,
+        indptr: Longs,
+        index: Ints,
+        value: Singles | None,
     ) -> Floats:
         """Return the sums of the table's rows, float64 [T, S].
 
@@ -108,7 +102,7 @@ class Single:
         check(status, "rows times packed table")
         return out
 
-    def viterbi(self, node: Floats) -> NDArray[np.int32]:
+    def viterbi(self, node: Floats) -> Ints:
         """Return the best path of one sentence, int32 [T]; ties as in `graphs.viterbi`.
 
         Parameters
@@ -227,7 +221,7 @@ class Alone:
         factor = machine.factors[moving[0]]
         self._shape = factor.rows, factor.width
         nothing = (np.zeros((1, *self._shape)),)
-        self._view, self._keep = _machine_view(machine, nothing, machine._static)  # noqa: SLF001
+        self._view, self._keep = machine_view(machine, nothing, machine._static)  # noqa: SLF001
         self._factor = self._view.factor[moving[0]]
         self._scores, self._counts = ffi.new("double[2]"), ffi.new("int64_t[3]")
         score, bound = (self._scores + k for k in range(2))
@@ -237,7 +231,7 @@ class Alone:
         self._arena = None if grammar is None else Arena(grammar.words)
         self._room = 0
 
-    def best(self, values: NDArray[np.float64], budget: Budget | None = None) -> Found:
+    def best(self, values: Floats, budget: Budget | None = None) -> Found:
         """Return the best path.
 
         Parameters

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.arguments import LabelSet
 from fstcrf.errors import DataError, MissingDependencyError, ShapeError, TooLargeError
-from fstcrf.kernel import order
+from fstcrf.kernel import acyclic
+from fstcrf.kernel.rows import row_starts
 from fstcrf.lattice.lattice import Lattice
 from fstcrf.lattice.paths import Labels, Path
 from fstcrf.openfst import (
@@ -158,11 +159,11 @@ def acyclic_acceptor(machine: Machine) -> Machine:
 
 
 def _numbered(machine: Machine) -> Machine:
-    number, cycle = order.topological(machine.row, machine.target)
+    number, cycle = acyclic.topological(machine.row, machine.target)
     if cycle >= 0:
         free = machine.ilabel == 0
-        row = order.rows(machine.source[free], machine.n_states)
-        _, loop = order.topological(row, machine.target[free])
+        row = row_starts(machine.source[free], machine.n_states)
+        _, loop = acyclic.topological(row, machine.target[free])
         what = "a cycle" if loop < 0 else "an epsilon loop"
         raise DataError(
             f"the Fst is cyclic, there is {what} through state {cycle if loop < 0 else loop} of "

@@ -1,9 +1,4 @@
-"""The tables of a pipeline's TOML file.
-
-=====  ====================================================
-Table  keys and values, checked when they are asked for
-=====  ====================================================
-"""
+"""The tables of a pipeline's TOML file."""
 
 from __future__ import annotations
 

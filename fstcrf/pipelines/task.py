@@ -1,9 +1,4 @@
-"""Errors that say which task, or which file, they are of.
-
-=====  ==================================
-named  what a block raises, with a name
-=====  ==================================
-"""
+"""Errors that say which task, or which file, they are of."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.corpus import Column, Corpus
 from fstcrf.corpus.files import atomic_write, check_writable
 from fstcrf.errors import ModelFileError, OptionError
@@ -172,7 +172,6 @@ class Folder:
 
 # --- Taggers one after the other ------------------------------------------------------------------
 
-Floats = NDArray[np.float64]
 
 _ANY = Path((), 0.0, 1.0, exact=True, bound=0.0)
 """Of a tape that does not count: all its labellings together."""
@@ -198,8 +197,8 @@ class Steps:
     """
 
     composition: Composition
-    offsets: NDArray[np.int64]
-    ids: dict[str, NDArray[np.int32]]
+    offsets: Longs
+    ids: dict[str, Ints]
     tables: dict[str, Floats]
     logs: dict[str, Floats]
     last: list[Lattice]
