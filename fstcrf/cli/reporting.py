@@ -325,10 +325,9 @@ def _bar(max_iterations: int | None) -> Iterator[_Live]:
 
 
 def _stage(progress: Progress) -> str:
-    """Say which fold is trained, if it is one."""
-    from fstcrf.model.reads import FoldProgress
-
-    return f"{progress.stage}: " if isinstance(progress, FoldProgress) else ""
+    """Say which fold, or which task, is trained, if it is one."""
+    stage: str | None = getattr(progress, "stage", None)
+    return "" if stage is None else f"{stage}: "
 
 
 def _figures(progress: Progress) -> str:
@@ -370,9 +369,7 @@ def working(what: str) -> Iterator[None]:
 
 def place(batch: Corpus, sentence: int | None = None) -> str:
     """Return what is to be said of one sentence of a batch, or of the longest of all of them."""
-    import numpy as np
-
-    lengths = np.diff(batch.offsets)
+    lengths = batch.offsets[1:] - batch.offsets[:-1]
     longest = int(lengths.argmax()) if sentence is None else sentence
     where = batch.where(int(batch.offsets[longest]))
     at = f" (line {where['line']:,})" if "line" in where else ""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import click
 
 from fstcrf.cli.answers import Counts, Search, search_budget
 from fstcrf.cli.documents import check_alone, document_options, document_source, document_tagger
-from fstcrf.cli.models import constrained, is_chain, load_model, tape_columns, tapes
+from fstcrf.cli.models import Model, constrained, is_chain, load_model, tape_columns, tapes
 from fstcrf.cli.options import (
     Assignment,
     grammar_option,
@@ -20,11 +20,8 @@ from fstcrf.cli.options import (
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import Input, model_input
 from fstcrf.cli.tagging import Addition, Wishes, cascaded, check_sums, shown, tagged, write_tagged
-
-if TYPE_CHECKING:
-    from fstcrf.cli.models import Model
-    from fstcrf.corpus import Corpus
-    from fstcrf.joint import Composition
+from fstcrf.corpus import Corpus
+from fstcrf.joint import Composition
 
 __all__ = ["tag"]
 
