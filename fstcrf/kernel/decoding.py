@@ -105,9 +105,7 @@ def best_paths(batch: Bound) -> tuple[Ints, Floats]:
     """
     path, score = np.empty(batch.n_tokens, dtype=np.int32), np.empty(batch.n_sentences)
     status = lib.fc_machine_best(
-        batch.view,
-        batch.n_sentences,
-        batch.offsets,
+        *batch.inputs,
         array_out(path),
         array_out(score),
         batch.scratch(),
@@ -131,9 +129,7 @@ def nbest_paths(batch: Bound, n: int) -> Ranked:
     path = np.empty((n, batch.n_tokens), dtype=np.int32)
     queue = np.empty(lib.fc_queue_size(batch.view, n, batch.longest))
     status = lib.fc_machine_nbest(
-        batch.view,
-        batch.n_sentences,
-        batch.offsets,
+        *batch.inputs,
         n,
         array_out(path),
         array_out(score),
@@ -156,9 +152,7 @@ def log_partitions(batch: Bound, *, domain: Domain = "auto") -> Floats:
     log_z = np.empty(batch.n_sentences)
     where = ffi.new("int64_t *")
     status = lib.fc_machine_log_partition(
-        batch.view,
-        batch.n_sentences,
-        batch.offsets,
+        *batch.inputs,
         domain_number(domain),
         array_out(log_z),
         batch.scratch(),
@@ -203,9 +197,7 @@ def axis_posterior(
     nats = np.empty(batch.n_sentences) if entropy else None
     where = ffi.new("int64_t *")
     status = lib.fc_machine_marginals(
-        batch.view,
-        batch.n_sentences,
-        batch.offsets,
+        *batch.inputs,
         domain_number(domain),
         array_out(log_z),
         [array_out(a) for a in node],
@@ -222,9 +214,7 @@ def axis_max_marginals(batch: Bound) -> tuple[Floats, ...]:
     """Return, for every axis, the score of the best path through each state, float64 [N, S_c]."""
     node = _per_axis(batch)
     status = lib.fc_machine_max_marginals(
-        batch.view,
-        batch.n_sentences,
-        batch.offsets,
+        *batch.inputs,
         [array_out(a) for a in node],
         batch.scratch(),
     )
@@ -253,9 +243,7 @@ def sample_paths(batch: Bound, uniform: Floats) -> Ints:
     shape = (len(uniform), batch.n_tokens)
     path = np.empty(shape, dtype=np.int32)
     status = lib.fc_machine_sample(
-        batch.view,
-        batch.n_sentences,
-        batch.offsets,
+        *batch.inputs,
         shape[0],
         array_in(uniform, np.float64, shape, "uniform"),
         array_out(path),
@@ -292,9 +280,7 @@ def rescored(batch: Bound, variants: Variants, *, best: bool) -> Floats:
     if len(variants.ptr) != count + 1 or int(variants.ptr[-1]) != changes:
         raise ShapeError(f"ptr says {int(variants.ptr[-1])} changes, there are {changes}")
     status = lib.fc_machine_rescore(
-        batch.view,
-        batch.n_sentences,
-        batch.offsets,
+        *batch.inputs,
         count,
         array_in(variants.sentence, np.int64, (count,), "sentence"),
         array_in(variants.ptr, np.int64, (count + 1,), "ptr"),
@@ -315,9 +301,7 @@ def dead_tokens(batch: Bound) -> Longs:
     The last token where only the end is shut, or where paths are left.
     """
     position = np.empty(batch.n_sentences, dtype=np.int64)
-    status = lib.fc_machine_dead(
-        batch.view, batch.n_sentences, batch.offsets, array_out(position), batch.scratch()
-    )
+    status = lib.fc_machine_dead(*batch.inputs, array_out(position), batch.scratch())
     check(status, "dead tokens")
     return position
 

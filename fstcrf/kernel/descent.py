@@ -29,7 +29,6 @@ __all__ = [
     "controls",
     "finite",
     "judge",
-    "parameters",
 ]
 
 
@@ -408,17 +407,3 @@ def bandit(aim: Aim) -> Any:
             "alike": int(aim.opponent == "same"),
         },
     )
-
-
-def parameters(
-    p: Parameters, shape: tuple[int, ...], slots: int, states: int
-) -> tuple[Any, list[Any]]:
-    """Return the C structure of parameters, and what keeps its memory alive."""
-    shapes = (shape, (slots,), (states,), (states,))
-    pointers = {
-        name: array_in(array, np.float64, wanted, name, writable=True)
-        for name, array, wanted in zip(
-            ("table", "arc", "initial", "final"), p.arrays(), shapes, strict=True
-        )
-    }
-    return ffi.new("fc_parameters *", pointers), list(pointers.values())

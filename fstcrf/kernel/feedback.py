@@ -14,6 +14,7 @@ from fstcrf.kernel import descent as call
 from fstcrf.kernel.descent import RULES, Aim, Batch, Controls, Descent, Judge, Rule
 from fstcrf.kernel.graphs import Graph, graph_view
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.kernel.online import parameters_view
 from fstcrf.kernel.rows import SparseRows, padded
 
 __all__ = ["Batch", "Feedback", "Heard", "Proposals"]
@@ -336,7 +337,7 @@ class Feedback:
             ("theta", "first", "second"), (state.theta, state.first, state.second), strict=True
         ):
             # What a rule does not remember is never read; the struct is, for its address.
-            part, memory = call.parameters(
+            part, memory = parameters_view(
                 held or state.theta, (rows, width), self.n_arc_slots, self.n_states
             )
             fields[name] = part

@@ -376,6 +376,11 @@ class Bound:
             f"NaN, +inf or beyond 1e300 in moving potentials {k}: token {token}, entry {cell}"
         )
 
+    @property
+    def inputs(self) -> tuple[Any, int, Any]:
+        """What all questions begin with: the C view, number and bounds of sentences."""
+        return self.view, self.n_sentences, self.offsets
+
     def scratch(self) -> Any:
         """Return work space for one call: threads may ask the same batch at once."""
         size = lib.fc_machine_work(self.view, self.longest)

@@ -15,11 +15,9 @@ from fstcrf.kernel.rows import SparseRows, padded
 
 __all__ = [
     "Learner",
-    "LearnerCall",
     "Parameters",
     "PassiveAggressive",
-    "check_learner",
-    "parameters",
+    "parameters_view",
 ]
 
 
@@ -51,7 +49,7 @@ class Parameters:
         return self.table, self.arc, self.initial, self.final
 
 
-def check_learner(learner: Learner) -> None:
+def _check(learner: Learner) -> None:
     """Refuse what would lead the kernel outside its tables."""
     slots, mask = learner.slots, learner.mask
     if learner.graph.moving:
@@ -74,15 +72,11 @@ def check_learner(learner: Learner) -> None:
         raise ShapeError(f"arc_slot holds numbers outside [0, {trained})")
 
 
-def parameters(p: Parameters, learner: Learner) -> tuple[Any, list[Any]]:
+def parameters_view(
+    p: Parameters, table: tuple[int, ...], slots: int, states: int
+) -> tuple[Any, list[Any]]:
     """Return the C structure of parameters, and what keeps its memory alive."""
-    states = (learner.graph.n_states,)
-    shapes = {
-        "table": learner.mask.shape,
-        "arc": learner.arc_mask.shape,
-        "initial": states,
-        "final": states,
-    }
+    shapes = {"table": table, "arc": (slots,), "initial": (states,), "final": (states,)}
     pointers = {
         name: array_in(getattr(p, name), np.float64, shape, name, writable=True)
         for name, shape in shapes.items()
@@ -90,7 +84,7 @@ def parameters(p: Parameters, learner: Learner) -> tuple[Any, list[Any]]:
     return ffi.new("fc_parameters *", pointers), list(pointers.values())
 
 
-class LearnerCall:
+class _Call:
     """The C structures of one call, and what keeps their memory alive."""
 
     def __init__(self, learner: Learner) -> None:
@@ -127,15 +121,16 @@ class LearnerCall:
         self.weight = array_in(learner.weight, np.float64, (sentences,), "weight")
         self.where = ffi.new("int64_t *")
         self._longest = int(np.diff(learner.offsets).max(initial=0))
+        self._shape = learner.mask.shape, len(learner.arc_mask), graph.n_states
+
+    def parameters(self, p: Parameters) -> Any:
+        """Return the C structure of parameters."""
+        view, memory = parameters_view(p, *self._shape)
+        self._memory += memory
+        return view
 
     def inputs(self, order: Longs) -> tuple[Any, Any, Any, int, Any, Any, Any]:
-        """Return what all epochs begin with: structures, order of sentences, targets.
-
-        Raises
-        ------
-        ShapeError, OptionError
-            An array of another kind; a number that is no sentence.
-        """
+        """Return what all epochs begin with: structures, order of sentences, targets."""
         sentences = self.batch.B
         if order.size and not 0 <= order.min() <= order.max() < sentences:
             raise OptionError(f"order names a sentence that is none of the {sentences}")
@@ -154,6 +149,7 @@ class LearnerCall:
 
 
 # --- One epoch of training a sentence at a time ---------------------------------------------------
+
 PassiveAggressive = Literal["PA", "PA-I", "PA-II"]
 
 _VARIANTS = {"PA": lib.FC_PA, "PA-I": lib.FC_PA_I, "PA-II": lib.FC_PA_II}
@@ -209,8 +205,8 @@ class Learner:
     label: Ints | None = None
 
     def __post_init__(self) -> None:
-        check_learner(self)
-        call = LearnerCall(self)
+        _check(self)
+        call = _Call(self)
         status = lib.fc_check_path(call.graph, call.batch, call.gold, call.where)
         if status != lib.FC_OK:
             raise DataError(f"the gold path leaves the topology at token {call.where[0]}")
@@ -259,21 +255,18 @@ class Learner:
         OptionError
             A number in `order` that is no sentence.
         """
-        call = LearnerCall(self)
-        theta_c, keep_theta = parameters(theta, self)
-        sums_c, keep_sums = parameters(sums, self)
+        call = _Call(self)
         counter, errors = ffi.new("double *", float(step)), ffi.new("int64_t *")
         loss = ffi.new("double *")
         status = lib.fc_perceptron(
             *call.inputs(order),
-            theta_c,
-            sums_c,
+            call.parameters(theta),
+            call.parameters(sums),
             counter,
             errors,
             loss,
             call.work(),
         )
-        del keep_theta, keep_sums
         check(status, "perceptron")
         return int(counter[0]), int(errors[0]), float(loss[0])
 
@@ -319,23 +312,20 @@ class Learner:
         ShapeError, OptionError
             As for `perceptron_epoch`.
         """
-        call = LearnerCall(self)
-        theta_c, keep_theta = parameters(theta, self)
-        sums_c, keep_sums = parameters(sums, self)
+        call = _Call(self)
         counter, loss = ffi.new("double *", float(step)), ffi.new("double *")
         status = lib.fc_passive_aggressive(
             *call.inputs(order),
             _VARIANTS[variant],
             aggressiveness,
             int(error_sensitive),
-            theta_c,
-            sums_c,
+            call.parameters(theta),
+            call.parameters(sums),
             counter,
             loss,
             call.difference_work(),
             call.where,
         )
-        del keep_theta, keep_sums
         _finite(status, order, call, "the weights are too large: lower the aggressiveness")
         check(status, "passive-aggressive", call.where[0])
         return int(counter[0]), float(loss[0])
@@ -366,20 +356,17 @@ class Learner:
         ShapeError, OptionError
             As for `perceptron_epoch`.
         """
-        call = LearnerCall(self)
-        theta_c, keep_theta = parameters(theta, self)
-        variance_c, keep_variance = parameters(variance, self)
+        call = _Call(self)
         loss = ffi.new("double *")
         status = lib.fc_arow(
             *call.inputs(order),
             gamma,
-            theta_c,
-            variance_c,
+            call.parameters(theta),
+            call.parameters(variance),
             loss,
             call.difference_work(),
             call.where,
         )
-        del keep_theta, keep_variance
         _finite(status, order, call, "the weights are too large: lower the variance")
         check(status, "arow", call.where[0])
         return float(loss[0])
@@ -419,25 +406,23 @@ class Learner:
         ShapeError, OptionError
             As for `perceptron_epoch`.
         """
-        call = LearnerCall(self)
-        theta_c, keep = parameters(theta, self)
+        call = _Call(self)
         factor, loss = ffi.new("double *", scale), ffi.new("double *")
         status = lib.fc_sgd(
             *call.inputs(order),
             array_in(rate, np.float64, order.shape, "rate"),
             decay,
-            theta_c,
+            call.parameters(theta),
             factor,
             loss,
             call.work(),
             call.where,
         )
-        del keep
         _finite(status, order, call, "lower the step size")
         check(status, "sgd", call.where[0])
         return float(factor[0]), float(loss[0])
 
 
-def _finite(status: int, order: Longs, call: LearnerCall, advice: str) -> None:
+def _finite(status: int, order: Longs, call: _Call, advice: str) -> None:
     if status == lib.FC_ENUMERIC:
         raise NumericError(f"diverged at sentence {order[call.where[0]]}: {advice}")

@@ -249,6 +249,17 @@ class PackedTable:
         check(status, "packing weights")
         return cls(place, table, entries)
 
+    def view(self) -> tuple[Any, dict[str, Any]]:
+        """Return the C view of the table, and the memory it points into."""
+        fields = {
+            "place": array_in(self.place, np.int32, self.place.shape, "place"),
+            "table": array_in(self.table, np.float64, self.table.shape, "table"),
+            "entry": array_in(self.entries, ENTRY, self.entries.shape, "entries"),
+        }
+        sizes = {"R": len(self.place), "W": self.table.shape[1]}
+        counts = {"rows": len(self.table), "entries": len(self.entries)}
+        return ffi.new("fc_packed *", {**sizes, **counts, **fields}), fields
+
     def gathered(self, rows: SparseRows, width: int) -> Floats:
         """Return rows times the table, its first columns only.
 
@@ -265,14 +276,7 @@ class PackedTable:
         n, full = len(rows), self.table.shape[1]
         if rows.n_columns != len(self.place):
             raise ShapeError(f"rows over {rows.n_columns} columns, a table of {len(self.place)}")
-        fields = {
-            "place": array_in(self.place, np.int32, self.place.shape, "place"),
-            "table": array_in(self.table, np.float64, self.table.shape, "table"),
-            "entry": array_in(self.entries, ENTRY, self.entries.shape, "entries"),
-        }
-        sizes = {"R": len(self.place), "W": full}
-        counts = {"rows": len(self.table), "entries": len(self.entries)}
-        packed = ffi.new("fc_packed *", {**sizes, **counts, **fields})
+        packed, _memory = self.view()
         out, scratch, value = np.empty((n, width)), np.empty(full), rows.value
         status = lib.fc_gather_packed(
             n,

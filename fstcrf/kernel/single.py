@@ -15,7 +15,7 @@ from fstcrf.errors import NumericError, ShapeError
 from fstcrf.kernel.graphs import Graph
 from fstcrf.kernel.lazy import BEAM, Arena, Budget, Conjunction
 from fstcrf.kernel.machines import Machine, machine_view
-from fstcrf.kernel.native import ENTRY, array_in, check, ffi, lib
+from fstcrf.kernel.native import array_in, check, ffi, lib
 from fstcrf.kernel.rows import PackedTable
 
 __all__ = [
@@ -46,14 +46,7 @@ class Single:
         self._states, self._arcs = graph.n_states, graph.n_arcs
         if graph.moving or graph.source is not None or self._states > self._width:
             raise ShapeError(f"a dense graph of at most {self._width} states is expected")
-        weights = {
-            "place": array_in(table.place, np.int32, table.place.shape, "place"),
-            "table": array_in(table.table, np.float64, table.table.shape, "table"),
-            "entry": array_in(table.entries, ENTRY, table.entries.shape, "entries"),
-        }
-        sizes = {"R": self._rows, "W": self._width}
-        counts = {"rows": len(table.table), "entries": len(table.entries)}
-        self._packed = ffi.new("fc_packed *", {**sizes, **counts, **weights})
+        self._packed, weights = table.view()
         scores = {
             "score": array_in(graph.score, np.float64, (self._arcs,), "score"),
             "initial": array_in(graph.initial, np.float64, (self._states,), "initial"),
