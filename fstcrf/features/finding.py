@@ -23,7 +23,7 @@ from fstcrf.features.derive import Plain, Source, root
 from fstcrf.features.families import Family
 from fstcrf.features.keys import KeyTable, Packing
 from fstcrf.features.reader import Reader, remembered
-from fstcrf.kernel.lookup import Firing, KeyFamily, RowFinder, Term
+from fstcrf.kernel.lookup import Firing, KeyFamily, KeyTerm, RowFinder
 
 __all__ = ["PlainFamilies", "sentence_codes", "string_codes"]
 
@@ -76,10 +76,10 @@ class PlainFamilies:
         self.finder = RowFinder(made, reach=reach)
 
 
-def _terms(family: Family, packing: Packing, place: dict[Source, int], reach: int) -> list[Term]:
+def _terms(family: Family, packing: Packing, place: dict[Source, int], reach: int) -> list[KeyTerm]:
     (member,) = family.members
     return [
-        Term(place[source], term.offset, term.pads and reach > 0, width)
+        KeyTerm(place[source], term.offset, term.pads and reach > 0, width)
         for source, term, width in zip(family.sources, member, packing.widths, strict=True)
     ]
 

@@ -14,7 +14,7 @@ from fstcrf.kernel.decoding import (
     sample_paths,
 )
 from fstcrf.kernel.descent import Aim, Controls, Descent, Judge, Rule
-from fstcrf.kernel.feedback import Batch, Feedback, Heard, Proposals
+from fstcrf.kernel.feedback import Feedback, FeedbackBatch, Proposals, Reinforcement
 from fstcrf.kernel.graphs import (
     BestPaths,
     Domain,
@@ -26,12 +26,12 @@ from fstcrf.kernel.graphs import (
     maxima,
     viterbi,
 )
-from fstcrf.kernel.lazy import Budget, Conjunction, Reader, Searched, lazy_paths
+from fstcrf.kernel.lazy import Budget, Conjunction, LazyAcceptor, SearchResult, lazy_paths
 from fstcrf.kernel.machines import Axis, Bound, Factor, Machine, Residual
 from fstcrf.kernel.native import use, variant, variants
 from fstcrf.kernel.online import Learner, Parameters, PassiveAggressive
 from fstcrf.kernel.rows import PackedTable, SparseRows, padded
-from fstcrf.kernel.single import Alone, Found
+from fstcrf.kernel.single import SentenceMachine, SentencePath
 from fstcrf.kernel.sweep import (
     Layout,
     Shard,
@@ -45,10 +45,8 @@ from fstcrf.kernel.sweep import (
 
 __all__ = [
     "Aim",
-    "Alone",
     "Axis",
     "AxisPosterior",
-    "Batch",
     "BestPaths",
     "Bound",
     "Budget",
@@ -58,11 +56,11 @@ __all__ = [
     "Domain",
     "Factor",
     "Feedback",
-    "Found",
+    "FeedbackBatch",
     "Graph",
-    "Heard",
     "Judge",
     "Layout",
+    "LazyAcceptor",
     "Learner",
     "Machine",
     "PackedTable",
@@ -71,10 +69,12 @@ __all__ = [
     "Posterior",
     "Proposals",
     "Ranked",
-    "Reader",
+    "Reinforcement",
     "Residual",
     "Rule",
-    "Searched",
+    "SearchResult",
+    "SentenceMachine",
+    "SentencePath",
     "Shard",
     "ShardAttributes",
     "SparseRows",

@@ -19,7 +19,7 @@ from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
 __all__ = [
     "Acyclic",
-    "Paths",
+    "ArcPaths",
     "best",
     "connected",
     "lengths",
@@ -36,7 +36,7 @@ _ROOM = 1024  # entries of the first search for the n best
 _MANY = 1000
 
 
-class Paths(NamedTuple):
+class ArcPaths(NamedTuple):
     """Some paths, best first.
 
     arcs : int32 [k, W]; arcs of each path, −1 behind the last; W: arcs of the longest path.
@@ -170,7 +170,7 @@ def best(machine: Acyclic) -> tuple[Ints, float]:
     return path[: length[0]].copy(), float(suffix[0])
 
 
-def nbest(machine: Acyclic, n: int) -> Paths:
+def nbest(machine: Acyclic, n: int) -> ArcPaths:
     """Return the n best paths, or all where there are fewer; ties as for `best`.
 
     Raises
@@ -205,7 +205,7 @@ def nbest(machine: Acyclic, n: int) -> Paths:
             break
         room *= 4
     check(status, "nbest")
-    return Paths(path[: count[0]], score[: count[0]])
+    return ArcPaths(path[: count[0]], score[: count[0]])
 
 
 def _count(machine: Acyclic) -> int:

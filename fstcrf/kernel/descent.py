@@ -16,10 +16,10 @@ from fstcrf.kernel.rows import SparseRows
 
 __all__ = [
     "Aim",
-    "Batch",
     "Control",
     "Controls",
     "Descent",
+    "FeedbackBatch",
     "Judge",
     "Objective",
     "Opponent",
@@ -310,7 +310,7 @@ class Judge:
 # --- The C structures of learning from rewards ----------------------------------------------------
 
 
-class Batch:
+class FeedbackBatch:
     """Sentences ready for a `Feedback`; made by its `batch`."""
 
     def __init__(

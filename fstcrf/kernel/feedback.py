@@ -11,13 +11,13 @@ import numpy as np
 from fstcrf.arrays import Bytes, Floats, Ints, Longs
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.kernel import descent as call
-from fstcrf.kernel.descent import RULES, Aim, Batch, Controls, Descent, Judge, Rule
+from fstcrf.kernel.descent import RULES, Aim, Controls, Descent, FeedbackBatch, Judge, Rule
 from fstcrf.kernel.graphs import Graph, graph_view
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 from fstcrf.kernel.online import parameters_view
 from fstcrf.kernel.rows import SparseRows, padded
 
-__all__ = ["Batch", "Feedback", "Heard", "Proposals"]
+__all__ = ["Feedback", "FeedbackBatch", "Proposals", "Reinforcement"]
 
 
 _LEAST_SCALE = 1e-9
@@ -50,8 +50,8 @@ class Proposals:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What became of rewards, float64 [n] each.
+class Reinforcement:
+    """What was learnt from rewards, float64 [n] each.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Feedback:
     Raises
     ------
     ShapeError
-        Sizes or dtypes that disagree, a graph that moves, a slot out of range.
+        Sizes or dtypes that disagree, a graph with potentials per token, a slot out of range.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ class Feedback:
         mask: Bytes | None = None,
     ) -> None:
         rows, width = descent.theta.table.shape
-        if graph.moving or width != padded(width):
-            raise ShapeError("a graph that does not move and rows of whole registers are expected")
+        if graph.per_token or width != padded(width):
+            raise ShapeError("shared arc potentials and rows of whole registers are expected")
         for name, numbers, limit in (
             ("slots", slots, width),
             ("arc_slot", arc_slot, len(arc_mask)),
@@ -133,7 +133,7 @@ class Feedback:
         self._prepared: _Prepared | None = None
         self._means: tuple[Controls, int, tuple[Any, ...]] | None = None
 
-    def batch(self, offsets: Longs, design: SparseRows) -> Batch:
+    def batch(self, offsets: Longs, design: SparseRows) -> FeedbackBatch:
         """Return sentences, int64 [B + 1], over a design [N, R], ready for the calls below.
 
         Raises
@@ -141,16 +141,16 @@ class Feedback:
         ShapeError
             Sizes that disagree, or an empty sentence.
         """
-        return Batch(self._shared, self._graph, offsets, design)
+        return FeedbackBatch(self._shared, self._graph, offsets, design)
 
     def propose(
-        self, batch: Batch, order: Longs, aim: Aim, rule: Rule, uniform: Floats
+        self, batch: FeedbackBatch, order: Longs, aim: Aim, rule: Rule, uniform: Floats
     ) -> Proposals:
         """Return exact samples for sentences, all at the parameters of now.
 
         Parameters
         ----------
-        batch : Batch
+        batch : FeedbackBatch
         order : int64 [n]
             Sentences.
         aim : Aim
@@ -191,7 +191,7 @@ class Feedback:
         call.finite(status, "propose", order, where)
         return made
 
-    def judge(self, batch: Batch, made: Proposals, aim: Aim, judge: Judge) -> Floats:
+    def judge(self, batch: FeedbackBatch, made: Proposals, aim: Aim, judge: Judge) -> Floats:
         """Return the rewards of samples, float64 [n] in [0, 1]."""
         reward = np.empty(len(made.order))
         arguments = self._inputs(batch, made.order, aim)[1:]
@@ -208,18 +208,18 @@ class Feedback:
 
     def reinforce(
         self,
-        batch: Batch,
+        batch: FeedbackBatch,
         made: Proposals,
         aim: Aim,
         rule: Rule,
         controls: Controls,
         reward: Floats,
-    ) -> Heard:
+    ) -> Reinforcement:
         """Make a step for each proposal, in their order.
 
         Parameters
         ----------
-        batch : Batch
+        batch : FeedbackBatch
             The sentences of the proposals.
         made : Proposals
         aim, rule : Aim, Rule
@@ -258,18 +258,18 @@ class Feedback:
         )
         self._read_back(descent, rule)
         call.finite(status, "reinforce", made.order, where)
-        return Heard(reward, made.log_p, coefficient)
+        return Reinforcement(reward, made.log_p, coefficient)
 
     def epoch(
         self,
-        batch: Batch,
+        batch: FeedbackBatch,
         order: Longs,
         aim: Aim,
         rule: Rule,
         controls: Controls,
         judge: Judge,
         uniform: Floats,
-    ) -> Heard:
+    ) -> Reinforcement:
         """Propose, judge and step, one sentence after the other; arguments as above.
 
         Raises
@@ -278,7 +278,7 @@ class Feedback:
             A step that is not finite; the steps before it are done.
         """
         n, tokens = len(order), batch.tokens(order)
-        heard = Heard(np.empty(n), np.empty(n), np.empty(n))
+        heard = Reinforcement(np.empty(n), np.empty(n), np.empty(n))
         descent, verdict = self._descent(rule, batch), call.judge(judge, int(batch.offsets[-1]))
         baseline, where = self._baseline(controls, batch), ffi.new("int64_t *")
         status = lib.fc_feedback_epoch(
@@ -297,18 +297,20 @@ class Feedback:
         call.finite(status, "feedback", order, where)
         return heard
 
-    def _inputs(self, batch: Batch, order: Longs, aim: Aim) -> tuple[Any, Any, Any, int, Any, Any]:
+    def _inputs(
+        self, batch: FeedbackBatch, order: Longs, aim: Aim
+    ) -> tuple[Any, Any, Any, int, Any, Any]:
         turns = array_in(order, np.int64, (len(order),), "order")
         return self._graph, batch.batch, batch.learner, len(order), turns, call.bandit(aim)
 
-    def _baseline(self, controls: Controls, batch: Batch) -> tuple[Any, ...]:
+    def _baseline(self, controls: Controls, batch: FeedbackBatch) -> tuple[Any, ...]:
         """Return the C structure of running means and its memory; mostly that of the last call."""
         known, size = self._means, len(batch)
         if known is None or known[0] is not controls or known[1] != size:
             known = self._means = (controls, size, call.controls(controls, size))
         return known[2]
 
-    def _descent(self, rule: Rule, batch: Batch) -> _Prepared:
+    def _descent(self, rule: Rule, batch: FeedbackBatch) -> _Prepared:
         """Return the C structure of the descent, and what keeps its memory alive."""
         state = self.descent
         state.prepare(rule)

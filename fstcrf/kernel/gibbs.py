@@ -15,9 +15,9 @@ from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
 __all__ = [
     "Agreement",
-    "Chain",
     "Gibbs",
     "Labelling",
+    "MarkovChain",
     "SequenceTables",
     "ValueTables",
     "WordTables",
@@ -218,7 +218,7 @@ class Labelling:
 
 
 @dataclass(slots=True, eq=False)
-class Chain:
+class MarkovChain:
     """Where a chain of samples stands.
 
     Parameters
@@ -303,12 +303,14 @@ class Gibbs:
             raise NoPathError("no label sequence is legal", sentence=int(dead[0]))
         return path
 
-    def sweep(self, chain: Chain, temperatures: Floats, whole: Bools, uniform: Floats) -> Floats:
+    def sweep(
+        self, chain: MarkovChain, temperatures: Floats, whole: Bools, uniform: Floats
+    ) -> Floats:
         """Sweep over the document, changing a chain in place.
 
         Parameters
         ----------
-        chain : Chain
+        chain : MarkovChain
         temperatures : float64 [n]
             Of each sweep; at 0 the best label is taken.
         whole : bool [n]

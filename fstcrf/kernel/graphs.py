@@ -68,7 +68,7 @@ class Graph:
             raise ShapeError("a graph needs a state: initial is empty")
         handle, _ = graph_view(self)
         where = ffi.new("int64_t *")
-        n = len(self.score) if self.moving else 0
+        n = len(self.score) if self.per_token else 0
         status = lib.fc_check_graph(handle, n, where)
         if status == lib.FC_ENUMERIC:
             raise NumericError(
@@ -90,8 +90,8 @@ class Graph:
         return self.n_states**2 if self.source is None else len(self.source)
 
     @property
-    def moving(self) -> bool:
-        """Does each token have arc potentials of its own."""
+    def per_token(self) -> bool:
+        """Whether each token has arc potentials of its own."""
         return self.score.ndim == 2
 
 
@@ -100,7 +100,7 @@ class Posterior(NamedTuple):
 
     log_z : float64 [B]; −inf where no path exists.
     node : float64 [N, S]; probability of each state at each token, times the sentence's weight.
-    arc : float64 [arcs], summed over tokens and sentences, or [N, arcs] for a moving graph.
+    arc : float64 [arcs], summed over tokens and sentences, or [N, arcs] where they are per token.
     """
 
     log_z: Floats
@@ -179,7 +179,7 @@ def forward_backward(
         first = int(np.flatnonzero(~np.isfinite(weights))[0])
         raise NumericError(f"the weight of sentence {first} is not finite")
     log_z, posterior = np.empty(call.B), np.empty_like(node)
-    arc = np.empty((len(node), graph.n_arcs) if graph.moving else (graph.n_arcs,))
+    arc = np.empty((len(node), graph.n_arcs) if graph.per_token else (graph.n_arcs,))
     status = lib.fc_forward_backward(
         call.graph,
         call.batch,
@@ -316,7 +316,7 @@ class GraphCall:
             raise ShapeError("offsets is empty, expected [B + 1] numbers from 0")
         bounds = array_in(offsets, np.int64, (self.B + 1,), "offsets")
         n = int(offsets[-1])
-        if graph.moving and len(graph.score) != n:
+        if graph.per_token and len(graph.score) != n:
             raise ShapeError(f"arc potentials of {len(graph.score)} tokens for {n} tokens")
         self.graph, self._graph_memory = graph_view(graph)
         rows = array_in(node, np.float64, (n, graph.n_states), "node")
@@ -341,7 +341,7 @@ def graph_view(graph: Graph) -> tuple[Any, list[Any]]:
     if (graph.source is None) != (graph.target is None):
         raise ShapeError("source and target go together: one of them is missing")
     states, arcs = graph.n_states, graph.n_arcs
-    shape = (len(graph.score), arcs) if graph.moving else (arcs,)
+    shape = (len(graph.score), arcs) if graph.per_token else (arcs,)
     fields: dict[str, Any] = {
         "score": array_in(graph.score, np.float64, shape, "score"),
         "initial": array_in(graph.initial, np.float64, (states,), "initial"),
@@ -357,5 +357,5 @@ def graph_view(graph: Graph) -> tuple[Any, list[Any]]:
             raise ShapeError(f"an arc leaves a state that is none of the {states}")
         row = row_starts(graph.source, states)
         fields["row"] = array_in(row, np.int64, row.shape, "row")
-    scalars = {"S": states, "A": arcs if sparse else 0, "moving": int(graph.moving)}
+    scalars = {"S": states, "A": arcs if sparse else 0, "moving": int(graph.per_token)}
     return ffi.new("fc_graph *", {**scalars, **fields}), list(fields.values())

@@ -18,7 +18,7 @@ from fstcrf.kernel.machines import Bound, Machine
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 from fstcrf.once import making
 
-__all__ = ["BEAM", "Arena", "Budget", "Conjunction", "Reader", "Searched", "lazy_paths"]
+__all__ = ["BEAM", "Arena", "Budget", "Conjunction", "LazyAcceptor", "SearchResult", "lazy_paths"]
 
 
 BEAM = 64
@@ -79,7 +79,7 @@ class Budget:
 
 
 @dataclass(frozen=True, eq=False)
-class Reader:
+class LazyAcceptor:
     """A deterministic acceptor that reads a class of joint states at every token, from state 0.
 
     Parameters
@@ -151,7 +151,7 @@ class Conjunction:
         NaN or +inf among the scores.
     """
 
-    def __init__(self, machine: Machine, readers: Sequence[Reader]) -> None:
+    def __init__(self, machine: Machine, readers: Sequence[LazyAcceptor]) -> None:
         self.machine, self.readers = machine, tuple(readers)
         self._views: dict[int, tuple[Any, list[Any]]] = {}  # never replaced: searches read them
         self._spare = threading.local()
@@ -207,7 +207,7 @@ class Conjunction:
         return view, keep
 
     def _fields(
-        self, reader: Reader, place: tuple[int, int, int], longest: int, keep: list[Any]
+        self, reader: LazyAcceptor, place: tuple[int, int, int], longest: int, keep: list[Any]
     ) -> dict[str, Any]:
         states, classes = reader.target.shape
         joint = self.machine.outer * self.machine.width
@@ -230,7 +230,7 @@ class Conjunction:
         return fields
 
 
-class Searched(NamedTuple):
+class SearchResult(NamedTuple):
     """The n best paths of each sentence, as far as they were found.
 
     Parameters
@@ -261,7 +261,7 @@ class Searched(NamedTuple):
         """Return whether fewer than the n best paths of a sentence are proven, bool [B]."""
         return (self.proven < n) & (self.bound > -np.inf)
 
-    def put(self, tokens: Longs, sentences: Sequence[int], other: Searched) -> None:
+    def put(self, tokens: Longs, sentences: Sequence[int], other: SearchResult) -> None:
         """Take over what was found for some of the sentences, of which these are the tokens."""
         self.path[:, tokens] = other.path
         for mine, found in zip(self._but_path(), other._but_path(), strict=True):
@@ -278,7 +278,7 @@ def lazy_paths(
     budget: Budget | None = None,
     *,
     beam: int = BEAM,
-) -> Searched:
+) -> SearchResult:
     """Return the n best paths of each sentence that the machine and the grammar accept.
 
     Exact, unless the budget ends a search. Memory grows with the states visited.
@@ -305,7 +305,7 @@ def lazy_paths(
     limit = budget or Budget()
     size = batch.n_sentences
     counts = [np.zeros(size, dtype=np.int64) for _ in range(3)]
-    found = Searched(
+    found = SearchResult(
         found=counts[0],
         proven=counts[1],
         score=np.full((size, n), -np.inf),
@@ -318,7 +318,7 @@ def lazy_paths(
 
 
 def _run(
-    batch: Bound, grammar: Conjunction, n: int, budget: Budget, beam: int, found: Searched
+    batch: Bound, grammar: Conjunction, n: int, budget: Budget, beam: int, found: SearchResult
 ) -> None:
     arena = grammar.arena(batch.n_sentences)
     view, work = grammar.view(batch.longest), batch.scratch()

@@ -13,7 +13,7 @@ from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import ShapeError
 from fstcrf.kernel.native import SLOT, array_in, array_out, check, ffi, lib
 
-__all__ = ["Firing", "KeyFamily", "RowFinder", "Term", "compacted"]
+__all__ = ["Firing", "KeyFamily", "KeyTerm", "RowFinder", "compacted"]
 
 Firing = Literal["every", "first", "last", "inner"]
 _FIRING = {
@@ -24,7 +24,7 @@ _FIRING = {
 }
 
 
-class Term(NamedTuple):
+class KeyTerm(NamedTuple):
     """One string number of a key.
 
     Parameters
@@ -64,14 +64,14 @@ class KeyFamily:
     """
 
     firing: Firing
-    terms: tuple[Term, ...]
+    terms: tuple[KeyTerm, ...]
     direct: Ints | None
     slots: NDArray[Any] | None
 
     @classmethod
     def of(
         cls,
-        terms: Sequence[Term],
+        terms: Sequence[KeyTerm],
         keys: NDArray[np.uint64],
         rows: Ints,
         *,

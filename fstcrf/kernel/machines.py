@@ -1,7 +1,7 @@
 """Machines: compositions as axes, factors and a residual automaton, without and with a batch.
 
 Tables that depend on other tapes' labels have several rows; ``place`` says which row belongs to an
-outer index. What is None here is *moving*: it comes with the batch, one table a token.
+outer index. What is None here is *per token*: it comes with the batch, one table a token.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Axis:
         Ends of the arcs, sorted by source, then target. Without them every pair of states is an
         arc, number ``i * n_states + j`` from i to j.
     score : float64 [contexts, arcs], optional
-        Potential of each arc; None: moving, [N, contexts, arcs], row n for the arcs into token n.
+        Potential of each arc; None: per token, [N, contexts, arcs], row n for the arcs into token
+        n.
     place : int32 [product of the earlier axes' states], optional
         Context of an outer index; None: the first.
     contexts : int
@@ -72,7 +73,7 @@ class Factor:
     place : int32 [outer], optional
         Row of an outer index; None: the first.
     value : float64 [rows, width], optional
-        None: moving, [N, rows, width].
+        None: per token, [N, rows, width].
     """
 
     rows: int
@@ -272,8 +273,8 @@ class Machine:
         """States of the residual automaton, at least 1."""
         return 1 if self.residual is None else self.residual.n_states
 
-    def moving_shapes(self, n_tokens: int) -> list[tuple[int, int, int]]:
-        """Return the shapes of what comes with a batch: moving factors, then moving axes."""
+    def per_token_shapes(self, n_tokens: int) -> list[tuple[int, int, int]]:
+        """Return the shapes of what comes with a batch: per-token factors, then per-token axes."""
         factors = [(n_tokens, f.rows, f.width) for f in self.factors if f.value is None]
         axes = [(n_tokens, a.contexts, a.n_arcs) for a in self.axes if a.score is None]
         return factors + axes
@@ -289,7 +290,7 @@ class Machine:
 
     @cached_property
     def _static(self) -> tuple[Any, list[Any]]:
-        """The C view without moving potentials, and the memory it points into."""
+        """The C view without per-token potentials, and the memory it points into."""
         return machine_view(self, (), None)
 
 
@@ -301,8 +302,8 @@ class Bound:
     machine : Machine
     offsets : int64 [B + 1]
         Bounds of the sentences, which have at least one token.
-    moving : tuple of float64 arrays
-        As `Machine.moving_shapes` wants them.
+    per_token : tuple of float64 arrays
+        As `Machine.per_token_shapes` wants them.
     checked : bool
         The potentials are known to be numbers below 1e300: sums of finite weights.
 
@@ -323,7 +324,7 @@ class Bound:
         self,
         machine: Machine,
         offsets: Longs,
-        moving: tuple[Floats, ...],
+        per_token: tuple[Floats, ...],
         *,
         checked: bool = False,
     ) -> None:
@@ -335,25 +336,27 @@ class Bound:
         lengths = np.diff(offsets)
         if offsets[0] != 0 or (lengths < 1).any():
             raise ShapeError("a sentence is empty or offsets do not start at 0")
-        shapes = machine.moving_shapes(self.n_tokens)
-        if len(moving) != len(shapes):
-            raise ShapeError(f"{len(moving)} arrays of moving potentials, expected {len(shapes)}")
+        shapes = machine.per_token_shapes(self.n_tokens)
+        if len(per_token) != len(shapes):
+            raise ShapeError(
+                f"{len(per_token)} arrays of per-token potentials, expected {len(shapes)}"
+            )
         n_factors = sum(f.value is None for f in machine.factors)
-        for k, (array, shape) in enumerate(zip(moving, shapes, strict=True)):
-            values = array_in(array, np.float64, shape, f"moving potentials {k}")
+        for k, (array, shape) in enumerate(zip(per_token, shapes, strict=True)):
+            values = array_in(array, np.float64, shape, f"per-token potentials {k}")
             if not checked:
                 self._check_numbers(k, array, values, offsets if k >= n_factors else None)
-        self.view, self._memory = machine_view(machine, moving, machine._static)  # noqa: SLF001
-        self._moving, self.bounds = moving, offsets
+        self.view, self._memory = machine_view(machine, per_token, machine._static)  # noqa: SLF001
+        self._per_token, self.bounds = per_token, offsets
         self.longest = int(lengths.max(initial=0))
 
     def select(self, sentences: Sequence[int], machine: Machine | None = None) -> Bound:
         """Return some of the sentences, maybe under another machine of the same potentials."""
         lengths = np.diff(self.bounds)[sentences]
         tokens = self.tokens(sentences)
-        moving = tuple(np.ascontiguousarray(array[tokens]) for array in self._moving)
+        per_token = tuple(np.ascontiguousarray(array[tokens]) for array in self._per_token)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return Bound(machine or self.machine, offsets, moving, checked=True)
+        return Bound(machine or self.machine, offsets, per_token, checked=True)
 
     def tokens(self, sentences: Sequence[int]) -> Longs:
         """Return the numbers of the tokens of some sentences, one after the other."""
@@ -373,7 +376,7 @@ class Bound:
             place = int(bad[0]) * array[0].size + int(np.flatnonzero(wrong)[0])
         token, cell = divmod(int(place), array[0].size)
         raise NumericError(
-            f"NaN, +inf or beyond 1e300 in moving potentials {k}: token {token}, entry {cell}"
+            f"NaN, +inf or beyond 1e300 in per-token potentials {k}: token {token}, entry {cell}"
         )
 
     @property
@@ -400,14 +403,14 @@ def _refuse(status: int, where: int) -> None:
 
 
 def machine_view(
-    machine: Machine, moving: tuple[Floats, ...], checked: tuple[Any, list[Any]] | None
+    machine: Machine, per_token: tuple[Floats, ...], checked: tuple[Any, list[Any]] | None
 ) -> tuple[Any, list[Any]]:
     """Return the C view of a machine and the memory it points into.
 
     The residual automaton is that of the view `checked`, where there is one.
     """
     keep: list[Any] = [checked]
-    rest = iter(moving)
+    rest = iter(per_token)
     factors = [_factor_view(f, machine.outer, rest, keep) for f in machine.factors]
     outer = [1]
     for axis in machine.axes[:-1]:

@@ -52,8 +52,10 @@ class Parameters:
 def _check(learner: Learner) -> None:
     """Refuse what would lead the kernel outside its tables."""
     slots, mask = learner.slots, learner.mask
-    if learner.graph.moving:
-        raise ShapeError("a learner's graph does not move, but its score has a row for each token")
+    if learner.graph.per_token:
+        raise ShapeError(
+            "a learner's arc potentials are shared, but score has a row for each token"
+        )
     if not learner.offsets.size:
         raise ShapeError("offsets is empty, expected [B + 1] numbers from 0")
     if learner.offsets.flat[0] != 0 or (np.diff(learner.offsets) < 1).any():
@@ -187,7 +189,7 @@ class Learner:
     Raises
     ------
     ShapeError
-        Sizes or dtypes that disagree, a graph that moves, a slot out of range.
+        Sizes or dtypes that disagree, a graph with potentials per token, a slot out of range.
     DataError
         A gold path along an arc that does not exist.
     """

@@ -129,7 +129,7 @@ class Shard:
     Parameters
     ----------
     graph : Graph
-        A graph of the same structure as those of the sweeps: dense, not moving.
+        A graph of the same structure as those of the sweeps: dense, not per-token.
     layout : Layout
     width : int
         Padded number of slots, P; a multiple of 8.
@@ -200,7 +200,7 @@ class Shard:
         Parameters
         ----------
         graph : Graph
-            Dense, not moving.
+            Dense, not per-token.
         theta : float64 [parameters of attributes]
         space : SweepWorkspace
             Of this thread.
@@ -211,7 +211,7 @@ class Shard:
             Another number of states or parameters than the shard's.
         """
         states = graph.n_states
-        if states != self._n_states or graph.source is not None or graph.moving:
+        if states != self._n_states or graph.source is not None or graph.per_token:
             raise ShapeError(f"a sweep needs a dense graph of {self._n_states} states")
         handle, _keep = graph_view(graph)
         weight = space.weight(self.size)

@@ -273,7 +273,7 @@ def lattice_machine(lattice: Lattice) -> Machine:
     flat = joint.step.reshape(len(joint.step), -1)
     return sausage_machine(
         np.ascontiguousarray(joint.node),
-        np.ascontiguousarray(flat if joint.moving else flat[0]),
+        np.ascontiguousarray(flat if joint.per_token else flat[0]),
         np.ascontiguousarray(joint.initial),
         np.ascontiguousarray(joint.final),
         state_label=joint.label.astype(np.int32),
@@ -295,7 +295,7 @@ class JointArrays:
         Joint label of each state.
     names : list of tuple of str
         The labels of the tapes, in their order, for each joint label.
-    moving : bool
+    per_token : bool
     """
 
     node: Floats
@@ -304,7 +304,7 @@ class JointArrays:
     final: Floats
     label: NDArray[np.int64]
     names: list[tuple[str, ...]]
-    moving: bool
+    per_token: bool
 
 
 def joint_arrays(lattice: Lattice) -> JointArrays:
@@ -316,8 +316,8 @@ def joint_arrays(lattice: Lattice) -> JointArrays:
         More arcs than memory should be asked for.
     """
     machine = lattice.program.machine
-    moving = any(axis.score is None for axis in machine.axes)
-    _check_size(lattice, len(lattice) if moving else 1)
+    per_token = any(axis.score is None for axis in machine.axes)
+    _check_size(lattice, len(lattice) if per_token else 1)
     factors, axes = _values(lattice)
     node = _node(machine, factors, len(lattice))
     step = _joint_arcs(machine, axes)
@@ -326,7 +326,7 @@ def joint_arrays(lattice: Lattice) -> JointArrays:
     if machine.residual is not None:
         node, step, initial, final = _with_residual(machine, node, step, initial, final)
         label = np.tile(label, machine.n_residual)
-    return JointArrays(node, step, initial, final, label, names, moving)
+    return JointArrays(node, step, initial, final, label, names, per_token)
 
 
 def joint_nodes(lattice: Lattice) -> Floats:
@@ -350,9 +350,9 @@ def _check_size(lattice: Lattice, times: int) -> None:
 def _values(lattice: Lattice) -> tuple[list[Floats], list[Floats]]:
     """Return the potentials of factors and of axes; those that do not move as [1, ...]."""
     machine = lattice.program.machine
-    moving = iter(lattice.program.moving(lattice.values))
-    factors = [f.value[None] if f.value is not None else next(moving) for f in machine.factors]
-    axes = [a.score[None] if a.score is not None else next(moving) for a in machine.axes]
+    per_token = iter(lattice.program.per_token(lattice.values))
+    factors = [f.value[None] if f.value is not None else next(per_token) for f in machine.factors]
+    axes = [a.score[None] if a.score is not None else next(per_token) for a in machine.axes]
     return factors, axes
 
 

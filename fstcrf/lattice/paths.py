@@ -83,7 +83,7 @@ class Paths(Sequence["Path | None"]):
     def __init__(
         self,
         size: int,
-        found: list[tuple[Group, kernel.Searched]],
+        found: list[tuple[Group, kernel.SearchResult]],
         lattices: Sequence[Lattice],
     ) -> None:
         self.scores, self.bounds = np.zeros(size), np.zeros(size)
@@ -147,7 +147,7 @@ class Ranking(Sequence[list[Path]]):
     def __init__(
         self,
         size: int,
-        found: list[tuple[Group, kernel.Searched]],
+        found: list[tuple[Group, kernel.SearchResult]],
         lattices: Sequence[Lattice],
     ) -> None:
         self._size, self._found, self._lattices = size, found, lattices
@@ -201,7 +201,7 @@ class Ranking(Sequence[list[Path]]):
             )
 
     @cached_property
-    def _places(self) -> dict[int, tuple[Group, int, kernel.Searched]]:
+    def _places(self) -> dict[int, tuple[Group, int, kernel.SearchResult]]:
         return {
             number: (group, k, ranked)
             for group, ranked in self._found

@@ -99,12 +99,12 @@ def product(
     names = _distinct([lattice.tapes for lattice in parts])
     length = lengths.pop()
     tables = _couplings(parts, names, {} if coupling is None else coupling, length)
-    moving = [(tapes, v) for tapes, v in tables if v.ndim == 3]
+    per_token = [(tapes, v) for tapes, v in tables if v.ndim == 3]
     program = _joined(
         tuple(part.program for part in parts),
         tuple(tuple(new.values()) for new in names),
         tuple((tapes, v.tobytes()) for tapes, v in tables if v.ndim == 2),
-        tuple(tapes for tapes, _ in moving),
+        tuple(tapes for tapes, _ in per_token),
     )
     values: list[Floats] = []
     for part in parts:  # nodes and arcs of all chains come before all couplings
@@ -113,7 +113,7 @@ def product(
     for part in parts:
         own = zip(part.program.inputs, part.values, strict=True)
         values += [v for i, v in own if i.kind == "coupling"]
-    return Lattice(program, (*values, *(v for _, v in moving)))
+    return Lattice(program, (*values, *(v for _, v in per_token)))
 
 
 def _weighted(lattices: Sequence[Lattice], weights: Sequence[float]) -> list[Lattice]:
@@ -165,7 +165,7 @@ def _joined(
     programs: tuple[Program, ...],
     names: tuple[tuple[str, ...], ...],
     fixed: tuple[tuple[tuple[str, str], bytes], ...],
-    moving: tuple[tuple[str, str], ...],
+    per_token: tuple[tuple[str, str], ...],
 ) -> Program:
     """Return the program of several, compiled once for the same programs and couplings."""
     chains: list[Chain] = []
@@ -179,7 +179,7 @@ def _joined(
     sizes = {chain.name: len(chain.labels) for chain in chains}
     for tapes, table in fixed:
         couplings.append(Coupling(tapes, np.frombuffer(table).reshape([sizes[t] for t in tapes])))
-    couplings += [Coupling(tapes, None) for tapes in moving]
+    couplings += [Coupling(tapes, None) for tapes in per_token]
     search: Search = "auto"
     for program in programs:
         search = program.search if search == "auto" else search

@@ -120,7 +120,7 @@ def span_probabilities(
 
 
 @memoised(64)
-def _moving_program(program: Program, tape: str) -> Program:
+def _per_token_program(program: Program, tape: str) -> Program:
     """Return the program in which every sentence brings the arcs of one tape."""
     chains = [replace(c, arc=None) if c.name == tape else c for c in program.chains]
     return Program(chains, program.couplings, program.conjuncts)
@@ -132,14 +132,14 @@ def _with_own_arcs(lattice: Lattice, tape: str) -> Lattice:
     chain = program.chain[tape]
     if chain.arc is None:
         return lattice
-    moving = _moving_program(program, tape)
+    per_token = _per_token_program(program, tape)
     arcs = np.broadcast_to(chain.arc, (len(lattice), *chain.arc.shape))
     known = iter(lattice.values)
     return Lattice(
-        moving,
+        per_token,
         tuple(
             arcs if what.kind == "arc" and what.tape == tape else next(known)
-            for what in moving.inputs
+            for what in per_token.inputs
         ),
     )
 

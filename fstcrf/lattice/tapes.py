@@ -139,9 +139,9 @@ def array_lattice(
     arcs = potentials(transitions, "transitions", shapes)
     if arcs.ndim == 2:
         return _program(names, tape, arcs.tobytes(), *_bytes(ends)), (node,)
-    moving = np.zeros((len(node), size * size))  # row t: the arcs into token t
-    moving[1:] = arcs.reshape(len(arcs), size * size)
-    return _program(names, tape, None, *_bytes(ends)), (node, moving)
+    per_token = np.zeros((len(node), size * size))  # row t: the arcs into token t
+    per_token[1:] = arcs.reshape(len(arcs), size * size)
+    return _program(names, tape, None, *_bytes(ends)), (node, per_token)
 
 
 def _bytes(arrays: Sequence[Floats]) -> list[bytes]:

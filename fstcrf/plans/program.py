@@ -227,7 +227,7 @@ class Decoder:
     def _threads(self) -> threading.local:
         return threading.local()
 
-    def alone(self) -> kernel.Alone:
+    def sentence_machine(self) -> kernel.SentenceMachine:
         """Return what finds best paths of single sentences quickly; each thread has its own.
 
         It searches lazily to the end of its budget: `paths` has more to offer where that comes.
@@ -237,9 +237,11 @@ class Decoder:
         ShapeError
             Sentences bring other potentials than those of one array of states.
         """
-        found: kernel.Alone | None = getattr(self._threads, "alone", None)
+        found: kernel.SentenceMachine | None = getattr(self._threads, "sentence_machine", None)
         if found is None:
-            found = self._threads.alone = kernel.Alone(self.machine, self.conjunction)
+            found = self._threads.sentence_machine = kernel.SentenceMachine(
+                self.machine, self.conjunction
+            )
         return found
 
     @property
@@ -249,7 +251,7 @@ class Decoder:
 
     def paths(
         self, bound: kernel.Bound, n: int = 1, budget: Budget | None = None
-    ) -> kernel.Searched:
+    ) -> kernel.SearchResult:
         """Return the n best paths of each sentence; `bound` is of ``machine``.
 
         Memory is for the paths there are, not for all that are asked for.
@@ -261,7 +263,7 @@ class Decoder:
                 return found
             some = min(n, 4 * some)
 
-    def _paths(self, bound: kernel.Bound, n: int, budget: Budget | None) -> kernel.Searched:
+    def _paths(self, bound: kernel.Bound, n: int, budget: Budget | None) -> kernel.SearchResult:
         if self.conjunction is not None:
             return self._searched(bound, self.conjunction, n, budget or Budget())
         if n == 1:
@@ -272,7 +274,7 @@ class Decoder:
 
     def _searched(
         self, bound: kernel.Bound, grammar: kernel.Conjunction, n: int, budget: Budget
-    ) -> kernel.Searched:
+    ) -> kernel.SearchResult:
         """Search lazily; answer from the product what does not end soon and is affordable."""
         if self.expansion is None:
             return kernel.lazy_paths(bound, grammar, n, budget)
@@ -299,9 +301,9 @@ class Decoder:
         return found
 
 
-def _proven(ranked: kernel.Ranked) -> kernel.Searched:
+def _proven(ranked: kernel.Ranked) -> kernel.SearchResult:
     size = len(ranked.found)
-    return kernel.Searched(
+    return kernel.SearchResult(
         *(ranked.found, ranked.found, ranked.score, ranked.path),
         bound=np.full(size, -np.inf),
         popped=np.zeros(size, dtype=np.int64),
@@ -310,7 +312,7 @@ def _proven(ranked: kernel.Ranked) -> kernel.Searched:
 
 def readers(
     acceptors: Sequence[Acceptor], labels: Mapping[str, NDArray[np.int64]]
-) -> list[kernel.Reader]:
+) -> list[kernel.LazyAcceptor]:
     """Return acceptors as a search reads them.
 
     Parameters
@@ -329,7 +331,7 @@ def readers(
         flat = acceptor.n_states, -1
         score = None if acceptor.score is None else acceptor.score.reshape(flat)
         found.append(
-            kernel.Reader(
+            kernel.LazyAcceptor(
                 place=places[acceptor.tapes],
                 target=np.ascontiguousarray(acceptor.target.reshape(flat)),
                 score=None if score is None else np.ascontiguousarray(score),
@@ -476,7 +478,7 @@ class Program:
     def _machine(self, automaton: Acceptor | None) -> kernel.Machine:
         self._check_size(1 if automaton is None else automaton.n_states)
         axes, folded = self.axes, self.folding.chains
-        moving = [input_factor(axes, what) for what in self.inputs if what.kind != "arc"]
+        per_token = [input_factor(axes, what) for what in self.inputs if what.kind != "arc"]
         tables = [
             table_factor(axes, context, chain.name, value)
             for chain in self.chains
@@ -490,7 +492,7 @@ class Program:
             residual = kernel_residual(automaton, self.order, axes.outer_labels, last)
         return kernel.Machine(
             tuple(kernel_axis(axes, k, folded.get(tape)) for k, tape in enumerate(self.order)),
-            (*moving, *tables, *(f for f in fixed if f is not None)),
+            (*per_token, *tables, *(f for f in fixed if f is not None)),
             residual,
             end_potentials(axes, folded, "initial"),
             end_potentials(axes, folded, "final"),
@@ -551,7 +553,7 @@ class Program:
                 shapes.append((*context, width))
         return shapes
 
-    def moving(self, values: Sequence[Floats]) -> tuple[Floats, ...]:
+    def per_token(self, values: Sequence[Floats]) -> tuple[Floats, ...]:
         """Return what sentences bring as the kernel wants it.
 
         Parameters
