@@ -78,13 +78,11 @@ class SameWeights:
         self.space = self._weights(parameter_space(self.problem, features=extent))
 
     def _design(self, corpus: Any) -> Any:
-        from fstcrf import kernel
         from fstcrf.features import FeatureIndex
 
         if not isinstance(self.model.index, FeatureIndex):
             raise TypeError("a tagger with templates is expected")
-        rows = self.model.index.design(corpus).node
-        return kernel.SparseRows(rows.indptr, rows.rows, rows.values, self.model.space.n_node_rows)
+        return self.model.index.design(corpus).node
 
     def _weights(self, space: ParameterSpace) -> ParameterSpace:
         """Leave out pairs with the start, but those of the constant, and pairs never seen."""

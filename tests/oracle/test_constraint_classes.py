@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fstcrf import constraints as c
 from fstcrf.grammar import Acceptor, Grammar, equivalent
-from fstcrf.grammar.reading import Names
+from fstcrf.grammar.labels import Names
 
 LENGTH = 6
 SETS = [("O", "B-X", "I-X"), ("a", "b", "c"), ("O", "S-X", "B-X"), ("B-X", "I-X", "B-Y")]

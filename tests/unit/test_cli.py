@@ -161,7 +161,7 @@ def test_parameter_types() -> None:
 
 
 HEAVY = {"scipy", "pynini", "pywrapfst", "rich", "safetensors.torch", "torch", "hypothesis"}
-COMPOSED = {"fstcrf.joint.composition", "fstcrf.grammar.parsing", "fstcrf.features.conditioned"}
+COMPOSED = {"fstcrf.joint.composition", "fstcrf.grammar.syntax", "fstcrf.features.tables"}
 LOOK = """
 import sys
 from fstcrf.cli import main

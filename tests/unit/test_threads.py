@@ -27,6 +27,10 @@ from fstcrf.once import made_once, memoised
 from fstcrf.pipelines import Pipeline, Task, TrainedPipeline
 from tests.support.command import ROOT
 
+pytestmark = pytest.mark.filterwarnings(  # threads are compared, whatever is proven
+    "ignore::fstcrf.errors.InexactWarning"
+)
+
 T = TypeVar("T")
 
 THREADS = 8
