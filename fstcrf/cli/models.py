@@ -11,12 +11,11 @@ from typing import TypeAlias
 
 import click
 
-from fstcrf import interop, pipelines
+import fstcrf
+from fstcrf import interop, joint, pipelines
 from fstcrf.cli.reporting import Failure
 from fstcrf.errors import DataError, FstcrfError
-from fstcrf.grammar import Grammar
 from fstcrf.interop.formats import HEAD, is_native
-from fstcrf.joint import Composition, compose, load
 from fstcrf.model import CRF
 from fstcrf.model import load as load_crf
 from fstcrf.model.options import TrainingRecord
@@ -39,7 +38,7 @@ __all__ = [
     "warn_of_earlier",
 ]
 
-Model: TypeAlias = "CRF | Composition"
+Model: TypeAlias = "CRF | joint.Composition"
 
 
 def load_model(path: str) -> Model:
@@ -57,7 +56,7 @@ def load_model(path: str) -> Model:
     with Path(path).open("rb") as file:
         head = file.read(HEAD)
     if is_native(head):
-        return load(path)
+        return joint.load(path)
 
     return interop.read_tagger(path)
 
@@ -94,7 +93,7 @@ def taggers(model: Model) -> tuple[CRF, ...]:
     return (model,) if isinstance(model, CRF) else model.taggers
 
 
-def constrained(model: Model, grammars: Sequence[str]) -> Composition:
+def constrained(model: Model, grammars: Sequence[str]) -> joint.Composition:
     """Return a model under the grammars of files, or of those that come with fstcrf by name.
 
     Parameters
@@ -110,7 +109,7 @@ def constrained(model: Model, grammars: Sequence[str]) -> Composition:
     OSError
         A file that cannot be read.
     """
-    composition = compose(model)
+    composition = joint.compose(model)
     for given in grammars:
         tape, _, name = given.rpartition("=")
         known = tape in composition.tapes
@@ -120,7 +119,7 @@ def constrained(model: Model, grammars: Sequence[str]) -> Composition:
     return composition
 
 
-def grammar_of(names: Sequence[str]) -> Grammar | None:
+def grammar_of(names: Sequence[str]) -> fstcrf.Grammar | None:
     """Return the conjunction of grammars by file or name; None without any.
 
     Raises
@@ -131,10 +130,14 @@ def grammar_of(names: Sequence[str]) -> Grammar | None:
     return reduce(and_, map(_grammar, names)) if names else None
 
 
-def _grammar(name: str) -> Grammar:
+def _grammar(name: str) -> fstcrf.Grammar:
 
     plain = not Path(name).suffix and Path(name).name == name
-    return Grammar.shipped(name) if plain and not Path(name).exists() else Grammar.from_file(name)
+    return (
+        fstcrf.Grammar.shipped(name)
+        if plain and not Path(name).exists()
+        else fstcrf.Grammar.from_file(name)
+    )
 
 
 def tapes(model: Model) -> tuple[str, ...]:
@@ -147,7 +150,7 @@ def is_chain(model: Model) -> bool:
     return not isinstance(model, CRF) and model.conditional
 
 
-def plan_text(model: Composition) -> str:
+def plan_text(model: joint.Composition) -> str:
     """Return what a composition compiles to and what it costs; of a chain, its factors."""
     if not model.conditional:
         return str(model.plan())

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import click
 
+from fstcrf import joint
 from fstcrf.cli.answers import Counts, Search, search_budget
 from fstcrf.cli.documents import check_alone, document_options, document_source, document_tagger
 from fstcrf.cli.models import Model, constrained, is_chain, load_model, tape_columns, tapes
@@ -21,7 +22,6 @@ from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import Input, model_input
 from fstcrf.cli.tagging import Addition, Wishes, cascaded, check_sums, shown, tagged, write_tagged
 from fstcrf.corpus import Corpus
-from fstcrf.joint import Composition
 
 __all__ = ["tag"]
 
@@ -155,7 +155,7 @@ def _answer(model: Model, counts: Counts, given: dict[str, Any]) -> Callable[[Co
     check_sums(model, wishes)
     if given["joint"]:
         return lambda batch: tagged(model, batch, wishes, counts)
-    composition, names = cast("Composition", model), given["tapes"]
+    composition, names = cast("joint.Composition", model), given["tapes"]
     return lambda batch: _printed(cascaded(composition, batch, threads), model, names)
 
 
