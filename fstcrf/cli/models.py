@@ -131,13 +131,10 @@ def grammar_of(names: Sequence[str]) -> fstcrf.Grammar | None:
 
 
 def _grammar(name: str) -> fstcrf.Grammar:
-
     plain = not Path(name).suffix and Path(name).name == name
-    return (
-        fstcrf.Grammar.shipped(name)
-        if plain and not Path(name).exists()
-        else fstcrf.Grammar.from_file(name)
-    )
+    if plain and not Path(name).exists():
+        return fstcrf.Grammar.shipped(name)
+    return fstcrf.Grammar.from_file(name)
 
 
 def tapes(model: Model) -> tuple[str, ...]:
