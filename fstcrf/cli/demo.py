@@ -18,8 +18,8 @@ from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.grammar import Grammar
 from fstcrf.joint import Composition, compose
-from fstcrf.model import CRF
-from fstcrf.model import train as library_train
+from fstcrf.model import CRF, train_crf
+from fstcrf.model.training import MethodName
 
 __all__ = [
     "demo",
@@ -47,7 +47,7 @@ _SHOWN = 2
     show_default=True,
     help="How the weights are found.",
 )
-def demo(folder: str | None, method: str) -> None:
+def demo(folder: str | None, method: MethodName) -> None:
     """Train, compose, constrain and evaluate on a small corpus of the project's own.
 
     The corpus is the notice board of a harbour town that does not exist. One tagger finds parts
@@ -143,13 +143,13 @@ def _table(sentence: Sentence, columns: tuple[str, ...]) -> None:
 
 
 def _trained(
-    train: Corpus, target: str, template: Path, method: str, reads: Sequence[CRF] = ()
+    train: Corpus, target: str, template: Path, method: MethodName, reads: Sequence[CRF] = ()
 ) -> CRF:
 
     lines = [line for line in template.read_text("utf-8").splitlines() if line[:1] in {"U", "B"}]
     click.echo(textwrap.fill(f"Templates: {' '.join(lines)}", 78, break_on_hyphens=False))
     started = time.perf_counter()
-    model = library_train(train, target, template, method=method, reads=reads)
+    model = train_crf(train, target, template, method=method, reads=reads)
     record = model.record
     iterations = 0 if record is None else record.iterations
     click.echo(

@@ -18,7 +18,7 @@ from fstcrf.errors import DataError, FstcrfError
 from fstcrf.interop.formats import HEAD, is_native
 from fstcrf.model import CRF
 from fstcrf.model import load as load_crf
-from fstcrf.model.options import TrainingRecord
+from fstcrf.model.record import TrainingRecord
 from fstcrf.train.loop import saved_iteration
 
 __all__ = [

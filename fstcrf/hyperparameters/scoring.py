@@ -14,11 +14,11 @@ from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import FeatureIndex
 from fstcrf.hyperparameters.space import StepReport
 from fstcrf.model.crf import CRF
-from fstcrf.model.options import TrainingRecord
 from fstcrf.model.reads import FoldProgress, folds, ordered, with_labels
+from fstcrf.model.record import TrainingRecord
 from fstcrf.model.source import has_spans
 from fstcrf.model.targets import UNKNOWN, label_set
-from fstcrf.model.training import train
+from fstcrf.model.training import train_crf
 from fstcrf.train import Progress
 
 __all__ = ["CrossValidation", "HoldOut", "Training"]
@@ -71,7 +71,7 @@ class Training:
     def model(self, template: Any, options: Mapping[str, Any], **more: Any) -> CRF:
         """Train."""
         weights = dict(self.class_weights)
-        return train(
+        return train_crf(
             self.data,
             self.target,
             template,

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.features import TemplateSet, is_literal
@@ -28,8 +26,7 @@ from fstcrf.hyperparameters.space import (
 )
 from fstcrf.hyperparameters.study import PRUNERS, Evaluate, Pruner, Study, installed
 from fstcrf.model.crf import CRF
-from fstcrf.model.options import DEFAULTS, checked_options
-from fstcrf.model.readers import check_given, is_read
+from fstcrf.model.options import DEFAULTS, checked_options, is_read
 from fstcrf.model.structure import fingerprint, order_of
 from fstcrf.model.targets import label_set
 
@@ -430,14 +427,8 @@ def searched(
     space = Space(choices | given)
     for point in space.sides():
         point.pop("template", None)
-        settings = checked_options({**point, "seed": seed})
-        check_given(
-            point,
-            msgspec.structs.asdict(settings),
-            reads=reads,
-            dev=dev,
-            warm_start=warm_start is not None,
-        )
+        warm = warm_start is not None
+        checked_options({**point, "seed": seed}, reads=reads, dev=dev, warm_start=warm)
     return space
 
 

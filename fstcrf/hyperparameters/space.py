@@ -13,8 +13,7 @@ from fstcrf.corpus import Corpus
 from fstcrf.errors import OptionError, TemplateError
 from fstcrf.features import TemplateSet
 from fstcrf.features.template import as_templates, is_template_text, tape_column
-from fstcrf.model.options import DEFAULTS
-from fstcrf.model.readers import is_read
+from fstcrf.model.options import DEFAULTS, is_read
 
 if TYPE_CHECKING:
     import optuna

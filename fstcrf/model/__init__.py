@@ -3,7 +3,7 @@
 ==============  ==========================================================
 CRF             tags, explains itself, trains, saves
 load            a saved model
-train           what `CRF.train` calls; its options
+train_crf       what `CRF.train` is; its options
 ==============  ==========================================================
 """
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from fstcrf.model.crf import CRF
     from fstcrf.model.explain import Explanation, Push, Weight
     from fstcrf.model.file import load
-    from fstcrf.model.options import Options, TrainingRecord
+    from fstcrf.model.options import Options
     from fstcrf.model.reading import Tape
-    from fstcrf.model.training import train
+    from fstcrf.model.record import TrainingRecord
+    from fstcrf.model.training import train_crf
 
 __all__ = [
     "CRF",
@@ -28,7 +29,7 @@ __all__ = [
     "TrainingRecord",
     "Weight",
     "load",
-    "train",
+    "train_crf",
 ]
 
 __getattr__ = importer(
@@ -39,9 +40,9 @@ __getattr__ = importer(
         "Options": "options",
         "Push": "explain",
         "Tape": "reading",
-        "TrainingRecord": "options",
+        "TrainingRecord": "record",
         "Weight": "explain",
         "load": "file",
-        "train": "training",
+        "train_crf": "training",
     },
 )

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from fstcrf.model import training
     from fstcrf.model.explain import Explanation, Weight
-    from fstcrf.model.options import TrainingRecord
     from fstcrf.model.potentials import Binding, Potentials
+    from fstcrf.model.record import TrainingRecord
 
 __all__ = ["CRF"]
 
@@ -86,9 +86,9 @@ class CRF(Composable):
     # --- Making, saving -----------------------------------------------------------------------
 
     if TYPE_CHECKING:
-        train = staticmethod(training.train)
+        train = staticmethod(training.train_crf)
     else:  # that module imports this one
-        train = StaticFunction("fstcrf.model.training", "train")
+        train = StaticFunction("fstcrf.model.training", "train_crf")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, whole or not at all.

@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,13 +31,14 @@ from fstcrf.features.template import tape_column
 from fstcrf.kernel import SparseRows
 from fstcrf.lattice import Lattice, marginals, nbest
 from fstcrf.model.gold import gold_labels, legal_gold
-from fstcrf.model.options import options_of
+from fstcrf.model.options import options_of, stored_options
 from fstcrf.train import Progress
 
 if TYPE_CHECKING:
     from fstcrf.model.crf import CRF
-    from fstcrf.model.options import Options, TrainingRecord
+    from fstcrf.model.options import Options
     from fstcrf.model.potentials import Term
+    from fstcrf.model.record import TrainingRecord
 
 __all__ = [
     "FoldProgress",
@@ -237,16 +237,16 @@ def _retrained(
     tagger: CRF, corpus: Corpus, earlier: Sequence[CRF], threads: int, report: Report | None
 ) -> CRF:
     """Train a tagger on other text as it was trained."""
-    from fstcrf.model.training import train  # noqa: PLC0415 (it imports this module)
+    from fstcrf.model.training import train_crf  # noqa: PLC0415 (it imports this module)
 
     record = _record(tagger)
     options = record.options
     if record.dev_score is not None or record.interrupted:
         # What decided it is not here any more; that it took so many iterations is known.
-        options = msgspec.structs.replace(options, max_iterations=max(record.best_iteration, 1))
+        options = {**options, "max_iterations": max(record.best_iteration, 1)}
     target = str(record.target)
     present = set(_labels_of(corpus, record))
-    return train(
+    return train_crf(
         corpus,
         target,
         cast("FeatureIndex", tagger.index).templates,  # as `_check` saw
@@ -288,7 +288,7 @@ def _check(tagger: CRF, corpus: Corpus) -> None:
 
 def _labels_of(corpus: Corpus, record: TrainingRecord) -> list[str]:
     """Return the labels that a corpus has for a tagger of this record."""
-    options, target = record.options, str(record.target)
+    options, target = stored_options(record.options), str(record.target)
     return gold_labels(legal_gold(corpus, target, options), target, options)
 
 

@@ -24,7 +24,7 @@ from fstcrf.grammar.acceptor import Acceptor
 from fstcrf.grammar.constraint import Constraint
 from fstcrf.grammar.labels import LabelSets
 from fstcrf.model import CRF, load
-from fstcrf.model.options import Options, not_there
+from fstcrf.model.options import DEFAULTS, not_there
 from fstcrf.pipelines.pipeline import Pipeline, reading_order
 from fstcrf.pipelines.task import Task, named
 
@@ -183,7 +183,7 @@ def _declared(name: str, table: _Table) -> _Declared | CRF:
     if "model" in table:
         table.check_keys(("model",))
         return _tagger(name, table)
-    table.check_keys((*_OWN, *Options.__struct_fields__), (*_OWN, "and options of training"))
+    table.check_keys((*_OWN, *DEFAULTS), (*_OWN, "and options of training"))
     for key in ("data", "template"):
         if key not in table:
             raise table.error(f"has no {key}")
