@@ -7,6 +7,8 @@ the line before a block changes that:
     <!-- needs data -->           only where FSTCRF_DATA is set; the block uses $FSTCRF_DATA
     <!-- slow -->                 only in `make test-long`
     <!-- not run: reason -->      never
+
+`make check` runs the pages in `QUICK` alone.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ import fstcrf
 from fstcrf.compat import DROP_INS
 
 ROOT = Path(__file__).resolve().parent.parent
+QUICK = {"templates.md"}  # pages of a second
 DOCS = ROOT / "docs"
 GROUPS = ("start", "guides", "reference", "measurements")
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
@@ -160,7 +163,8 @@ def _cases() -> Iterable[Any]:
         quick = [b for b in runnable if not b.needs_data and not b.slow]
         with_data = [b for b in runnable if not b.slow]
         if quick:
-            yield pytest.param(page, quick, id=name)
+            marks = [] if page.name in QUICK else [pytest.mark.thorough]
+            yield pytest.param(page, quick, id=name, marks=marks)
         if len(with_data) > len(quick):
             yield pytest.param(page, with_data, id=f"{name}-data", marks=[pytest.mark.corpus])
         if len(runnable) > len(with_data):

@@ -46,6 +46,7 @@ def second(first: CRF) -> CRF:
     return CRF.train(DATA, "b", READS, l2=0.05, reads=[first])
 
 
+@pytest.mark.thorough
 def test_soft_scores_are_expectations(first: CRF, second: CRF) -> None:
     test = corpus(1, 4)
     table = soft(first, test, {})[1]
@@ -139,6 +140,7 @@ def test_copies_count_as_much_as_their_sentence(first: CRF, second: CRF) -> None
     assert several.record.objective == pytest.approx(by_hand.record.objective, rel=1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("passing", ["nbest", "marginals"])
 def test_folds_keep_the_order_of_sentences(first: CRF, passing: str) -> None:
     options: dict[str, Any] = {"passing": passing, "jackknife": 3}

@@ -181,6 +181,7 @@ axes_of = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.thorough
 @given(sentences_of, texts(), sentences_of, axes_of, options_of)
 @settings(max_examples=100)
 def test_open_tapes_are_all_their_labels(

@@ -115,6 +115,7 @@ def test_an_interrupted_command_says_so(monkeypatch: pytest.MonkeyPatch) -> None
         assert result.stderr.strip() == "fstcrf: interrupted"
 
 
+@pytest.mark.thorough
 def test_sigterm_removes_temporary_files(tmp_path: Path) -> None:
     data = fstcrf.read_columns(corpus_path("train"), COLUMNS)[:50]
     CRF.train(data, "pos", "U:%x[0,word]\nB\n", max_iterations=2).save(tmp_path / "m")
