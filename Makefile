@@ -71,7 +71,7 @@ foreign-tests: $(VENV)/.foreign
 	@test -n "$(SUITES)" || { echo "say where the suites are: make foreign-tests SUITES=folder" >&2; exit 1; }
 	$(VENV)/bin/python -m tests.foreign "$(abspath $(SUITES))"
 
-# make bench DATA=folder BENCH="--quick"; docs/benchmarks.md is made with BENCH="--full --write".
+# make bench DATA=folder BENCH="--quick"; docs/measurements/benchmarks.md is made with BENCH="--full --write".
 bench: $(VENV)/.kernel $(VENV)/.bench
 	@test -n "$(DATA)" || { echo "say where the corpora are: make bench DATA=folder" >&2; exit 1; }
 	$(VENV)/bin/python -m tests.benchmarks --data "$(abspath $(DATA))" $(BENCH)
@@ -83,9 +83,9 @@ bench-compare: $(VENV)/.kernel $(VENV)/.bench
 	@test -n "$(DATA)" || { echo "say where the corpora are: make bench-compare DATA=folder" >&2; exit 1; }
 	$(VENV)/bin/python -m tests.benchmarks.compare "$(BASE)" --data "$(abspath $(DATA))" $(COMPARE)
 
-# The reference of the Python interface, from the docstrings.
+# The site: the pages under docs/ and the Python interface, from the docstrings. A warning is an error.
 docs: $(VENV)/.kernel
-	$(VENV)/bin/python docs/render_api.py build/docs
+	$(VENV)/bin/sphinx-build -q -W --keep-going -d build/doctrees docs build/docs
 	@echo "open build/docs/index.html"
 
 coverage: $(VENV)/.kernel
@@ -97,7 +97,7 @@ kernel: $(VENV)/.dev
 
 clean:
 	rm -rf build dist $(VENV) $(VENV)-sanitize .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-	    .import_linter_cache .coverage fstcrf/_kernel.*.so
+	    .import_linter_cache .coverage docs/reference/api fstcrf/_kernel.*.so
 	find fstcrf tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- Virtual environments ------------------------------------------------------------------------

@@ -148,6 +148,7 @@ def test_a_tagger_that_reads_a_tape_as_it_is_and_mapped() -> None:
             check(composition, Truth(parts, sentence, (), (), normalize, seen))
 
 
+@pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 def test_a_third_tagger_reads_the_tape_itself() -> None:
     parts = [tagger("pos"), tagger("over coarse pos"), tagger("ent")]
     for normalize in ("product", "chain"):

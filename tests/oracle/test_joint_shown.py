@@ -91,6 +91,7 @@ def test_product_under_a_grammar(grammar: str, search: Search, tier: int) -> Non
             check(composition.lattice(sentence).nbest(N, tapes=tapes), truth, tapes)
 
 
+@pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 def test_what_a_budget_leaves_open_is_not_called_exact() -> None:
     parts = taggers("pair")
     composition = compose(*parts, grammar=GRAMMARS["at most one"](), search="lazy")
