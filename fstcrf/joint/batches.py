@@ -16,7 +16,7 @@ from fstcrf.features import FeatureIndex
 from fstcrf.features.template import tape_column
 from fstcrf.joint.component import as_read
 from fstcrf.lattice import Lattice, Path
-from fstcrf.lattice.paths import share
+from fstcrf.lattice.answer import share
 from fstcrf.model import CRF
 from fstcrf.model.reading import Data, Run, as_sentences, runs_of
 from fstcrf.plans import Program, no_path_error

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +25,7 @@ from fstcrf.grammar.automata import Automaton, determinise
 from fstcrf.grammar.labels import listed, nearest
 from fstcrf.joint.component import Relabelling, TapeMap
 from fstcrf.joint.composition import Composition, Normalize
-from fstcrf.lattice import Lattice, product
+from fstcrf.lattice import JointLattice, Lattice, product
 from fstcrf.lattice.product import searched
 from fstcrf.model import CRF
 from fstcrf.plans import Search
@@ -41,6 +41,8 @@ __all__ = [
     "places",
     "split",
 ]
+
+LatticeT = TypeVar("LatticeT", bound=Lattice)
 
 MAX_STATES = 2_000
 """States that a map may have once it is deterministic."""
@@ -368,6 +370,27 @@ def _free(name: str, names: Iterable[str]) -> str:
 # --- ``fstcrf -------------------------------------------------------------------------------------
 
 
+@overload
+def compose(
+    part: LatticeT,
+    /,
+    *,
+    grammar: Grammar | None = None,
+    weights: Sequence[float] | None = None,
+    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
+    search: Search | None = None,
+) -> LatticeT: ...
+@overload
+def compose(
+    first: Lattice,
+    second: Lattice,
+    /,
+    *more: Lattice,
+    grammar: Grammar | None = None,
+    weights: Sequence[float] | None = None,
+    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
+    search: Search | None = None,
+) -> JointLattice: ...
 @overload
 def compose(
     *parts: Lattice,

@@ -32,9 +32,9 @@ from fstcrf.joint.batches import as_corpus
 from fstcrf.joint.composition import Composition
 from fstcrf.joint.file import load
 from fstcrf.lattice import Lattice, Path, best, nbest
+from fstcrf.lattice.answer import labels_of_tapes
 from fstcrf.lattice.confidence import Confidence, Interval
-from fstcrf.lattice.paths import labels_of_tapes
-from fstcrf.lattice.shown import nbest_of_tapes, shown_tapes
+from fstcrf.lattice.paths import nbest_of_tapes, shown_tapes
 from fstcrf.model import CRF
 from fstcrf.model import load as load_tagger
 from fstcrf.model import reads as passing
