@@ -243,7 +243,7 @@ def lattice_machine(lattice: Taped) -> Machine:
     flat = joint.step.reshape(len(joint.step), -1)
     return sausage_machine(
         np.ascontiguousarray(joint.node),
-        np.ascontiguousarray(flat if joint.varying else flat[0]),
+        np.ascontiguousarray(flat if joint.per_token else flat[0]),
         np.ascontiguousarray(joint.initial),
         np.ascontiguousarray(joint.final),
         state_label=joint.label.astype(np.int32),
@@ -265,7 +265,7 @@ class JointArrays:
         Joint label of each state.
     names : list of tuple of str
         The labels of the tapes, in their order, for each joint label.
-    varying : bool
+    per_token : bool
         Tokens have arc potentials of their own.
     """
 
@@ -275,7 +275,7 @@ class JointArrays:
     final: Floats
     label: Longs
     names: list[tuple[str, ...]]
-    varying: bool
+    per_token: bool
 
 
 def joint_arrays(lattice: Taped) -> JointArrays:
@@ -287,8 +287,8 @@ def joint_arrays(lattice: Taped) -> JointArrays:
         More arcs than memory should be asked for.
     """
     machine = lattice.program.machine
-    varying = any(axis.score is None for axis in machine.axes)
-    _check_size(lattice, len(lattice) if varying else 1)
+    per_token = any(axis.score is None for axis in machine.axes)
+    _check_size(lattice, len(lattice) if per_token else 1)
     factors, axes = _values(lattice)
     node = _node(machine, factors, len(lattice))
     step = _joint_arcs(machine, axes)
@@ -297,7 +297,7 @@ def joint_arrays(lattice: Taped) -> JointArrays:
     if machine.residual is not None:
         node, step, initial, final = _with_residual(machine, node, step, initial, final)
         label = np.tile(label, machine.n_residual)
-    return JointArrays(node, step, initial, final, label, names, varying)
+    return JointArrays(node, step, initial, final, label, names, per_token)
 
 
 def joint_nodes(lattice: Taped) -> Floats:
