@@ -1,10 +1,4 @@
-"""The program: its commands, and what happens when one fails.
-
-=======  =====================================
-Program  a group of commands, one line a failure
-main     ``fstcrf``
-=======  =====================================
-"""
+"""The program: its commands, each imported when it is called, and what happens when one fails."""
 
 from __future__ import annotations
 
@@ -12,7 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -29,25 +23,43 @@ from fstcrf.cli.reporting import (
     warned,
 )
 
-__all__ = ["Program", "main"]
+__all__ = ["COMMANDS", "Program", "main"]
+
+
+class Listed(NamedTuple):
+    """A command that is imported when it is called, and what the list of commands says of it."""
+
+    module: str
+    function: str
+    help: str
 
 
 COMMANDS = {
-    "demo": "demo.demo",
-    "train": "train.train",
-    "tune": "tune.tune",
-    "compose": "compose.compose",
-    "pipeline": "pipeline.pipeline",
-    "consistency": "documents.consistency",
-    "fields": "documents.fields",
-    "tag": "tag.tag",
-    "eval": "evaluate.evaluate",
-    "info": "info.info",
-    "explain": "info.explain",
-    "convert": "convert.convert",
-    "recipe": "recipe.recipe",
-}
-"""The commands in the order of their use, and where they are: each is imported when it is run."""
+    "demo": Listed("demo", "demo", "Train, compose, constrain and evaluate on a small corpus of "
+                   "the project's own."),
+    "train": Listed("train", "train", "Train a tagger."),
+    "tune": Listed("tune", "tune", "Choose options of training on held-out data."),
+    "compose": Listed("compose", "compose", "Compose taggers that were trained separately: they "
+                      "decide together."),
+    "pipeline": Listed("pipeline", "pipeline", "Train and use taggers in a row, each reading the "
+                       "labels of those before it."),
+    "consistency": Listed("documents", "consistency", "Estimate penalties for one token sequence "
+                          "with several types in a document."),
+    "fields": Listed("documents", "fields", "Write a model of fields that agree throughout a "
+                     "document."),
+    "tag": Listed("tag", "tag", "Tag a file."),
+    "eval": Listed("evaluate", "evaluate", "Score a model on a file, or labels in files, with "
+                   "conlleval's numbers."),
+    "info": Listed("info", "info", "Describe a model: labels, columns, templates, training, "
+                   "largest weights."),
+    "explain": Listed("info", "explain", "Show which features pushed which label at one token, and "
+                      "by how much."),
+    "convert": Listed("convert", "convert", "Convert a tagger: from another program's format, or "
+                      "to it."),
+    "recipe": Listed("recipe", "recipe", "Repeat an experiment and print its numbers beside the "
+                     "published ones."),
+}  # fmt: skip
+"""The commands in the order of their use."""
 
 
 class Program(click.Group):
@@ -59,13 +71,22 @@ class Program(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
+        """Return a command, whose module is imported only now."""
         del ctx
-        if cmd_name not in COMMANDS:
+        listed = COMMANDS.get(cmd_name)
+        if listed is None:
             return None
-        module, _, name = COMMANDS[cmd_name].partition(".")
-        found: click.Command = getattr(importlib.import_module(f"fstcrf.cli.{module}"), name)
-        return found
+        module = importlib.import_module(f"fstcrf.cli.{listed.module}")
+        command: click.Command = getattr(module, listed.function)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands, of which none is imported for it."""
+        del ctx
+        with formatter.section("Commands"):
+            room = formatter.width - 6 - max(map(len, COMMANDS))
+            unread = [click.Command(name, help=listed.help) for name, listed in COMMANDS.items()]
+            formatter.write_dl([(c.name or "", c.get_short_help_str(room)) for c in unread])
 
     def main(  # type: ignore[override]
         self,

@@ -29,7 +29,7 @@ from fstcrf.feedback.state import (
     decoded,
     encoded,
 )
-from fstcrf.kernel import Aim, Batch, Descent, Proposals, Rule, SparseRows
+from fstcrf.kernel import Aim, Descent, FeedbackBatch, Proposals, Rule, SparseRows
 from fstcrf.model import CRF
 from fstcrf.model.file import load
 from fstcrf.model.reading import SentenceLike, read_one
@@ -46,7 +46,7 @@ class _Recent(NamedTuple):
     """A proposal of this process as the kernel has it: answers mostly come soon."""
 
     shown: Proposal
-    batch: Batch
+    batch: FeedbackBatch
     made: Proposals
 
 
@@ -317,7 +317,7 @@ class FeedbackLearner:
             recent = _Recent(self._shown(kept.id, made), batch, made)
         return recent
 
-    def _batch(self, design: SparseRows) -> Batch:
+    def _batch(self, design: SparseRows) -> FeedbackBatch:
         return self._feedback.batch(np.asarray([0, len(design)]), design)
 
     def _check_open(self, proposals: Sequence[Proposal | int]) -> None:

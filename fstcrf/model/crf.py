@@ -242,15 +242,15 @@ class CRF(Composable):
             return Lattice(self.program, values)
         run = next(data.runs(1))
         batch = self._batch(data, run, None if forced is None else [forced], self._biases(bias))
-        values = (batch.node, batch.graph.score) if batch.graph.moving else (batch.node,)
+        values = (batch.node, batch.graph.score) if batch.graph.per_token else (batch.node,)
         return Lattice(self.program, values)
 
     @made_once
     def program(self) -> Program:
         """The tagger compiled: what its lattices share."""
         graph = self.weights.still_graph
-        moving = self.weights.has_arc_attributes
-        arc = None if moving else graph.score
+        per_token = self.weights.has_arc_attributes
+        arc = None if per_token else graph.score
         return Program([Chain(self.tape, self.topology, graph.initial, graph.final, arc)])
 
     def to_fst(self, arc_type: str = "log64") -> pynini.Fst:

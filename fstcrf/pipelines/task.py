@@ -1,9 +1,4 @@
-"""Errors that say which task, or which file, they are of.
-
-=====  ==================================
-named  what a block raises, with a name
-=====  ==================================
-"""
+"""Tasks: taggers of a pipeline that are to be trained, and what is checked before training."""
 
 from __future__ import annotations
 
