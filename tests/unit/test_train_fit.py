@@ -439,7 +439,7 @@ def test_a_checkpoint_of_an_older_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="run: format version '2', this fstcrf reads 3") as old:
         Checkpoint(path, fingerprint="f", resume=True).restore(Counter())
     assert "\n" not in str(old.value)
-    with pytest.raises(ModelFileError, match="format version '1'"):
+    with pytest.raises(ModelFileError, match="format version '2'"):
         saved_iteration(path)
 
 
