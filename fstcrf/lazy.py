@@ -60,13 +60,15 @@ class StaticFunction:
     ----------
     module, name : str
         Where it is; imported when somebody asks for it.
+    wrap : callable
+        The function → what the method is.
     """
 
-    def __init__(self, module: str, name: str) -> None:
-        self._module, self._name = module, name
+    def __init__(self, module: str, name: str, wrap: Callable[[Any], Any]) -> None:
+        self._module, self._name, self._wrap = module, name, wrap
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        return getattr(importlib.import_module(self._module), self._name)
+        return self._wrap(getattr(importlib.import_module(self._module), self._name))
 
 
 def optional(module: str, advice: str) -> Any:

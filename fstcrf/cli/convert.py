@@ -16,7 +16,7 @@ from fstcrf.cli.models import save, spare_inputs
 from fstcrf.cli.reporting import say
 
 if TYPE_CHECKING:
-    from fstcrf.model import CRF
+    from fstcrf.joint import CRF
 
 __all__ = ["convert"]
 

@@ -22,8 +22,7 @@ from fstcrf.cli.reporting import say
 if TYPE_CHECKING:
     from fstcrf.corpus import Column, Corpus, Sentence
     from fstcrf.grammar import Grammar
-    from fstcrf.joint import Composition
-    from fstcrf.model import CRF
+    from fstcrf.joint import CRF, Composition
 
 __all__ = [
     "demo",
@@ -158,12 +157,12 @@ def _trained(
 ) -> CRF:
     import textwrap
 
-    from fstcrf.model import train as library_train
+    from fstcrf.joint import CRF
 
     lines = [line for line in template.read_text("utf-8").splitlines() if line[:1] in {"U", "B"}]
     click.echo(textwrap.fill(f"Templates: {' '.join(lines)}", 78, break_on_hyphens=False))
     started = time.perf_counter()
-    model = library_train(train, target, template, method=method, reads=reads)
+    model = CRF.train(train, target, template, method=method, reads=reads)
     record = model.record
     iterations = 0 if record is None else record.iterations
     click.echo(

@@ -20,8 +20,7 @@ from fstcrf.errors import OptionError
 if TYPE_CHECKING:
     from fstcrf.cli.models import Model
     from fstcrf.corpus import Sentence
-    from fstcrf.joint import Composition
-    from fstcrf.model import CRF
+    from fstcrf.joint import CRF, Composition
 
 __all__ = [
     "explain",
@@ -55,7 +54,7 @@ def info(model_path: str, *, top: int, as_json: bool) -> None:
 
 
 def _facts(model: Model, top: int) -> dict[str, Any]:
-    from fstcrf.model import CRF
+    from fstcrf.joint import CRF
 
     return _tagger_facts(model, top) if isinstance(model, CRF) else _composition_facts(model, top)
 

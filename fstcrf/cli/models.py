@@ -29,8 +29,7 @@ from fstcrf.errors import DataError
 
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
-    from fstcrf.joint import Composition
-    from fstcrf.model import CRF
+    from fstcrf.joint import CRF, Composition
     from fstcrf.model.options import TrainingRecord
 
 __all__ = [
@@ -101,7 +100,7 @@ def tagger(path: str) -> CRF:
     ModelFileError, OSError
         It cannot be loaded.
     """
-    from fstcrf.model import CRF
+    from fstcrf.joint import CRF
 
     model = load_model(path)
     if not isinstance(model, CRF):
@@ -111,7 +110,7 @@ def tagger(path: str) -> CRF:
 
 def taggers(model: Model) -> tuple[CRF, ...]:
     """Return the taggers of a model."""
-    from fstcrf.model import CRF
+    from fstcrf.joint import CRF
 
     return (model,) if isinstance(model, CRF) else model.taggers
 
@@ -165,14 +164,14 @@ def _grammar(name: str) -> Grammar:
 
 def tapes(model: Model) -> tuple[str, ...]:
     """Return the names of the tapes that a model writes."""
-    from fstcrf.model import CRF
+    from fstcrf.joint import CRF
 
     return (model.tape,) if isinstance(model, CRF) else model.tapes
 
 
 def is_chain(model: Model) -> bool:
     """Tell whether the tapes of a model are normalised one by one: it is no transducer then."""
-    from fstcrf.model import CRF
+    from fstcrf.joint import CRF
 
     return not isinstance(model, CRF) and model.conditional
 
@@ -344,10 +343,10 @@ def _described(earlier: TrainingRecord | None) -> str:
 def _record(path: str) -> TrainingRecord | None:
     """Return the record of a tagger; None where a file is none, or cannot be read."""
     from fstcrf.errors import FstcrfError
-    from fstcrf.model import load
+    from fstcrf.joint import CRF
 
     try:
-        return load(path).record
+        return CRF.load(path).record
     except (FstcrfError, OSError):
         return None
 

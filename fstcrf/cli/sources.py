@@ -24,7 +24,7 @@ from fstcrf.errors import DataError
 if TYPE_CHECKING:
     from fstcrf.cli.models import Model
     from fstcrf.corpus import Corpus
-    from fstcrf.model import CRF
+    from fstcrf.joint import CRF
 
 __all__ = ["Input", "check_columns", "model_input", "scored_input", "training_input"]
 

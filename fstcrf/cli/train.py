@@ -47,7 +47,7 @@ from fstcrf.interruption import undisturbed
 
 if TYPE_CHECKING:
     from fstcrf.corpus import Corpus
-    from fstcrf.model import CRF
+    from fstcrf.joint import CRF
 
 __all__ = [
     "train",
@@ -335,12 +335,12 @@ def _tell_where_it_begins(told: Reporter, output: str, checkpoint: str, *, resum
 def _train(
     data: Corpus, dev: Corpus | None, told: Reporter, checkpoint: str, given: dict[str, Any]
 ) -> CRF:
-    from fstcrf.model import train as library_train
+    from fstcrf.joint import CRF
 
     weights = dict(given.pop("class_weight"))
     warm_start = given.pop("warm_start")
     try:
-        return library_train(
+        return CRF.train(
             data,
             given.pop("target"),
             Path(given.pop("template")),

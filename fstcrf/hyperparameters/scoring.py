@@ -20,14 +20,13 @@ from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import FeatureIndex
+from fstcrf.joint import CRF
 from fstcrf.model.options import TrainingRecord
 from fstcrf.model.reads import FoldProgress, folds, ordered, with_labels
 from fstcrf.model.source import has_spans
 from fstcrf.model.targets import UNKNOWN, label_set
-from fstcrf.model.training import train
 
 if TYPE_CHECKING:
-    from fstcrf.model.crf import CRF
     from fstcrf.train import Progress
 
 __all__ = ["Folded", "Held", "Told", "Training"]
@@ -81,7 +80,7 @@ class Training:
     def model(self, template: Any, options: Mapping[str, Any], **more: Any) -> CRF:
         """Train."""
         weights = dict(self.class_weights)
-        return train(
+        return CRF.train(
             self.data,
             self.target,
             template,

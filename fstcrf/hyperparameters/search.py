@@ -32,7 +32,7 @@ from fstcrf.model.targets import label_set
 
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
-    from fstcrf.model.crf import CRF
+    from fstcrf.joint import CRF
 
 __all__ = [
     "Tuning",

@@ -36,8 +36,8 @@ from fstcrf.features.keys import KeyTable, Packing, width_of
 from fstcrf.features.tables import Tables, Vocabularies
 from fstcrf.features.vocabulary import Vocabulary
 from fstcrf.interop.patterns import CutBudget, Hole, PatternModel, TextPattern, cuts, decoded, shown
+from fstcrf.joint import CRF
 from fstcrf.kernel import padded
-from fstcrf.model import CRF
 from fstcrf.topology import chain_topology
 from fstcrf.train.problem import ParameterSpace
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,23 +21,22 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import NoPathError, OptionError, ShapeError
-from fstcrf.joint.batches import as_corpus
+from fstcrf.grammar import Grammar
+from fstcrf.joint.batches import as_corpus, lattices
 from fstcrf.joint.chain import Solver
-from fstcrf.joint.composition import Composition, budget_of
+from fstcrf.joint.jointmodel import JointModel, budget_of
 from fstcrf.joint.stages import Solved, possible_lengths, repeated, with_tape
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Lattice, Path
 from fstcrf.lattice.paths import labels_of_tapes
 from fstcrf.lattice.shown import shown_tapes
-from fstcrf.model.reading import Data, Run, SentenceLike, runs_of
+from fstcrf.model.reading import Data, Run, SentenceLike, answered, runs_of
 from fstcrf.plans import warn_unproven
-
-if TYPE_CHECKING:
-    from fstcrf.grammar import Grammar
 
 __all__ = [
     "ChainLattice",
     "decide",
+    "lattice_of",
     "log_probabilities",
     "no_path",
     "paths",
@@ -50,7 +49,7 @@ _RUN_TOKENS = 100_000
 
 
 def decide(
-    composition: Composition, sentences: Data, *, threads: int = 1, budget: Budget | None = None
+    composition: JointModel, sentences: Data, *, threads: int = 1, budget: Budget | None = None
 ) -> tuple[list[int], tuple[Column, ...], int]:
     """Return lengths, a column of labels for each tape, and the number of answers not proven.
 
@@ -87,29 +86,21 @@ def no_path(solver: Solver, bound: float, sentence: int | None) -> NoPathError:
 
 
 def solved_runs(
-    composition: Composition, sentences: Data, threads: int, budget: Budget | None
+    composition: JointModel, sentences: Data, threads: int, budget: Budget | None
 ) -> tuple[list[int], Solver, list[tuple[Run, Corpus, Solved]]]:
     """Decode run by run; the runs do not depend on the threads."""
-    if threads < 1:
-        raise OptionError(f"threads is {threads}, expected at least 1")
     solver = Solver(composition, budget)
     lengths, corpus = as_corpus(composition, sentences)
 
-    def answered(run: Run) -> tuple[Run, Corpus, Solved]:
+    def of_run(run: Run) -> tuple[Run, Corpus, Solved]:
         mine = corpus.select(np.arange(run.first, run.end))
         return run, mine, solver.best(mine)
 
-    runs = list(runs_of(lengths, _RUN_TOKENS))
-    if threads == 1:
-        return lengths, solver, list(map(answered, runs))
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
-
-    with ThreadPoolExecutor(threads) as pool:
-        return lengths, solver, list(pool.map(answered, runs))
+    return lengths, solver, answered(runs_of(lengths, _RUN_TOKENS), of_run, threads)
 
 
 def paths(
-    composition: Composition, sentences: Data, *, threads: int = 1, budget: Budget | None = None
+    composition: JointModel, sentences: Data, *, threads: int = 1, budget: Budget | None = None
 ) -> list[Path | None]:
     """Return the best labelling of each sentence; None without a legal one."""
     lengths, solver, runs = solved_runs(composition, sentences, threads, budget)
@@ -160,11 +151,11 @@ class ChainLattice:
 
     Parameters
     ----------
-    composition : Composition
+    composition : JointModel
     sentence : as for `Composition.tag`
     """
 
-    def __init__(self, composition: Composition, sentence: SentenceLike) -> None:
+    def __init__(self, composition: JointModel, sentence: SentenceLike) -> None:
         self.composition, self._sentence = composition, sentence
         lengths, self._corpus = as_corpus(composition, [sentence])
         self._length = lengths[0]
@@ -201,7 +192,7 @@ class ChainLattice:
         NoPathError
             No labelling is legal.
         """
-        (found,) = self.composition.paths_all([self._sentence], budget=budget)
+        (found,) = self._paths(budget)
         if found is None:
             solver = Solver(self.composition, budget_of(budget))
             raise no_path(solver, solver.best(self._corpus).bound[0], None)
@@ -242,21 +233,20 @@ class ChainLattice:
             return []
         found, bound = _ranked(solver, self._corpus, 0, n, solver.budget, frozenset(shown))
         if not found and bound > -np.inf:
-            fallback = self.composition.paths_all([self._sentence], budget=budget)
-            for path in fallback:
+            for path in self._paths(budget):
                 if path is not None:
                     ids = self._ids(path.labels)
                     found = [(path.score, [ids[tape] for tape in self._order])]
-        paths = []
+        ranked = []
         for total, parts in found:
             ids = dict(zip(self._order, parts, strict=True))
             probability = self._shown_probability(solver, ids, shown)
             reach = max(bound, total)
             labels = dict(zip(self.tapes, self._named(ids), strict=True))
             own = labels_of_tapes([labels[tape] for tape in shown])
-            paths.append(Path(own, total, probability, bound <= total, reach))
-        warn_unproven(int(any(not path.exact for path in paths)), 1)
-        return paths
+            ranked.append(Path(own, total, probability, bound <= total, reach))
+        warn_unproven(int(any(not path.exact for path in ranked)), 1)
+        return ranked
 
     def _shown_probability(
         self, solver: Solver, ids: dict[str, Ints], shown: tuple[str, ...]
@@ -357,7 +347,12 @@ class ChainLattice:
 
     def __and__(self, grammar: Grammar) -> ChainLattice:
         """Return the same sentence under one more grammar."""
-        return ChainLattice(self.composition.constrained(grammar), self._sentence)
+        return ChainLattice(self.composition.under(grammar), self._sentence)
+
+    def _paths(self, budget: int | Budget | None) -> list[Path | None]:
+        found = paths(self.composition, [self._sentence], budget=budget_of(budget))
+        warn_unproven(sum(path is not None and not path.exact for path in found), 1)
+        return found
 
     def _ids(self, labels: Sequence[Sequence[str]]) -> dict[str, Ints]:
         if len(labels) != len(self.tapes) or any(len(part) != len(self) for part in labels):
@@ -383,6 +378,13 @@ class ChainLattice:
                 f"{what} of normalize='chain' needs weights of 1 and no grammar: labellings do "
                 "not sum to one otherwise. normalize='product' has it"
             )
+
+
+def lattice_of(composition: JointModel, sentence: SentenceLike) -> Lattice | ChainLattice:
+    """Return one sentence's weighted transducer over all tapes; a chain is none, but like one."""
+    if composition.conditional:
+        return ChainLattice(composition, sentence)
+    return lattices(composition, [sentence])[0]
 
 
 def _ranked(

@@ -1,8 +1,7 @@
-"""topology + weights + index of attributes = CRF, a tagger.
+"""topology + weights + index of attributes = a model, as data; `fstcrf.CRF` is one that tags.
 
 ==============  ==========================================================
-CRF             tags, explains itself, trains, saves
-load            a saved model
+Model           what a tagger is made of
 train           what `CRF.train` calls; its options
 ==============  ==========================================================
 """
@@ -12,36 +11,33 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.model.crf import CRF
     from fstcrf.model.explain import Explanation, Push, Weight
-    from fstcrf.model.file import load
+    from fstcrf.model.model import Model
     from fstcrf.model.options import Options, TrainingRecord
     from fstcrf.model.reading import Tape
     from fstcrf.model.training import train
 
 __all__ = [
-    "CRF",
     "Explanation",
+    "Model",
     "Options",
     "Push",
     "Tape",
     "TrainingRecord",
     "Weight",
-    "load",
     "train",
 ]
 
 __getattr__ = importer(
     __name__,
     {
-        "CRF": "crf",
         "Explanation": "explain",
+        "Model": "model",
         "Options": "options",
         "Push": "explain",
         "Tape": "reading",
         "TrainingRecord": "options",
         "Weight": "explain",
-        "load": "file",
         "train": "training",
     },
 )

@@ -23,7 +23,7 @@ from fstcrf.corpus.corpus import concatenated
 from fstcrf.errors import DataError, GrammarError, ModelFileError, OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.grammar.constraint import Constraint
-from fstcrf.model import CRF, load
+from fstcrf.joint import CRF
 from fstcrf.model.options import Options, not_there
 from fstcrf.pipelines.pipeline import Pipeline, reading_order
 from fstcrf.pipelines.task import Task, named
@@ -401,7 +401,7 @@ def _task(name: str, table: Table) -> Task | CRF:
 def _tagger(name: str, table: Table) -> CRF:
     """Return the tagger that a task is, under the name of the task."""
     try:
-        found = load(table.file(table.text("model")))
+        found = CRF.load(table.file(table.text("model")))
     except ModelFileError as error:
         raise DataError(f"{table.name}: {error}", path=str(table.place)) from None
     except OSError as error:

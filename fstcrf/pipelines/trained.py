@@ -27,15 +27,12 @@ from fstcrf.corpus import Column, Corpus
 from fstcrf.corpus.files import atomic_write, check_writable
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.features.template import tape_column
+from fstcrf.joint import CRF, Composition, load
 from fstcrf.joint.batches import as_corpus
-from fstcrf.joint.composition import Composition
-from fstcrf.joint.file import load
 from fstcrf.lattice import Lattice, Path, best, nbest
 from fstcrf.lattice.confidence import Confidence, Interval
 from fstcrf.lattice.paths import labels_of_tapes
 from fstcrf.lattice.shown import nbest_of_tapes, shown_tapes
-from fstcrf.model import CRF
-from fstcrf.model import load as load_tagger
 from fstcrf.model import reads as passing
 from fstcrf.plans import gathered
 
@@ -111,7 +108,7 @@ class Folder:
         file = self._file(name)
         if self.manifest().tasks.get(name) != mark or not file.exists():
             return None
-        tagger = load_tagger(file)
+        tagger = CRF.load(file)
         self._forget(name)
         return tagger
 

@@ -18,7 +18,7 @@ from fstcrf.cli import reporting as failures
 from fstcrf.cli.options import Assignment, CommaList
 from fstcrf.demo import COLUMNS, corpus_path
 from fstcrf.errors import LabelError, OptionError
-from fstcrf.model import CRF
+from fstcrf.joint import CRF
 from tests.support.command import ROOT, done, failure, program, run, start
 
 COMMANDS = [

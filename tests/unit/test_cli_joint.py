@@ -13,9 +13,8 @@ import pytest
 import fstcrf
 from fstcrf.cli.answers import Counts
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
-from fstcrf.joint import Composition
+from fstcrf.joint import CRF, Composition
 from fstcrf.joint.chain import Solver
-from fstcrf.model import CRF
 from tests.support.command import done, failure, run
 
 TEXT = """\

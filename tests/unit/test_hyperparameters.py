@@ -28,7 +28,7 @@ from fstcrf.hyperparameters import Range, Trial, Tuning, tune
 from fstcrf.hyperparameters.scoring import Told
 from fstcrf.hyperparameters.space import Point, Space
 from fstcrf.hyperparameters.study import Pruner, Study
-from fstcrf.model import CRF
+from fstcrf.joint import CRF
 from fstcrf.model.structure import order_of
 
 pytest.importorskip("optuna", reason="the extra fstcrf[tune] is not installed")

@@ -21,8 +21,8 @@ from fstcrf.compat.pycrfsuite.items import ItemSequence, Lookup, labels_of
 from fstcrf.errors import DataError, ModelFileError
 from fstcrf.features.design import Rows
 from fstcrf.interop.crfsuite import STATE, TRANSITION, CRFsuiteModel, as_tagger, read_model
+from fstcrf.joint import CRF
 from fstcrf.kernel.single import Single
-from fstcrf.model import CRF
 from fstcrf.once import made_once
 
 __all__ = ["Tagger", "parsed"]
