@@ -18,11 +18,11 @@ from fstcrf.interop import load_crfsuite
 from fstcrf.joint import CRF
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Lattice
-from fstcrf.lattice.batch import found_best
+from fstcrf.lattice.paths import found_best
 from fstcrf.lazy import optional
 from fstcrf.model.tokenwise import TokenPotentials
 from fstcrf.plans import gathered, no_path_error, warn_unproven
-from fstcrf.plans.program import TRIAL
+from fstcrf.plans.decoder import TRIAL
 
 __all__ = [
     "AddressParser",
@@ -212,7 +212,7 @@ class AddressParser:
         if not tokens:
             return []
         _, node = self.potentials.node([tokens])
-        found = self.model.program.decoder.alone().best(node[:, None], _SOON)
+        found = self.model.program.decoder.single().best(node[:, None], _SOON)
         if not found.proven:
             parses, without = self._searched([tokens], None)
             if without:

@@ -392,7 +392,7 @@ def _found(
     lattices = _lattices(model, batch, known, search)
     ranked: list[tuple[Path, ...]]
     if search.tapes is not None:
-        from fstcrf.lattice.shown import nbest_of_tapes
+        from fstcrf.lattice.paths import nbest_of_tapes
 
         some = nbest_of_tapes(
             lattices, search.n, search.tapes, threads=search.threads, budget=search.budget

@@ -17,7 +17,7 @@ from fstcrf.features.template import tape_column
 from fstcrf.joint.component import as_read
 from fstcrf.joint.jointmodel import JointModel
 from fstcrf.lattice import Lattice, Path
-from fstcrf.lattice.paths import share
+from fstcrf.lattice.answer import share
 from fstcrf.model.decoding import tag_all, tag_column
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, Run, answered, as_sentences, runs_of

@@ -28,8 +28,8 @@ from fstcrf.joint.jointmodel import JointModel, budget_of
 from fstcrf.joint.stages import Solved, possible_lengths, repeated, with_tape
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Lattice, Path
-from fstcrf.lattice.paths import labels_of_tapes
-from fstcrf.lattice.shown import shown_tapes
+from fstcrf.lattice.answer import labels_of_tapes
+from fstcrf.lattice.paths import shown_tapes
 from fstcrf.model.reading import Data, Run, SentenceLike, answered, runs_of
 from fstcrf.plans import warn_unproven
 

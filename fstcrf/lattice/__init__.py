@@ -1,23 +1,19 @@
-"""Weighted transducers of sentences, and what can be asked of them.
+"""Weighted transducers of sentences, and what can be asked of them."""
 
-=============  ===========================================================
-Lattice        every label sequence of a sentence with its score
-Path           one of them
-best, ...      many lattices at once (`fstcrf.lattice.batch`)
-MinimumRisk    labels with the least expected loss
-=============  ===========================================================
-"""
-
-from fstcrf.lattice.batch import best, log_partition, marginals, nbest, sample
-from fstcrf.lattice.lattice import Lattice
-from fstcrf.lattice.paths import Path, Paths, Ranking
-from fstcrf.lattice.product import product
+from fstcrf.lattice.answer import Answer, Path, TapeAnswer
+from fstcrf.lattice.batch import log_partition, marginals, sample
+from fstcrf.lattice.lattice import JointLattice, Lattice, TapeLattice, product
+from fstcrf.lattice.paths import Paths, Ranking, best, nbest
 
 __all__ = [
+    "Answer",
+    "JointLattice",
     "Lattice",
     "Path",
     "Paths",
     "Ranking",
+    "TapeAnswer",
+    "TapeLattice",
     "best",
     "log_partition",
     "marginals",

@@ -16,15 +16,16 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fstcrf import openfst
 from fstcrf.arguments import LabelSet
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, MissingDependencyError, NoPathError, OptionError, ShapeError
 from fstcrf.kernel import acyclic, order
 from fstcrf.kernel.acyclic import Acyclic
+from fstcrf.lattice.answer import Path
 from fstcrf.lattice.machines import acyclic_acceptor, lattice_table, machine_labels
-from fstcrf.lattice.paths import Path
 from fstcrf.openfst import Machine
 
 __all__ = [
@@ -46,9 +47,7 @@ class _Lists(NamedTuple):
     suffix: list[float]
 
 
-def best_sequences(
-    machine: Acyclic, label: NDArray[np.int32]
-) -> Iterator[tuple[tuple[int, ...], float]]:
+def best_sequences(machine: Acyclic, label: Ints) -> Iterator[tuple[tuple[int, ...], float]]:
     """Yield label sequences, best first, each once, with the score of its best path.
 
     Ties: a sequence that begins another comes first, then the smaller label, at the earliest place
@@ -138,9 +137,6 @@ def _successors(lists: _Lists, subset: _Subset) -> dict[int, _Subset]:
 
 # --- A lattice of any shape -----------------------------------------------------------------------
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
-
 
 class AcyclicLattice:
     """The paths of an acyclic acceptor and their scores.
@@ -210,7 +206,7 @@ class AcyclicLattice:
 
     # --- Best paths ---------------------------------------------------------------------------
 
-    def best(self) -> Path:
+    def best(self) -> Path[tuple[str, ...]]:
         """Return the best path.
 
         Ties: the path that ends comes before one that goes on, then the smaller label index, at the
@@ -226,7 +222,9 @@ class AcyclicLattice:
             raise self._no_path()
         return self._path(self._label[arcs].tolist(), score)
 
-    def nbest(self, n: int, *, distinct: Literal["paths", "labels"] = "paths") -> list[Path]:
+    def nbest(
+        self, n: int, *, distinct: Literal["paths", "labels"] = "paths"
+    ) -> list[Path[tuple[str, ...]]]:
         """Return the n best paths, or all where there are fewer; ties as for `best`.
 
         Parameters
@@ -438,7 +436,7 @@ class AcyclicLattice:
             )
         return shortest
 
-    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def _places(self) -> tuple[Longs, Bools]:
         """Entry of [T, L] that each arc with a label adds to, and which arcs have one."""
         read = self._label >= 0
         token = self._lengths[0][self.machine.source[read]].astype(np.int64)
@@ -451,7 +449,7 @@ class AcyclicLattice:
         label = np.where(arcs >= 0, self._label[arcs], -1)
         return [row[row >= 0].tolist() for row in label]
 
-    def _path(self, label: Sequence[int], score: float) -> Path:
+    def _path(self, label: Sequence[int], score: float) -> Path[tuple[str, ...]]:
         names = tuple(self.labels[k] for k in label if k >= 0)
         return Path(names, score, self._share(score), exact=True, bound=score)
 

@@ -1,15 +1,6 @@
 """Many lattices at once: those that share a program go to the kernel in one call.
 
-==============  =======================================================================
-best            the best path of each
-nbest           the n best paths of each
-log_partition   log Z of each
-marginals       the probability of each label at each token
-sample          independent samples from the distribution over paths
-==============  =======================================================================
-
-Results are arrays; `Path` objects are made when they are looked at. The answers depend neither on
-the company of a lattice nor on the number of threads.
+The answers depend neither on the company of a lattice nor on the number of threads.
 """
 
 from __future__ import annotations
@@ -17,36 +8,37 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.errors import OptionError
+from fstcrf.arrays import Floats, Longs
+from fstcrf.errors import NoPathError, OptionError
 from fstcrf.kernel import Budget
-from fstcrf.lattice.paths import Paths, Ranking
+from fstcrf.lattice.answer import LabelsT_co
+from fstcrf.lattice.tapes import ArrayT_co, Taped
 from fstcrf.once import made_once
-from fstcrf.plans import Program, no_path_error, warn_unproven
+from fstcrf.plans import Program, Search, no_path_error
+from fstcrf.plans.program import searched
 from fstcrf.topology import Topology
-
-if TYPE_CHECKING:
-    from fstcrf.lattice.lattice import Lattice
 
 __all__ = [
     "Group",
-    "best",
+    "answered",
+    "drawings",
     "entropies",
     "label_maxima",
     "log_partition",
     "marginals",
-    "nbest",
+    "posteriors",
     "sample",
     "successions",
 ]
 
-Floats = NDArray[np.float64]
-Answer = TypeVar("Answer")
+AnswerT = TypeVar("AnswerT")
 
 _RUN_TOKENS = 20_000
 _RUN_BYTES = 64_000_000
@@ -62,21 +54,29 @@ class Group:
     numbers : list of int
         Where they stand among all lattices.
     lattices : list of Lattice
+    batch : bool
+        Errors name their numbers; else it is one lattice that has been asked.
     """
 
     program: Program
     numbers: list[int]
-    lattices: list[Lattice]
+    lattices: list[Taped]
+    batch: bool = True
+
+    @classmethod
+    def single(cls, lattice: Taped) -> Group:
+        """Return the group of one lattice that is asked by itself."""
+        return cls(lattice.program, [0], [lattice], batch=False)
 
     @cached_property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Longs:
         """Bounds of the sentences, int64 [B + 1]."""
         bounds = np.zeros(len(self.lattices) + 1, dtype=np.int64)
         np.cumsum([len(lattice) for lattice in self.lattices], out=bounds[1:])
         return bounds
 
     @cached_property
-    def moving(self) -> tuple[Floats, ...]:
+    def values(self) -> tuple[Floats, ...]:
         """What all sentences bring, as the kernel wants it."""
         parts = zip(*(lattice.values for lattice in self.lattices), strict=True)
         return self.program.moving([p[0] if len(p) == 1 else np.concatenate(p) for p in parts])
@@ -84,7 +84,7 @@ class Group:
     @made_once
     def searched(self) -> kernel.Bound:
         """What best paths are searched in, with the potentials of all sentences."""
-        return kernel.Bound(self.program.decoder.machine, self.offsets, self.moving)
+        return kernel.Bound(self.program.decoder.machine, self.offsets, self.values)
 
     @made_once
     def bound(self) -> kernel.Bound:
@@ -97,7 +97,7 @@ class Group:
         """
         if not self.program.decoder.lazy:
             return self.searched
-        return kernel.Bound(self.program.machine, self.offsets, self.moving)
+        return kernel.Bound(self.program.machine, self.offsets, self.values)
 
     @made_once
     def log_z(self) -> Floats:
@@ -114,28 +114,25 @@ class Group:
         return self.program.decoder.paths(self.searched, n, budget)
 
     def check(self, scores: Floats) -> None:
-        """Raise where a sentence has no path.
+        """Raise where a sentence has no path, with the score −inf.
 
         Raises
         ------
         NoPathError
             With the first token at which every continuation is dead.
         """
-        dead = np.flatnonzero(np.isneginf(scores))
-        if not len(dead):
-            return
-        k = int(dead[0])
+        for k in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
+            raise self.no_path(k)
+
+    def no_path(self, k: int) -> NoPathError:
+        """Return the error of the k-th sentence, which has no path."""
         position = int(kernel.dead_tokens(self.searched)[k])
-        number = self.numbers[k]
-        raise no_path_error(
-            self.program,
-            self.lattices[k].values,
-            position=position,
-            sentence=number if number >= 0 else None,
-        )
+        number = self.numbers[k] if self.batch else None
+        values = self.lattices[k].values
+        return no_path_error(self.program, values, position=position, sentence=number)
 
 
-def groups_of(lattices: Sequence[Lattice]) -> list[Group]:
+def groups_of(lattices: Sequence[Taped], search: Search | None = None) -> list[Group]:
     """Sort lattices by program, in runs of bounded size; empty ones are left out."""
     wrong = next(
         (x for x in lattices if not (hasattr(x, "program") and hasattr(x, "values"))), None
@@ -152,6 +149,7 @@ def groups_of(lattices: Sequence[Lattice]) -> list[Group]:
     found = []
     for numbers in by_program.values():
         program = lattices[numbers[0]].program
+        program = program if search is None else searched(program, search)
         cells = int(np.prod(program.shape)) * program.decoder.machine.n_residual
         limit = max(1, min(_RUN_TOKENS, _RUN_BYTES // (8 * cells)))
         run: list[int] = []
@@ -167,8 +165,11 @@ def groups_of(lattices: Sequence[Lattice]) -> list[Group]:
 
 
 def answered(
-    lattices: Sequence[Lattice], ask: Callable[[Group], Answer], threads: int
-) -> list[tuple[Group, Answer]]:
+    lattices: Sequence[Taped],
+    ask: Callable[[Group], AnswerT],
+    threads: int,
+    search: Search | None = None,
+) -> list[tuple[Group, AnswerT]]:
     """Ask every group, on threads; the groups do not depend on them.
 
     Raises
@@ -178,7 +179,7 @@ def answered(
     """
     if threads < 1:
         raise OptionError(f"threads is {threads}, expected at least 1")
-    groups = groups_of(lattices)
+    groups = groups_of(lattices, search)
     if threads == 1 or len(groups) < 2:
         return [(group, ask(group)) for group in groups]
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
@@ -187,63 +188,7 @@ def answered(
         return list(zip(groups, pool.map(ask, groups), strict=True))
 
 
-def best(lattices: Sequence[Lattice], *, threads: int = 1, budget: Budget | None = None) -> Paths:
-    """Return the best path of each lattice.
-
-    Parameters
-    ----------
-    lattices : sequence of Lattice
-    threads : int
-        The answer does not depend on it.
-    budget : Budget, optional
-        When to give up on a lattice whose grammar is searched lazily: such a path is not ``exact``.
-
-    Returns
-    -------
-    Paths
-        A sequence of `Path`; None for a lattice without a path.
-    """
-    paths = found_best(lattices, threads=threads, budget=budget)
-    warn_unproven(int((~paths.exact).sum()), len(lattices))
-    return paths
-
-
-def found_best(
-    lattices: Sequence[Lattice], *, threads: int = 1, budget: Budget | None = None
-) -> Paths:
-    """Return what `best` does, without a warning of what is not proven."""
-    found = answered(lattices, lambda group: group.paths(1, budget), threads)
-    return Paths(len(lattices), found, lattices)
-
-
-def nbest(
-    lattices: Sequence[Lattice], n: int, *, threads: int = 1, budget: Budget | None = None
-) -> Ranking:
-    """Return the n best paths of each lattice, best first; fewer where there are fewer.
-
-    Parameters as for `best`.
-
-    Raises
-    ------
-    OptionError
-        n below 1.
-    """
-    if not 1 <= n < 1 << 31:  # the kernel would say so, but it does not see empty sentences
-        raise OptionError(f"n is {n}, expected at least 1 and less than 2³¹")
-    ranking = ranked(lattices, n, threads=threads, budget=budget)
-    warn_unproven(ranking.unproven, len(lattices))
-    return ranking
-
-
-def ranked(
-    lattices: Sequence[Lattice], n: int, *, threads: int = 1, budget: Budget | None = None
-) -> Ranking:
-    """Return what `nbest` does, without a warning of what is not proven."""
-    found = answered(lattices, lambda group: group.paths(n, budget), threads)
-    return Ranking(len(lattices), found, lattices)
-
-
-def log_partition(lattices: Sequence[Lattice], *, threads: int = 1) -> Floats:
+def log_partition(lattices: Sequence[Taped], *, threads: int = 1) -> Floats:
     """Return log Z of each lattice, float64 [B]; −inf where there is no path."""
     out = np.zeros(len(lattices))
     for group, log_z in answered(lattices, lambda group: group.log_z, threads):
@@ -251,7 +196,7 @@ def log_partition(lattices: Sequence[Lattice], *, threads: int = 1) -> Floats:
     return out
 
 
-def marginals(lattices: Sequence[Lattice], *, threads: int = 1) -> list[Any]:
+def marginals(lattices: Sequence[Taped[Any, ArrayT_co]], *, threads: int = 1) -> list[ArrayT_co]:
     """Return the probability of each label at each token of each lattice.
 
     Returns
@@ -264,8 +209,8 @@ def marginals(lattices: Sequence[Lattice], *, threads: int = 1) -> list[Any]:
     NoPathError
         A lattice without a path.
     """
-    out: list[Any] = [_no_rows(lattice) for lattice in lattices]
-    for group, found in answered(lattices, _posteriors, threads):
+    out = [lattice.per_tape(_no_rows(lattice)) for lattice in lattices]
+    for group, found in answered(lattices, posteriors, threads):
         for k, number in enumerate(group.numbers):
             rows = slice(group.offsets[k], group.offsets[k + 1])
             parts = {tape: states[rows] for tape, states in found.items()}
@@ -273,23 +218,13 @@ def marginals(lattices: Sequence[Lattice], *, threads: int = 1) -> list[Any]:
     return out
 
 
-def _no_rows(lattice: Lattice) -> Any:
-    return lattice.per_tape(lambda tape: np.empty((0, len(lattice.program.labels(tape)))))
-
-
-def _posteriors(group: Group) -> dict[str, Floats]:
-    found = kernel.axis_posterior(group.bound)
-    group.check(found.log_z)
-    program = group.program
-    return {
-        tape: program.chain[tape].topology.label_sums(node)
-        for tape, node in zip(program.order, found.node, strict=True)
-    }
+def _no_rows(lattice: Taped) -> Callable[[str], Floats]:
+    return lambda tape: np.empty((0, len(lattice.program.labels(tape))))
 
 
 def sample(
-    lattices: Sequence[Lattice], n: int, *, seed: int = 0, threads: int = 1
-) -> list[list[Any]]:
+    lattices: Sequence[Taped[LabelsT_co, Any]], n: int, *, seed: int = 0, threads: int = 1
+) -> list[list[LabelsT_co]]:
     """Return n independent samples from the distribution over each lattice's paths.
 
     Parameters
@@ -297,7 +232,8 @@ def sample(
     lattices : sequence of Lattice
     n : int
     seed : int
-        Of numpy's default generator; a lattice's samples depend on the seed and its place alone.
+        Of numpy's default generator; a lattice's samples depend on nothing but the seed and its
+        place.
     threads : int
 
     Returns
@@ -315,28 +251,50 @@ def sample(
     for name, number in (("n", n), ("seed", seed)):
         if number < 0:
             raise OptionError(f"{name} is {number}, expected at least 0")
-    out: list[list[Any]] = [[lattice.per_tape(lambda _: ())] * n for lattice in lattices]
-
-    def draw(group: Group) -> NDArray[np.int32]:
-        uniform = np.concatenate(
-            [
-                np.random.default_rng([seed, number]).random((n, len(lattice)))
-                for number, lattice in zip(group.numbers, group.lattices, strict=True)
-            ],
-            axis=1,
-        )
-        return kernel.sample_paths(group.bound, uniform)
-
-    for group, paths in answered(lattices, draw, threads):
-        if n:
-            group.check(np.where(paths[0, group.offsets[:-1]] < 0, -np.inf, 0.0))
-        for k, number in enumerate(group.numbers):
-            rows = paths[:, group.offsets[k] : group.offsets[k + 1]]
-            out[number] = [lattices[number].path_labels(row) for row in rows]
+    out: list[list[LabelsT_co]] = [[lattice.per_tape(lambda _: ())] * n for lattice in lattices]
+    for group, drawn in answered(lattices, lambda group: drawings(group, n, seed), threads):
+        for number, labels in zip(group.numbers, drawn, strict=True):
+            out[number] = labels
     return out
 
 
-# --- What forward-backward says of a group of lattices beside -------------------------------------
+# --- What the forward-backward recursion says of a group ------------------------------------------
+
+
+def posteriors(group: Group) -> dict[str, Floats]:
+    """Return the probability of each label of each tape, float64 [N, L].
+
+    Raises
+    ------
+    NoPathError
+        A lattice without a path.
+    """
+    found = kernel.axis_posterior(group.bound)
+    group.check(found.log_z)
+    program = group.program
+    return {
+        tape: program.chain[tape].topology.label_sums(node)
+        for tape, node in zip(program.order, found.node, strict=True)
+    }
+
+
+def drawings(group: Group, n: int, seed: int) -> list[list[Any]]:
+    """Return the labels of n samples of each lattice; errors as `sample`."""
+    uniform = np.concatenate(
+        [
+            np.random.default_rng([seed, number]).random((n, len(lattice)))
+            for number, lattice in zip(group.numbers, group.lattices, strict=True)
+        ],
+        axis=1,
+    )
+    paths = kernel.sample_paths(group.bound, uniform)
+    if n:
+        group.check(np.where(paths[0, group.offsets[:-1]] < 0, -np.inf, 0.0))
+    bounds = pairwise(group.offsets.tolist())
+    return [
+        [lattice.path_labels(row) for row in paths[:, first:end]]
+        for lattice, (first, end) in zip(group.lattices, bounds, strict=True)
+    ]
 
 
 def successions(group: Group) -> dict[str, Floats]:

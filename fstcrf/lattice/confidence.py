@@ -1,11 +1,5 @@
 """How sure a labelling under a grammar is, and how much of the model the grammar leaves.
 
-===========  ==========================================================================
-Interval     a number between two bounds
-Confidence   probability of the best legal path, and the mass of all legal ones
-confidence   exactly, from the n best paths, or from samples
-===========  ==========================================================================
-
 With Z the sum over all paths of the model, and Z' the sum over the legal ones, scores of the
 grammar included: the best legal path has the probability exp(score) / Z', and the legal mass is
 the probability that a labelling drawn from the model is legal.
@@ -22,27 +16,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.grammar import Acceptor
-from fstcrf.lattice.batch import ranked
+from fstcrf.kernel import Budget
+from fstcrf.lattice.answer import Path
+from fstcrf.lattice.batch import log_partition, sample
+from fstcrf.lattice.paths import best_path, nbest, ranked
+from fstcrf.lattice.product import free_program
+from fstcrf.lattice.tapes import Taped
 from fstcrf.once import memoised
 from fstcrf.plans import Program, warn_unproven
 
-if TYPE_CHECKING:
-    from fstcrf.kernel import Budget
-    from fstcrf.lattice.lattice import Lattice
-    from fstcrf.lattice.paths import Path
-
 __all__ = ["Confidence", "Interval", "Method", "confidence"]
 
-Floats = NDArray[np.float64]
-Ids = dict[str, NDArray[np.int64]]
+Ids = dict[str, Longs]
 Method = Literal["auto", "exact", "n-best", "sampling"]
 
 _NARROW = 0.02
@@ -108,7 +101,7 @@ class Confidence:
 
 
 def confidence(
-    lattice: Lattice,
+    lattice: Taped,
     *,
     method: Method = "auto",
     n: int = 100,
@@ -127,7 +120,7 @@ def confidence(
         )
     if not len(lattice):
         one = Interval(1.0, 1.0)
-        return Confidence(lattice.best(), one, one, "exact", 1.0)
+        return Confidence(best_path(lattice), one, one, "exact", 1.0)
     if method == "exact" or (method == "auto" and lattice.program.summable):
         return _exact(lattice, budget)
     parts = _Parts(lattice, n, budget)
@@ -145,20 +138,21 @@ def confidence(
     )
 
 
-def _exact(lattice: Lattice, budget: Budget | None) -> Confidence:
-    path = lattice.best(budget)
-    free = lattice.without_grammar().log_partition()
-    inside = lattice.log_partition()
+def _exact(lattice: Taped, budget: Budget | None) -> Confidence:
+    path, program = best_path(lattice, budget=budget), lattice.program
+    free, inside = _log_z(lattice, free_program(program)), _log_z(lattice, program)
     hard = inside
-    if any(acceptor.weighted for acceptor in lattice.program.conjuncts):
-        from fstcrf.lattice.lattice import Lattice  # noqa: PLC0415 (it imports us)
-
-        hard = Lattice(_hard(lattice.program), lattice.values).log_partition()
+    if any(acceptor.weighted for acceptor in program.conjuncts):
+        hard = _log_z(lattice, _hard(program))
     return Confidence(
         path,
         *(_exactly(math.exp(path.score - inside)), _exactly(math.exp(hard - free))),
         *("exact", 1.0),
     )
+
+
+def _log_z(lattice: Taped, program: Program) -> float:
+    return float(log_partition([lattice.with_program(program)])[0])
 
 
 def _exactly(value: float) -> Interval:
@@ -182,18 +176,18 @@ class _Parts:
     Everything is relative to the sum over the model's own paths: probabilities before the grammar.
     """
 
-    def __init__(self, lattice: Lattice, n: int, budget: Budget | None) -> None:
+    def __init__(self, lattice: Taped, n: int, budget: Budget | None) -> None:
         self.lattice, self.conjuncts = lattice, lattice.program.conjuncts
-        self.model = lattice.without_grammar()
-        self.log_z = self.model.log_partition()
+        self.model = lattice.with_program(free_program(lattice.program))
+        self.log_z = _log_z(lattice, self.model.program)
         # The bounds hold whatever is proven of the n best; of the best one it has to be said.
         legal = ranked([lattice], n, budget=budget)[0]
         if not legal:
-            lattice.best(budget)  # raises, and says where
+            best_path(lattice, budget=budget)  # raises, and says where
             raise NoPathError("no legal label sequence was found within the budget")
         self.path = legal[0]
         warn_unproven(int(not self.path.exact), 1)
-        self.gains, self.shares = self._looked_at(legal, self.model.nbest(n))
+        self.gains, self.shares = self._looked_at(legal, nbest([self.model], n)[0])
         self.most = math.exp(sum(_most(a, len(lattice)) for a in self.conjuncts))
 
     def _looked_at(self, legal: list[Path], free: list[Path]) -> tuple[Floats, Floats]:
@@ -227,7 +221,7 @@ class _Parts:
 
     def drawn(self, samples: int, level: float, seed: int) -> Confidence:
         """Return what labellings drawn from the model say."""
-        gains = _gains(self.conjuncts, self._ids(self.model.sample(samples, seed=seed)))
+        gains = _gains(self.conjuncts, self._ids(sample([self.model], samples, seed=seed)[0]))
         mass = _proportion(int((gains > -np.inf).sum()), samples, level)
         total = mass
         if any(acceptor.weighted for acceptor in self.conjuncts):

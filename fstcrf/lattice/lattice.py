@@ -11,45 +11,52 @@ exact. Scores are natural logs; a path that is forbidden has −inf.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fstcrf.arguments import LabelSet, real_number
+from fstcrf import openfst
+from fstcrf.arguments import LabelSet
+from fstcrf.arrays import Floats
 from fstcrf.corpus import Scheme
-from fstcrf.errors import NoPathError, OptionError
+from fstcrf.errors import MissingDependencyError, NoPathError, OptionError
+from fstcrf.grammar import Grammar
 from fstcrf.kernel import Budget
+from fstcrf.lattice.acyclic import AcyclicLattice
+from fstcrf.lattice.answer import LabelsT_co, Path, share
 from fstcrf.lattice.batch import (
     Group,
     entropies,
-    found_best,
     label_maxima,
-    marginals,
-    nbest,
+    posteriors,
     sample,
     successions,
 )
-from fstcrf.lattice.paths import Labels, Path, share
-from fstcrf.lattice.tapes import Taped, array_lattice, checked_masks, labelling_masks, restricted
+from fstcrf.lattice.confidence import Confidence, Method, confidence
+from fstcrf.lattice.machines import lattice_machine, lattice_table
+from fstcrf.lattice.paths import best_path, found_best, nbest, nbest_of_tapes
+from fstcrf.lattice.product import constrained, free_program, joined, scaled_lattice
+from fstcrf.lattice.spans import MinimumRisk, span_probabilities, span_risk, token_risk
+from fstcrf.lattice.tapes import (
+    ArrayT_co,
+    Taped,
+    array_lattice,
+    checked_masks,
+    labelling_masks,
+    restricted,
+)
 from fstcrf.once import made_once
-from fstcrf.plans import Plan, no_path_error, plan_of, scaled, warn_unproven
+from fstcrf.plans import Plan, Search, plan_of
 
 if TYPE_CHECKING:
     import pynini
 
-    from fstcrf.grammar import Grammar
-    from fstcrf.lattice.acyclic import AcyclicLattice
-    from fstcrf.lattice.confidence import Confidence, Method
-    from fstcrf.lattice.spans import MinimumRisk
-
-__all__ = ["Lattice"]
-
-Floats = NDArray[np.float64]
+__all__ = ["JointLattice", "Lattice", "TapeLattice", "product"]
 
 
-class Lattice(Taped):
+class Lattice(Taped[LabelsT_co, ArrayT_co]):
     """One sentence's weighted transducer.
 
     Made by `Lattice.from_arrays`, by a tagger's ``lattice(sentence)``, by composing lattices
@@ -73,7 +80,7 @@ class Lattice(Taped):
         final: ArrayLike | None = None,
         *,
         tape: str = "label",
-    ) -> Lattice:
+    ) -> TapeLattice:
         """Build a lattice from scores of any origin.
 
         Parameters
@@ -98,7 +105,8 @@ class Lattice(Taped):
         NumericError
             NaN or +inf; −inf is a legal "never".
         """
-        return cls(*array_lattice(labels, emissions, transitions, initial, final, tape))
+        program, values = array_lattice(labels, emissions, transitions, initial, final, tape)
+        return cast("type[TapeLattice]", cls)(program, values)
 
     @staticmethod
     def from_fst(fst: pynini.Fst, labels: LabelSet | None = None) -> AcyclicLattice:
@@ -118,8 +126,6 @@ class Lattice(Taped):
         MissingDependencyError
             pynini is not installed.
         """
-        from fstcrf.lattice.acyclic import AcyclicLattice  # noqa: PLC0415 (few need it)
-
         return AcyclicLattice.from_fst(fst, labels)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -131,7 +137,9 @@ class Lattice(Taped):
 
     # --- Best, all, some paths ----------------------------------------------------------------
 
-    def best(self, budget: Budget | None = None) -> Path:
+    def best(
+        self, budget: Budget | None = None, *, search: Search | None = None
+    ) -> Path[LabelsT_co]:
         """Return the best path.
 
         Ties: the smaller label index wins, at the earliest token where the candidates differ.
@@ -141,7 +149,9 @@ class Lattice(Taped):
         budget : Budget, optional
             When to give up, where a grammar is searched lazily. Then the path is the best one
             found: ``exact`` is False, no other path scores more than ``bound``, and an
-            `InexactWarning` says so.
+            `InexactWarning` says so. That of `constrained` when absent.
+        search : {"auto", "lazy", "expanded"}, optional
+            How it is found; that of `constrained` when absent.
 
         Raises
         ------
@@ -149,31 +159,45 @@ class Lattice(Taped):
             Every label sequence is forbidden, with the first token at which all have died; or none
             was found within the budget.
         """
-        found = found_best([self], budget=budget)
-        path = found[0]
-        if path is None:
-            if not found.exact[0]:
-                popped = int(found.popped[0])
-                raise no_path_error(self.program, self.values, given_up=popped)
-            self._check(-np.inf)
-        assert path is not None  # noqa: S101 (the line above has raised)
-        warn_unproven(int(not path.exact), 1)
-        return path
+        return best_path(self, search=search, budget=budget)
 
+    @overload
     def nbest(
-        self, n: int, budget: Budget | None = None, *, tapes: Sequence[str] | None = None
-    ) -> list[Path]:
+        self,
+        n: int,
+        budget: Budget | None = None,
+        *,
+        search: Search | None = None,
+        tapes: None = None,
+    ) -> list[Path[LabelsT_co]]: ...
+    @overload
+    def nbest(
+        self,
+        n: int,
+        budget: Budget | None = None,
+        *,
+        search: Search | None = None,
+        tapes: Sequence[str],
+    ) -> list[Path]: ...
+    def nbest(
+        self,
+        n: int,
+        budget: Budget | None = None,
+        *,
+        search: Search | None = None,
+        tapes: Sequence[str] | None = None,
+    ) -> list[Path[LabelsT_co]] | list[Path]:
         """Return the n best paths, best first; fewer where there are fewer.
 
         Parameters
         ----------
         n : int
-        budget : Budget, optional
+        budget, search
             As for `best`.
         tapes : sequence of str, optional
-            The n best labellings of these tapes alone, whatever the others say: they differ in
-            these tapes, the score of each is that of its best path, its probability is summed
-            over the other tapes.
+            The n best labellings of these tapes, whatever the others say: they differ in these
+            tapes, the score of each is that of its best path, its probability is summed over the
+            other tapes.
 
         Raises
         ------
@@ -181,16 +205,14 @@ class Lattice(Taped):
             n below 1, or tapes that there are not.
         """
         if tapes is None:
-            return nbest([self], n, budget=budget)[0]
-        from fstcrf.lattice.shown import nbest_of_tapes  # noqa: PLC0415 (few need it)
-
-        return nbest_of_tapes([self], n, tapes, budget=budget)[0]
+            return nbest([self], n, search=search, budget=budget)[0]
+        return nbest_of_tapes([self], n, tapes, search=search, budget=budget)[0]
 
     def log_partition(self) -> float:
         """Return log Z, the log of the sum over all paths; −inf where there is none."""
         return float(self._group.log_z[0]) if len(self) else 0.0
 
-    def sample(self, n: int, *, seed: int = 0) -> list[Labels]:
+    def sample(self, n: int, *, seed: int = 0) -> list[LabelsT_co]:
         """Return n independent samples from the distribution over paths.
 
         By forward filtering and backward sampling with the directions exchanged.
@@ -199,18 +221,27 @@ class Lattice(Taped):
         ------
         NoPathError
             Every label sequence is forbidden.
+        OptionError
+            A negative n or seed.
         """
-        return self._alone(lambda lattices: sample(lattices, n, seed=seed))  # type: ignore[no-any-return]
+        try:
+            return sample([self], n, seed=seed)[0]
+        except NoPathError:
+            raise self._group.no_path(0) from None
 
     # --- Marginals ----------------------------------------------------------------------------
 
-    def marginals(self, tape: str | None = None) -> Any:
+    @overload
+    def marginals(self, tape: None = None) -> ArrayT_co: ...
+    @overload
+    def marginals(self, tape: str) -> Floats: ...
+    def marginals(self, tape: str | None = None) -> ArrayT_co | Floats:
         """Return the probability of each label at each token, float64 [T, L].
 
         Parameters
         ----------
         tape : str, optional
-            This tape alone; of all tapes a tuple when absent.
+            Of this tape; of all tapes a tuple when absent.
 
         Raises
         ------
@@ -219,10 +250,10 @@ class Lattice(Taped):
         OptionError
             No such tape.
         """
-        found = self._alone(marginals)
-        return found if tape is None else self.of_tape(found, tape)
+        found = self._by_tape(posteriors)
+        return found if tape is None else cast("Floats", self.of_tape(found, tape))
 
-    def arc_marginals(self) -> Any:
+    def arc_marginals(self) -> ArrayT_co:
         """Return the probability of each succession of labels, float64 [T − 1, L, L].
 
         Entry (t, i, j): label i at token t and label j at token t + 1.
@@ -232,16 +263,11 @@ class Lattice(Taped):
         NoPathError
             Every label sequence is forbidden.
         """
-        if not len(self):
-            return self.per_tape(lambda t: np.empty((0, *[len(self.program.labels(t))] * 2)))
-        found = successions(self._group)
-        return self.per_tape(lambda tape: found[tape][1:])
+        return self._by_tape(lambda group: {t: p[1:] for t, p in successions(group).items()}, 2)
 
-    def max_marginals(self) -> Any:
+    def max_marginals(self) -> ArrayT_co:
         """Return the score of the best path through each label, float64 [T, L]; −inf: none."""
-        if not len(self):
-            return self.per_tape(lambda t: np.empty((0, len(self.program.labels(t)))))
-        return self.per_tape(label_maxima(self._group).__getitem__)
+        return self._by_tape(label_maxima)
 
     def entropy(self) -> float:
         """Return the entropy of the distribution over paths, in nats.
@@ -294,10 +320,24 @@ class Lattice(Taped):
         scheme: str | Scheme = "conlleval",
     ) -> Floats:
         """Return the probabilities of many segments at once; see `span_probability`."""
-        from fstcrf.lattice.spans import span_probabilities  # noqa: PLC0415 (it imports us)
+        return span_probabilities(self._group, spans, self.tape_named(tape), scheme)
 
-        return span_probabilities(self, spans, self.tape_named(tape), scheme)
-
+    @overload
+    def minimum_risk(
+        self,
+        loss: Literal["token"] = "token",
+        *,
+        tape: str | None = None,
+        scheme: str | Scheme = "conlleval",
+    ) -> MinimumRisk[LabelsT_co]: ...
+    @overload
+    def minimum_risk(
+        self,
+        loss: Literal["span"],
+        *,
+        tape: str | None = None,
+        scheme: str | Scheme = "conlleval",
+    ) -> MinimumRisk[tuple[str, ...]]: ...
     def minimum_risk(
         self,
         loss: Literal["token", "span"] = "token",
@@ -325,9 +365,11 @@ class Lattice(Taped):
         NoPathError
             Every label sequence is forbidden.
         """
-        from fstcrf.lattice.spans import minimum_risk  # noqa: PLC0415 (it imports us)
-
-        return minimum_risk(self, loss, tape=tape, scheme=scheme)
+        if loss == "token":
+            return token_risk(self._group)
+        if loss != "span":
+            raise OptionError(f"loss is {loss!r}, expected 'token' or 'span'")
+        return span_risk(self._group, self.tape_named(tape), scheme)
 
     def confidence(
         self,
@@ -367,15 +409,13 @@ class Lattice(Taped):
         TooLargeError
             ``method="exact"`` and a grammar too large to multiply out.
         """
-        from fstcrf.lattice.confidence import confidence  # noqa: PLC0415 (few need it)
-
         return confidence(
             self, method=method, n=n, samples=samples, level=level, seed=seed, budget=budget
         )
 
     # --- One labelling ------------------------------------------------------------------------
 
-    def score(self, labels: Sequence[Any]) -> float:
+    def score(self, labels: Sequence[str] | Sequence[Sequence[str]]) -> float:
         """Return the score of a label sequence; −inf if it is forbidden.
 
         Raises
@@ -387,13 +427,13 @@ class Lattice(Taped):
         """
         return float(found_best([restricted(self, labelling_masks(self, labels))]).scores[0])
 
-    def probability(self, labels: Sequence[Any]) -> float:
+    def probability(self, labels: Sequence[str] | Sequence[Sequence[str]]) -> float:
         """Return exp(score − log Z) of a label sequence; raises as `score`."""
         return share(self.score(labels), self.log_partition())
 
     # --- Other lattices -----------------------------------------------------------------------
 
-    def restrict(self, mask: Any) -> Lattice:
+    def restrict(self, mask: ArrayLike | Sequence[ArrayLike]) -> Self:
         """Return the lattice of the paths that a mask allows.
 
         Parameters
@@ -408,7 +448,7 @@ class Lattice(Taped):
         """
         return restricted(self, checked_masks(self, mask))
 
-    def scale(self, factor: float) -> Lattice:
+    def scale(self, factor: float) -> Self:
         """Return the lattice with every potential times a factor, soft grammars included.
 
         1/temperature; an annealing step; −1 gives p with the weights' signs turned, on the same
@@ -419,35 +459,56 @@ class Lattice(Taped):
         OptionError
             A factor that is not finite.
         """
-        return self._scaled(factor, grammar=True)
+        return scaled_lattice(self, factor, grammar=True)
 
-    def weighted(self, factor: float) -> Lattice:
+    def weighted(self, factor: float) -> Self:
         """Return the lattice with the potentials of its taggers times a factor, not its grammar."""
-        return self._scaled(factor, grammar=False)
+        return scaled_lattice(self, factor, grammar=False)
 
-    def without_grammar(self) -> Lattice:
+    def without_grammar(self) -> Self:
         """Return the lattice of all paths of its taggers, whatever the grammar."""
-        from fstcrf.lattice.product import free_program  # noqa: PLC0415 (it imports us)
+        return self.with_program(free_program(self.program))
 
-        return Lattice(free_program(self.program), self.values)
+    def constrained(
+        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
+    ) -> Self:
+        """Return the lattice of the paths that a grammar accepts; ``lattice & grammar`` for short.
 
-    def __and__(self, grammar: Grammar) -> Lattice:
-        """Return the lattice of the paths that a grammar accepts."""
-        from fstcrf.grammar import Grammar  # noqa: PLC0415 (its parser is rarely needed)
+        Parameters
+        ----------
+        grammar : Grammar
+        search : {"auto", "lazy", "expanded"}, optional
+            How best paths are found: over the product with the grammar, or lazily, by states that
+            are made as they are met; both are exact. auto goes by the size of the product. As
+            before when absent, auto at first.
+        budget : Budget, optional
+            When a lazy search gives up, where `best` and `nbest` are told nothing else. As before
+            when absent.
 
+        Raises
+        ------
+        GrammarError
+            A grammar that does not go with the labels.
+        OptionError
+            Another search, or what is no grammar.
+        TooLargeError
+            A product too large to expand.
+        """
+        if not isinstance(grammar, Grammar):
+            raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
+        return self.with_program(constrained(self.program, grammar, search, budget))
+
+    def __and__(self, grammar: Grammar) -> Self:
+        """Return the lattice of the paths that a grammar accepts; see `constrained`."""
         if not isinstance(grammar, Grammar):
             return NotImplemented
-        from fstcrf.lattice.product import constrained  # noqa: PLC0415 (it imports us)
+        return self.constrained(grammar)
 
-        return constrained(self, grammar)
-
-    def __matmul__(self, other: Lattice) -> Lattice:
+    def __matmul__(self, other: Lattice) -> JointLattice:
         """Return the composition of two lattices; see `fstcrf.compose`."""
         if not isinstance(other, Lattice):
             return NotImplemented
-        from fstcrf.lattice.product import product  # noqa: PLC0415 (it imports us)
-
-        return product([self, other])
+        return cast("JointLattice", product([self, other]))
 
     # --- Looking at it ------------------------------------------------------------------------
 
@@ -455,7 +516,7 @@ class Lattice(Taped):
         """Return what the composition compiles to and what it costs."""
         return plan_of(self.program)
 
-    def to_fst(self, arc_type: str = "log64") -> pynini.Fst:
+    def to_fst(self, arc_type: openfst.ArcType = "log64") -> pynini.Fst:
         """Return the lattice as a pynini machine; weights are costs, symbols labels.
 
         Parameters
@@ -469,41 +530,64 @@ class Lattice(Taped):
         MissingDependencyError
             pynini is not installed.
         """
-        from fstcrf.lattice.machines import lattice_fst  # noqa: PLC0415 (it imports us)
-
-        return lattice_fst(self, arc_type)
+        found: pynini.Fst = openfst.to_fst(lattice_machine(self), arc_type)
+        return found
 
     def to_att(self) -> str:
         """Return the lattice as AT&T text: source, target, input, output and cost of every arc."""
-        from fstcrf.lattice.machines import lattice_att  # noqa: PLC0415 (it imports us)
-
-        return lattice_att(self)
+        return openfst.att_text(lattice_machine(self), acceptor=True)
 
     def draw(self) -> str:
         """Return a picture: SVG where graphviz is installed, else a table in plain text."""
-        from fstcrf.lattice.machines import drawn  # noqa: PLC0415 (it imports us)
-
-        return drawn(self)
+        try:
+            return openfst.svg(lattice_machine(self))
+        except MissingDependencyError:
+            return lattice_table(self)
 
     @made_once
     def _group(self) -> Group:
-        return Group(self.program, [-1], [self])
+        return Group.single(self)
 
-    def _alone(self, ask: Callable[[list[Lattice]], list[Any]]) -> Any:
-        """Ask for this lattice alone: a message names its token, not its place in a batch."""
-        try:
-            return ask([self])[0]
-        except NoPathError as error:
-            raise no_path_error(self.program, self.values, position=error.position) from None
+    def _by_tape(self, ask: Callable[[Group], Mapping[str, Floats]], axes: int = 1) -> ArrayT_co:
+        """Return an array of each tape; of no tokens, with so many axes of labels behind."""
+        if len(self):
+            return cast("ArrayT_co", self.per_tape(ask(self._group).__getitem__))
+        shapes = {tape: [len(self.program.labels(tape))] * axes for tape in self.tapes}
+        return cast("ArrayT_co", self.per_tape(lambda tape: np.empty((0, *shapes[tape]))))
 
-    def _check(self, score: float) -> None:
-        self._group.check(np.asarray([score]))
 
-    def _scaled(self, factor: float, *, grammar: bool) -> Lattice:
-        factor = real_number(factor, "factor")
-        if not np.isfinite(factor):
-            raise OptionError(f"factor is {factor}, expected a finite number")
-        from fstcrf.lattice.product import scaled_program  # noqa: PLC0415 (it imports us)
+TapeLattice: TypeAlias = Lattice[tuple[str, ...], Floats]
+"""Of one tape: a path is a tuple of labels, marginals are an array."""
 
-        program = scaled_program(self.program, factor, grammar=grammar)
-        return Lattice(program, tuple(scaled(v, factor) for v in self.values))
+JointLattice: TypeAlias = Lattice[tuple[tuple[str, ...], ...], tuple[Floats, ...]]
+"""Of several tapes: a path is a tuple of such tuples, marginals are a tuple of arrays."""
+
+
+def product(
+    lattices: Sequence[Lattice],
+    *,
+    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
+    weights: Sequence[float] | None = None,
+) -> Lattice:
+    """Return the composition of lattices of one sentence: scores add, tapes stand side by side.
+
+    Parameters
+    ----------
+    lattices : sequence of Lattice
+        Of equal length, one or more tapes each.
+    coupling : mapping of (int, int) to [L1, L2] or [T, L1, L2], optional
+        Potentials of the labels that two lattices, by position, give the same token; axes in the
+        order of their ``labels``.
+    weights : sequence of float, optional
+        Factor of each lattice's potentials, at least 0; ones when absent.
+
+    Raises
+    ------
+    ShapeError
+        Lattices of different lengths, couplings of other shapes, another number of weights.
+    OptionError
+        Negative weights; a coupling of a lattice with itself or of one with several tapes.
+    NumericError
+        NaN or +inf in a coupling.
+    """
+    return Lattice(*joined(lattices, coupling, weights))

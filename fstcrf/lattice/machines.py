@@ -1,43 +1,34 @@
-"""A lattice as plain text: tokens × labels with probabilities, the best path marked."""
+"""Lattices as machines of OpenFst, as flat arrays and as tables of text; acceptors as lattices."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.arguments import LabelSet
-from fstcrf.errors import DataError, MissingDependencyError, ShapeError, TooLargeError
+from fstcrf.arrays import Floats, Longs
+from fstcrf.errors import DataError, ShapeError, TooLargeError
 from fstcrf.kernel import order
-from fstcrf.lattice.lattice import Lattice
-from fstcrf.lattice.paths import Labels, Path
+from fstcrf.lattice.answer import Labels, Path
+from fstcrf.lattice.tapes import Taped
 from fstcrf.openfst import (
     EPSILON,
     Machine,
-    att_text,
     connect,
     sausage_machine,
-    svg,
     symbols,
-    to_fst,
 )
-
-if TYPE_CHECKING:
-    import pynini
 
 __all__ = [
     "JointArrays",
     "acyclic_acceptor",
-    "drawn",
     "joint_arrays",
     "joint_nodes",
-    "lattice_att",
-    "lattice_fst",
     "lattice_machine",
     "lattice_table",
     "machine_labels",
@@ -92,7 +83,7 @@ def lattice_table(lattice: _Lattice, tokens: Sequence[str] | None = None) -> str
 
 def _table(
     labels: Sequence[str],
-    marginals: NDArray[np.float64],
+    marginals: Floats,
     path: Sequence[str],
     tokens: Sequence[str] | None,
 ) -> list[str]:
@@ -235,31 +226,10 @@ def _difference(one: tuple[str, ...], other: tuple[str, ...]) -> str:
 
 # --- Lattices as machines of OpenFst --------------------------------------------------------------
 
-Floats = NDArray[np.float64]
-
 _MAX_ARCS = 30_000_000
 
 
-def lattice_fst(lattice: Lattice, arc_type: str) -> pynini.Fst:
-    """Return a lattice as a pynini machine; see `Lattice.to_fst`."""
-    found: pynini.Fst = to_fst(lattice_machine(lattice), arc_type)  # type: ignore[arg-type]
-    return found
-
-
-def lattice_att(lattice: Lattice) -> str:
-    """Return a lattice as AT&T text; see `Lattice.to_att`."""
-    return att_text(lattice_machine(lattice), acceptor=True)
-
-
-def drawn(lattice: Lattice) -> str:
-    """Return SVG where graphviz is installed, else a table; see `Lattice.draw`."""
-    try:
-        return svg(lattice_machine(lattice))
-    except MissingDependencyError:
-        return lattice_table(lattice)
-
-
-def lattice_machine(lattice: Lattice) -> Machine:
+def lattice_machine(lattice: Taped) -> Machine:
     """Return a lattice as flat arrays: states, arcs, scores.
 
     Raises
@@ -272,7 +242,7 @@ def lattice_machine(lattice: Lattice) -> Machine:
     flat = joint.step.reshape(len(joint.step), -1)
     return sausage_machine(
         np.ascontiguousarray(joint.node),
-        np.ascontiguousarray(flat if joint.moving else flat[0]),
+        np.ascontiguousarray(flat if joint.varying else flat[0]),
         np.ascontiguousarray(joint.initial),
         np.ascontiguousarray(joint.final),
         state_label=joint.label.astype(np.int32),
@@ -288,25 +258,26 @@ class JointArrays:
     ----------
     node : float64 [T, S]
     step : float64 [1 or T, S, S]
-        Potentials of arcs, from row to column, into each token where they move.
+        Potentials of arcs, from row to column, into each token where tokens have their own.
     initial, final : float64 [S]
     label : int64 [S]
         Joint label of each state.
     names : list of tuple of str
         The labels of the tapes, in their order, for each joint label.
-    moving : bool
+    varying : bool
+        Tokens have arc potentials of their own.
     """
 
     node: Floats
     step: Floats
     initial: Floats
     final: Floats
-    label: NDArray[np.int64]
+    label: Longs
     names: list[tuple[str, ...]]
-    moving: bool
+    varying: bool
 
 
-def joint_arrays(lattice: Lattice) -> JointArrays:
+def joint_arrays(lattice: Taped) -> JointArrays:
     """Return a lattice multiplied out.
 
     Raises
@@ -315,8 +286,8 @@ def joint_arrays(lattice: Lattice) -> JointArrays:
         More arcs than memory should be asked for.
     """
     machine = lattice.program.machine
-    moving = any(axis.score is None for axis in machine.axes)
-    _check_size(lattice, len(lattice) if moving else 1)
+    varying = any(axis.score is None for axis in machine.axes)
+    _check_size(lattice, len(lattice) if varying else 1)
     factors, axes = _values(lattice)
     node = _node(machine, factors, len(lattice))
     step = _joint_arcs(machine, axes)
@@ -325,17 +296,17 @@ def joint_arrays(lattice: Lattice) -> JointArrays:
     if machine.residual is not None:
         node, step, initial, final = _with_residual(machine, node, step, initial, final)
         label = np.tile(label, machine.n_residual)
-    return JointArrays(node, step, initial, final, label, names, moving)
+    return JointArrays(node, step, initial, final, label, names, varying)
 
 
-def joint_nodes(lattice: Lattice) -> Floats:
-    """Return the potentials of joint states alone, float64 [T, S], as in `JointArrays`."""
+def joint_nodes(lattice: Taped) -> Floats:
+    """Return the potentials of joint states, without arcs, float64 [T, S], as in `JointArrays`."""
     machine = lattice.program.machine
     node = _node(machine, _values(lattice)[0], len(lattice))
     return node if machine.residual is None else np.tile(node, machine.residual.n_states)
 
 
-def _check_size(lattice: Lattice, times: int) -> None:
+def _check_size(lattice: Taped, times: int) -> None:
     """Refuse to write out all arcs between two tokens so many times."""
     machine = lattice.program.machine
     states = int(np.prod(machine.shape)) * machine.n_residual
@@ -346,16 +317,16 @@ def _check_size(lattice: Lattice, times: int) -> None:
         )
 
 
-def _values(lattice: Lattice) -> tuple[list[Floats], list[Floats]]:
-    """Return the potentials of factors and of axes; those that do not move as [1, ...]."""
+def _values(lattice: Taped) -> tuple[list[Floats], list[Floats]]:
+    """Return the potentials of factors and of axes; those that all tokens share as [1, ...]."""
     machine = lattice.program.machine
-    moving = iter(lattice.program.moving(lattice.values))
-    factors = [f.value[None] if f.value is not None else next(moving) for f in machine.factors]
-    axes = [a.score[None] if a.score is not None else next(moving) for a in machine.axes]
+    brought = iter(lattice.program.moving(lattice.values))
+    factors = [f.value[None] if f.value is not None else next(brought) for f in machine.factors]
+    axes = [a.score[None] if a.score is not None else next(brought) for a in machine.axes]
     return factors, axes
 
 
-def _joint_labels(lattice: Lattice) -> tuple[NDArray[np.int64], list[tuple[str, ...]]]:
+def _joint_labels(lattice: Taped) -> tuple[Longs, list[tuple[str, ...]]]:
     """Return the number of each joint state's labels, and their names, in the order of tapes."""
     program = lattice.program
     states = dict(

@@ -1,71 +1,40 @@
-"""One label sequence with its score."""
+"""The best paths of many lattices, and the best labellings of some of their tapes.
+
+Results are arrays; `Path` objects are made when they are looked at.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import Any, Generic, NamedTuple, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
-
-if TYPE_CHECKING:
-    from fstcrf.lattice.batch import Group
-    from fstcrf.lattice.lattice import Lattice
+from fstcrf.arrays import Bools, Floats, Ints
+from fstcrf.errors import OptionError
+from fstcrf.kernel import Budget
+from fstcrf.lattice.answer import LabelsT_co, Path, labels_of_tapes, share
+from fstcrf.lattice.batch import Group, answered
+from fstcrf.lattice.tapes import Taped, restricted
+from fstcrf.plans import Search, no_path_error, warn_unproven
 
 __all__ = [
-    "Labels",
-    "Path",
     "Paths",
     "Ranking",
-    "labels_of_tapes",
+    "best",
+    "best_path",
+    "found_best",
+    "nbest",
+    "nbest_of_tapes",
+    "ranked",
+    "shown_tapes",
 ]
 
-Labels: TypeAlias = tuple[Any, ...]
-"""A tuple of str; of several tapes, a tuple of such tuples."""
 
-
-def labels_of_tapes(labels: Sequence[tuple[str, ...]]) -> Labels:
-    """Return the labels of some tapes as a path has them: those of an only tape as they are."""
-    return tuple(labels) if len(labels) > 1 else labels[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Path:
-    """One label sequence through a lattice.
-
-    Parameters
-    ----------
-    labels : tuple of str
-        Of several tapes, a tuple of such tuples, one a tape.
-    score : float
-        Sum of its potentials (natural log).
-    probability : float
-        exp(score − log Z); NaN where that needs a grammar too large to multiply out
-        (`Lattice.confidence` bounds it).
-    exact : bool
-        Nothing scores higher: proven, not searched until a budget ended.
-    bound : float
-        No label sequence scores higher than this (natural log).
-    """
-
-    labels: Labels
-    score: float
-    probability: float
-    exact: bool
-    bound: float
-
-
-# --- Paths of many lattices -----------------------------------------------------------------------
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
-
-
-class Paths(Sequence["Path | None"]):
+class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
     """The best path of each lattice; None for one without a path.
 
     Attributes
@@ -84,7 +53,7 @@ class Paths(Sequence["Path | None"]):
         self,
         size: int,
         found: list[tuple[Group, kernel.Searched]],
-        lattices: Sequence[Lattice],
+        lattices: Sequence[Taped[LabelsT_co, Any]],
     ) -> None:
         self.scores, self.bounds = np.zeros(size), np.zeros(size)
         self.exact = np.ones(size, dtype=bool)
@@ -101,9 +70,9 @@ class Paths(Sequence["Path | None"]):
         return len(self.scores)
 
     @overload
-    def __getitem__(self, index: int) -> Path | None: ...
+    def __getitem__(self, index: int) -> Path[LabelsT_co] | None: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Path | None]: ...
+    def __getitem__(self, index: slice) -> list[Path[LabelsT_co] | None]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
@@ -124,12 +93,12 @@ class Paths(Sequence["Path | None"]):
             bound=float(self.bounds[number]),
         )
 
-    def labels(self, number: int) -> Any:
+    def labels(self, number: int) -> LabelsT_co:
         """Return the labels of one path, as `Path.labels`; () for a lattice without a path."""
         lattice = self._lattices[number]
         place = self._places.get(number)
         if place is None or self.scores[number] == -np.inf:
-            return lattice.per_tape(lambda _: ())
+            return lattice.per_tape(lambda _: ())  # type: ignore[no-any-return]
         return lattice.path_labels(place[2])
 
     @cached_property
@@ -141,14 +110,14 @@ class Paths(Sequence["Path | None"]):
         }
 
 
-class Ranking(Sequence[list[Path]]):
+class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
     """The n best paths of each lattice, best first."""
 
     def __init__(
         self,
         size: int,
         found: list[tuple[Group, kernel.Searched]],
-        lattices: Sequence[Lattice],
+        lattices: Sequence[Taped[LabelsT_co, Any]],
     ) -> None:
         self._size, self._found, self._lattices = size, found, lattices
 
@@ -156,9 +125,9 @@ class Ranking(Sequence[list[Path]]):
         return self._size
 
     @overload
-    def __getitem__(self, index: int) -> list[Path]: ...
+    def __getitem__(self, index: int) -> list[Path[LabelsT_co]]: ...
     @overload
-    def __getitem__(self, index: slice) -> list[list[Path]]: ...
+    def __getitem__(self, index: slice) -> list[list[Path[LabelsT_co]]]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
@@ -181,7 +150,7 @@ class Ranking(Sequence[list[Path]]):
         _, k, ranked = place
         return ranked.score[k, : ranked.found[k]]
 
-    def _paths(self, number: int) -> Iterator[Path]:
+    def _paths(self, number: int) -> Iterator[Path[LabelsT_co]]:
         lattice = self._lattices[number]
         place = self._places.get(number)
         if place is None:
@@ -209,6 +178,317 @@ class Ranking(Sequence[list[Path]]):
         }
 
 
-def share(score: float, log_z: float) -> float:
-    """Return exp(score − log Z), at most 1 whatever the rounding; 0 for −inf, NaN for NaN."""
-    return float(np.minimum(1.0, np.exp(score - log_z))) if score > -np.inf else 0.0
+def best(
+    lattices: Sequence[Taped[LabelsT_co, Any]],
+    *,
+    threads: int = 1,
+    search: Search | None = None,
+    budget: Budget | None = None,
+) -> Paths[LabelsT_co]:
+    """Return the best path of each lattice.
+
+    Parameters
+    ----------
+    lattices : sequence of Lattice
+    threads : int
+        The answer does not depend on it.
+    search : {"auto", "lazy", "expanded"}, optional
+        How paths under a grammar are found, see `Lattice.constrained`; as compiled when absent.
+    budget : Budget, optional
+        When to give up on a lattice whose grammar is searched lazily: such a path is not ``exact``.
+
+    Returns
+    -------
+    Paths
+        A sequence of `Path`; None for a lattice without a path.
+
+    Raises
+    ------
+    OptionError
+        Threads below 1, another search, or what is no lattice.
+    """
+    paths = found_best(lattices, threads=threads, search=search, budget=budget)
+    warn_unproven(int((~paths.exact).sum()), len(lattices))
+    return paths
+
+
+def found_best(
+    lattices: Sequence[Taped[LabelsT_co, Any]],
+    *,
+    threads: int = 1,
+    search: Search | None = None,
+    budget: Budget | None = None,
+) -> Paths[LabelsT_co]:
+    """Return what `best` does, without a warning of what is not proven."""
+    found = answered(lattices, lambda group: group.paths(1, budget), threads, search)
+    return Paths(len(lattices), found, lattices)
+
+
+def best_path(
+    lattice: Taped[LabelsT_co, Any], *, search: Search | None = None, budget: Budget | None = None
+) -> Path[LabelsT_co]:
+    """Return the best path of one lattice; see `Lattice.best`.
+
+    Raises
+    ------
+    NoPathError
+        There is none, or none was found within the budget.
+    """
+    found = found_best([lattice], search=search, budget=budget)
+    path = found[0]
+    if path is None:
+        if not found.exact[0]:
+            popped = int(found.popped[0])
+            raise no_path_error(lattice.program, lattice.values, given_up=popped)
+        raise Group.single(lattice).no_path(0)
+    warn_unproven(int(not path.exact), 1)
+    return path
+
+
+def nbest(
+    lattices: Sequence[Taped[LabelsT_co, Any]],
+    n: int,
+    *,
+    threads: int = 1,
+    search: Search | None = None,
+    budget: Budget | None = None,
+) -> Ranking[LabelsT_co]:
+    """Return the n best paths of each lattice, best first; fewer where there are fewer.
+
+    Parameters as for `best`.
+
+    Raises
+    ------
+    OptionError
+        n below 1; as `best`.
+    """
+    if not 1 <= n < 1 << 31:  # the kernel would say so, but it does not see empty sentences
+        raise OptionError(f"n is {n}, expected at least 1 and less than 2³¹")
+    ranking = ranked(lattices, n, threads=threads, search=search, budget=budget)
+    warn_unproven(ranking.unproven, len(lattices))
+    return ranking
+
+
+def ranked(
+    lattices: Sequence[Taped[LabelsT_co, Any]],
+    n: int,
+    *,
+    threads: int = 1,
+    search: Search | None = None,
+    budget: Budget | None = None,
+) -> Ranking[LabelsT_co]:
+    """Return what `nbest` does, without a warning of what is not proven."""
+    found = answered(lattices, lambda group: group.paths(n, budget), threads, search)
+    return Ranking(len(lattices), found, lattices)
+
+
+# --- The n best labellings of some tapes ----------------------------------------------------------
+#
+# They differ in the tapes shown. Each ranks by the best path that has its labels, and its
+# probability is that of all paths that have them: the log Z of the lattice restricted to them, less
+# log Z. The n best paths of all tapes often hold enough of them. Where they do not, the labellings
+# are cut into parts: behind the best labelling come those that differ from it first at one place,
+# one part for each place, each with a best path of its own (Lawler 1972).
+
+_JOINT = 8
+"""Paths of all tapes that are looked at first, for each labelling that is wanted."""
+
+
+def shown_tapes(known: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...]:
+    """Return the tapes that are asked for.
+
+    Raises
+    ------
+    OptionError
+        None, one twice, or one that is not there.
+    """
+    if isinstance(tapes, str) or not tapes or len(set(tapes)) < len(tapes):
+        raise OptionError(f"tapes is {tapes!r}, expected names of tapes, each once")
+    odd = [tape for tape in tapes if tape not in known]
+    if odd:
+        raise OptionError(f"no tape {odd[0]!r}: there is {', '.join(known)}")
+    return tuple(tapes)
+
+
+def nbest_of_tapes(
+    lattices: Sequence[Taped],
+    n: int,
+    tapes: Sequence[str],
+    *,
+    threads: int = 1,
+    search: Search | None = None,
+    budget: Budget | None = None,
+) -> list[list[Path]]:
+    """Return the n best labellings of some tapes of each lattice, best first.
+
+    Parameters
+    ----------
+    lattices : sequence of Lattice
+        All with these tapes.
+    n : int
+    tapes : sequence of str
+        Of these tapes are the labels of a `Path`, in this order. Its score is that of the best
+        path of all tapes with these labels; its probability is summed over the other tapes.
+    threads, search, budget
+        As for `best`.
+
+    Raises
+    ------
+    OptionError
+        n below 1, or tapes that there are not.
+    """
+    chosen = [shown_tapes(lattice.tapes, tapes) for lattice in lattices][:1]
+    several = nbest(
+        lattices, _JOINT * n if n > 0 else n, threads=threads, search=search, budget=budget
+    )
+    found: list[list[Path]] = []
+    for lattice, paths in zip(lattices, several, strict=True):
+        shown = chosen[0]
+        different = _different(lattice, paths, shown)
+        if len(different) < n and len(paths) == _JOINT * n:
+            parts = _Parts(lattice, shown, {"threads": threads, "search": search, "budget": budget})
+            different = [path for _, path in zip(range(n), parts, strict=False)]
+        found.append(different[:n])
+    return _summed(lattices, found, chosen, threads)
+
+
+def _different(taped: Taped, paths: Sequence[Path], shown: tuple[str, ...]) -> list[Path]:
+    """Return the first path of each labelling of the tapes shown, without the others."""
+    found: dict[tuple[tuple[str, ...], ...], Path] = {}
+    exact = True
+    for path in paths:
+        exact = exact and path.exact
+        labels = tuple(taped.of_tape(path.labels, tape) for tape in shown)
+        found.setdefault(labels, _named(labels, path, exact=exact, bound=path.bound))
+    return list(found.values())
+
+
+def _named(labels: tuple[tuple[str, ...], ...], path: Path, *, exact: bool, bound: float) -> Path:
+    return Path(labels_of_tapes(labels), path.score, path.probability, exact=exact, bound=bound)
+
+
+def _summed(
+    lattices: Sequence[Taped],
+    found: list[list[Path]],
+    chosen: list[tuple[str, ...]],
+    threads: int,
+) -> list[list[Path]]:
+    """Return the paths with the probability of their labels, summed over the other tapes."""
+    parts, whose = [], []
+    for number, (lattice, paths) in enumerate(zip(lattices, found, strict=True)):
+        for path in paths:
+            parts.append(restricted(lattice, _masks(lattice, chosen[0], path)))
+            whose.append(number)
+    part, whole = (_log_z(some, threads) for some in (parts, lattices))
+    chances = iter([share(log_z, whole[number]) for log_z, number in zip(part, whose, strict=True)])
+    return [
+        [Path(p.labels, p.score, next(chances), exact=p.exact, bound=p.bound) for p in paths]
+        for paths in found
+    ]
+
+
+def _log_z(lattices: Sequence[Taped], threads: int) -> list[float]:
+    """Return log Z of each lattice; NaN where that takes a product too large to expand for it."""
+    out = np.zeros(len(lattices))
+    for group, log_z in answered(lattices, lambda group: group.usual_log_z, threads):
+        out[group.numbers] = log_z
+    return out.tolist()
+
+
+def _masks(lattice: Taped, shown: tuple[str, ...], path: Path) -> list[Bools]:
+    labels = path.labels if len(shown) > 1 else (path.labels,)
+    masks = _all(lattice)
+    for tape, mine in zip(shown, labels, strict=True):
+        ids = lattice.program.chain[tape].topology.label_ids(mine)
+        mask = masks[lattice.tapes.index(tape)]
+        mask[:] = False
+        mask[np.arange(len(ids)), ids] = True
+    return masks
+
+
+def _all(lattice: Taped) -> list[Bools]:
+    """Return masks that allow every label of every tape."""
+    sizes = [len(lattice.program.labels(tape)) for tape in lattice.tapes]
+    return [np.ones((len(lattice), size), dtype=np.bool_) for size in sizes]
+
+
+class _Part(NamedTuple):
+    """Labellings of the tapes shown, and the best path among them.
+
+    Parameters
+    ----------
+    cost : float
+        −score of the path: parts are taken in this order, then in that of the label numbers.
+    ids : tuple of int
+        Labels of the path: those of all tapes shown at the first token, at the second one, ...
+    path : Path
+    bound : float
+        No path of the part scores more.
+    masks : list of bool [T, L]
+        The labels that a path of the part may have, for all tapes.
+    fixed : int
+        So many of the ids are the same in all paths of the part.
+    """
+
+    cost: float
+    ids: tuple[int, ...]
+    path: Path
+    bound: float
+    masks: list[Bools]
+    fixed: int
+
+
+class _Parts:
+    """The labellings of some tapes of one lattice, best first."""
+
+    def __init__(self, lattice: Taped, shown: tuple[str, ...], options: Mapping[str, Any]) -> None:
+        self.lattice, self.shown, self.options = lattice, shown, options
+        self.places = [lattice.tapes.index(tape) for tape in shown]
+        self.unknown = -np.inf  # no path scores more in parts where the budget ended the search
+
+    def __iter__(self) -> Iterator[Path]:
+        queue = self._solved([(_all(self.lattice), 0)])
+        while queue:
+            part = heapq.heappop(queue)
+            bound = max([part.bound, self.unknown, *(other.bound for other in queue)])
+            labels = tuple(self.lattice.of_tape(part.path.labels, tape) for tape in self.shown)
+            yield _named(labels, part.path, exact=bound <= part.path.score, bound=bound)
+            for other in self._solved(list(self._cut(part))):
+                heapq.heappush(queue, other)
+
+    def _cut(self, part: _Part) -> Iterator[tuple[list[Bools], int]]:
+        """Yield the rest of a part, cut by the first place that differs from its best path."""
+        masks = list(part.masks)
+        for number in range(part.fixed, len(part.ids)):
+            token, tape = divmod(number, len(self.places))
+            place, label = self.places[tape], part.ids[number]
+            other = masks[place].copy()
+            other[token, label] = False
+            if other[token].any():
+                yield [other if k == place else m for k, m in enumerate(masks)], number
+            masks[place] = masks[place].copy()
+            masks[place][token] = False
+            masks[place][token, label] = True
+
+    def _solved(self, parts: Sequence[tuple[list[Bools], int]]) -> list[_Part]:
+        """Return the parts that have a path, as a heap."""
+        lattices = [restricted(self.lattice, masks) for masks, _ in parts]
+        paths = best(lattices, **self.options)
+        found = [
+            _Part(-path.score, self._ids(path), path, path.bound, masks, fixed)
+            for path, (masks, fixed) in zip(paths, parts, strict=True)
+            if path is not None
+        ]
+        given_up = [bound for path, bound in zip(paths, paths.bounds, strict=True) if path is None]
+        self.unknown = max([self.unknown, *given_up])
+        heapq.heapify(found)
+        return found
+
+    def _ids(self, path: Path) -> tuple[int, ...]:
+        rows = [
+            self.lattice.program.chain[tape].topology.label_ids(
+                self.lattice.of_tape(path.labels, tape)
+            )
+            for tape in self.shown
+        ]
+        return tuple(np.stack(rows, axis=1).ravel().tolist())

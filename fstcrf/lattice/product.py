@@ -1,4 +1,4 @@
-"""Lattices composed: several tapes side by side, coupled, weighted, under a grammar."""
+"""Lattices and programs made of others: composed, coupled, scaled, under a grammar."""
 
 from __future__ import annotations
 
@@ -7,23 +7,29 @@ from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fstcrf.arguments import real_array
+from fstcrf.arguments import real_array, real_number
+from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.grammar import Grammar
-from fstcrf.lattice.lattice import Lattice
-from fstcrf.lattice.tapes import potentials
+from fstcrf.kernel import Budget
+from fstcrf.lattice.tapes import Taped, TapedT, potentials
 from fstcrf.once import memoised
-from fstcrf.plans import Chain, Coupling, Program, Search
+from fstcrf.plans import Chain, Coupling, Program, Search, scaled
+from fstcrf.plans.program import searched as other_search
 
-__all__ = ["constrained", "free_program", "product", "scaled_program", "searched"]
-
-Floats = NDArray[np.float64]
+__all__ = ["constrained", "free_program", "joined", "scaled_lattice", "searched"]
 
 
-def constrained(lattice: Lattice, grammar: Grammar) -> Lattice:
-    """Return the lattice of the paths that a grammar accepts, with its scores added.
+@memoised(64)
+def constrained(
+    program: Program,
+    grammar: Grammar,
+    search: Search | None = None,
+    budget: Budget | None = None,
+) -> Program:
+    """Return the program of the paths that a grammar accepts, with its scores added.
 
     Raises
     ------
@@ -32,23 +38,14 @@ def constrained(lattice: Lattice, grammar: Grammar) -> Lattice:
     TooLargeError
         A product too large to expand.
     """
-    return Lattice(_constrained(lattice.program, grammar), lattice.values)
-
-
-@memoised(64)
-def _constrained(program: Program, grammar: Grammar) -> Program:
     labels = {tape: program.labels(tape) for tape in program.tapes}
-    return _compiled(program.constrained(grammar.bind(labels)))
+    bound = grammar.bind(labels)
+    return _compiled(program.constrained(bound, search=search, budget=budget))
 
 
-def searched(lattice: Lattice, search: Search) -> Lattice:
+def searched(lattice: TapedT, search: Search) -> TapedT:
     """Return the lattice whose best paths are searched in another way."""
-    return Lattice(_searched(lattice.program, search), lattice.values)
-
-
-@memoised(64)
-def _searched(program: Program, search: Search) -> Program:
-    return _compiled(Program(program.chains, program.couplings, program.conjuncts, search))
+    return lattice.with_program(_compiled(other_search(lattice.program, search)))
 
 
 @memoised(64)
@@ -57,39 +54,40 @@ def free_program(program: Program) -> Program:
     return _compiled(Program(program.chains, program.couplings)) if program.conjuncts else program
 
 
-@memoised(64)
-def scaled_program(program: Program, factor: float, *, grammar: bool) -> Program:
-    """Return `Program.scaled`, compiled once."""
-    return program.scaled(factor, grammar=grammar)
-
-
-def product(
-    lattices: Sequence[Lattice],
-    *,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-    weights: Sequence[float] | None = None,
-) -> Lattice:
-    """Return the composition of lattices of one sentence: scores add, tapes stand side by side.
+def scaled_lattice(lattice: TapedT, factor: float, *, grammar: bool) -> TapedT:
+    """Return the lattice with its potentials times a factor.
 
     Parameters
     ----------
-    lattices : sequence of Lattice
-        Of equal length, one or more tapes each.
-    coupling : mapping of (int, int) to [L1, L2] or [T, L1, L2], optional
-        Potentials of the labels that two lattices, by position, give the same token; axes in the
-        order of their ``labels``.
-    weights : sequence of float, optional
-        Factor of each lattice's potentials, at least 0; ones when absent.
+    lattice : Taped
+    factor : float
+    grammar : bool
+        Whether the scores of its grammar are multiplied, too.
 
     Raises
     ------
-    ShapeError
-        Lattices of different lengths, couplings of other shapes, another number of weights.
     OptionError
-        Negative weights; a coupling of a lattice with itself or of one with several tapes.
-    NumericError
-        NaN or +inf in a coupling.
+        A factor that is not finite.
     """
+    factor = real_number(factor, "factor")
+    if not np.isfinite(factor):
+        raise OptionError(f"factor is {factor}, expected a finite number")
+    program = _scaled_program(lattice.program, factor, grammar=grammar)
+    values = {k: scaled(value, factor) for k, value in enumerate(lattice.values)}
+    return lattice.with_program(program).with_values(values)
+
+
+@memoised(64)
+def _scaled_program(program: Program, factor: float, *, grammar: bool) -> Program:
+    return program.scaled(factor, grammar=grammar)
+
+
+def joined(
+    lattices: Sequence[Taped],
+    coupling: Mapping[tuple[int, int], ArrayLike] | None,
+    weights: Sequence[float] | None,
+) -> tuple[Program, tuple[Floats, ...]]:
+    """Return program and values of `fstcrf.lattice.product`; raises as it does."""
     if not lattices:
         raise OptionError("nothing to compose: give at least one lattice")
     lengths = {len(lattice) for lattice in lattices}
@@ -99,12 +97,12 @@ def product(
     names = _distinct([lattice.tapes for lattice in parts])
     length = lengths.pop()
     tables = _couplings(parts, names, {} if coupling is None else coupling, length)
-    moving = [(tapes, v) for tapes, v in tables if v.ndim == 3]
+    brought = [(tapes, v) for tapes, v in tables if v.ndim == 3]
     program = _joined(
         tuple(part.program for part in parts),
         tuple(tuple(new.values()) for new in names),
         tuple((tapes, v.tobytes()) for tapes, v in tables if v.ndim == 2),
-        tuple(tapes for tapes, _ in moving),
+        tuple(tapes for tapes, _ in brought),
     )
     values: list[Floats] = []
     for part in parts:  # nodes and arcs of all chains come before all couplings
@@ -113,17 +111,17 @@ def product(
     for part in parts:
         own = zip(part.program.inputs, part.values, strict=True)
         values += [v for i, v in own if i.kind == "coupling"]
-    return Lattice(program, (*values, *(v for _, v in moving)))
+    return program, (*values, *(v for _, v in brought))
 
 
-def _weighted(lattices: Sequence[Lattice], weights: Sequence[float]) -> list[Lattice]:
+def _weighted(lattices: Sequence[Taped], weights: Sequence[float]) -> list[Taped]:
     if len(weights) != len(lattices):
         raise ShapeError(f"{len(weights)} weights for {len(lattices)} lattices")
     factors = real_array(weights, "weights", error=OptionError).tolist()
     if any(not 0 <= w < np.inf for w in factors):
         raise OptionError(f"weights are {factors}, expected numbers from 0")
     return [
-        lattice if weight == 1.0 else lattice.weighted(weight)
+        lattice if weight == 1.0 else scaled_lattice(lattice, weight, grammar=False)
         for lattice, weight in zip(lattices, factors, strict=True)
     ]
 
@@ -137,7 +135,7 @@ def _distinct(tapes: Sequence[tuple[str, ...]]) -> list[dict[str, str]]:
 
 
 def _couplings(
-    parts: Sequence[Lattice],
+    parts: Sequence[Taped],
     names: Sequence[Mapping[str, str]],
     coupling: Mapping[tuple[int, int], ArrayLike],
     length: int,
@@ -165,7 +163,7 @@ def _joined(
     programs: tuple[Program, ...],
     names: tuple[tuple[str, ...], ...],
     fixed: tuple[tuple[tuple[str, str], bytes], ...],
-    moving: tuple[tuple[str, str], ...],
+    brought: tuple[tuple[str, str], ...],
 ) -> Program:
     """Return the program of several, compiled once for the same programs and couplings."""
     chains: list[Chain] = []
@@ -179,11 +177,10 @@ def _joined(
     sizes = {chain.name: len(chain.labels) for chain in chains}
     for tapes, table in fixed:
         couplings.append(Coupling(tapes, np.frombuffer(table).reshape([sizes[t] for t in tapes])))
-    couplings += [Coupling(tapes, None) for tapes in moving]
-    search: Search = "auto"
-    for program in programs:
-        search = program.search if search == "auto" else search
-    return _compiled(Program(chains, couplings, conjuncts, search))
+    couplings += [Coupling(tapes, None) for tapes in brought]
+    search: Search = next((p.search for p in programs if p.search != "auto"), "auto")
+    budget = next((p.budget for p in programs if p.budget is not None), None)
+    return _compiled(Program(chains, couplings, conjuncts, search, budget))
 
 
 def _compiled(program: Program) -> Program:

@@ -1,32 +1,37 @@
-"""The event "exactly this segment is there", as arcs that are taken away."""
+"""Segments of a sentence: their probabilities, and the labels with the least expected loss.
+
+The event "exactly this segment is there" is a lattice from which arcs are taken away.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Generic
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Floats
 from fstcrf.corpus import Scheme, Span, labels_from_spans, named_scheme, spans
 from fstcrf.corpus.schemes import OUTSIDE, split_label
-from fstcrf.errors import NoPathError, OptionError
-from fstcrf.lattice.batch import log_partition
-from fstcrf.lattice.lattice import Lattice
+from fstcrf.errors import OptionError
+from fstcrf.lattice.answer import LabelsT_co
+from fstcrf.lattice.batch import Group, log_partition, posteriors, successions
+from fstcrf.lattice.paths import best_path
+from fstcrf.lattice.product import scaled_lattice
+from fstcrf.lattice.tapes import Taped
 from fstcrf.once import memoised
 from fstcrf.plans import Program, arc_ends
 
 __all__ = [
     "MinimumRisk",
     "SpanEvent",
-    "minimum_risk",
     "span_event",
     "span_probabilities",
+    "span_risk",
+    "token_risk",
 ]
-
-Bools = NDArray[np.bool_]
 
 
 class SpanEvent:
@@ -80,15 +85,21 @@ def span_event(labels: tuple[str, ...], scheme: Scheme, kind: str) -> SpanEvent:
 
 # --- Probabilities of spans -----------------------------------------------------------------------
 
-Floats = NDArray[np.float64]
-
 _RUN_BYTES = 64_000_000
 
 
 def span_probabilities(
-    lattice: Lattice, spans: Sequence[tuple[int, int, str]], tape: str, scheme: str | Scheme
+    group: Group, spans: Sequence[tuple[int, int, str]], tape: str, scheme: str | Scheme
 ) -> Floats:
     """Return the probability of each segment (start, end, type) on one tape.
+
+    Parameters
+    ----------
+    group : Group
+        Of one lattice.
+    spans : sequence of (int, int, str)
+    tape : str
+    scheme : str or Scheme
 
     Raises
     ------
@@ -97,15 +108,15 @@ def span_probabilities(
     NoPathError
         Every label sequence is forbidden.
     """
+    (lattice,) = group.lattices
     labels = lattice.program.labels(tape)
     for start, end, _ in spans:
         if not 0 <= start < end <= len(lattice):
             raise OptionError(f"span {start}:{end} in a sentence of {len(lattice)} tokens")
     events = [span_event(labels, named_scheme(scheme), kind) for _, _, kind in spans]
-    log_z = lattice.log_partition()
-    if log_z == -np.inf:
-        lattice.best()  # raises, with the place
-        raise NoPathError("every label sequence is forbidden")
+    if not len(lattice):
+        return np.empty(0)
+    group.check(group.log_z)
     free = _with_own_arcs(lattice, tape)
     size = sum(v.nbytes for v in free.values)
     run = max(1, _RUN_BYTES // max(1, size))  # each has its own potentials
@@ -116,35 +127,35 @@ def span_probabilities(
             for (start, end, _), event in list(zip(spans, events, strict=True))[first : first + run]
         ]
         found[first : first + run] = log_partition(conditioned)
-    return np.minimum(1.0, np.exp(found - log_z))
+    shares: Floats = np.minimum(1.0, np.exp(found - group.log_z[0]))
+    return shares
 
 
 @memoised(64)
-def _moving_program(program: Program, tape: str) -> Program:
+def _program_with_own_arcs(program: Program, tape: str) -> Program:
     """Return the program in which every sentence brings the arcs of one tape."""
     chains = [replace(c, arc=None) if c.name == tape else c for c in program.chains]
     return Program(chains, program.couplings, program.conjuncts)
 
 
-def _with_own_arcs(lattice: Lattice, tape: str) -> Lattice:
+def _with_own_arcs(lattice: Taped, tape: str) -> Taped:
     """Return the same lattice with the arcs of a tape among its values."""
     program = lattice.program
     chain = program.chain[tape]
     if chain.arc is None:
         return lattice
-    moving = _moving_program(program, tape)
+    own = _program_with_own_arcs(program, tape)
     arcs = np.broadcast_to(chain.arc, (len(lattice), *chain.arc.shape))
     known = iter(lattice.values)
-    return Lattice(
-        moving,
+    return Taped(
+        own,
         tuple(
-            arcs if what.kind == "arc" and what.tape == tape else next(known)
-            for what in moving.inputs
+            arcs if what.kind == "arc" and what.tape == tape else next(known) for what in own.inputs
         ),
     )
 
 
-def _conditioned(lattice: Lattice, tape: str, start: int, end: int, event: SpanEvent) -> Lattice:
+def _conditioned(lattice: Taped, tape: str, start: int, end: int, event: SpanEvent) -> Taped:
     """Keep the paths on which one span lies exactly at ``start : end``."""
     program = lattice.program
     topology = program.chain[tape].topology
@@ -173,66 +184,54 @@ _WRITTEN = ("bioes", "bilou", "iob2", "iob1")
 
 
 @dataclass(frozen=True, slots=True)
-class MinimumRisk:
+class MinimumRisk(Generic[LabelsT_co]):
     """Labels with the least expected loss.
 
     Parameters
     ----------
     labels : tuple of str
-        As `Path.labels`; with ``loss="span"`` of the tape alone.
+        As `Path.labels`; with ``loss="span"`` of one tape.
     expected : float
         Expected share of right tokens, or the ratio of expectations, between 0 and 1.
     """
 
-    labels: Any
+    labels: LabelsT_co
     expected: float
 
 
-def minimum_risk(
-    lattice: Lattice,
-    loss: Literal["token", "span"],
-    *,
-    tape: str | None,
-    scheme: str | Scheme,
-) -> MinimumRisk:
-    """Return the labels with the least expected loss; see `Lattice.minimum_risk`."""
-    if loss == "token":
-        return _token_risk(lattice)
-    if loss != "span":
-        raise OptionError(f"loss is {loss!r}, expected 'token' or 'span'")
-    return _span_risk(lattice, lattice.tape_named(tape), named_scheme(scheme))
-
-
-def _token_risk(lattice: Lattice) -> MinimumRisk:
+def token_risk(group: Group) -> MinimumRisk:
+    """Return the legal labelling of a lattice with the most right labels that can be expected."""
+    (lattice,) = group.lattices
     if not len(lattice):
         return MinimumRisk(lattice.per_tape(lambda _: ()), 1.0)
-    found = lattice.marginals()
-    marginals = dict(zip(lattice.tapes, found if len(lattice.tapes) > 1 else (found,), strict=True))
+    marginals = posteriors(group)
     # The same paths with other scores: what is legal at 0, marginals for potentials.
-    support = lattice.scale(0.0)
+    support = scaled_lattice(lattice, 0.0, grammar=True)
     changed = {}
     for name in lattice.tapes:
         k = support.state_potentials(name)
         label = lattice.program.chain[name].topology.state_label
         changed[k] = support.values[k] + marginals[name][:, label]
-    path = support.with_values(changed).best()
+    path = best_path(support.with_values(changed))
     return MinimumRisk(path.labels, path.score / (len(lattice) * len(lattice.tapes)))
 
 
-def _span_risk(lattice: Lattice, tape: str, scheme: Scheme) -> MinimumRisk:
+def span_risk(group: Group, tape: str, scheme: str | Scheme) -> MinimumRisk[tuple[str, ...]]:
+    """Return the labels of the spans of one tape whose expected F is largest."""
+    (lattice,), scheme = group.lattices, named_scheme(scheme)
     labels = lattice.program.labels(tape)
     if all(split_label(label, scheme)[0] in (OUTSIDE, "?") for label in labels):
         raise OptionError(f"no label of the tape {tape!r} belongs to a span: use loss='token'")
     if not len(lattice):
         return MinimumRisk((), 1.0)
-    true = _expected_spans(lattice, tape, scheme)
-    first = _of_tape(lattice, lattice.best().labels, tape)
+    marginals = posteriors(group)[tape]
+    true = _expected_spans(group, marginals, tape, scheme)
+    first = lattice.of_tape(best_path(lattice).labels, tape)
     chosen = [(s.start, s.end, s.type) for s in spans(list(first), scheme=scheme)]
-    known = _probabilities(lattice, chosen, tape, scheme)
+    known = _probabilities(group, chosen, tape, scheme)
     ratio = _ratio(sum(known.values()), len(chosen), true)
-    marginals = _of_tape(lattice, lattice.marginals(), tape)
     candidates = _candidates(marginals, labels, scheme, ratio / 2)
-    known |= _probabilities(lattice, [c for c in candidates if c not in known], tape, scheme)
+    known |= _probabilities(group, [c for c in candidates if c not in known], tape, scheme)
     apart = _kinds_apart(labels, scheme)
     while True:
         heaviest = _heaviest(len(lattice), known, ratio, apart)
@@ -243,16 +242,10 @@ def _span_risk(lattice: Lattice, tape: str, scheme: Scheme) -> MinimumRisk:
     return MinimumRisk(_written(chosen, len(lattice), scheme, labels), ratio)
 
 
-def _of_tape(lattice: Lattice, answer: Any, tape: str) -> Any:
-    return answer if len(lattice.tapes) == 1 else answer[lattice.tapes.index(tape)]
-
-
 def _probabilities(
-    lattice: Lattice, found: list[SpanKey], tape: str, scheme: Scheme
+    group: Group, found: list[SpanKey], tape: str, scheme: Scheme
 ) -> dict[SpanKey, float]:
-    if not found:
-        return {}
-    values = lattice.span_probabilities(found, tape=tape, scheme=scheme)
+    values = span_probabilities(group, found, tape, scheme)
     return dict(zip(found, values.tolist(), strict=True))
 
 
@@ -261,9 +254,9 @@ def _ratio(right: float, found: int, true: float) -> float:
     return 2.0 * right / (found + true) if found + true > 0.0 else 1.0
 
 
-def _expected_spans(lattice: Lattice, tape: str, scheme: Scheme) -> float:
+def _expected_spans(group: Group, marginals: Floats, tape: str, scheme: Scheme) -> float:
     """Return the expected number of spans: how often one begins, if all that begin are ended."""
-    labels = lattice.program.labels(tape)
+    labels = group.program.labels(tape)
     kinds = {kind for letter, kind in (split_label(x, scheme) for x in labels) if letter != OUTSIDE}
     begins = np.zeros((len(labels) + 1, len(labels)), dtype=bool)
     broken = begins.copy()  # a span left before its last label; row L: by the end of the sentence
@@ -272,11 +265,10 @@ def _expected_spans(lattice: Lattice, tape: str, scheme: Scheme) -> float:
         unended = event.mine & ~event.ends
         broken[:-1] |= unended[:, None] & ~event.continues
         broken[-1] |= unended
-    marginals = _of_tape(lattice, lattice.marginals(), tape)
-    pairs = _of_tape(lattice, lattice.arc_marginals(), tape)
+    pairs = successions(group)[tape][1:]
     if marginals[-1, broken[-1]].sum() + pairs[:, broken[:-1]].sum() > _NEGLIGIBLE:
         every = _candidates(marginals, labels, scheme, 0.0)
-        return sum(_probabilities(lattice, every, tape, scheme).values())
+        return sum(_probabilities(group, every, tape, scheme).values())
     return float(marginals[0, begins[-1]].sum() + pairs[:, begins[:-1]].sum())
 
 

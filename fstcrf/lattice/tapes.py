@@ -1,9 +1,5 @@
 """The potentials of one sentence, tape by tape.
 
-=====  =========================================================
-Taped  a program and what one sentence brings; what its tapes are
-=====  =========================================================
-
 What is said of labels is said of each tape: of one tape it is an array or a tuple, of several a
 tuple of them.
 """
@@ -12,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fstcrf.arguments import LabelSet, label_tuple, real_array
+from fstcrf.arrays import Bools, Floats, Ints
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.lattice.paths import Labels
+from fstcrf.lattice.answer import LabelsT_co
 from fstcrf.once import memoised
 from fstcrf.plans import Chain, Program
 from fstcrf.topology import Topology, chain_topology
@@ -33,10 +30,17 @@ __all__ = [
     "restricted",
 ]
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    ArrayT_co = TypeVar("ArrayT_co", default=Any, covariant=True)
+else:  # its default is for those who check types
+    from typing import TypeVar
+
+    ArrayT_co = TypeVar("ArrayT_co", covariant=True)
 
 
-class Taped:
+class Taped(Generic[LabelsT_co, ArrayT_co]):
     """What one sentence brings to a program.
 
     Parameters
@@ -59,7 +63,7 @@ class Taped:
         return self.program.tapes
 
     @property
-    def labels(self) -> Labels:
+    def labels(self) -> LabelsT_co:
         """The labels; axis of `marginals` and of masks."""
         return self.per_tape(self.program.labels)  # type: ignore[no-any-return]
 
@@ -89,7 +93,7 @@ class Taped:
             raise OptionError(f"{wanted}: there is {', '.join(self.tapes)}")
         return str(tape)
 
-    def path_labels(self, path: NDArray[np.int32]) -> Labels:
+    def path_labels(self, path: Ints) -> LabelsT_co:
         """Return the labels along joint states."""
         axes = self.program.decoder.machine.axis_states(path)
         states = dict(zip(self.program.order, axes, strict=True))
@@ -107,6 +111,10 @@ class Taped:
             for k, what in enumerate(self.program.inputs)
             if what.kind == "node" and what.tape == tape and not what.context
         )
+
+    def with_program(self, program: Program) -> Self:
+        """Return the same under another program with the same inputs."""
+        return type(self)(program, self.values)
 
     def with_values(self, changed: Mapping[int, Floats]) -> Self:
         """Return the same with other values at some places."""
@@ -139,9 +147,9 @@ def array_lattice(
     arcs = potentials(transitions, "transitions", shapes)
     if arcs.ndim == 2:
         return _program(names, tape, arcs.tobytes(), *_bytes(ends)), (node,)
-    moving = np.zeros((len(node), size * size))  # row t: the arcs into token t
-    moving[1:] = arcs.reshape(len(arcs), size * size)
-    return _program(names, tape, None, *_bytes(ends)), (node, moving)
+    into = np.zeros((len(node), size * size))  # row t: the arcs into token t
+    into[1:] = arcs.reshape(len(arcs), size * size)
+    return _program(names, tape, None, *_bytes(ends)), (node, into)
 
 
 def _bytes(arrays: Sequence[Floats]) -> list[bytes]:
@@ -198,11 +206,10 @@ def potentials(values: ArrayLike, name: str, shapes: list[tuple[int | None, ...]
 
 # --- Masks ----------------------------------------------------------------------------------------
 
-Mask = NDArray[np.bool_]
-Potentials = TypeVar("Potentials", bound=Taped)
+TapedT = TypeVar("TapedT", bound=Taped)
 
 
-def checked_masks(taped: Taped, mask: Any) -> list[Mask]:
+def checked_masks(taped: Taped, mask: Any) -> list[Bools]:
     """Return a mask bool [T, L] of each tape.
 
     Raises
@@ -225,7 +232,7 @@ def checked_masks(taped: Taped, mask: Any) -> list[Mask]:
     return masks
 
 
-def labelling_masks(taped: Taped, labels: Sequence[Any]) -> list[Mask]:
+def labelling_masks(taped: Taped, labels: Sequence[Any]) -> list[Bools]:
     """Return the masks that allow one label sequence of each tape.
 
     Raises
@@ -242,7 +249,7 @@ def labelling_masks(taped: Taped, labels: Sequence[Any]) -> list[Mask]:
     return [_one_label(taped, tape, part) for tape, part in zip(tapes, parts, strict=True)]
 
 
-def _one_label(taped: Taped, tape: str, labels: Sequence[str]) -> Mask:
+def _one_label(taped: Taped, tape: str, labels: Sequence[str]) -> Bools:
     if len(labels) != len(taped):
         raise ShapeError(f"{len(labels)} labels for {len(taped)} tokens")
     topology = taped.program.chain[tape].topology
@@ -251,7 +258,7 @@ def _one_label(taped: Taped, tape: str, labels: Sequence[str]) -> Mask:
     return mask
 
 
-def restricted(taped: Potentials, masks: Sequence[Mask]) -> Potentials:
+def restricted(taped: TapedT, masks: Sequence[Bools]) -> TapedT:
     """Return the potentials of the paths that pass the masks of all tapes."""
     changed = {}
     for tape, mask in zip(taped.tapes, masks, strict=True):

@@ -30,9 +30,9 @@ from fstcrf.features.template import tape_column
 from fstcrf.joint import CRF, Composition, load
 from fstcrf.joint.batches import as_corpus
 from fstcrf.lattice import Lattice, Path, best, nbest
+from fstcrf.lattice.answer import labels_of_tapes
 from fstcrf.lattice.confidence import Confidence, Interval
-from fstcrf.lattice.paths import labels_of_tapes
-from fstcrf.lattice.shown import nbest_of_tapes, shown_tapes
+from fstcrf.lattice.paths import nbest_of_tapes, shown_tapes
 from fstcrf.model import reads as passing
 from fstcrf.plans import gathered
 

@@ -1,23 +1,10 @@
-"""Compositions compiled: chains, couplings and grammars → one machine for the kernel.
-
-=========  =====================================================================
-Chain      one tape: topology and potentials
-Coupling   potentials of the labels that tapes have at one token
-Input      an array of potentials that every sentence brings
-Program    the compiled composition
-Decoder    how it finds its best paths
-Plan       what was decided and what it costs
-scaled     potentials times a factor; `scaled_chain`, those of a chain
-conflict   constraints that contradict each other, as few as can be
-gathered   one warning for all answers of a block that are not proven; `warn_unproven`
-=========  =====================================================================
-"""
+"""Compositions compiled: chains, couplings and grammars become one machine for the kernel."""
 
 from fstcrf.plans.chain import Chain, Coupling, Input, scaled, scaled_chain
 from fstcrf.plans.conflict import check_consistent, conflict, no_path_error
+from fstcrf.plans.decoder import Decoder, Search, gathered, warn_unproven
 from fstcrf.plans.folding import arc_ends
-from fstcrf.plans.plan import AxisPlan, Plan, plan_of
-from fstcrf.plans.program import Decoder, Program, Search, gathered, warn_unproven
+from fstcrf.plans.program import AxisPlan, Plan, Program, plan_of
 
 __all__ = [
     "AxisPlan",

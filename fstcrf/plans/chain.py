@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import OptionError
 from fstcrf.grammar import Acceptor
 from fstcrf.topology import Topology
@@ -33,7 +33,6 @@ __all__ = [
     "scaled_coupling",
 ]
 
-Floats = NDArray[np.float64]
 Context = tuple[str, ...]
 
 
@@ -155,8 +154,6 @@ def scaled_acceptor(acceptor: Acceptor, factor: float) -> Acceptor:
 
 # --- The tapes of a composition as axes of a machine ----------------------------------------------
 
-Ints = NDArray[np.int32]
-
 
 def reading_order(reads: Mapping[str, Collection[str]]) -> tuple[str, ...]:
     """Return tapes in their order, but each after those it reads.
@@ -224,7 +221,7 @@ class Axes:
         """Return how many labels tapes have."""
         return tuple(len(self.chain[tape].labels) for tape in context)
 
-    def states_before(self, k: int) -> list[NDArray[np.int64]]:
+    def states_before(self, k: int) -> list[Longs]:
         """Return the states of the first k axes at every outer index of axis k."""
         return [s.reshape(-1) for s in np.indices(self.shape[:k])] if k else []
 
@@ -237,7 +234,7 @@ class Axes:
             for tape, s in zip(self.order, states, strict=False)
         }
 
-    def joint_labels(self) -> dict[str, NDArray[np.int64]]:
+    def joint_labels(self) -> dict[str, Longs]:
         """Return the label of every tape in every joint state."""
         states = np.indices(self.shape).reshape(len(self.order), -1)
         return {

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import ContradictionError, NoPathError, TooLargeError
 from fstcrf.grammar import (
     ANY_ONE,
@@ -36,8 +37,9 @@ from fstcrf.grammar import (
     wanted,
 )
 from fstcrf.plans.chain import Chain, Coupling, scaled
+from fstcrf.plans.decoder import readers
 from fstcrf.plans.folding import arc_ends
-from fstcrf.plans.program import Program, readers
+from fstcrf.plans.program import Program
 
 __all__ = [
     "Sentence",
@@ -57,9 +59,6 @@ _SEARCHED = 5_000
 
 _NEVER = 1 << 20
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-
 
 class Sentence:
     """What a sentence allows.
@@ -76,7 +75,7 @@ class Sentence:
         self.program, self.values = program, tuple(values)
         self.tokens = len(self.values[0])
         best = kernel.axis_max_marginals(self._bound(program, self.values))
-        self.allowed: dict[str, Flags] = {
+        self.allowed: dict[str, Bools] = {
             tape: program.chain[tape].topology.label_max(score) > -np.inf
             for tape, score in zip(program.order, best, strict=True)
         }
@@ -159,7 +158,7 @@ class Sentence:
                 changed[k] = changed[k] + (label == guide[:, None])
         return tuple(changed)
 
-    def _word(self, path: NDArray[np.int32]) -> Word:
+    def _word(self, path: Ints) -> Word:
         found = {}
         states = self._machine.axis_states(path)
         for tape, of_tape in zip(self.program.order, states, strict=True):
@@ -172,7 +171,7 @@ class Sentence:
         return self.program.decoder.machine
 
     @cached_property
-    def _labels(self) -> dict[str, NDArray[np.int64]]:
+    def _labels(self) -> dict[str, Longs]:
         """Label of each tape in each joint state."""
         return self.program.axes.joint_labels()
 
@@ -185,7 +184,7 @@ def _product(a: Acceptor, b: Acceptor) -> Acceptor:
     return minimise(intersect(a, b, limit=MAX_STATES))
 
 
-def _guide(acceptors: Sequence[Acceptor], allowed: Flags) -> NDArray[np.int64]:
+def _guide(acceptors: Sequence[Acceptor], allowed: Bools) -> Longs:
     """Return a label for each token, int64 [T]: one of those after which the least is wanted.
 
     Parameters
@@ -213,7 +212,7 @@ def _guide(acceptors: Sequence[Acceptor], allowed: Flags) -> NDArray[np.int64]:
     return guide
 
 
-def _within(acceptor: Acceptor, allowed: Sequence[Flags]) -> Acceptor | None:
+def _within(acceptor: Acceptor, allowed: Sequence[Bools]) -> Acceptor | None:
     """Return an acceptor of its states on labellings whose tokens have allowed labels.
 
     Parameters
@@ -242,7 +241,7 @@ def _within(acceptor: Acceptor, allowed: Sequence[Flags]) -> Acceptor | None:
     return hardened(replace(acceptor, target=target.reshape(acceptor.target.shape)))
 
 
-def _tuples(allowed: Sequence[Flags]) -> NDArray[np.intp]:
+def _tuples(allowed: Sequence[Bools]) -> NDArray[np.intp]:
     return np.flatnonzero(reduce(np.logical_and.outer, allowed))
 
 

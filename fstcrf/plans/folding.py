@@ -18,9 +18,9 @@ from functools import reduce
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, TooLargeError
 from fstcrf.grammar import (
     Acceptor,
@@ -52,8 +52,6 @@ __all__ = [
     "multiplied",
     "table_factor",
 ]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +150,7 @@ class _Sorter:
         self.names[acceptor.name] = "added to the potentials of tokens"
         return True
 
-    def legal(self, tape: str) -> NDArray[np.bool_]:
+    def legal(self, tape: str) -> Bools:
         """Return which labels may be neighbours so far, start (last row) and end included."""
         chain = self.chains[tape]
         topology, size = chain.topology, len(chain.labels)
@@ -203,7 +201,7 @@ def _on_arcs(topology: Topology, transition: Floats) -> Floats:
     return np.ascontiguousarray(transition[label[source], label[target]])
 
 
-def arc_ends(topology: Topology) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def arc_ends(topology: Topology) -> tuple[Longs, Longs]:
     """Return source and target of the arcs as the kernel numbers them."""
     if not topology.dense:
         return topology.source.astype(np.int64), topology.target.astype(np.int64)
@@ -221,8 +219,6 @@ MAX_RESIDUAL = 4096
 """States of a residual automaton that may be expanded."""
 
 _MAX_ENTRIES = 50_000_000
-
-Ints = NDArray[np.int32]
 
 
 def multiplied(
@@ -375,7 +371,7 @@ def end_potentials(
     return np.ascontiguousarray(total.reshape(-1, axes.shape[-1]))
 
 
-def _kept_arcs(chain: Chain, folded: Folded | None) -> NDArray[np.int64] | None:
+def _kept_arcs(chain: Chain, folded: Folded | None) -> Longs | None:
     """Return the arcs of a sparse axis; None where a full matrix is faster."""
     topology = chain.topology
     legal = np.ones(chain.n_kernel_arcs, dtype=bool)

@@ -1,32 +1,24 @@
-"""Answers that are not proven to be the best are said to be so, once a call.
+"""A composition compiled: chains, couplings and a grammar as one machine for the kernel.
 
-=============  =====================================================
-warn_unproven  warn of answers that a search gave before its proof
-gathered       one warning for all that a block of calls would warn of
-=============  =====================================================
+What the grammar says of neighbouring labels is folded into the arcs; the rest is multiplied out, or
+searched lazily beside the product. `plan_of` says what was decided.
 """
 
 from __future__ import annotations
 
-import sys
-import threading
-import time
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.errors import ContradictionError, InexactWarning, OptionError, TooLargeError
+from fstcrf.arrays import Floats
+from fstcrf.errors import ContradictionError, OptionError, TooLargeError
 from fstcrf.grammar import Acceptor
-from fstcrf.kernel import Bound, Budget, Machine, Ranked
-from fstcrf.kernel.lazy import BEAM
-from fstcrf.once import made_once
+from fstcrf.kernel import Budget, Machine
+from fstcrf.once import made_once, memoised
 from fstcrf.plans.chain import (
     Axes,
     Chain,
@@ -36,6 +28,7 @@ from fstcrf.plans.chain import (
     scaled_chain,
     scaled_coupling,
 )
+from fstcrf.plans.decoder import Decoder, Expansion, Search, most_cells, readers
 from fstcrf.plans.folding import (
     MAX_RESIDUAL,
     Folding,
@@ -51,303 +44,16 @@ from fstcrf.plans.folding import (
     table_factor,
 )
 
-__all__ = [
-    "LAZY_FROM",
-    "MAX_CELLS",
-    "TRIAL",
-    "Decoder",
-    "Expansion",
-    "Program",
-    "Search",
-    "gathered",
-    "readers",
-    "warn_unproven",
-]
-
-_PACKAGE = __name__.partition(".")[0]
-
-_gathering: ContextVar[list[tuple[int, int]] | None] = ContextVar("_gathering", default=None)
-
-
-def warn_unproven(unproven: int, answers: int) -> None:
-    """Warn of answers that a search gave before its proof; nothing where there are none.
-
-    Parameters
-    ----------
-    unproven : int
-        So many of the answers are not proven.
-    answers : int
-    """
-    waiting = _gathering.get()
-    if waiting is not None:
-        waiting.append((unproven, answers))
-    elif unproven:
-        are = "are" if unproven > 1 else "is"
-        warnings.warn(
-            f"{unproven:,} of {answers:,} answers {are} the best found, not proven to be the best "
-            "(Path.exact, Path.bound); a larger budget looks further",
-            InexactWarning,
-            stacklevel=_outside(),
-        )
-
-
-@contextmanager
-def gathered() -> Iterator[None]:
-    """Give one warning for all that the block would warn of."""
-    counts: list[tuple[int, int]] = []
-    token = _gathering.set(counts)
-    try:
-        yield
-    finally:
-        _gathering.reset(token)
-    warn_unproven(sum(unproven for unproven, _ in counts), sum(answers for _, answers in counts))
-
-
-def _outside() -> int:
-    """Return the stack level, for `warn_unproven`, of the caller of the package."""
-    level, frame = 1, sys._getframe(1)  # noqa: SLF001 (inspect.stack reads source files)
-    while frame.f_back is not None and _inside(frame.f_globals.get("__name__", "")):
-        level, frame = level + 1, frame.f_back
-    return level
-
-
-def _inside(module: str) -> bool:
-    return module.partition(".")[0] in {_PACKAGE, "contextlib"}
-
-
-# --- The whole product in place of a lazy search that does not ------------------------------------
-
-TRIAL = 2_048
-"""States that a search may look at before the product is thought of: 5 to 10 ms.
-
-Sentences whose own best labels are legal, or nearly so, take a state or two a token."""
-
-CELLS = 64
-"""Joint states of the product, at a token, that count as one state of a search.
-
-In memory: a state takes up to a kilobyte, a cell of the product 16 bytes. In time a cell is cheaper
-still, 15 to 40 ns against 5 to 10 µs. The usual budget of 250,000 states affords 16 million cells:
-256 MB and half a second at most."""
-
-
-class Expansion:
-    """The product of a program, expanded when it is first needed.
-
-    Parameters
-    ----------
-    program : Program
-        Whose grammar is searched lazily.
-    """
-
-    def __init__(self, program: Program) -> None:
-        self._program, self._lock = program, threading.Lock()
-        self._machine: Machine | None = None
-        self._made = False
-
-    @property
-    def machine(self) -> Machine | None:
-        """The product; None where it is too large for a sentence of one token."""
-        with self._lock:
-            if not self._made:
-                self._machine, self._made = self._expanded(), True
-            return self._machine
-
-    def _expanded(self) -> Machine | None:
-        program = self._program
-        with suppress(TooLargeError):
-            automaton = program.automaton
-            if automaton is not None and automaton.target.size <= _most(Budget()):
-                return program.machine
-        return None
-
-    def paths(self, bound: Bound, sentence: int, n: int, budget: Budget) -> Ranked | None:
-        """Return the n best paths of a sentence; None where the product is not affordable.
-
-        Parameters
-        ----------
-        bound : Bound
-            The batch that it is in, under the machine without the grammar.
-        sentence, n : int
-        budget : Budget
-            Of the search that the product is to replace.
-        """
-        machine = self.machine
-        if machine is None or _cost(machine, len(bound.tokens([sentence])), n) > _most(budget):
-            return None
-        alone = bound.select([sentence], machine)
-        if n > 1:
-            return kernel.nbest_paths(alone, n)
-        path, score = kernel.best_paths(alone)
-        return Ranked((score > -np.inf).astype(np.int64), score[:, None], path[None])
-
-
-def _cost(machine: Machine, tokens: int, n: int) -> int:
-    """Return the cells that are looked at: of the product once, then along each path again."""
-    return tokens * int(np.prod(machine.shape)) * (machine.n_residual + n - 1)
-
-
-def _most(budget: Budget) -> int:
-    """Return the cells that a budget affords; a larger budget than the usual affords no more."""
-    return CELLS * min(budget.states, Budget().states)
-
-
-# --- How a program finds its best paths -----------------------------------------------------------
-
-Search = Literal["auto", "lazy", "expanded"]
-
-_AT_FIRST = 1000
-"""Paths that are asked for at once; more if there are so many."""
-
-_AT_ONCE = 1e-6
-"""Seconds of a search for which no time is left: it gives up as soon as it looks at the clock."""
+__all__ = ["LAZY_FROM", "MAX_CELLS", "AxisPlan", "Plan", "Program", "plan_of", "searched"]
 
 LAZY_FROM = 9
 """Residual states from which best paths are searched lazily: below, expanding costs less."""
-
-
-@dataclass(frozen=True, eq=False)
-class Decoder:
-    """How best paths are found.
-
-    Parameters
-    ----------
-    machine : kernel.Machine
-        What is expanded.
-    conjunction : kernel.Conjunction, optional
-        Acceptors whose states are made as they are met.
-    expansion : Expansion, optional
-        The whole product, for sentences whose search does not end soon.
-    """
-
-    machine: kernel.Machine
-    conjunction: kernel.Conjunction | None = None
-    expansion: Expansion | None = None
-
-    @made_once
-    def _threads(self) -> threading.local:
-        return threading.local()
-
-    def alone(self) -> kernel.Alone:
-        """Return what finds best paths of single sentences quickly; each thread has its own.
-
-        It searches lazily to the end of its budget: `paths` has more to offer where that comes.
-
-        Raises
-        ------
-        ShapeError
-            Sentences bring other potentials than those of one array of states.
-        """
-        found: kernel.Alone | None = getattr(self._threads, "alone", None)
-        if found is None:
-            found = self._threads.alone = kernel.Alone(self.machine, self.conjunction)
-        return found
-
-    @property
-    def lazy(self) -> bool:
-        """Whether some of the grammar is not expanded."""
-        return self.conjunction is not None
-
-    def paths(
-        self, bound: kernel.Bound, n: int = 1, budget: Budget | None = None
-    ) -> kernel.Searched:
-        """Return the n best paths of each sentence; `bound` is of ``machine``.
-
-        Memory is for the paths there are, not for all that are asked for.
-        """
-        some = min(n, _AT_FIRST)
-        while True:
-            found = self._paths(bound, some, budget)
-            if some == n or (found.found < some).all():
-                return found
-            some = min(n, 4 * some)
-
-    def _paths(self, bound: kernel.Bound, n: int, budget: Budget | None) -> kernel.Searched:
-        if self.conjunction is not None:
-            return self._searched(bound, self.conjunction, n, budget or Budget())
-        if n == 1:
-            path, score = kernel.best_paths(bound)
-            found = (score > -np.inf).astype(np.int64)
-            return _proven(kernel.Ranked(found, score[:, None], path[None]))
-        return _proven(kernel.nbest_paths(bound, n))
-
-    def _searched(
-        self, bound: kernel.Bound, grammar: kernel.Conjunction, n: int, budget: Budget
-    ) -> kernel.Searched:
-        """Search lazily; answer from the product what does not end soon and is affordable."""
-        if self.expansion is None:
-            return kernel.lazy_paths(bound, grammar, n, budget)
-        end = None if budget.seconds is None else time.monotonic() + budget.seconds
-        trial = replace(budget, states=min(TRIAL, budget.states))
-        # Where the trial may have the last word, what it falls back on counts.
-        beam = BEAM if budget.states <= TRIAL or end is not None else 1
-        found = kernel.lazy_paths(bound, grammar, n, trial, beam=beam)
-        rest = []
-        for sentence in np.flatnonzero(found.unproven(n)).tolist():
-            if end is not None and time.monotonic() > end:
-                return found
-            ranked = self.expansion.paths(bound, sentence, n, budget)
-            if ranked is None:
-                rest.append(sentence)
-            else:
-                searched = _proven(ranked)._replace(popped=found.popped[[sentence]])
-                found.put(bound.tokens([sentence]), [sentence], searched)
-        if rest and budget.states > TRIAL:
-            left = None if end is None else max(end - time.monotonic(), _AT_ONCE)
-            longer = replace(budget, seconds=left)
-            searched = kernel.lazy_paths(bound.select(rest), grammar, n, longer)
-            found.put(bound.tokens(rest), rest, searched)
-        return found
-
-
-def _proven(ranked: kernel.Ranked) -> kernel.Searched:
-    size = len(ranked.found)
-    return kernel.Searched(
-        *(ranked.found, ranked.found, ranked.score, ranked.path),
-        bound=np.full(size, -np.inf),
-        popped=np.zeros(size, dtype=np.int64),
-    )
-
-
-def readers(
-    acceptors: Sequence[Acceptor], labels: Mapping[str, NDArray[np.int64]]
-) -> list[kernel.Reader]:
-    """Return acceptors as a search reads them.
-
-    Parameters
-    ----------
-    acceptors : sequence of Acceptor
-    labels : mapping of str to int64 [joint states]
-        Label of each tape in each joint state.
-    """
-    places: dict[tuple[str, ...], NDArray[np.int32]] = {}
-    found = []
-    for acceptor in acceptors:
-        sizes = tuple(map(len, acceptor.labels))
-        if acceptor.tapes not in places:
-            parts = [labels[tape] for tape in acceptor.tapes]
-            places[acceptor.tapes] = np.ravel_multi_index(parts, sizes).astype(np.int32)
-        flat = acceptor.n_states, -1
-        score = None if acceptor.score is None else acceptor.score.reshape(flat)
-        found.append(
-            kernel.Reader(
-                place=places[acceptor.tapes],
-                target=np.ascontiguousarray(acceptor.target.reshape(flat)),
-                score=None if score is None else np.ascontiguousarray(score),
-                final=acceptor.final,
-            )
-        )
-    return found
-
-
-# --- A composition compiled -----------------------------------------------------------------------
 
 MAX_CELLS = 1 << 20
 """Joint states, residual ones included, that may be expanded."""
 
 _TRIED, _SUMMED = 64, 256
 """States up to which a grammar is multiplied out for best paths, and for their probabilities."""
-
-Floats = NDArray[np.float64]
 
 
 class Program:
@@ -366,6 +72,9 @@ class Program:
         where a search does not end soon and `Expansion` can afford that. Sums (log Z, marginals,
         samples) always need the whole product.
 
+    budget : Budget, optional
+        When a lazy search gives up on a sentence, where nothing else is said.
+
     Raises
     ------
     OptionError
@@ -383,11 +92,12 @@ class Program:
         couplings: Sequence[Coupling] = (),
         conjuncts: Sequence[Acceptor] = (),
         search: Search = "auto",
+        budget: Budget | None = None,
     ) -> None:
         if search not in ("auto", "lazy", "expanded"):
             raise OptionError(f"search is {search!r}, expected 'auto', 'lazy' or 'expanded'")
         self.chains, self.couplings, self.search = tuple(chains), tuple(couplings), search
-        self.conjuncts = tuple(conjuncts)
+        self.conjuncts, self.budget = tuple(conjuncts), budget
         self.tapes = tuple(chain.name for chain in self.chains)
         self.chain = dict(zip(self.tapes, self.chains, strict=True))
         if len(self.chain) < len(self.chains):
@@ -396,7 +106,7 @@ class Program:
         self.inputs = tuple(_inputs(self.chains, self.couplings))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Program, (self.chains, self.couplings, self.conjuncts, self.search)
+        return Program, (self.chains, self.couplings, self.conjuncts, self.search, self.budget)
 
     @made_once
     def folding(self) -> Folding:
@@ -460,8 +170,16 @@ class Program:
             return Decoder(self._machine(small))
         machine = self._machine(None)
         beside = readers(self.folding.rest, self.axes.joint_labels())
-        expansion = Expansion(self) if self.search == "auto" else None
-        return Decoder(machine, kernel.Conjunction(machine, beside), expansion)
+        expansion = Expansion(self._affordable) if self.search == "auto" else None
+        conjunction = kernel.Conjunction(machine, beside)
+        return Decoder(machine, conjunction, expansion, self.budget or Budget())
+
+    def _affordable(self) -> Machine | None:
+        """Return the product; None where even its automaton is too large."""
+        with suppress(TooLargeError):
+            if self.automaton is not None and self.automaton.target.size <= most_cells():
+                return self.machine
+        return None
 
     def _small_automaton(self) -> Acceptor | None:
         """Return the residual automaton where it is to be expanded for best paths."""
@@ -511,9 +229,26 @@ class Program:
         """States of the residual automaton, at least 1."""
         return 1 if self.automaton is None else self.automaton.n_states
 
-    def constrained(self, conjuncts: Sequence[Acceptor]) -> Program:
-        """Return the program under more conjuncts of a grammar."""
-        return Program(self.chains, self.couplings, (*self.conjuncts, *conjuncts), self.search)
+    def constrained(
+        self,
+        conjuncts: Sequence[Acceptor],
+        *,
+        search: Search | None = None,
+        budget: Budget | None = None,
+    ) -> Program:
+        """Return the program under more conjuncts of a grammar.
+
+        Parameters
+        ----------
+        conjuncts : sequence of Acceptor
+        search, budget
+            How its best paths are found; as before when absent.
+        """
+        return Program(
+            *(self.chains, self.couplings, (*self.conjuncts, *conjuncts)),
+            search=search or self.search,
+            budget=budget or self.budget,
+        )
 
     def scaled(self, factor: float, *, grammar: bool) -> Program:
         """Return the program whose potentials are multiplied by a factor; −inf stays.
@@ -532,6 +267,7 @@ class Program:
             [scaled_coupling(coupling, factor) for coupling in self.couplings],
             tuple(conjuncts),
             self.search,
+            self.budget,
         )
 
     def labels(self, tape: str) -> tuple[str, ...]:
@@ -583,6 +319,12 @@ class Program:
         )
 
 
+@memoised(64)
+def searched(program: Program, search: Search) -> Program:
+    """Return a program whose best paths are searched in another way, compiled once."""
+    return program.constrained((), search=search) if search != program.search else program
+
+
 def _inputs(chains: Sequence[Chain], couplings: Sequence[Coupling]) -> list[Input]:
     found: list[Input] = []
     for chain in chains:
@@ -592,3 +334,123 @@ def _inputs(chains: Sequence[Chain], couplings: Sequence[Coupling]) -> list[Inpu
     return found + [
         Input("coupling", c.tapes[0], c.tapes[1:]) for c in couplings if c.value is None
     ]
+
+
+# --- What was decided and what it costs, for people -----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AxisPlan:
+    """One step of a plan: the axis of a tape.
+
+    Parameters
+    ----------
+    tape : str
+    n_labels, n_states, n_arcs : int
+        Arcs: those that are not forbidden by structure.
+    kind : {"dense", "sparse"}
+        How its step is run: as a full matrix, or arc by arc.
+    tables : int
+        Tables of arc potentials, more than one where they depend on other tapes' labels.
+    reads : tuple of str
+        Tapes whose labels its potentials depend on.
+    operations : int
+        Multiply-adds of its step at a token.
+    """
+
+    tape: str
+    n_labels: int
+    n_states: int
+    n_arcs: int
+    kind: str
+    tables: int
+    reads: tuple[str, ...]
+    operations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was decided and what it costs.
+
+    Parameters
+    ----------
+    axes : tuple of AxisPlan
+        In the order in which they are advanced.
+    grammar : tuple of (str, str)
+        Each conjunct and where it went.
+    n_residual, n_edges : int
+        States and edges of the residual automaton that best paths are found over; 1 and 0 without
+        one.
+    n_lazy : int
+        Conjuncts of the grammar whose states are made as they are met, when best paths are
+        searched; sums need them multiplied out.
+    cells : int
+        Joint states at a token, residual ones included.
+    operations : int
+        Multiply-adds a token, potentials included.
+    dense_operations : int
+        What a product that is not factored would take.
+    """
+
+    axes: tuple[AxisPlan, ...]
+    grammar: tuple[tuple[str, str], ...]
+    n_residual: int
+    n_edges: int
+    cells: int
+    operations: int
+    dense_operations: int
+    n_lazy: int = 0
+
+    def __str__(self) -> str:
+        lines = [
+            f"{'tape':<12} {'labels':>7} {'states':>7} {'arcs':>9}  {'step':<7} {'operations':>12}"
+        ]
+        for a in self.axes:
+            step = f"{a.tape:<12} {a.n_labels:>7,} {a.n_states:>7,} {a.n_arcs:>9,}  {a.kind:<7} "
+            reads = f"  reads {', '.join(a.reads)}" if a.reads else ""
+            lines.append(f"{step}{a.operations:>12,}{reads}")
+        lines += [f"grammar: {name}: {where}" for name, where in self.grammar]
+        if self.n_residual > 1:
+            lines.append(
+                f"residual automaton: {self.n_residual:,} states, {self.n_edges:,} edges; "
+                f"multiplies the cost by {self.n_residual:,}"
+            )
+        if self.n_lazy:
+            lines.append(
+                f"searched lazily: {self.n_lazy} automata; best paths cost about what they cost "
+                "without them"
+            )
+        lines.append(f"joint states a token: {self.cells:,}")
+        factored = f" (not factored: {self.dense_operations:,})" if len(self.axes) > 1 else ""
+        lines.append(f"operations a token: {self.operations:,}{factored}")
+        return "\n".join(lines)
+
+
+def plan_of(program: Program) -> Plan:
+    """Return the plan of a program."""
+    decoder = program.decoder
+    machine, residual = decoder.machine, decoder.machine.n_residual
+    cells = int(np.prod(machine.shape)) * residual
+    axes = []
+    for tape, axis in zip(program.order, machine.axes, strict=True):
+        chain = program.chain[tape]
+        dense = axis.source is None
+        per_cell = axis.n_states if dense else axis.n_arcs / axis.n_states
+        axes.append(
+            AxisPlan(
+                tape=tape,
+                n_labels=len(chain.labels),
+                n_states=axis.n_states,
+                n_arcs=axis.n_arcs,
+                kind="dense" if dense else "sparse",
+                tables=axis.contexts,
+                reads=chain.reads,
+                operations=round(cells * per_cell),
+            )
+        )
+    edges = 0 if machine.residual is None else len(machine.residual.source)
+    plane = cells // residual
+    operations = sum(a.operations for a in axes) + edges * plane + len(machine.factors) * plane
+    arcs = int(np.prod([a.n_arcs for a in axes], dtype=np.float64)) * residual
+    lazy = 0 if decoder.conjunction is None else len(decoder.conjunction.readers)
+    return Plan(tuple(axes), program.folding.names, residual, edges, cells, operations, arcs, lazy)

@@ -13,9 +13,8 @@ from fstcrf.constraints import bioes, contiguous
 from fstcrf.errors import InexactWarning
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Lattice, best, nbest
-from fstcrf.plans import Program, gathered, warn_unproven
-from fstcrf.plans import program as compiled
-from fstcrf.plans.program import CELLS, TRIAL, Expansion
+from fstcrf.plans import Program, decoder, gathered, warn_unproven
+from fstcrf.plans.decoder import CELLS, TRIAL, Expansion
 
 Floats = NDArray[np.float64]
 
@@ -98,7 +97,7 @@ def test_what_is_affordable_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         path = lattice.best(Budget(states=states - 1))
     assert not path.exact
     assert path.score <= whole.best().score <= path.bound
-    monkeypatch.setattr(compiled, "CELLS", 1)  # a larger budget affords no more than the usual
+    monkeypatch.setattr(decoder, "CELLS", 1)  # a larger budget affords no more than the usual
     with pytest.warns(InexactWarning):
         assert not spans(6, random_scores(3, 3_000, 6)).best(Budget(states=251_000)).exact
 

@@ -12,7 +12,7 @@ from fstcrf import Composition, Grammar, compose
 from fstcrf.constraints import at_most, label, pairs
 from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Path, shown
+from fstcrf.lattice import Path, paths
 from fstcrf.plans import Search
 from tests.support.joint_cases import CASES, TEST, Labels, Truth, close, taggers
 
@@ -61,7 +61,7 @@ def check(paths: list[Path], truth: Truth, tapes: tuple[str, ...]) -> None:
 @pytest.fixture(params=[8, 1])
 def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many joint paths are looked at first: with one, the labellings are cut into parts."""
-    monkeypatch.setattr(shown, "_JOINT", request.param)
+    monkeypatch.setattr(paths, "_JOINT", request.param)
     return int(request.param)
 
 

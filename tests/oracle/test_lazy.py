@@ -275,8 +275,8 @@ def test_alone_is_as_in_a_batch() -> None:
 
 def test_alone_within_a_budget() -> None:
     lattice = alternating(60) & contiguous(LABELS)
-    alone = lattice.program.decoder.alone()
-    assert lattice.program.decoder.alone() is alone
+    alone = lattice.program.decoder.single()
+    assert lattice.program.decoder.single() is alone
     node = lattice.values[0][:, None]
     found = alone.best(node, Budget(states=100))
     assert (found.proven, found.popped) == (False, 100)
@@ -289,8 +289,8 @@ def test_alone_within_a_budget() -> None:
 def test_what_is_not_for_sentences_alone() -> None:
     lattice = Lattice.from_arrays(["a", "b"], np.zeros((3, 2)), np.zeros((2, 2, 2)))
     with pytest.raises(ShapeError, match="other potentials"):
-        lattice.program.decoder.alone()
-    alone = Lattice.from_arrays(["a", "b"], np.zeros((3, 2))).program.decoder.alone()
+        lattice.program.decoder.single()
+    alone = Lattice.from_arrays(["a", "b"], np.zeros((3, 2))).program.decoder.single()
     with pytest.raises(ShapeError, match="empty"):
         alone.best(np.empty((0, 1, 2)))
     with pytest.raises(ShapeError, match=r"expected \[2, 1, 2\]"):

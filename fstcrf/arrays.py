@@ -1,0 +1,15 @@
+"""Names of the array types: what a signature says of numbers; docstrings say the shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Bools", "Bytes", "Floats", "Ints", "Longs", "Singles"]
+
+Bools = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Singles = NDArray[np.float32]
+Floats = NDArray[np.float64]

@@ -1,0 +1,412 @@
+"""What taggers and lattices answer: a path, and the paths of many sentences as flat arrays.
+
+Scores are natural logs. Nothing here knows how an answer was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.corpus import Column, Scheme, Span, named_scheme, span_arrays
+from fstcrf.corpus.schemes import OUTSIDE
+from fstcrf.errors import NoPathError, OptionError, ShapeError
+from fstcrf.once import made_once
+
+__all__ = ["Answer", "Change", "Labels", "Path", "TapeAnswer", "labels_of_tapes", "share"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+Offsets = NDArray[np.int64]
+
+Labels: TypeAlias = tuple[Any, ...]
+"""A tuple of str; of several tapes, a tuple of such tuples."""
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    LabelsT_co = TypeVar("LabelsT_co", bound=Labels, default=Labels, covariant=True)
+else:  # its default is for those who check types
+    from typing import TypeVar
+
+    LabelsT_co = TypeVar("LabelsT_co", bound=Labels, covariant=True)
+
+
+def labels_of_tapes(labels: Sequence[tuple[str, ...]]) -> Labels:
+    """Return the labels of some tapes as a path has them: those of an only tape as they are."""
+    return tuple(labels) if len(labels) > 1 else labels[0]
+
+
+def share(score: float, log_z: float) -> float:
+    """Return exp(score − log Z), at most 1 whatever the rounding; 0 for −inf, NaN for NaN."""
+    return float(np.minimum(1.0, np.exp(score - log_z))) if score > -np.inf else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Path(Generic[LabelsT_co]):
+    """One label sequence through a lattice.
+
+    Parameters
+    ----------
+    labels : tuple of str
+        Of several tapes, a tuple of such tuples, one a tape.
+    score : float
+        Sum of its potentials (natural log).
+    probability : float
+        exp(score − log Z); NaN where that needs a grammar too large to multiply out
+        (`Lattice.confidence` bounds it).
+    exact : bool
+        Nothing scores higher: proven, not searched until a budget ended.
+    bound : float
+        No label sequence scores higher than this (natural log).
+    """
+
+    labels: LabelsT_co
+    score: float
+    probability: float
+    exact: bool
+    bound: float
+
+
+# --- Many sentences -------------------------------------------------------------------------------
+
+Change: TypeAlias = Literal["", "grammar", "forced", "both"]
+"""What was given up for a sentence that had no path: nothing, its grammar, its forced labels."""
+
+
+class TapeAnswer:
+    """The labels of one tape on the paths of B sentences with N tokens together.
+
+    Parameters
+    ----------
+    name : str
+        Of the tape.
+    label_set : tuple of str
+        The labels that the ids number.
+    flat : int32 [n, N]
+        Row k has the labels of the k-th best path of every sentence, one sentence behind the
+        other; −1 where a sentence has no such path.
+    offsets : int64 [B + 1]
+        Sentence b owns the tokens ``offsets[b] : offsets[b + 1]``; empty sentences own none.
+    counts : int64 [B]
+        Paths of each sentence, 0 to n.
+
+    Raises
+    ------
+    ShapeError
+        `flat`, `offsets` and `counts` of different sizes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        label_set: tuple[str, ...],
+        flat: Ints,
+        offsets: Offsets,
+        counts: NDArray[np.int64],
+    ) -> None:
+        if flat.ndim != 2 or flat.shape[1] != offsets[-1] or len(counts) != len(offsets) - 1:
+            raise ShapeError(
+                f"tape {name!r}: labels are {list(flat.shape)}, expected [n, {offsets[-1]}], and "
+                f"counts {list(counts.shape)}, expected [{len(offsets) - 1}]"
+            )
+        self.name, self.label_set, self.flat, self.offsets = name, label_set, flat, offsets
+        self._counts = counts
+
+    def __len__(self) -> int:
+        """Sentences."""
+        return len(self.offsets) - 1
+
+    def __repr__(self) -> str:
+        return f"<TapeAnswer {self.name}: {len(self)} sentences, {self.offsets[-1]:,} tokens>"
+
+    @property
+    def n(self) -> int:
+        """Paths that were asked for."""
+        return len(self.flat)
+
+    @made_once
+    def ids(self) -> Ints:
+        """Label ids, padded: int32 [B, T], of n > 1 paths [B, n, T]; T is the longest sentence's.
+
+        −1 beyond the end of a sentence, and where it has no such path.
+        """
+        lengths = np.diff(self.offsets)
+        inside = np.arange(lengths.max(initial=0)) < lengths[:, None]
+        padded = np.full((self.n, *inside.shape), -1, dtype=np.int32)
+        padded[:, inside] = self.flat
+        return padded[0] if self.n == 1 else np.ascontiguousarray(padded.transpose(1, 0, 2))
+
+    def path(self, sentence: int, k: int = 0) -> tuple[str, ...]:
+        """Return the labels of the k-th best path of a sentence; () where there is none."""
+        row = self.flat[k, self.offsets[sentence] : self.offsets[sentence + 1]]
+        names = self.label_set
+        return tuple([names[i] for i in row.tolist()]) if k < self._counts[sentence] else ()
+
+    @overload
+    def labels(self, k: int) -> list[list[str]]: ...
+    @overload
+    def labels(self) -> list[list[str]] | list[list[list[str]]]: ...
+    def labels(self, k: int | None = None) -> list[list[str]] | list[list[list[str]]]:
+        """Return the labels of every sentence.
+
+        Parameters
+        ----------
+        k : int, optional
+            Those of the k-th best paths, 0 being the best.
+
+        Returns
+        -------
+        list of list of str
+            Of one path a sentence, one was asked for or `k` given: a list for each sentence,
+            [] where it has no such path.
+        list of list of list of str
+            Of n > 1: for each sentence a list for each of its paths, best first.
+        """
+        if k is not None or self.n == 1:
+            return [list(self.path(b, k or 0)) for b in range(len(self))]
+        return [
+            [list(self.path(b, rank)) for rank in range(count)]
+            for b, count in enumerate(self._counts.tolist())
+        ]
+
+    def column(self, k: int = 0, *, missing: str | None = None) -> Column:
+        """Return the labels of the k-th best paths as a column of N tokens.
+
+        Parameters
+        ----------
+        k : int
+        missing : str, optional
+            Written at the tokens of sentences that have no such path.
+
+        Raises
+        ------
+        NoPathError
+            A sentence has none, and nothing is to be written instead.
+        """
+        row, names = self.flat[k], self.label_set
+        without = np.flatnonzero((self._counts <= k) & (np.diff(self.offsets) > 0))
+        if not len(without):
+            return Column(row, names)
+        if missing is None:
+            raise NoPathError(
+                f"no path {k} to write on tape {self.name!r}", sentence=int(without[0])
+            )
+        if missing not in names:
+            names = (*names, missing)
+        return Column(np.where(row < 0, np.int32(names.index(missing)), row), names)
+
+    def spans(self, scheme: str | Scheme = "conlleval", k: int = 0) -> list[list[Span]]:
+        """Return the spans of the k-th best path of every sentence, in order; [] without a path.
+
+        Parameters
+        ----------
+        scheme : str or Scheme
+            How labels are read as spans; what breaks a strict scheme is no span.
+        k : int
+
+        Raises
+        ------
+        OptionError
+            No such scheme.
+        """
+        table = named_scheme(scheme)
+        column = self.column(k, missing=OUTSIDE)
+        illegal: Literal["drop", "repair"] = "drop" if table.strict else "repair"
+        found = span_arrays(column, self.offsets, table, illegal=illegal)
+        number = np.searchsorted(self.offsets, found.start, side="right") - 1
+        first = self.offsets[number]
+        out: list[list[Span]] = [[] for _ in range(len(self))]
+        rows = (number, found.start - first, found.end - first, found.type)
+        for b, start, end, kind in zip(*(r.tolist() for r in rows), strict=True):
+            out[b].append(Span(start, end, found.types[kind]))
+        return out
+
+
+class Answer:
+    """The n best paths of B sentences, tape by tape.
+
+    ``answer[tape]`` has the labels of a tape, ``answer[i]`` the paths of a sentence. What is asked
+    of the answer itself (`flat`, `ids`, `labels`, `column`, `spans`) is asked of its only tape.
+
+    Parameters
+    ----------
+    flat : mapping of str to int32 [n, N]
+        For each tape, in their order, the label ids of all sentences, one behind the other, the
+        k-th best paths in row k; −1 where a sentence has no such path.
+    label_sets : mapping of str to tuple of str
+        The labels of each tape.
+    offsets : int64 [B + 1]
+        Sentence b owns the tokens ``offsets[b] : offsets[b + 1]``; empty sentences own none.
+    scores : float64 [B] for n = 1, else [B, n]
+        Sum of potentials of each path, falling (natural log); −inf: no such path.
+    probabilities : float64 of the shape of `scores`, or a callable that returns it
+        exp(score − log Z); NaN where it cannot be had. A callable is asked once, when needed.
+    exact : bool of the shape of `scores`
+        Proven: only the paths before it score more.
+    bounds : float64 of the shape of `scores`
+        Beside the paths before it none scores more than this (natural log).
+    changed : sequence of B str, optional
+        What was given up for a sentence so that it has a path: ``""``, ``"grammar"``,
+        ``"forced"`` or ``"both"``.
+
+    Attributes
+    ----------
+    tapes : tuple of str
+    n : int
+        Paths that were asked for.
+    dead : bool [B]
+        Sentences without a path.
+
+    Raises
+    ------
+    ShapeError
+        Arrays of sizes that do not go together.
+    """
+
+    def __init__(
+        self,
+        flat: Mapping[str, Ints],
+        label_sets: Mapping[str, tuple[str, ...]],
+        offsets: Offsets,
+        *,
+        scores: Floats,
+        probabilities: Floats | Callable[[], Floats],
+        exact: Bools,
+        bounds: Floats,
+        changed: Sequence[Change] | None = None,
+    ) -> None:
+        size = len(offsets) - 1
+        self.n = 1 if scores.ndim == 1 else int(scores.shape[1])
+        wanted = (size,) if self.n == 1 else (size, self.n)
+        for name, array in (("scores", scores), ("exact", exact), ("bounds", bounds)):
+            if array.shape != wanted:
+                raise ShapeError(f"{name} are {list(array.shape)}, expected {list(wanted)}")
+        self.tapes = tuple(flat)
+        self.label_sets = {tape: tuple(label_sets[tape]) for tape in self.tapes}
+        self.offsets = offsets
+        self.scores, self.exact, self.bounds = scores, exact, bounds
+        self._probabilities = probabilities
+        there = scores.reshape(size, self.n) > -np.inf
+        self._counts: NDArray[np.int64] = there.sum(axis=1, dtype=np.int64)
+        self.dead: Bools = self._counts == 0
+        self.changed = np.zeros(size, "<U7") if changed is None else np.asarray(changed, "<U7")
+        if len(self.changed) != size or any(len(ids) != self.n for ids in flat.values()):
+            rows = ", ".join(f"{tape} {len(ids)}" for tape, ids in flat.items())
+            raise ShapeError(
+                f"{len(self.changed)} changes for {size} sentences, or paths ({rows}) that are not "
+                f"{self.n}"
+            )
+        self._tapes = {
+            tape: TapeAnswer(tape, self.label_sets[tape], ids, offsets, self._counts)
+            for tape, ids in flat.items()
+        }
+
+    def __len__(self) -> int:
+        """Sentences."""
+        return len(self.offsets) - 1
+
+    def __repr__(self) -> str:
+        tokens, tapes = f"{self.offsets[-1]:,} tokens", ", ".join(self.tapes)
+        return f"<Answer: {len(self)} sentences, {tokens}, n={self.n}, tapes {tapes}>"
+
+    @overload
+    def __getitem__(self, key: str) -> TapeAnswer: ...
+    @overload
+    def __getitem__(self, key: int) -> Path | list[Path] | None: ...
+    def __getitem__(self, key: str | int) -> TapeAnswer | Path | list[Path] | None:
+        """Return the answer of a tape; or the paths of a sentence: of n = 1 its path or None.
+
+        Raises
+        ------
+        OptionError
+            No such tape.
+        IndexError
+            No such sentence.
+        """
+        if not isinstance(key, str):
+            paths = self.paths(key)
+            return paths if self.n > 1 else next(iter(paths), None)
+        if key not in self._tapes:
+            raise OptionError(f"no tape {key!r}: there is {', '.join(self.tapes)}")
+        return self._tapes[key]
+
+    def __iter__(self) -> Iterator[Path | list[Path] | None]:
+        return (self[b] for b in range(len(self)))
+
+    @made_once
+    def probabilities(self) -> Floats:
+        """exp(score − log Z) of each path, float64 [B], of n > 1 [B, n]; NaN: not to be had.
+
+        Raises
+        ------
+        ShapeError
+            The decoder gave another shape than that of the scores.
+        """
+        given = self._probabilities
+        found = given() if callable(given) else given
+        if found.shape != self.scores.shape:
+            shapes = list(found.shape), list(self.scores.shape)
+            raise ShapeError(f"probabilities are {shapes[0]}, expected {shapes[1]}")
+        return found
+
+    def paths(self, sentence: int) -> list[Path]:
+        """Return the paths of a sentence, best first, at most n; [] where it is dead.
+
+        Raises
+        ------
+        IndexError
+            No such sentence.
+        """
+        b = range(len(self))[sentence]
+        rows = (self.scores, self.probabilities, self.exact, self.bounds)
+        score, probability, exact, bound = (np.atleast_1d(row[b]).tolist() for row in rows)
+        return [
+            Path(
+                labels_of_tapes([tape.path(b, k) for tape in self._tapes.values()]),
+                score[k],
+                probability[k],
+                exact=exact[k],
+                bound=bound[k],
+            )
+            for k in range(self._counts[b])
+        ]
+
+    # --- The only tape ------------------------------------------------------------------------
+
+    @property
+    def _only(self) -> TapeAnswer:
+        if len(self.tapes) > 1:
+            raise OptionError(f"answers of several tapes, say which: {', '.join(self.tapes)}")
+        return self._tapes[self.tapes[0]]
+
+    @property
+    def flat(self) -> Ints:
+        """`TapeAnswer.flat` of the only tape, int32 [n, N]; OptionError where there are several."""
+        return self._only.flat
+
+    @property
+    def ids(self) -> Ints:
+        """`TapeAnswer.ids` of the only tape, padded; OptionError where there are several."""
+        return self._only.ids
+
+    @overload
+    def labels(self, k: int) -> list[list[str]]: ...
+    @overload
+    def labels(self) -> list[list[str]] | list[list[list[str]]]: ...
+    def labels(self, k: int | None = None) -> list[list[str]] | list[list[list[str]]]:
+        """Return `TapeAnswer.labels` of the only tape; OptionError where there are several."""
+        return self._only.labels() if k is None else self._only.labels(k)
+
+    def column(self, k: int = 0, *, missing: str | None = None) -> Column:
+        """Return `TapeAnswer.column` of the only tape; OptionError where there are several."""
+        return self._only.column(k, missing=missing)
+
+    def spans(self, scheme: str | Scheme = "conlleval", k: int = 0) -> list[list[Span]]:
+        """Return `TapeAnswer.spans` of the only tape; OptionError where there are several."""
+        return self._only.spans(scheme, k)
