@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,9 @@ from fstcrf.features import FeatureIndex
 from fstcrf.features.template import tape_column
 from fstcrf.joint.component import as_read
 from fstcrf.joint.jointmodel import JointModel
-from fstcrf.lattice import Lattice, Path
-from fstcrf.lattice.answer import share
+from fstcrf.joint.known import Known
+from fstcrf.lattice import Answer, Lattice, Path
+from fstcrf.lattice.answer import share, shares
 from fstcrf.model.decoding import tag_all, tag_column
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, Run, answered, as_sentences, runs_of
@@ -30,6 +32,7 @@ __all__ = [
     "check_paths",
     "check_scores",
     "columns",
+    "decode",
     "lattices",
     "marginals",
     "path_labels",
@@ -94,6 +97,7 @@ def _refuse_rows(taggers: Sequence[Model], sentences: Data) -> None:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Values = tuple[Floats, ...]
+T = TypeVar("T", bound=np.generic)
 
 _RUN_NUMBERS = 500_000
 """Node potentials that a run of sentences may bring."""
@@ -231,6 +235,106 @@ def marginals(composition: JointModel, sentences: Data, threads: int) -> list[An
         else composition.per_tape(lambda tape: np.empty((0, len(composition.label_sets[tape]))))
         for n in lengths
     ]
+
+
+def decode(
+    composition: JointModel,
+    sentences: Data,
+    n: int = 1,
+    *,
+    known: Known | None = None,
+    threads: int = 1,
+    budget: kernel.Budget | None = None,
+    strict: bool = True,
+) -> Answer:
+    """Return the n best paths of each sentence; those that are not proven are not warned of.
+
+    Parameters
+    ----------
+    composition : JointModel
+    sentences, threads, budget
+        As for `fstcrf.Composition.decode`.
+    n : int
+    known : Known, optional
+    strict : bool
+        NoPathError where a sentence has no path.
+    """
+    program, tapes = composition.program, composition.tapes
+    decoder = program.decoder
+
+    def put(run: Run, values: Values) -> Values:
+        return values if known is None else known.applied(program, run, values)
+
+    def best(run: Run, values: Values) -> _Ranked:
+        values = put(run, values)
+        bound = _bound(composition, decoder.machine, run, values)
+        searched = decoder.paths(bound, n, budget)
+        if strict:
+            check_paths(searched, run, bound, program, values)
+        return _Ranked.of(composition, searched, n, run)
+
+    def sums(run: Run, values: Values) -> Floats:
+        return kernel.log_partitions(_bound(composition, program.machine, run, put(run, values)))
+
+    lengths, found = runs(composition, sentences, best, threads)
+    full = np.asarray(lengths) > 0
+    scores = np.full((len(lengths), n), -np.inf)
+    scores[:, 0] = 0.0
+    exact, bounds = np.ones(scores.shape, dtype=bool), scores.copy()
+    for array, name in ((scores, "score"), (exact, "exact"), (bounds, "bound")):
+        rows = [getattr(run, name) for run in found]
+        array[full] = np.concatenate([array[:0], *rows])
+    flat = {
+        tape: np.concatenate([np.empty((n, 0), np.int32), *(run.labels[k] for run in found)], 1)
+        for k, tape in enumerate(tapes)
+    }
+
+    def probabilities() -> Floats:
+        log_z = np.where(full, np.nan, 0.0)
+        if program.summable:
+            parts = runs(composition, sentences, sums, threads)[1]
+            log_z[full] = np.concatenate([np.empty(0), *parts])
+        return _one(shares(scores, log_z[:, None]))
+
+    return Answer(
+        flat,
+        composition.label_sets,
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        scores=_one(scores),
+        probabilities=probabilities,
+        exact=_one(exact),
+        bounds=_one(bounds),
+    )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Ranked:
+    """The n best paths of a run: [B, n] each, and labels by tape, int32 [n, N]."""
+
+    score: Floats
+    exact: NDArray[np.bool_]
+    bound: Floats
+    labels: list[Ints]
+
+    @classmethod
+    def of(cls, composition: JointModel, searched: kernel.Searched, n: int, run: Run) -> _Ranked:
+        missing = ((0, 0), (0, n - searched.score.shape[1]))
+        score = np.pad(searched.score, missing, constant_values=-np.inf)
+        path = np.pad(searched.path, missing[::-1], constant_values=-1)
+        path[np.repeat(np.isneginf(score), np.diff(run.offsets), axis=0).T] = -1
+        proven = np.arange(n) < searched.proven[:, None]
+        exact = proven | np.isneginf(searched.bound)[:, None]
+        bound = np.where(proven, score, np.maximum(score, searched.bound[:, None]))
+        ids = [
+            np.where(path < 0, np.int32(-1), labels)
+            for labels in path_labels(composition, np.maximum(path, 0))
+        ]
+        return cls(score, exact, bound, ids)
+
+
+def _one(array: NDArray[T]) -> NDArray[T]:
+    """Return [B] for [B, 1]."""
+    return array[:, 0] if array.shape[1] == 1 else array
 
 
 def lattices(composition: JointModel, sentences: Data) -> list[Lattice]:

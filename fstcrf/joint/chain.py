@@ -223,7 +223,7 @@ class Solver:
     """
 
     def __init__(self, composition: JointModel, budget: Budget | None = None) -> None:
-        limit = budget or Budget()
+        limit = budget or composition.budget or Budget()
         self.composition = composition
         self.budget = BUDGET if limit.usual else limit.states
         self._end = None if limit.seconds is None else time.monotonic() + limit.seconds

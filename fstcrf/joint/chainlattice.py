@@ -12,7 +12,9 @@ no_path            the error of a sentence for which nothing legal was found
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
@@ -27,7 +29,7 @@ from fstcrf.joint.chain import Solver
 from fstcrf.joint.jointmodel import JointModel, budget_of
 from fstcrf.joint.stages import Solved, possible_lengths, repeated, with_tape
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Lattice, Path
+from fstcrf.lattice import Answer, Lattice, Path
 from fstcrf.lattice.answer import labels_of_tapes
 from fstcrf.lattice.paths import shown_tapes
 from fstcrf.model.reading import Data, Run, SentenceLike, answered, runs_of
@@ -40,12 +42,15 @@ __all__ = [
     "log_probabilities",
     "no_path",
     "paths",
+    "rank",
     "solved_runs",
 ]
 
 Floats = NDArray[np.float64]
 
 _RUN_TOKENS = 100_000
+_AT_ONCE = 1e-6
+"""Seconds of a search for which no time is left."""
 
 
 def decide(
@@ -122,6 +127,77 @@ def paths(
     full = iter(found)
     nothing = tuple(() for _ in composition.taggers)
     return [next(full) if n else Path(nothing, 0.0, 1.0, exact=True, bound=0.0) for n in lengths]
+
+
+def rank(
+    composition: JointModel,
+    sentences: Data,
+    n: int = 1,
+    *,
+    threads: int = 1,
+    budget: Budget | None = None,
+    strict: bool = True,
+) -> Answer:
+    """Return the n best labellings of each sentence; those that are not proven are not warned of.
+
+    Several labellings are searched sentence by sentence, and share the budget's time. NoPathError
+    where a sentence has none, where that is `strict`.
+    """
+    if n == 1:
+        return _best(composition, sentences, threads, budget, strict=strict)
+    started, solver = time.monotonic(), Solver(composition, budget)
+    ranked: list[list[Path]] = []
+    lengths: list[int] = []
+    for number, sentence in enumerate(sentences):
+        if budget is not None and budget.seconds is not None:
+            left = budget.seconds - (time.monotonic() - started)
+            budget = replace(budget, seconds=max(left, _AT_ONCE))
+            started = time.monotonic()
+        lattice = ChainLattice(composition, sentence)
+        ranked.append(lattice.nbest(n, budget=budget))
+        lengths.append(len(lattice))
+        if strict and not ranked[-1]:
+            bound = float(solver.best(as_corpus(composition, [sentence])[1]).bound[0])
+            raise no_path(solver, bound, number)
+    return Answer.of_paths(ranked, composition.label_sets, lengths, n)
+
+
+def _best(
+    composition: JointModel,
+    sentences: Data,
+    threads: int,
+    budget: Budget | None,
+    *,
+    strict: bool,
+) -> Answer:
+    lengths, solver, runs = solved_runs(composition, sentences, threads, budget)
+    full = np.asarray(lengths) > 0
+    total, bound = np.zeros(len(lengths)), np.zeros(len(lengths))
+    total[full] = np.concatenate([np.empty(0), *(solved.total for *_, solved in runs)])
+    bound[full] = np.concatenate([np.empty(0), *(solved.bound for *_, solved in runs)])
+    dead = np.flatnonzero(np.isneginf(total))
+    if strict and len(dead):
+        raise no_path(solver, bound[dead[0]], int(dead[0]))
+
+    def probabilities() -> Floats:
+        log_p = np.zeros(len(lengths))
+        parts = [log_probabilities(solver, corpus, solved) for _, corpus, solved in runs]
+        log_p[full] = np.concatenate([np.empty(0), *parts])
+        return np.minimum(1.0, np.exp(log_p))
+
+    flat = {}
+    for tape in composition.tapes:
+        parts = [solved.labels[solver.order.index(tape)] for *_, solved in runs]
+        flat[tape] = np.concatenate([np.empty(0, np.int32), *parts]).astype(np.int32)[None]
+    return Answer(
+        flat,
+        composition.label_sets,
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        scores=total,
+        probabilities=probabilities,
+        exact=bound <= total,
+        bounds=bound,
+    )
 
 
 def log_probabilities(solver: Solver, corpus: Corpus, solved: Solved) -> Floats:

@@ -54,6 +54,8 @@ class JointModel:
         Taggers that read a tape by other labels than its own.
     search : {"auto", "lazy", "expanded"}
         How best paths under a grammar are found; see `fstcrf.plans.Program`.
+    budget : Budget, optional
+        When a search gives up on a sentence, where nothing else is said; files do not keep it.
 
     Raises
     ------
@@ -71,6 +73,7 @@ class JointModel:
     normalize: Normalize = "product"
     relabellings: tuple[Relabelling, ...] = ()
     search: Search = "auto"
+    budget: Budget | None = None
 
     def __post_init__(self) -> None:
         _check(self)
@@ -163,7 +166,7 @@ class JointModel:
         chains = [component.chain for component in self.components]
         chains += [tape_map.chain for tape_map in self.maps]
         added = tuple(tape_map.acceptor for tape_map in self.maps)
-        return Program(chains, (), (*self.conjuncts, *added), self.search)
+        return Program(chains, (), (*self.conjuncts, *added), self.search, self.budget)
 
     @made_once
     def stages(self) -> tuple[Stage, ...]:

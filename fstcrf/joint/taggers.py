@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -20,10 +19,13 @@ from fstcrf.joint.chainlattice import ChainLattice, lattice_of
 from fstcrf.joint.composing import is_transducer, joined
 from fstcrf.joint.explain import JointExplanation, explain
 from fstcrf.joint.jointmodel import JointModel, Normalize, budget_of
+from fstcrf.joint.known import Bias as JointBias
+from fstcrf.joint.known import Forced as Joint
+from fstcrf.joint.known import Known
 from fstcrf.joint.tagger import ArrayT, LabelsT, Tagger
 from fstcrf.joint.tuning import tune_weights
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Lattice, Path, product
+from fstcrf.lattice import Answer, Lattice, Path, product
 from fstcrf.lattice.product import searched
 from fstcrf.lazy import StaticFunction
 from fstcrf.model import decoding, potentials
@@ -33,6 +35,7 @@ from fstcrf.model.explain import Explanation, Weight, top_features
 from fstcrf.model.explain import explain as explain_token
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, SentenceLike
+from fstcrf.once import made_once
 from fstcrf.openfst import to_fst
 from fstcrf.plans import Search, gathered, warn_unproven
 from fstcrf.topology.transducer import topology_machine
@@ -69,7 +72,7 @@ class Composable(Tagger[LabelsT, ArrayT]):
         return self.constrained(grammar)
 
     def constrained(
-        self, grammar: Grammar, *, search: Search | None = None
+        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
     ) -> Composition[LabelsT, ArrayT]:
         """Return the tagger under one more grammar.
 
@@ -78,13 +81,17 @@ class Composable(Tagger[LabelsT, ArrayT]):
         grammar : Grammar
         search : {"auto", "lazy", "expanded"}, optional
             How best paths are found from now on; as for `fstcrf.compose`.
+        budget : Budget, optional
+            When a lazy search gives up from now on, where nothing else is said. It is not saved.
 
         Raises
         ------
         GrammarError
             A grammar that does not go with the labels, or accepts nothing.
         """
-        return compose(self, grammar=grammar, search=search)
+        return Composition.of(joined([self], None, None)).constrained(
+            grammar, search=search, budget=budget
+        )
 
 
 # --- One tagger -----------------------------------------------------------------------------------
@@ -172,7 +179,36 @@ class CRF(Model, Composable[list[str], Floats]):
 
     # --- Tagging ------------------------------------------------------------------------------
 
-    def tag(
+    def decoded(
+        self,
+        sentences: Data,
+        n: int,
+        forced: Sequence[Joint | None] | None,
+        bias: JointBias | None,
+        budget: Budget | None,
+        threads: int,
+        *,
+        strict: bool,
+    ) -> Answer:
+        """Return what `decode` does; see `Tagger.decoded`."""
+        if n > 1:
+            whole = self._composed
+            return whole.decoded(sentences, n, forced, bias, budget, threads, strict=strict)
+        known = Known.of(self.tapes, len(sentences), forced, bias)
+        return decoding.decode(
+            self,
+            sentences,
+            threads=threads,
+            forced=known.forced.get(self.tape),
+            bias=known.bias.get(self.tape),
+            strict=strict,
+        )
+
+    @made_once
+    def _composed(self) -> Composition[list[str], Floats]:
+        return Composition((self,), (1.0,))
+
+    def tag(  # type: ignore[override]
         self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
     ) -> list[str]:
         """Return the best label sequence of one sentence; ``[]`` for an empty one.
@@ -196,9 +232,11 @@ class CRF(Model, Composable[list[str], Floats]):
         """
         if not len(sentence):
             return []
+        if forced is None and bias is None:
+            return decoding.tag_one(self, sentence)
         return self.tag_all([sentence], forced=None if forced is None else [forced], bias=bias)[0]
 
-    def tag_all(
+    def tag_all(  # type: ignore[override]
         self,
         sentences: Data,
         *,
@@ -338,6 +376,8 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         Taggers that read a tape by other labels than its own.
     search : {"auto", "lazy", "expanded"}
         How best paths under a grammar are found; see `fstcrf.plans.Program`.
+    budget : Budget, optional
+        When a search gives up on a sentence, where nothing else is said; files do not keep it.
 
     Raises
     ------
@@ -368,10 +408,10 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         file.save(self, path)
 
     def constrained(
-        self, grammar: Grammar, *, search: Search | None = None
+        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
     ) -> Composition[LabelsT, ArrayT]:
         """Return the composition under one more grammar; as for `CRF.constrained`."""
-        whole = self if search is None else replace(self, search=search)
+        whole = replace(self, search=search or self.search, budget=budget or self.budget)
         return whole.under(grammar)
 
     # --- One sentence -------------------------------------------------------------------------
@@ -384,45 +424,70 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         """Return which features of which tagger pushed which label at a token, and by how much."""
         return explain(self, sentence, token)
 
-    def tag(self, sentence: SentenceLike) -> LabelsT:
-        """Return the best labels of one sentence: a list for each tape, or the only list.
-
-        Raises
-        ------
-        NoPathError
-            No labelling is legal.
-        """
-        return self.tag_all([sentence])[0]
-
     # --- Many ---------------------------------------------------------------------------------
 
-    def tag_all(self, sentences: Data, *, threads: int = 1) -> list[LabelsT]:
-        """Return the best labels of each sentence.
+    def decoded(
+        self,
+        sentences: Data,
+        n: int,
+        forced: Sequence[Joint | None] | None,
+        bias: JointBias | None,
+        budget: Budget | None,
+        threads: int,
+        *,
+        strict: bool,
+    ) -> Answer:
+        """Return what `decode` does; see `Tagger.decoded`."""
+        known = None
+        if forced is not None or bias is not None:
+            if self.conditional:
+                raise OptionError(
+                    "normalize='chain' has no forced labels and no bias; use 'product'"
+                )
+            known = Known.of(self.tapes, len(sentences), forced, bias)
+        if self.conditional:
+            return chainlattice.rank(
+                self, sentences, n, threads=threads, budget=budget, strict=strict
+            )
+        return batches.decode(
+            self, sentences, n, known=known, threads=threads, budget=budget, strict=strict
+        )
 
-        Parameters
-        ----------
-        sentences : Corpus or sequence of sentences
-        threads : int
-            The answer does not depend on it.
+    def _searched(self, search: Search) -> Composition[LabelsT, ArrayT]:
+        return self if search == self.search else replace(self, search=search)
 
-        Returns
-        -------
-        list of tuple of list of str
-            One list for each tape; of a single tape the list itself.
+    def without_grammar(self) -> Composition[LabelsT, ArrayT] | None:
+        """Return the same taggers without a grammar; None where there is none."""
+        return replace(self, conjuncts=()) if self.conjuncts else None
 
-        Raises
-        ------
-        NoPathError
-            No labelling of a sentence is legal.
+    def tag_all(
+        self,
+        sentences: Data,
+        *,
+        threads: int = 1,
+        forced: Sequence[Joint | None] | None = None,
+        bias: JointBias | None = None,
+        search: Search | None = None,
+        budget: int | Budget | None = None,
+    ) -> list[LabelsT]:
+        """Return the best labels of each sentence: a list, of several tapes a tuple of lists.
+
+        Arguments and errors as for `decode`.
         """
-        lengths, columns, exact = self.decide(sentences, threads=threads)
-        del exact
-        bounds = np.concatenate([[0], np.cumsum(lengths)]).tolist()
-        flat = [np.asarray(c.values, dtype=object)[c.ids].tolist() for c in columns]
-        pairs = list(itertools.pairwise(bounds))
-        if len(flat) == 1:
-            return [flat[0][a:b] for a, b in pairs]
-        return [tuple(tape[a:b] for tape in flat) for a, b in pairs]
+        if forced is not None or bias is not None:
+            return super().tag_all(
+                sentences,
+                threads=threads,
+                forced=forced,
+                bias=bias,
+                search=search,
+                budget=budget,
+            )
+        whole = self if search is None else self._searched(search)
+        lengths, columns, _ = whole.decide(sentences, threads=threads, budget=budget)
+        tapes = [decoding.label_lists(c.values, lengths, c.ids) for c in columns]
+        found: list[Any] = tapes[0] if len(tapes) == 1 else list(zip(*tapes, strict=True))
+        return found
 
     def tag_columns(self, corpus: Corpus, *, threads: int = 1) -> tuple[Column, ...]:
         """Return the labels of a corpus as one column for each tape."""

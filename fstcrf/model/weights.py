@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.features.design import Rows
+from fstcrf.kernel.single import Single
 from fstcrf.once import made_once
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace, Tables
@@ -63,6 +64,20 @@ class Weights:
         """The graph without attributes of label pairs."""
         weights = self._label_weights
         return self.topology.graph(weights.transition, weights.initial, weights.final)
+
+    @made_once
+    def single(self) -> Single | None:
+        """The same laid out for sentences that come one at a time.
+
+        None where they need more: attributes of label pairs, longer histories, or where some
+        labels may not follow each other, so that a sentence may have no path.
+        """
+        graph = self.still_graph
+        parts = graph.score, graph.initial, graph.final
+        whole = graph.source is None and all(np.isfinite(part).all() for part in parts)
+        if self.has_arc_attributes or not self.topology.direct or not whole:
+            return None
+        return Single(self._packed, graph)
 
     @property
     def has_arc_attributes(self) -> bool:
