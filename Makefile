@@ -8,8 +8,18 @@ JOBS ?= 2
 DATA ?= $(FSTCRF_DATA)
 
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
-PYTEST = $(VENV)/bin/python -m pytest -n $(JOBS)
-FAST = not slow and not corpus
+# What is developed here compiles without a warning; `make demo` takes the compiler that is there.
+BUILD = PATH="$(abspath $(VENV))/bin:$$PATH" $(PIP) install --no-deps --no-build-isolation \
+  --editable . --config-settings=cmake.define.FSTCRF_WERROR=ON
+# Installs what the project needs, and one of its extras.
+packages_of = $(VENV)/bin/python -c 'import tomllib; \
+  project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+  print(*project["dependencies"], *project["optional-dependencies"]["$(1)"], sep="\n")' \
+  > $(VENV)/$(1).txt && $(PIP) install --requirement $(VENV)/$(1).txt
+
+# The tests of a file run on one worker: what they share is made once.
+PYTEST = $(VENV)/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+FAST = not slow and not corpus and not thorough
 KERNEL_TESTS = $(wildcard tests/unit/test_kernel*.py tests/oracle/test_kernel*.py tests/unit/test_machines*.py \
   tests/oracle/test_machine*.py tests/unit/test_acyclic.py tests/oracle/test_acyclic.py \
   tests/oracle/test_feedback.py tests/oracle/test_gibbs*.py tests/oracle/test_lazy.py \
@@ -17,7 +27,7 @@ KERNEL_TESTS = $(wildcard tests/unit/test_kernel*.py tests/oracle/test_kernel*.p
 C_SOURCES = $(wildcard csrc/*.c csrc/*.h)
 BUILD_INPUTS = pyproject.toml csrc/CMakeLists.txt $(C_SOURCES) $(wildcard grammars/*)
 
-.PHONY: demo test test-long check lint format kernel sanitize fuzz foreign-tests bench coverage docs clean tools
+.PHONY: demo test test-long check lint format kernel sanitize fuzz foreign-tests bench bench-compare coverage docs clean tools
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -30,7 +40,7 @@ test-long: $(VENV)/.kernel
 	HYPOTHESIS_PROFILE=nightly $(PYTEST)
 
 check: lint
-	$(PYTEST) -m "$(FAST)"
+	HYPOTHESIS_PROFILE=check $(PYTEST) -m "$(FAST)"
 
 lint: $(VENV)/.kernel
 	$(VENV)/bin/ruff check .
@@ -39,9 +49,6 @@ lint: $(VENV)/.kernel
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/codespell
 	$(VENV)/bin/clang-format --dry-run -Werror $(C_SOURCES)
-	PATH="$(abspath $(VENV))/bin:$$PATH" cmake -S csrc -B build/lint -G Ninja -DFSTCRF_WERROR=ON \
-	    -DPython_EXECUTABLE=$(abspath $(VENV))/bin/python --log-level=WARNING
-	PATH="$(abspath $(VENV))/bin:$$PATH" cmake --build build/lint -- --quiet
 
 format: $(VENV)/.dev
 	$(VENV)/bin/ruff check --fix --exit-zero .
@@ -64,26 +71,33 @@ foreign-tests: $(VENV)/.foreign
 	@test -n "$(SUITES)" || { echo "say where the suites are: make foreign-tests SUITES=folder" >&2; exit 1; }
 	$(VENV)/bin/python -m tests.foreign "$(abspath $(SUITES))"
 
-# make bench DATA=folder BENCH="--quick"; docs/benchmarks.md is made with BENCH="--full --write".
+# make bench DATA=folder BENCH="--quick"; docs/measurements/benchmarks.md is made with BENCH="--full --write".
 bench: $(VENV)/.kernel $(VENV)/.bench
 	@test -n "$(DATA)" || { echo "say where the corpora are: make bench DATA=folder" >&2; exit 1; }
 	$(VENV)/bin/python -m tests.benchmarks --data "$(abspath $(DATA))" $(BENCH)
 
-# The reference of the Python interface, from the docstrings.
+# The quick benchmarks of an old commit and of this checkout, in turns:
+# make bench-compare BASE=commit DATA=folder COMPARE="--only tagging --rounds 3".
+bench-compare: $(VENV)/.kernel $(VENV)/.bench
+	@test -n "$(BASE)" || { echo "say what to compare with: make bench-compare BASE=commit" >&2; exit 1; }
+	@test -n "$(DATA)" || { echo "say where the corpora are: make bench-compare DATA=folder" >&2; exit 1; }
+	$(VENV)/bin/python -m tests.benchmarks.compare "$(BASE)" --data "$(abspath $(DATA))" $(COMPARE)
+
+# The site: the pages under docs/ and the Python interface, from the docstrings. A warning is an error.
 docs: $(VENV)/.kernel
-	$(VENV)/bin/python docs/render_api.py build/docs
+	$(VENV)/bin/sphinx-build -q -W --keep-going -d build/doctrees docs build/docs
 	@echo "open build/docs/index.html"
 
 coverage: $(VENV)/.kernel
 	$(PYTEST) -m "not slow" --cov --cov-report=term
 
 kernel: $(VENV)/.dev
-	$(PIP) install --no-deps --no-build-isolation --editable .
-	@touch $(VENV)/.kernel
+	$(BUILD)
+	@touch $(VENV)/.kernel $(VENV)/.installed
 
 clean:
 	rm -rf build dist $(VENV) $(VENV)-sanitize .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-	    .import_linter_cache .coverage fstcrf/_kernel.*.so
+	    .import_linter_cache .coverage docs/reference/api fstcrf/_kernel.*.so
 	find fstcrf tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- Virtual environments ------------------------------------------------------------------------
@@ -96,20 +110,21 @@ $(VENV)/.installed: $(BUILD_INPUTS) | $(VENV)/bin/python
 	$(PIP) install --editable .
 	@touch $@
 
+# The packages alone; fstcrf comes with the kernel, which is built once for tests and linters.
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(PIP) install --editable ".[dev]"
-	@touch $@ $(VENV)/.installed
+	$(call packages_of,dev)
+	@touch $@
 
 $(VENV)/.kernel: $(VENV)/.dev $(BUILD_INPUTS)
-	$(PIP) install --no-deps --no-build-isolation --editable .
+	$(BUILD)
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.foreign: pyproject.toml | $(VENV)/.kernel
-	$(PIP) install --no-build-isolation --editable ".[foreign]"
+	$(call packages_of,foreign)
 	@touch $@
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/.kernel
-	$(PIP) install --no-build-isolation --editable ".[bench]"
+	$(call packages_of,bench)
 	@touch $@
 
 # Another kernel, the same packages: those of the first environment are put on its path.

@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/composition.md: ``python docs/pictures.py docs``.
+"""Draw the pictures of docs/guides/composition.md: ``python docs/pictures.py``.
 
 The lattices are those of the page: its first code block is run and what it makes is drawn. Circles
 are joint states at a token; the wider an arc, the more probable; the best path is dark.
@@ -7,7 +7,6 @@ are joint states at a token; the wider an arc, the more probable; the best path 
 from __future__ import annotations
 
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from typing import Any
 import fstcrf
 from fstcrf.constraints import at_most
 
-PAGE = Path(__file__).parent / "composition.md"
+PAGE = Path(__file__).parent / "guides" / "composition.md"
 WORDS = ("they", "can", "fish")
 
 _DARK, _LIGHT, _INK, _PAPER = "#0b6e99", "#b9c4cc", "#222222", "#ffffff"
@@ -201,10 +200,10 @@ def pictures() -> dict[str, str]:
     }
 
 
-def main(folder: str) -> None:
-    """Write all pictures into a folder."""
+def main() -> None:
+    """Write all pictures beside the page."""
     for name, svg in pictures().items():
-        (Path(folder) / name).write_text(svg, "utf-8")
+        PAGE.with_name(name).write_text(svg, "utf-8")
 
 
 def _states(labels: Any, subject: fstcrf.Lattice, row: Row) -> list[str]:
@@ -223,4 +222,4 @@ def _marker(colour: str) -> str:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -1,39 +1,28 @@
 """Constraints on the labels of a sentence, as grammars: ``tagger & at_most(1, "SPEAKER")``.
 
-====================================  ==========================================================
-bio, iob1, bioes, bilou               only successions that a tagging scheme allows
-tagging_scheme, transitions           the same for a scheme by name, and for a list of neighbours
-at_most, at_least, exactly            how often labels or spans of a type occur
-contiguous                            each label in one run, each type in one span
-before, requires, if_present          order, and what goes with what
-never, start_with, end_with           labels nowhere, first, last
-pairs                                 labels of several tapes that may meet
-label, spans, ANY                     classes of labels; types by name
-====================================  ==========================================================
+A *name* in them is
+
+- a label of the set: it occurs at every token that has it;
+- otherwise a type: it occurs where a span of that type begins, once a span;
+- ``label("B-.*")``, a class: the labels that the regular expression matches as a whole;
+- ``spans("NP")``: the spans of a type, also where a label is called ``NP``;
+- a list of these: each of them occurs.
+
+Spans are read as conlleval reads them, which understands all schemes of B, I, E, S (L, U) and
+repairs labels that break them. ``scheme=`` names another; with None there are no types.
+
+All are hard, or soft with ``weight=``: then each violation adds that natural-log score, which must
+be finite. ``tape=`` names the tape where there are several.
 """
 
-from fstcrf.grammar.constructors import (
-    ANY,
-    at_least,
-    at_most,
-    before,
-    bilou,
-    bio,
-    bioes,
-    contiguous,
-    end_with,
-    exactly,
-    if_present,
-    iob1,
-    label,
-    never,
-    pairs,
-    requires,
-    spans,
-    start_with,
-    tagging_scheme,
-    transitions,
-)
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from fstcrf.corpus.schemes import Scheme
+from fstcrf.grammar import Grammar, constraint
+from fstcrf.grammar.constraint import Neighbours, Options
+from fstcrf.grammar.labels import ANY, Names, SchemeName, label, spans
 
 __all__ = [
     "ANY",
@@ -57,3 +46,284 @@ __all__ = [
     "tagging_scheme",
     "transitions",
 ]
+
+# --- How often -----------------------------------------------------------------------------------
+
+
+def at_most(
+    k: int,
+    name: Names,
+    *,
+    tape: str | None = None,
+    scheme: SchemeName = "conlleval",
+    weight: float | None = None,
+) -> Grammar:
+    """At most k occurrences; softly, each further one is a violation.
+
+    Examples
+    --------
+    >>> once = at_most(1, "NP").bound(["O", "B-NP", "I-NP"])
+    >>> once.accepts(["B-NP", "I-NP", "O"]), once.accepts(["B-NP", "O", "B-NP"])
+    (True, False)
+    """
+    options = Options(tape, scheme, weight)
+    return Grammar([constraint.counted("at_most", k, name, options=options)])
+
+
+def at_least(
+    k: int,
+    name: Names,
+    *,
+    tape: str | None = None,
+    scheme: SchemeName = "conlleval",
+    weight: float | None = None,
+) -> Grammar:
+    """At least k occurrences; softly, each missing one is a violation."""
+    options = Options(tape, scheme, weight)
+    return Grammar([constraint.counted("at_least", k, name, options=options)])
+
+
+def exactly(
+    k: int,
+    name: Names,
+    *,
+    tape: str | None = None,
+    scheme: SchemeName = "conlleval",
+    weight: float | None = None,
+) -> Grammar:
+    """Exactly k occurrences; softly, each further or missing one is a violation."""
+    options = Options(tape, scheme, weight)
+    return Grammar([constraint.counted("exactly", k, name, options=options)])
+
+
+def contiguous(
+    labels: Names = ANY,
+    *,
+    tape: str | None = None,
+    scheme: SchemeName = "conlleval",
+    weight: float | None = None,
+) -> Grammar:
+    """Each of these labels in at most one run of tokens, each type in at most one span.
+
+    A span label stands for its type here: ``contiguous(["O", "B-NP", "I-NP"])`` is one span of NP.
+    ``O`` never counts. Each label, or type, is an acceptor of its own. Softly, each run after the
+    first is a violation. With ``scheme=None``, labels such as ``B-NP`` are labels like any other.
+    """
+    return Grammar([constraint.contiguous(labels, options=Options(tape, scheme, weight))])
+
+
+# --- Where, in which order -----------------------------------------------------------------------
+
+
+def before(
+    first: Names,
+    second: Names,
+    *,
+    tape: str | None = None,
+    scheme: SchemeName = "conlleval",
+    weight: float | None = None,
+) -> Grammar:
+    """No occurrence of the first after one of the second; either may be absent.
+
+    Softly, each occurrence of the first that comes too late is a violation.
+    """
+    options = Options(tape, scheme, weight)
+    return Grammar([constraint.about("before", first, second, options=options)])
+
+
+def requires(
+    name: Names,
+    other: Names,
+    *,
+    tape: str | None = None,
+    scheme: SchemeName = "conlleval",
+    weight: float | None = None,
+) -> Grammar:
+    """Where the first name occurs in a sentence, the other does too, before it or after it.
+
+    Softly, a sentence with the first and without the other is one violation.
+    """
+    options = Options(tape, scheme, weight)
+    return Grammar([constraint.about("requires", name, other, options=options)])
+
+
+def if_present(
+    name: Names,
+    then: Names | Grammar,
+    *,
+    tape: str | None = None,
+    scheme: SchemeName = "conlleval",
+    weight: float | None = None,
+) -> Grammar:
+    """Where a name occurs in a sentence, something else holds of that sentence.
+
+    Parameters
+    ----------
+    name : names
+        What may occur: labels, types.
+    then : names or Grammar
+        What occurs then too, or the hard grammar that holds then. It may read another tape.
+    tape, scheme
+        The tape of the name, and how its labels are read. They are those of names in `then`, too.
+    weight : float, optional
+        Natural-log score of a sentence that breaks it. Forbidden when absent.
+
+    Raises
+    ------
+    GrammarError
+        When bound: a soft grammar.
+
+    Examples
+    --------
+    >>> rule = if_present("X", before("A", "B")).bound(["A", "B", "X"])
+    >>> rule.accepts(["B", "A"]), rule.accepts(["B", "A", "X"])
+    (True, False)
+    """
+    parts = then.constraints if isinstance(then, Grammar) else (then,)
+    options = Options(tape, scheme, weight)
+    return Grammar([constraint.if_present(name, *parts, options=options)])
+
+
+def never(
+    name: Names,
+    *,
+    tape: str | None = None,
+    scheme: SchemeName = "conlleval",
+    weight: float | None = None,
+) -> Grammar:
+    """No token has such a label, or a label of such a type; softly, each one is a violation."""
+    return Grammar([constraint.about("never", name, options=Options(tape, scheme, weight))])
+
+
+def start_with(
+    name: Names,
+    *,
+    tape: str | None = None,
+    scheme: SchemeName = "conlleval",
+    weight: float | None = None,
+) -> Grammar:
+    """Begin with such a label, or a label of such a type."""
+    return Grammar([constraint.about("start_with", name, options=Options(tape, scheme, weight))])
+
+
+def end_with(
+    name: Names,
+    *,
+    tape: str | None = None,
+    scheme: SchemeName = "conlleval",
+    weight: float | None = None,
+) -> Grammar:
+    """End with such a label, or a label of such a type."""
+    return Grammar([constraint.about("end_with", name, options=Options(tape, scheme, weight))])
+
+
+# --- Which labels may touch ----------------------------------------------------------------------
+# Softly, each illegal succession is a violation, the start and the end counted as neighbours.
+
+
+def tagging_scheme(
+    scheme: str | Scheme, *, tape: str | None = None, weight: float | None = None
+) -> Grammar:
+    """Only successions of labels that a tagging scheme allows.
+
+    Parameters
+    ----------
+    scheme : str or Scheme
+        Its name: ``iob1``, ``iob2`` (``bio``), ``bioes``, ``bilou``.
+    tape, weight
+        As everywhere here.
+
+    Raises
+    ------
+    OptionError
+        No such scheme; a weight that is not finite.
+
+    Examples
+    --------
+    >>> legal = tagging_scheme("bio").bound(["O", "B-NP", "I-NP"])
+    >>> legal.accepts(["B-NP", "I-NP"]), legal.accepts(["O", "I-NP"])
+    (True, False)
+    """
+    return Grammar([constraint.tagging_scheme(scheme, options=Options(tape, weight=weight))])
+
+
+def bio(*, tape: str | None = None, weight: float | None = None) -> Grammar:
+    """IOB2: B begins every span, I continues one of its type."""
+    return tagging_scheme("iob2", tape=tape, weight=weight)
+
+
+def iob1(*, tape: str | None = None, weight: float | None = None) -> Grammar:
+    """IOB1: I everywhere, B only where a span touches one of its type before it."""
+    return tagging_scheme("iob1", tape=tape, weight=weight)
+
+
+def bioes(*, tape: str | None = None, weight: float | None = None) -> Grammar:
+    """BIOES: a span of several tokens begins with B and ends with E, one of a token is S."""
+    return tagging_scheme("bioes", tape=tape, weight=weight)
+
+
+def bilou(*, tape: str | None = None, weight: float | None = None) -> Grammar:
+    """BILOU: as BIOES, with L for E and U for S."""
+    return tagging_scheme("bilou", tape=tape, weight=weight)
+
+
+def transitions(
+    allowed: Neighbours, *, tape: str | None = None, weight: float | None = None
+) -> Grammar:
+    """Only these neighbours.
+
+    Parameters
+    ----------
+    allowed : iterable of pairs, mapping, or callable
+        Pairs (label, next label): all that may touch. None is the start, as first, and the end, as
+        second; where no pair has it, every label may begin (end) a sentence. A mapping from a
+        label to those that may follow it restricts only the labels that are its keys. A callable
+        is asked about every pair, those with None included.
+    tape, weight
+        As everywhere here.
+
+    Examples
+    --------
+    >>> rule = transitions({"stop": [None]}).bound(["go", "stop"])  # nothing follows a stop
+    >>> rule.accepts(["go", "stop"]), rule.accepts(["stop", "go"])
+    (True, False)
+    """
+    return Grammar([constraint.transitions(allowed, options=Options(tape, weight=weight))])
+
+
+# --- Several tapes -------------------------------------------------------------------------------
+
+
+def pairs(
+    allowed: Mapping[str, Iterable[str]] | Iterable[tuple[str, ...]],
+    tapes: Sequence[str],
+    *,
+    weight: float | None = None,
+) -> Grammar:
+    """Only these labels of several tapes at one token.
+
+    Parameters
+    ----------
+    allowed : iterable of tuples, or mapping
+        Tuples of a label of each tape: all that may meet. With two tapes also a mapping from a
+        label of the first to those of the second; labels that are not its keys are free.
+    tapes : sequence of str
+        The names of the tapes.
+    weight : float, optional
+        Natural-log score of each token with other labels. Forbidden when absent.
+
+    Raises
+    ------
+    OptionError
+        Fewer than two tapes; a mapping for more than two; tuples of another length.
+    GrammarError
+        When bound: a tape or a label that is not there.
+
+    Examples
+    --------
+    >>> labels = {"pos": ["NN", "VB"], "chunk": ["B-NP", "B-VP"]}
+    >>> agree = pairs({"VB": ["B-VP"]}, ("pos", "chunk")).bound(labels)
+    >>> agree.accepts({"pos": ["VB"], "chunk": ["B-NP"]})
+    False
+    """
+    return Grammar([constraint.pairs(allowed, tapes, weight=weight)])

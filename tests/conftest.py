@@ -11,6 +11,7 @@ from hypothesis import settings
 
 from fstcrf import kernel
 
+settings.register_profile("check", max_examples=10, deadline=None)
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile("nightly", max_examples=2000, deadline=None)

@@ -7,6 +7,8 @@ the line before a block changes that:
     <!-- needs data -->           only where FSTCRF_DATA is set; the block uses $FSTCRF_DATA
     <!-- slow -->                 only in `make test-long`
     <!-- not run: reason -->      never
+
+`make check` runs the pages in `QUICK` alone.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ import fstcrf
 from fstcrf.compat import DROP_INS
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+QUICK = {"templates.md"}  # pages of a second
+DOCS = ROOT / "docs"
+GROUPS = ("start", "guides", "reference", "measurements")
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 SHELL = frozenset({"console", "sh", "bash", "shell"})
 MODULES = [
     module.name
@@ -153,20 +158,20 @@ def _run_session(page: Path, block: Block, namespace: dict[str, Any]) -> None:
 
 def _cases() -> Iterable[Any]:
     for page in PAGES:
-        if not page.exists():
-            continue
+        name = page.relative_to(ROOT).as_posix().removeprefix("docs/")
         runnable = [b for b in blocks(page.read_text("utf-8")) if _runnable(b)]
         quick = [b for b in runnable if not b.needs_data and not b.slow]
         with_data = [b for b in runnable if not b.slow]
         if quick:
-            yield pytest.param(page, quick, id=page.name)
+            marks = [] if page.name in QUICK else [pytest.mark.thorough]
+            yield pytest.param(page, quick, id=name, marks=marks)
         if len(with_data) > len(quick):
-            yield pytest.param(page, with_data, id=f"{page.name}-data", marks=[pytest.mark.corpus])
+            yield pytest.param(page, with_data, id=f"{name}-data", marks=[pytest.mark.corpus])
         if len(runnable) > len(with_data):
             marks = [pytest.mark.slow]
             if any(b.needs_data for b in runnable):
                 marks.append(pytest.mark.corpus)
-            yield pytest.param(page, runnable, id=f"{page.name}-slow", marks=marks)
+            yield pytest.param(page, runnable, id=f"{name}-slow", marks=marks)
 
 
 def _runnable(block: Block) -> bool:

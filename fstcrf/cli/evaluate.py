@@ -320,7 +320,7 @@ def _pair(wanted: Corpus, target: str, found: Corpus, pred_column: str | None) -
 
 
 def _warn_of_another_task(labels: _Labels, target: str, column: str) -> None:
-    from fstcrf.evaluate.overlap import LEAST, label_share
+    from fstcrf.evaluate.tokens import LEAST, label_share
 
     counts = [Counter(label for one in part for label in one) for part in labels]
     if label_share(*counts) < LEAST:

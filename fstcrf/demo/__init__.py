@@ -1,12 +1,5 @@
 """The demo corpus: the notice board of Larkhaven, a harbour town that does not exist.
 
-============= =========================================================
-COLUMNS       names of the corpus's columns: word, pos, field
-corpus_path   where the shipped part ``train``, ``dev`` or ``test`` lies
-template_path where the shipped template ``pos``, ``field`` or ``joint`` lies
-grammar_path  where the grammar that all notices obey lies
-============= =========================================================
-
 A notice announces one event in a few sentences and is one document. Two lines of it::
 
     Rowan NAME B-HOST

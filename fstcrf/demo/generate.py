@@ -1,29 +1,287 @@
 """Notices drawn from the grammar, and the shipped files made of them.
 
-======== ========================================================
-SPLITS   for each shipped part: seed, size, share of fresh words
-generate notices of one seed
-shipped  the text of one shipped part
-text     notices as a column file
-main     ``python -m fstcrf.demo.generate train > train.txt``
-======== ========================================================
+``python -m fstcrf.demo.generate train > train.txt`` prints a part.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from fstcrf.demo.derive import Draws, Row, derive
-from fstcrf.demo.grammar import NOTICE
-from fstcrf.demo.noise import roughen
-from fstcrf.demo.scene import scene
+from fstcrf.demo.grammar import NOTICE, RULES, WORDS
 from fstcrf.errors import OptionError
 
-__all__ = ["SPLITS", "Notice", "Split", "generate", "main", "shipped", "text"]
+__all__ = [
+    "SPLITS",
+    "Draws",
+    "Names",
+    "Notice",
+    "Row",
+    "Split",
+    "clock",
+    "derive",
+    "generate",
+    "main",
+    "scene",
+    "shipped",
+    "text",
+]
+
+T = TypeVar("T")
+
+
+class Row(NamedTuple):
+    """One token of the corpus, in the order of its columns."""
+
+    word: str
+    pos: str
+    field: str = "O"
+
+
+Names: TypeAlias = Mapping[str, Sequence[Row]]
+
+
+class Draws:
+    """Random choices from one seed.
+
+    Only `random.Random.random` is used: Python promises its sequence for a seed, and not that of
+    `choice` or `shuffle`.
+
+    Parameters
+    ----------
+    seed : int
+        Where the sequence starts.
+    fresh : float
+        Probability that a word comes from the fresh half of its class.
+    """
+
+    def __init__(self, seed: int, *, fresh: float) -> None:
+        self._uniform = random.Random(seed).random  # noqa: S311  no secret depends on it
+        self._fresh = fresh
+
+    def chance(self, probability: float) -> bool:
+        """Return True with the given probability."""
+        return self._uniform() < probability
+
+    def below(self, end: int) -> int:
+        """Return a number from 0 to `end` - 1, each as likely."""
+        return int(self._uniform() * end)
+
+    def pick(self, items: Sequence[T]) -> T:
+        """Return one of the items, each as likely."""
+        return items[self.below(len(items))]
+
+    def weighted(self, items: Sequence[tuple[float, T]]) -> T:
+        """Return one of the items, as likely as their weights say."""
+        left = self._uniform() * sum(weight for weight, _ in items)
+        for weight, item in items:
+            left -= weight
+            if left < 0:
+                return item
+        return items[-1][1]
+
+    def word(self, name: str) -> Row:
+        """Return a word of a class of the lexicon."""
+        words = WORDS[name]
+        fresh = bool(words.fresh) and self.chance(self._fresh)
+        return Row(self.pick(words.fresh if fresh else words.seen), words.pos)
+
+
+def derive(symbol: str, draws: Draws, names: Names) -> list[Row]:
+    """Draw the rows of a symbol of the grammar or of a word class.
+
+    Parameters
+    ----------
+    symbol : str
+        A key of `RULES` or of `WORDS`.
+    draws : Draws
+        The random choices.
+    names : mapping of str to sequence of Row
+        What ``@`` items stand for.
+    """
+    if symbol in WORDS:
+        return [draws.word(symbol)]
+    rows: list[Row] = []
+    start = 0
+    field = ""
+    for item in draws.weighted(RULES[symbol]):
+        if item.startswith("["):
+            start, field = len(rows), item[1:]
+        elif item == "]":
+            rows[start:] = _as_span(rows[start:], field)
+        elif item.startswith("$"):
+            rows += _another(item[1:], draws, names, rows)
+        elif item.startswith("@"):
+            rows += names[item[1:]]
+        else:
+            word, _, pos = item.rpartition("/")
+            rows.append(Row(word, pos))
+    return rows
+
+
+def _another(symbol: str, draws: Draws, names: Names, before: Sequence[Row]) -> list[Row]:
+    """Draw a symbol; a word anew while it stands there already ("a pencil, a pencil")."""
+    rows = derive(symbol, draws, names)
+    while symbol in WORDS and rows[0] in before:
+        rows = derive(symbol, draws, names)
+    return rows
+
+
+def _as_span(rows: Sequence[Row], field: str) -> list[Row]:
+    return [row._replace(field=f"{'I' if i else 'B'}-{field}") for i, row in enumerate(rows)]
+
+
+# --- What is fixed for the whole of one notice ----------------------------------------------------
+#
+# ``@``    what it is                                     where it is a field
+# host     the person who leads the event                 HOST
+# given    their given name, if known                        HOST
+# last     their surname                                  HOST
+# person   somebody else                                  never
+# place    where the event is                             PLACE, unless it is lent or locked
+# other    somewhere else                                 never
+# day      the day of the event                           DAY
+# deadline another day                                    never
+# start    when it begins                                 START
+# end      when it ends                                   END
+# doors    an hour before that                            never
+# late     an hour after that                             never
+# topic    what it is about                               never
+# event    what kind of event it is                       never
+
+_STYLES: Final = ((4, "7.30 pm"), (2, "7.30pm"), (4, "19:30"), (2, "half past seven"), (1, "7.30"))
+_NUMBERS: Final = tuple(
+    "one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
+)
+_NOON: Final = 24
+_TITLES: Final = frozenset(WORDS["title"].seen + WORDS["title"].fresh)
+
+
+def scene(draws: Draws) -> Names:
+    """Draw what is fixed for one notice."""
+    names = {name: derive(name, draws, {}) for name in ("topic", "event")}
+    for name, other, symbol in (
+        ("host", "person", "person"),
+        ("place", "other", "place"),
+        ("day", "deadline", "date"),
+    ):
+        names[name] = derive(symbol, draws, {})
+        names[other] = _somebody_else(names[name], symbol, draws)
+    names["last"] = names["host"][-1:]
+    names["given"] = [row for row in names["host"][:-1] if row.word not in _TITLES] or names["host"]
+    return {**names, **_hours(draws)}
+
+
+def _somebody_else(rows: list[Row], symbol: str, draws: Draws) -> list[Row]:
+    """Draw until no word is shared: otherwise the gold labels would be a matter of taste."""
+    words = {row.word for row in rows} - {"the"}
+    while True:
+        other = derive(symbol, draws, {})
+        if words.isdisjoint(row.word for row in other):
+            return other
+
+
+def _hours(draws: Draws) -> dict[str, list[Row]]:
+    start = 18 + draws.below(22)
+    doors = start - 1 - draws.below(2)
+    end = start + 2 + draws.below(4)
+    late = end + 1 + draws.below(2)
+    usual = draws.weighted(_STYLES)
+    return {
+        name: clock(hour, draws.weighted(_STYLES) if draws.chance(0.1) else usual)
+        for name, hour in (("doors", doors), ("start", start), ("end", end), ("late", late))
+    }
+
+
+def clock(half_hours: int, style: str) -> list[Row]:
+    """Write an hour.
+
+    Parameters
+    ----------
+    half_hours : int
+        Half hours since midnight.
+    style : str
+        What half past seven in the evening looks like in that style.
+
+    Examples
+    --------
+    >>> [row.word for row in clock(39, "7.30 pm")]
+    ['7.30', 'pm']
+    >>> [row.word for row in clock(39, "half past seven")]
+    ['half', 'past', 'seven']
+    """
+    hour, half = divmod(half_hours, 2)
+    twelve = (hour - 1) % 12 + 1
+    short = f"{twelve}.30" if half else f"{twelve}"
+    noon = "am" if half_hours < _NOON else "pm"
+    single = {"19:30": f"{hour}:{half * 30:02d}", "7.30pm": short + noon, "7.30": short}
+    if style in single:
+        return [Row(single[style], "NUM")]
+    if half_hours == _NOON:
+        return [Row("noon", "NOUN")]
+    if style == "7.30 pm":
+        return [Row(short, "NUM"), Row(noon, "NOUN")]
+    spoken = Row(_NUMBERS[twelve - 1], "NUM")
+    if half:
+        return [Row("half", "NOUN"), Row("past", "PREP"), spoken]
+    return [spoken, Row("o'clock", "NOUN")]
+
+
+# --- What hurried hands do to a notice ------------------------------------------------------------
+
+LOWER_CASE: Final = 0.1
+HEADLINE_CASE: Final = ((0.45, "as it is"), (0.35, "title"), (0.2, "upper"))
+SLIP: Final = 0.015
+SHORTEST: Final = 5
+
+
+def roughen(sentences: Sequence[Sequence[Row]], draws: Draws, *, headline: bool) -> list[list[Row]]:
+    """Return the sentences with the letters of some words changed; labels stay.
+
+    Parameters
+    ----------
+    sentences : sequence of sequence of Row
+        The notice as the grammar gave it.
+    draws : Draws
+        The random choices.
+    headline : bool
+        Whether the first sentence is a headline.
+    """
+    lower = draws.chance(LOWER_CASE)
+    case = draws.weighted(HEADLINE_CASE) if headline else "as it is"
+    rough = []
+    for number, sentence in enumerate(sentences):
+        rows = [row._replace(word=_slip(row.word, draws)) for row in sentence]
+        style = "lower" if lower else case if number == 0 else "as it is"
+        rough.append([row._replace(word=_cased(row, style, i)) for i, row in enumerate(rows)])
+    return rough
+
+
+def _cased(row: Row, style: str, position: int) -> str:
+    word = row.word
+    if style == "lower":
+        return word.lower()
+    if style == "upper":
+        return word.upper()
+    if position == 0 or (style == "title" and row.pos not in {"PREP", "DET", "CONJ"}):
+        return word[0].upper() + word[1:]
+    return word
+
+
+def _slip(word: str, draws: Draws) -> str:
+    """Swap two letters, lose one, or type one twice; short words and numbers are safe."""
+    if len(word) < SHORTEST or not word.isalpha() or not draws.chance(SLIP):
+        return word
+    i = 1 + draws.below(len(word) - 3)
+    a, b = word[i], word[i + 1]
+    return word[:i] + draws.pick((b + a, b, a + a + b)) + word[i + 2 :]
+
+
+# --- Notices and files ----------------------------------------------------------------------------
 
 Notice: TypeAlias = list[list[Row]]
 

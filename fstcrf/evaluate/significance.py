@@ -1,16 +1,5 @@
 """Two labellings of the same sentences compared: is their difference more than chance.
 
-================  ================================================================
-compare           all of the below for two labellings
-Comparison        what it found
-SpanCounts        spans right, found and wanted, sentence by sentence
-span_counts       count them for a labelling
-mcnemar           tokens that one side alone has right, exact and by chi-square
-McNemar           what that test found
-randomised_f      approximate randomisation of F over sentences
-bootstrapped_f    confidence interval of F, or of a difference of two
-================  ================================================================
-
 Sentences are what is drawn or exchanged, since the spans of one sentence depend on each other.
 Sources: Gillick and Cox (1989); Yeh (2000); Efron and Tibshirani (1993). The tests are scipy's.
 """
@@ -26,7 +15,7 @@ from numpy.typing import NDArray
 from fstcrf.corpus.corpus import Column
 from fstcrf.corpus.span import span_arrays
 from fstcrf.errors import OptionError, ShapeError
-from fstcrf.evaluate.pairs import paired
+from fstcrf.evaluate.spans import paired
 
 __all__ = [
     "Comparison",

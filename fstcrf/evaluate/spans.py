@@ -1,11 +1,5 @@
 """Spans found against spans wanted, counted as conlleval counts.
 
-============== ===============================================================
-SpanScore      counts, precision, recall and F of one type, or of all together
-SpanReport     a score per type and overall, token and sentence accuracy
-evaluate_spans compare two labellings of the same sentences
-============== ===============================================================
-
 A span is correct when its start, its end and its type are.
 """
 
@@ -13,17 +7,109 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.corpus.corpus import Column
 from fstcrf.corpus.schemes import Scheme
 from fstcrf.corpus.span import SpanArrays, span_arrays
-from fstcrf.errors import OptionError
-from fstcrf.evaluate.pairs import LabelPairs, f_score, paired, ratio
+from fstcrf.errors import OptionError, ShapeError
 
-__all__ = ["SpanReport", "SpanScore", "evaluate_spans"]
+__all__ = [
+    "LabelPairs",
+    "SpanReport",
+    "SpanScore",
+    "evaluate_spans",
+    "paired",
+    "ratio",
+]
+
+
+# --- Two labellings, interned together ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPairs:
+    """Gold and predicted labels of the same N tokens; both columns share their values.
+
+    Parameters
+    ----------
+    gold, predicted : Column
+        The labels.
+    offsets : int64 [S + 1]
+        Sentence ``s`` owns the tokens ``offsets[s] : offsets[s + 1]``.
+    """
+
+    gold: Column
+    predicted: Column
+    offsets: NDArray[np.int64]
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens, N."""
+        return int(self.offsets[-1])
+
+    @property
+    def n_sentences(self) -> int:
+        """Number of sentences, S."""
+        return len(self.offsets) - 1
+
+    @property
+    def right(self) -> NDArray[np.bool_]:
+        """Whether each token has the right label, bool [N]."""
+        return np.equal(self.gold.ids, self.predicted.ids)
+
+    @property
+    def correct_tokens(self) -> int:
+        """Number of tokens with the right label."""
+        return int(np.count_nonzero(self.right))
+
+    @property
+    def correct_sentences(self) -> int:
+        """Number of sentences with all labels right; an empty one is right."""
+        wrong = np.concatenate([[0], np.cumsum(~self.right)])[self.offsets]
+        return int(np.count_nonzero(np.diff(wrong) == 0))
+
+
+def paired(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> LabelPairs:
+    """Intern two labellings, given as one list of labels per sentence.
+
+    Raises
+    ------
+    ShapeError
+        Another number of sentences, or of labels in a sentence; names the sentence.
+    """
+    if len(gold) != len(predicted):
+        raise ShapeError(f"{len(gold)} gold sentences, {len(predicted)} predicted")
+    lengths = [len(sentence) for sentence in gold]
+    for number, (length, sentence) in enumerate(zip(lengths, predicted, strict=True)):
+        if length != len(sentence):
+            raise ShapeError(f"sentence {number}: {length} gold labels, {len(sentence)} predicted")
+    labels = Column.from_strings(chain.from_iterable((*gold, *predicted)))
+    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+    n_tokens = int(offsets[-1])
+    return LabelPairs(
+        Column(labels.ids[:n_tokens], labels.values),
+        Column(labels.ids[n_tokens:], labels.values),
+        offsets,
+    )
+
+
+def ratio(part: float, whole: float) -> float:
+    """Return the quotient, 0 where `whole` is 0."""
+    return part / whole if whole else 0.0
+
+
+def _f_score(precision: float, recall: float, beta: float = 1.0) -> float:
+    """Return (1 + beta²) · precision · recall / (beta² · precision + recall), 0 where both are."""
+    square = beta * beta
+    return ratio((1 + square) * precision * recall, square * precision + recall)
+
+
+# --- Spans ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +142,7 @@ class SpanScore:
     @property
     def f(self) -> float:
         """F-score, in [0, 1]; 0 when nothing is correct."""
-        return f_score(self.precision, self.recall, self.beta)
+        return _f_score(self.precision, self.recall, self.beta)
 
     def to_dict(self) -> dict[str, float]:
         """Return counts and scores by name."""
@@ -159,7 +245,7 @@ def _percentages(score: SpanScore) -> str:
     # conlleval computes in percent, which matters where the last digit is a tie.
     precision = 100 * score.correct / score.guessed if score.guessed else 0.0
     recall = 100 * score.correct / score.gold if score.gold else 0.0
-    f = f_score(precision, recall, score.beta)
+    f = _f_score(precision, recall, score.beta)
     return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB{score.beta:g}: {f:6.2f}"
 
 

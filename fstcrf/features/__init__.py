@@ -1,19 +1,7 @@
-"""From tokens to attributes: templates, derived columns, and the index of attributes.
-
-================================ ==================================================
-read_template, parse_template    templates from a file, from text (CRF++ syntax)
-template_set, at, window, ...    templates as Python objects
-TemplateSet, Template            templates as values
-FeatureIndex                     attributes of templates ↔ rows; the design of a corpus
-LiteralIndex, is_literal         the same for attributes that the caller writes
-Design, Rows                     which attributes each token has
-AttributeIndex                   what both indexes have in common
-================================ ==================================================
-"""
+"""From tokens to attributes: templates, derived columns, and the index of attributes."""
 
 from fstcrf.features.derive import Derived, Plain
-from fstcrf.features.design import AttributeIndex, Design, Rows
-from fstcrf.features.families import Boundary
+from fstcrf.features.design import AttributeIndex, Design
 from fstcrf.features.hashed import Collisions
 from fstcrf.features.index import FeatureIndex
 from fstcrf.features.literal import LiteralIndex, LiteralSentence, is_literal
@@ -40,8 +28,15 @@ from fstcrf.features.objects import (
     value,
     window,
 )
-from fstcrf.features.parse import parse_template, read_template
-from fstcrf.features.template import Macro, Template, TemplateSet, tape_column
+from fstcrf.features.reader import Boundary
+from fstcrf.features.template import (
+    Macro,
+    Template,
+    TemplateSet,
+    parse_template,
+    read_template,
+    tape_column,
+)
 
 __all__ = [
     "BOS",
@@ -57,7 +52,6 @@ __all__ = [
     "Macro",
     "Pattern",
     "Plain",
-    "Rows",
     "Template",
     "TemplateSet",
     "at",

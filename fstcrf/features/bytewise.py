@@ -1,17 +1,9 @@
-r"""Derived columns that look at bytes, as Wapiti's patterns do.
+r"""Expressions over bytes, as Wapiti's patterns have them.
 
-============ ================================================================
-lower_ascii  the string with A to Z lowered, every other letter kept
-test         whether an expression is found: ``true`` or ``false``
-find         what an expression matches
-misjudges    whether the length that Wapiti takes from a match may be wrong
-show         bytes as a string; halves of a character as ``\xc3``
-============ ================================================================
-
-The expressions: ``.`` any byte, ``\a \d \l \p \s \u \w`` ASCII letter, digit, lower case,
-punctuation, space, upper case, letter or digit (a capital letter: the contrary), a backslash before
-any other byte that byte; ``?`` and ``*`` behind one of these; ``^`` at the start, ``$`` at the end.
-``*`` takes as few as it can.
+``.`` is any byte, ``\a \d \l \p \s \u \w`` ASCII letter, digit, lower case, punctuation, space,
+upper case, letter or digit (a capital letter: the contrary), a backslash before any other byte
+that byte; ``?`` and ``*`` behind one of these; ``^`` at the start, ``$`` at the end. ``*`` takes
+as few as it can.
 """
 
 from __future__ import annotations
@@ -88,13 +80,7 @@ def show(data: bytes) -> str:
 
 
 def test(expression: str) -> Callable[[str], str]:
-    """Return the function that says, ``true`` or ``false``, whether an expression is found.
-
-    Raises
-    ------
-    TemplateError
-        It is no expression of this kind, or a very long one.
-    """
+    """Return the function that says, ``true`` or ``false``, whether an expression is found."""
     parsed = _parsed(expression)
     search = _compiled(parsed).search
     if parsed.is_quick:
@@ -190,13 +176,7 @@ def _taken(expression: _Expression, data: bytes) -> bytes | None:
 
 
 class _Matcher:
-    """Matches an expression as Wapiti does, and counts bytes as it does.
-
-    Parameters
-    ----------
-    expression : _Expression
-    data : bytes
-    """
+    """Matches an expression as Wapiti does, and counts bytes as it does."""
 
     def __init__(self, expression: _Expression, data: bytes) -> None:
         self._expression, self._data = expression, data

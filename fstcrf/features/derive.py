@@ -1,15 +1,6 @@
 """What a template reads of a token: a column, or strings derived from one.
 
-============= ================================================================
-Plain         a column, by name or (before it meets a corpus) by number
-Derived       a function of a column or of another derived column
-derived       checks the arguments of a `Derived`
-FUNCTIONS     the functions, by the name they have in templates
-strings_of    the strings that a source makes of one string
-char_classes  each character's class: ``A`` upper, ``a`` lower, ``x`` other letter, ``0`` digit
-============= ================================================================
-
-All of these run once per *distinct* string of a column, never per token.
+All functions run once per *distinct* string of a column, never per token.
 """
 
 from __future__ import annotations
@@ -26,13 +17,10 @@ from fstcrf.features import bytewise
 __all__ = [
     "FUNCTIONS",
     "Derived",
-    "Function",
     "Plain",
     "Source",
-    "char_classes",
     "derived",
     "is_multiple",
-    "quoted",
     "resolved",
     "root",
     "strings_of",
@@ -60,7 +48,7 @@ class Plain:
         if isinstance(self.column, int):
             return str(self.column)
         bare = _BARE.fullmatch(self.column) and not self.column.isdecimal()
-        return self.column if bare else quoted(self.column)
+        return self.column if bare else _quoted(self.column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +73,7 @@ class Derived:
     entries: tuple[str, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
-        texts = [quoted(a) if isinstance(a, str) else str(a) for a in self.arguments]
+        texts = [_quoted(a) if isinstance(a, str) else str(a) for a in self.arguments]
         return f"{self.function}({','.join([str(self.source), *texts])})"
 
 
@@ -93,7 +81,7 @@ Source = Plain | Derived
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class ColumnFunction:
     """One function that templates may call.
 
     Parameters
@@ -172,7 +160,7 @@ def strings_of(source: Source) -> Callable[[str], list[str]]:
     return lambda string: outer(inner(string)[0])
 
 
-def quoted(text: str) -> str:
+def _quoted(text: str) -> str:
     """Return a string in double quotes, quotes inside doubled (a backslash means nothing)."""
     return '"' + text.replace('"', '""') + '"'
 
@@ -190,7 +178,7 @@ class _Classes(dict[int, str]):
 _CLASSES = _Classes()
 
 
-def char_classes(string: str) -> str:
+def _char_classes(string: str) -> str:
     """Return the string with each letter and digit replaced by its class.
 
     Upper and title case give ``A``, lower case ``a``, other letters and marks ``x``, numbers
@@ -198,18 +186,18 @@ def char_classes(string: str) -> str:
 
     Examples
     --------
-    >>> char_classes("McCoy's B-52")
+    >>> _char_classes("McCoy's B-52")
     "AaAaa'a A-00"
     """
     return string.translate(_CLASSES)
 
 
 def _short_shape(string: str) -> str:
-    return _RUNS.sub(r"\1", char_classes(string))
+    return _RUNS.sub(r"\1", _char_classes(string))
 
 
 def _charclass(string: str) -> str:
-    present = {c if c in "Aax0" else "." for c in char_classes(string)}
+    present = {c if c in "Aax0" else "." for c in _char_classes(string)}
     return "".join(c for c in _CLASS_ORDER if c in present)
 
 
@@ -280,18 +268,18 @@ def _member(node: Derived) -> Callable[[str], list[str]]:
     return lambda string: ["1" if string in entries else "0"]
 
 
-FUNCTIONS: dict[str, Function] = {
-    "lower": Function((), _simple(str.lower)),
-    "lower_ascii": Function((), _simple(bytewise.lower_ascii)),
-    "shape": Function((), _simple(char_classes)),
-    "short_shape": Function((), _simple(_short_shape)),
-    "charclass": Function((), _simple(_charclass)),
-    "prefix": Function((int,), _prefix),
-    "suffix": Function((int,), _suffix),
-    "ngrams": Function((int, int), _ngrams, multiple=True),
-    "match": Function((str,), _match),
-    "find": Function((str,), _find),
-    "member": Function((str,), _member),
-    "wapiti_test": Function((str,), _wapiti(bytewise.test)),
-    "wapiti_find": Function((str,), _wapiti(bytewise.find)),
+FUNCTIONS: dict[str, ColumnFunction] = {
+    "lower": ColumnFunction((), _simple(str.lower)),
+    "lower_ascii": ColumnFunction((), _simple(bytewise.lower_ascii)),
+    "shape": ColumnFunction((), _simple(_char_classes)),
+    "short_shape": ColumnFunction((), _simple(_short_shape)),
+    "charclass": ColumnFunction((), _simple(_charclass)),
+    "prefix": ColumnFunction((int,), _prefix),
+    "suffix": ColumnFunction((int,), _suffix),
+    "ngrams": ColumnFunction((int, int), _ngrams, multiple=True),
+    "match": ColumnFunction((str,), _match),
+    "find": ColumnFunction((str,), _find),
+    "member": ColumnFunction((str,), _member),
+    "wapiti_test": ColumnFunction((str,), _wapiti(bytewise.test)),
+    "wapiti_find": ColumnFunction((str,), _wapiti(bytewise.find)),
 }

@@ -1,14 +1,5 @@
 """Which attributes each token has, as sparse rows.
 
-================ =================================================================
-Rows             attributes per token: CSR arrays
-Design           rows on labels and rows on label pairs
-Block            the attributes that one template family gives
-assembled        blocks put together, token by token
-check_order      a renumbering of rows, checked
-AttributeIndex   what the index of templates and the index of literals have in common
-================ =================================================================
-
 A *row* is the number of an attribute: its row in the weight matrix ``[rows, slots]``.
 """
 
@@ -22,48 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import ShapeError
+from fstcrf.kernel import SparseRows
 
-__all__ = ["AttributeIndex", "Block", "Design", "Rows", "assembled", "check_order"]
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Attributes of N tokens.
-
-    Token ``n`` has the attributes ``rows[indptr[n] : indptr[n + 1]]``, in the order of the
-    templates.
-
-    Parameters
-    ----------
-    indptr : int64 [N + 1]
-        Where each token's attributes start.
-    rows : int32 [nnz]
-        Attribute numbers.
-    values : float32 [nnz] or None
-        Their values; all 1 when None.
-    """
-
-    indptr: NDArray[np.int64]
-    rows: NDArray[np.int32]
-    values: NDArray[np.float32] | None = None
-
-    @property
-    def n_tokens(self) -> int:
-        """Number of tokens, N."""
-        return len(self.indptr) - 1
-
-    def renumbered(self, order: NDArray[np.int32]) -> Rows:
-        """Return the same attributes under other numbers: row ``r`` becomes ``order[r]``."""
-        return Rows(self.indptr, order[self.rows], self.values)
-
-    def taken(self, tokens: NDArray[np.int64]) -> Rows:
-        """Return the attributes of some tokens, in the given order."""
-        lengths = np.diff(self.indptr)[tokens]
-        indptr = np.zeros(len(tokens) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=indptr[1:])
-        places = np.arange(indptr[-1]) + np.repeat(self.indptr[tokens] - indptr[:-1], lengths)
-        values = None if self.values is None else self.values[places]
-        return Rows(indptr, self.rows[places], values)
+__all__ = ["AttributeIndex", "Block", "Design", "assembled", "check_order"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +24,16 @@ class Design:
 
     Parameters
     ----------
-    node : Rows
+    node : SparseRows [N, node attributes]
         Attributes of single labels (templates ``U``).
-    arc : Rows or None
+    arc : SparseRows [N, arc attributes] or None
         Attributes of label pairs (templates ``B`` with macros): row ``t`` belongs to the pair of
         labels at ``t - 1`` and ``t``, so first tokens of sentences have none. None when no
         template has such attributes.
     """
 
-    node: Rows
-    arc: Rows | None = None
+    node: SparseRows
+    arc: SparseRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +55,7 @@ class Block:
     values: NDArray[np.float32] | None = None
 
 
-def assembled(n_tokens: int, blocks: Sequence[Block]) -> Rows:
+def assembled(n_tokens: int, blocks: Sequence[Block], n_rows: int) -> SparseRows:
     """Put blocks together: within a token, the entries of earlier blocks come first.
 
     Complexity: O(n_tokens · blocks + entries).
@@ -124,7 +76,7 @@ def assembled(n_tokens: int, blocks: Sequence[Block]) -> Rows:
         if values is not None and block.values is not None:
             values[place] = block.values
         cursor += used
-    return Rows(indptr, rows, values)
+    return SparseRows(indptr, rows, values, n_rows)
 
 
 def _places(
@@ -181,13 +133,7 @@ class AttributeIndex(Protocol[_Data_contra]):
 
 
 def check_order(order: NDArray[np.int32], n_rows: int) -> NDArray[np.int32]:
-    """Return a renumbering of rows after checking that it is a permutation.
-
-    Raises
-    ------
-    ShapeError
-        Anything but a permutation of ``0 .. n_rows - 1``.
-    """
+    """Return a renumbering of rows after checking that it is a permutation."""
     order = np.ascontiguousarray(order, dtype=np.int32)
     seen = np.zeros(n_rows, dtype=bool)
     if order.shape == (n_rows,) and not np.any((order < 0) | (order >= n_rows)):

@@ -1,9 +1,4 @@
-"""The attributes of templates, hashed into 2^k rows: nothing is stored, nothing is known by name.
-
-=========== =================================================================
-Hashed      the rows of families by hash
-Collisions  how many attributes of a corpus share their row
-=========== =================================================================
+"""The attributes of templates hashed into 2^k rows: nothing is stored, nothing is known by name.
 
 The row is the high bits of a hash of the family's text and of the strings, so it is the same in
 every run and on every machine.
@@ -17,14 +12,83 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.errors import OptionError
 from fstcrf.features.derive import Source
-from fstcrf.features.design import Rows, assembled
-from fstcrf.features.encode import Encoder, Entries
-from fstcrf.features.families import Family
-from fstcrf.features.hashing import combined, hashed_rows, string_hashes
-from fstcrf.features.reader import Reader
+from fstcrf.features.design import assembled
+from fstcrf.features.keys import pack_strings
+from fstcrf.features.reader import Encoder, Entries, Family, Reader
+from fstcrf.kernel import SparseRows
 
-__all__ = ["Collisions", "Hashed"]
+__all__ = [
+    "Collisions",
+    "Hashed",
+    "check_bits",
+    "hashed_rows",
+    "mixed",
+    "string_hashes",
+]
+
+MAX_BITS = 30
+_FNV_BASIS = np.uint64(0xCBF29CE484222325)
+_FNV_PRIME = np.uint64(0x100000001B3)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def string_hashes(strings: Sequence[str]) -> NDArray[np.uint64]:
+    """Return the hash of each string.
+
+    FNV-1a, ``h = (h xor byte) * prime`` over the bytes, here one byte of all strings at a time;
+    then `mixed`, because FNV leaves the high bits of short strings alike.
+
+    Returns
+    -------
+    uint64 [n]
+    """
+    blob, offsets = pack_strings(strings)
+    lengths = np.diff(offsets)
+    longest_first = np.argsort(-lengths, kind="stable")
+    starts, lengths = offsets[:-1][longest_first], lengths[longest_first]
+    hashes = np.full(len(strings), _FNV_BASIS)
+    for position in range(int(lengths[0]) if len(lengths) else 0):
+        alive = int(np.searchsorted(-lengths, -position, side="left"))  # length > position
+        hashes[:alive] ^= blob[starts[:alive] + position]
+        hashes[:alive] *= _FNV_PRIME
+    result = np.empty_like(hashes)
+    result[longest_first] = mixed(hashes)
+    return result
+
+
+def mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return SplitMix64's finaliser of each number, a bijection that spreads every bit.
+
+    References
+    ----------
+    Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators.
+    """
+    z = hashes + _GOLDEN
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def _combined(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a hash of two hashes in this order."""
+    return mixed(first * _FNV_PRIME ^ second)
+
+
+def hashed_rows(hashes: NDArray[np.uint64], bits: int) -> NDArray[np.int32]:
+    """Return the row of each hash among 2^bits: its high bits."""
+    return (hashes >> np.uint64(64 - bits)).astype(np.int32)
+
+
+def check_bits(bits: int | None) -> int | None:
+    """Return the number of hash bits if it can be."""
+    if bits is not None and (type(bits) is not int or not 1 <= bits <= MAX_BITS):
+        raise OptionError(f"hash_bits is {bits!r}, expected a number from 1 to {MAX_BITS}")
+    return bits
+
+
+# --- Rows by hash ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +100,9 @@ class Collisions:
     attributes : int
         Distinct attributes of the corpus.
     rows : int
-        Rows there are, 2^k.
+        SparseRows there are, 2^k.
     used : int
-        Rows that have an attribute.
+        SparseRows that have an attribute.
     shared : int
         Attributes whose row another one has too.
     """
@@ -82,7 +146,7 @@ class Hashed:
         """Number of rows; none where there are no families."""
         return 1 << self.bits if self.families else 0
 
-    def rows(self, reader: Reader) -> Rows:
+    def rows(self, reader: Reader) -> SparseRows:
         """Return the attributes of every token."""
         encoder = Encoder(reader, self)
         blocks = []
@@ -90,9 +154,9 @@ class Hashed:
             entries = encoder.entries(family)
             rows = hashed_rows(_hashes(family, entries.codes, entries.count), self.bits)
             blocks.append(reader.block(family, entries.tokens, rows))
-        return assembled(reader.n_tokens, blocks)
+        return assembled(reader.n_tokens, blocks, self.n_rows)
 
-    def runs(self, reader: Reader) -> Callable[[int, int], Rows]:
+    def runs(self, reader: Reader) -> Callable[[int, int], SparseRows]:
         """Return the function from a run of sentences, (first, end), to its attributes."""
         return lambda first, end: self.rows(Reader(reader.corpus[first:end], reach=reader.reach))
 
@@ -130,5 +194,5 @@ def _hashes(family: Family, codes: Sequence[NDArray[np.uint64]], count: int) -> 
     """Return the hash of each attribute."""
     hashes = np.full(count, string_hashes([family.identity])[0])
     for code in codes:
-        hashes = combined(hashes, code)
+        hashes = _combined(hashes, code)
     return hashes

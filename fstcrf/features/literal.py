@@ -1,10 +1,5 @@
 """Attributes that the caller writes: per token a list of strings or a dict.
 
-============== ==============================================================
-LiteralIndex   attribute strings ↔ rows, and the design matrix of sentences
-is_literal     whether a sentence is given as attributes rather than as columns
-============== ==============================================================
-
 A dict becomes attributes as in python-crfsuite::
 
     {"word": "the"}        word:the   1
@@ -24,11 +19,10 @@ from numpy.typing import NDArray
 
 from fstcrf.corpus.corpus import Sentence
 from fstcrf.errors import DataError, ModelFileError, OptionError
-from fstcrf.features.design import Design, Rows, check_order
-from fstcrf.features.hashed import Collisions
-from fstcrf.features.hashing import check_bits, hashed_rows, string_hashes
-from fstcrf.features.storage import field
-from fstcrf.features.vocabulary import Vocabulary, check_blob, pack_strings
+from fstcrf.features.design import Design, check_order
+from fstcrf.features.hashed import Collisions, check_bits, hashed_rows, string_hashes
+from fstcrf.features.keys import Vocabulary, check_blob, checked_array, pack_strings
+from fstcrf.kernel import SparseRows
 
 __all__ = ["LiteralIndex", "LiteralSentence", "is_literal"]
 
@@ -229,8 +223,8 @@ class LiteralIndex:
         found = metadata.get("kind"), metadata.get("version")
         if found != (KIND, VERSION):
             raise ModelFileError(f"the index is {found}, expected {(KIND, VERSION)}")
-        blob = field(arrays, "strings.blob", np.uint8)
-        offsets = field(arrays, "strings.offsets", np.int64)
+        blob = checked_array(arrays, "strings.blob", np.uint8)
+        offsets = checked_array(arrays, "strings.offsets", np.int64)
         check_blob(blob, offsets, "attributes")
         try:
             return cls.from_text(blob, offsets, hash_bits=metadata.get("hash_bits"))
@@ -266,17 +260,19 @@ class LiteralIndex:
         return new
 
     def _rows(self, tokens: _Tokens) -> Design:
+        n_rows = self.n_node_rows
         if self._bits is not None:
             found = Vocabulary(tokens.names)
             hashes = string_hashes(found.strings)[found.numbers(tokens.names)]
-            return Design(Rows(tokens.indptr, hashed_rows(hashes, self._bits), tokens.values))
+            rows = hashed_rows(hashes, self._bits)
+            return Design(SparseRows(tokens.indptr, rows, tokens.values, n_rows))
         rows = self._vocabulary.numbers(tokens.names).astype(np.int32)
         keep = rows >= 0
         if keep.all():
-            return Design(Rows(tokens.indptr, rows, tokens.values))
+            return Design(SparseRows(tokens.indptr, rows, tokens.values, n_rows))
         kept = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])
         values = None if tokens.values is None else tokens.values[keep]
-        return Design(Rows(kept[tokens.indptr], rows[keep], values))
+        return Design(SparseRows(kept[tokens.indptr], rows[keep], values, n_rows))
 
 
 class _Tokens:

@@ -1,18 +1,5 @@
 """Templates as Python objects, each with its counterpart in the text form.
 
-================ =================================================================
-at               ``%x[offset,column]``
-window           ``%x[first..last,column]``
-bag              ``%x{first..last,column}``
-tape             ``%y[0,tape]``
-value            ``%v[offset,column]``
-bias             a constant attribute
-BOS, EOS         the attribute of a sentence's first, last token
-transitions      ``B``, label transitions
-template_set     the `TemplateSet` of these
-lower, shape ... the derived columns, to be used in place of a column's name
-================ =================================================================
-
 ::
 
     template_set(
@@ -33,8 +20,7 @@ from typing import Literal
 
 from fstcrf.errors import TemplateError
 from fstcrf.features.derive import Derived, Plain, Source, derived
-from fstcrf.features.parse import expanded, read_list
-from fstcrf.features.template import Macro, Template, TemplateSet
+from fstcrf.features.template import Macro, Template, TemplateSet, expanded, read_list
 
 __all__ = [
     "BOS",

@@ -1,32 +1,226 @@
-"""A corpus seen through offsets: which string is where.
+"""A corpus seen through templates: which string, and which number, is where.
 
-========== ===================================================================
-Reader     one pass over one corpus
-========== ===================================================================
-
-A position has a *local* number: a string outside the sentence (a pad) is below ``2 * reach``,
-the column's strings follow, −1 is nothing at all.
+Templates that share attributes are a *family*. An attribute is a text: ``U:%x[-1,word]`` and
+``U:%x[1,word]`` give the same text for the same word, so they share their attributes, as in CRF++;
+a bag ``U:%x{-4..-1,word}`` is such a family of four members. Templates of equal text that read
+*different* columns stay apart.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
-from typing import Any, NamedTuple, cast
+from itertools import chain, product
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.errors import DataError, TemplateError
-from fstcrf.features.derive import Plain, Source, root, strings_of
+from fstcrf.features.derive import Plain, Source, is_multiple, root, strings_of
 from fstcrf.features.design import Block
-from fstcrf.features.families import Family, Term
-from fstcrf.features.template import Macro
+from fstcrf.features.template import Macro, Template, TemplateKind, TemplateSet, tape_column
 
-__all__ = ["Local", "Reader", "remembered"]
+__all__ = [
+    "BOUNDARIES",
+    "Boundary",
+    "Coder",
+    "Encoder",
+    "Entries",
+    "Family",
+    "Local",
+    "Place",
+    "Reader",
+    "families",
+    "pad_names",
+    "pad_texts",
+    "padding",
+    "remembered",
+    "sources",
+]
+
+
+Boundary = Literal["pad", "skip", "wapiti"]
+BOUNDARIES = ("pad", "skip", "wapiti")
+_FARTHEST = 4  # Wapiti has one name for all that is farther outside
+_FIXED_TEXT = {"bos": "__BOS__", "eos": "__EOS__"}
+
+
+class Place(NamedTuple):
+    """One string that a member reads.
+
+    Parameters
+    ----------
+    offset : int
+        Position relative to the token.
+    pads : bool
+        Whether a position outside the sentence may give ``_B-1``; in a bag it gives nothing.
+    absolute : bool
+        The offset is a place in the sentence instead, from 1 or from its end at −1.
+    """
+
+    offset: int
+    pads: bool
+    absolute: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Templates that share attributes.
+
+    Parameters
+    ----------
+    kind : {"node", "arc", "bos", "eos"}
+        Of its templates.
+    literals : tuple of str [m + 1]
+        Text around the strings of an attribute.
+    sources : tuple of Plain or Derived [m]
+        Where each string comes from; a tape is a column of the name that `tape_column` gives.
+    values : tuple of Macro
+        Numbers that multiply the attribute.
+    members : tuple of tuple of Place [m]
+        Offsets of each member.
+    """
+
+    kind: TemplateKind
+    literals: tuple[str, ...]
+    sources: tuple[Source, ...] = ()
+    values: tuple[Macro, ...] = ()
+    members: tuple[tuple[Place, ...], ...] = ((),)
+
+    @property
+    def identity(self) -> str:
+        """Text that tells the family from others, whatever its offsets."""
+        return "\0".join([*self.literals, *map(str, self.sources), *map(str, self.values)])
+
+    def attribute(self, strings: Sequence[str]) -> str:
+        """Return the text of the attribute that has these strings."""
+        pairs = zip(strings, self.literals[1:], strict=True)
+        return self.literals[0] + "".join(s + literal for s, literal in pairs)
+
+    def readings(self, attribute: str) -> Iterator[tuple[str, ...]]:
+        """Yield the strings that an attribute may consist of, in every way it can be cut."""
+        if attribute.startswith(self.literals[0]):
+            yield from _cuts(attribute[len(self.literals[0]) :], self.literals[1:])
+
+    @property
+    def columns(self) -> set[str]:
+        """Columns of the corpus that are read."""
+        read = (*self.sources, *(macro.source for macro in self.values))
+        return {str(root(source)) for source in read}
+
+    @property
+    def is_plural(self) -> bool:
+        """Whether a token may get several of its attributes, or one of them twice."""
+        return len(self.members) > 1 or any(is_multiple(s) for s in self.sources)
+
+    @property
+    def is_absolute(self) -> bool:
+        """Whether it reads a place of the sentence, the same for all its tokens."""
+        return any(place.absolute for member in self.members for place in member)
+
+
+def families(templates: TemplateSet, *, arc: bool) -> tuple[Family, ...]:
+    """Return the families of the templates on labels, or on label pairs, in their order."""
+    members: dict[Family, list[tuple[Place, ...]]] = {}
+    for template in templates:
+        if (template.kind == "arc") == arc:
+            family = _family(template)
+            members.setdefault(family, []).extend(_members(template))
+    return tuple(
+        Family(f.kind, f.literals, f.sources, f.values, tuple(dict.fromkeys(places)))
+        for f, places in members.items()
+    )
+
+
+def padding(boundary: Boundary, group: Iterable[Family]) -> int:
+    """Return the largest distance at which a string is padded; 0 where nothing is."""
+    places = [t for family in group for member in family.members for t in member if t.pads]
+    return max((abs(t.offset) for t in places), default=0) if boundary != "skip" else 0
+
+
+def sources(group: Iterable[Family]) -> list[Source]:
+    """Return what families read, each source once."""
+    return list(dict.fromkeys(source for family in group for source in family.sources))
+
+
+def pad_names(distance: int, boundary: Boundary = "pad") -> list[str]:
+    """Return the names of the positions before the sentence, then of those after it.
+
+    Examples
+    --------
+    >>> pad_names(2)
+    ['_B-1', '_B-2', '_B+1', '_B+2']
+    >>> pad_names(5, "wapiti")[3:7]
+    ['_x-4', '_x-#', '_x+1', '_x+2']
+    """
+    places = [str(i) for i in range(1, distance + 1)]
+    if boundary == "wapiti":
+        places[_FARTHEST:] = ["#"] * len(places[_FARTHEST:])
+    letter = "x" if boundary == "wapiti" else "B"
+    return [f"_{letter}{sign}{place}" for sign in "-+" for place in places]
+
+
+def pad_texts(source: Source, distance: int, boundary: Boundary) -> list[str]:
+    """Return the text of each pad in an attribute; Wapiti derives strings from pads as well."""
+    names = pad_names(distance, boundary)
+    if boundary != "wapiti" or is_multiple(source):
+        return names
+    make = strings_of(source)
+    return [make(name)[0] for name in names]
+
+
+def _family(template: Template) -> Family:
+    """Return the family of a template, its members left out."""
+    if template.kind in _FIXED_TEXT:
+        return Family(template.kind, (_FIXED_TEXT[template.kind],))
+    literals = [""]
+    sources: list[Source] = []
+    for part in template.parts:
+        if isinstance(part, str):
+            literals[-1] += part
+        elif part.kind != "value":
+            sources.append(_source(part))
+            literals.append("")
+    values = tuple(m for m in template.macros if m.kind == "value")
+    return Family(template.kind, tuple(literals), tuple(sources), values)
+
+
+def _members(template: Template) -> list[tuple[Place, ...]]:
+    choices = [
+        [Place(offset, m.kind == "x", m.absolute) for offset in range(m.first, m.last + 1)]
+        for m in template.macros
+        if m.kind != "value"
+    ]
+    return list(product(*choices))
+
+
+def _cuts(text: str, literals: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the strings between which the literals stand, the last literal at the end."""
+    if not literals:
+        if not text:
+            yield ()
+        return
+    head, *rest = literals
+    place = len(text) - len(head) if not rest else 0
+    while 0 <= (place := text.find(head, place)) <= len(text):
+        for strings in _cuts(text[place + len(head) :], tuple(rest)):
+            yield text[:place], *strings
+        place += 1
+
+
+def _source(macro: Macro) -> Source:
+    if macro.kind == "tape":
+        return Plain(tape_column(str(root(macro.source))))
+    return macro.source
+
+
+# --- Strings at offsets ---------------------------------------------------------------------------
+# A position has a *local* number: a string outside the sentence (a pad) is below ``2 * reach``, the
+# column's strings follow, −1 is nothing at all.
 
 _SPARSE = 4
 
@@ -67,7 +261,7 @@ class Reader:
         self._after = (np.repeat(corpus.offsets[1:], lengths) - 1 - places).astype(np.int32)
         self._columns: dict[str, Column] = {}
         self._made: dict[Source, list[list[str]]] = {}
-        self._local: dict[tuple[str, Term], Local] = {}
+        self._local: dict[tuple[str, Place], Local] = {}
 
     def column(self, name: str) -> Column:
         """Return a column with no string that does not occur.
@@ -99,14 +293,14 @@ class Reader:
         """Return the distinct strings that a source makes of the corpus."""
         return list(dict.fromkeys(chain.from_iterable(self.made(source))))
 
-    def at(self, source: Source, term: Term) -> Local:
+    def at(self, source: Source, place: Place) -> Local:
         """Return the local numbers of the column of a source at an offset."""
         name = str(root(source))
-        term = term._replace(pads=term.pads and self.reach > 0)
-        if (name, term) not in self._local:
-            found = self._placed if term.absolute else self._shifted
-            self._local[name, term] = found(self.column(name).ids, term)
-        return self._local[name, term]
+        place = place._replace(pads=place.pads and self.reach > 0)
+        if (name, place) not in self._local:
+            found = self._placed if place.absolute else self._shifted
+            self._local[name, place] = found(self.column(name).ids, place)
+        return self._local[name, place]
 
     def firing(self, family: Family) -> NDArray[np.bool] | None:
         """Return the tokens at which a family may fire; None for all."""
@@ -118,7 +312,7 @@ class Reader:
         elif family.kind == "arc":
             mask = self._before > 0  # no pair of labels ends at a first token
         for macro in family.values:
-            local = self.at(macro.source, Term(macro.first, pads=False))
+            local = self.at(macro.source, Place(macro.first, pads=False))
             if not local.complete:
                 inside = local.numbers >= 0
                 mask = inside if mask is None else mask & inside
@@ -142,29 +336,29 @@ class Reader:
             tokens, rows = once(tokens, rows)
         return Block(tokens, rows, self._values(family, tokens))
 
-    def _shifted(self, ids: NDArray[np.int32], term: Term) -> Local:
-        size, step, n_pads = self.n_tokens, abs(term.offset), 2 * self.reach
+    def _shifted(self, ids: NDArray[np.int32], place: Place) -> Local:
+        size, step, n_pads = self.n_tokens, abs(place.offset), 2 * self.reach
         kept = max(size - step, 0)
         numbers = np.full(size, -1, dtype=np.int32)
-        if term.offset < 0:
+        if place.offset < 0:
             numbers[step:] = ids[:kept] + n_pads
             margin, first_pad = self._before, 0
         else:
             numbers[:kept] = ids[step:] + n_pads
             margin, first_pad = self._after, self.reach
         outside = np.flatnonzero(margin < step)
-        numbers[outside] = first_pad + step - margin[outside] - 1 if term.pads else -1
-        return Local(numbers, term.pads or not len(outside))
+        numbers[outside] = first_pad + step - margin[outside] - 1 if place.pads else -1
+        return Local(numbers, place.pads or not len(outside))
 
-    def _placed(self, ids: NDArray[np.int32], term: Term) -> Local:
+    def _placed(self, ids: NDArray[np.int32], place: Place) -> Local:
         length = self._before + self._after + 1
-        place = term.offset - 1 if term.offset > 0 else length + term.offset
-        inside = (place >= 0) & (place < length)
-        tokens = np.arange(self.n_tokens) - self._before + np.where(inside, place, 0)
-        beyond = self.reach + place - length if term.offset > 0 else -1 - place
-        outside = beyond if term.pads else np.int64(-1)
+        position = place.offset - 1 if place.offset > 0 else length + place.offset
+        inside = (position >= 0) & (position < length)
+        tokens = np.arange(self.n_tokens) - self._before + np.where(inside, position, 0)
+        beyond = self.reach + position - length if place.offset > 0 else -1 - position
+        outside = beyond if place.pads else np.int64(-1)
         numbers = np.where(inside, ids[tokens] + 2 * self.reach, outside).astype(np.int32)
-        return Local(numbers, term.pads or bool(inside.all()))
+        return Local(numbers, place.pads or bool(inside.all()))
 
     def _values(
         self, family: Family, tokens: NDArray[np.int32] | None
@@ -174,7 +368,7 @@ class Reader:
             return None
         product = np.ones(self.n_tokens if tokens is None else len(tokens))
         for macro in family.values:
-            local = self.at(macro.source, Term(macro.first, pads=False)).numbers
+            local = self.at(macro.source, Place(macro.first, pads=False)).numbers
             chosen = local if tokens is None else local[tokens]
             product *= self._numbers(macro)[chosen - 2 * self.reach]
         with np.errstate(over="ignore"):
@@ -244,3 +438,149 @@ def _number(text: str) -> float:
         return math.nan if "_" in text else float(text)
     except ValueError:
         return math.nan
+
+
+# --- Numbers of strings ---------------------------------------------------------------------------
+# What a source makes of each string of its column is a table indexed by local number, so that a
+# derived column costs a token one gather.
+
+
+class Coder(Protocol):
+    """Numbers the strings of a source."""
+
+    def pads(self, names: Sequence[str]) -> NDArray[np.uint64]:
+        """Return the numbers of the strings outside a sentence."""
+
+    def codes(
+        self, source: Source, strings: Sequence[str]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.bool]]:
+        """Return the numbers of strings, and which strings have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """The attributes of one family.
+
+    Parameters
+    ----------
+    tokens : int32 [n] or None
+        Token of each entry, sorted within each member; ``0 .. n - 1`` when None.
+    codes : list of uint64 [n]
+        Their numbers, one array per macro.
+    count : int
+        Number of entries, n.
+    """
+
+    tokens: NDArray[np.int32] | None
+    codes: list[NDArray[np.uint64]]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Symbols:
+    """The numbers that a source gives each local number.
+
+    Local number ``i`` has ``codes[first[i] : first[i + 1]]``. For a single-valued source
+    `first` is None: ``codes[i]`` is the number if ``known[i]``, and the last entry of both
+    arrays stands for local number −1.
+    """
+
+    codes: NDArray[np.uint64]
+    known: NDArray[np.bool]
+    first: NDArray[np.int64] | None = None
+
+    def present(self, local: Local) -> NDArray[np.bool] | None:
+        """Return where there may be a number; None for everywhere."""
+        if self.first is not None:
+            return None if local.complete else local.numbers >= 0
+        everywhere = local.complete and bool(self.known[:-1].all())
+        return None if everywhere else self.known[local.numbers]
+
+
+class Encoder:
+    """The attributes of families over one corpus.
+
+    Parameters
+    ----------
+    reader : Reader
+        The corpus.
+    coder : Coder
+        What numbers the strings.
+    """
+
+    def __init__(self, reader: Reader, coder: Coder) -> None:
+        self.reader = reader
+        self._coder = coder
+        self._symbols: dict[Source, _Symbols] = {}
+
+    def entries(self, family: Family) -> Entries:
+        """Return the attributes of a family, its members one after the other."""
+        found = [self._member(family, places) for places in family.members]
+        if len(found) == 1:
+            return found[0]
+        tokens = np.concatenate(
+            [np.arange(e.count, dtype=np.int32) if e.tokens is None else e.tokens for e in found]
+        )
+        codes = [np.concatenate([e.codes[i] for e in found]) for i in range(len(family.sources))]
+        return Entries(tokens, codes, len(tokens))
+
+    def _member(self, family: Family, places: tuple[Place, ...]) -> Entries:
+        pairs = list(zip(family.sources, places, strict=True))
+        symbols = [self._of(source) for source in family.sources]
+        locals_ = [self.reader.at(source, place) for source, place in pairs]
+        mask = self.reader.firing(family)
+        for symbol, local in zip(symbols, locals_, strict=True):
+            present = symbol.present(local)
+            if present is not None:
+                mask = present if mask is None else mask & present
+        tokens = None if mask is None else np.flatnonzero(mask).astype(np.int32)
+        count = self.reader.n_tokens if tokens is None else len(tokens)
+        chosen = [k.numbers if tokens is None else k.numbers[tokens] for k in locals_]
+        if any(symbol.first is not None for symbol in symbols):
+            return _multiplied(tokens, symbols, chosen, count)
+        codes = [symbol.codes[local] for symbol, local in zip(symbols, chosen, strict=True)]
+        return Entries(tokens, codes, count)
+
+    def _of(self, source: Source) -> _Symbols:
+        if source not in self._symbols:
+            self._symbols[source] = self._made(source)
+        return self._symbols[source]
+
+    def _made(self, source: Source) -> _Symbols:
+        pads = pad_names(self.reader.reach)
+        made = self.reader.made(source)
+        codes, known = self._coder.codes(source, list(chain.from_iterable(made)))
+        codes = np.concatenate([self._coder.pads(pads), codes])
+        known = np.concatenate([np.ones(len(pads), dtype=np.bool), known])
+        if not is_multiple(source):
+            return _Symbols(np.append(codes, np.uint64(0)), np.append(known, np.False_))
+        sizes = np.array([1] * len(pads) + [len(strings) for strings in made], dtype=np.int64)
+        owner = np.repeat(np.arange(len(sizes)), sizes)[known]
+        first = np.zeros(len(sizes) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(owner, minlength=len(sizes)), out=first[1:])
+        return _Symbols(codes[known], known, first)
+
+
+def _multiplied(
+    tokens: NDArray[np.int32] | None,
+    symbols: Sequence[_Symbols],
+    chosen: Sequence[NDArray[np.int32]],
+    count: int,
+) -> Entries:
+    """Return one entry for each choice among the strings of the multi-valued sources."""
+    entry = np.arange(count)
+    codes: list[NDArray[np.uint64]] = []
+    for symbol, local in zip(symbols, chosen, strict=True):
+        here = local[entry]
+        if symbol.first is None:
+            codes.append(symbol.codes[here])
+            continue
+        first = symbol.first[here]
+        sizes = symbol.first[here + 1] - first
+        copies = np.repeat(np.arange(len(entry)), sizes)
+        within = np.arange(len(copies)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        codes = [code[copies] for code in codes]
+        codes.append(symbol.codes[first[copies] + within])
+        entry = entry[copies]
+    found = entry.astype(np.int32) if tokens is None else tokens[entry]
+    return Entries(found, codes, len(found))

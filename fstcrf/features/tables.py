@@ -1,10 +1,8 @@
-"""The attributes of templates, each known by name.
+"""The attributes of templates, each known by name: from the strings of a token to its rows.
 
-============= ===============================================================
-Vocabularies  the vocabulary of each source; numbers its strings
-Tables        per family: how strings become keys, and the row of each key
-fitted        the tables of a corpus, with its rows
-============= ===============================================================
+The kernel makes the keys of families that read one string at each offset and looks them up. Those
+that read several (bags, n-grams), multiply by numbers, look at a place of the sentence, or need
+more than 63 bits are made with NumPy.
 """
 
 from __future__ import annotations
@@ -19,18 +17,137 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.corpus.corpus import Sentence
-from fstcrf.features.derive import Source
-from fstcrf.features.design import Block, Rows, assembled
-from fstcrf.features.encode import Encoder, Entries
-from fstcrf.features.families import Boundary, Family, pad_texts
-from fstcrf.features.finding import PlainFamilies, sentence_codes, string_codes
-from fstcrf.features.keys import Codes, KeyTable, Packing, distinct, width_of
-from fstcrf.features.reader import Reader, once
-from fstcrf.features.vocabulary import Vocabulary
-from fstcrf.kernel.lookup import compacted
+from fstcrf.features.derive import Plain, Source, root
+from fstcrf.features.design import Block, assembled
+from fstcrf.features.hashed import Hashed
+from fstcrf.features.keys import Codes, KeyTable, Packing, Vocabulary, distinct, width_of
+from fstcrf.features.reader import (
+    Boundary,
+    Encoder,
+    Entries,
+    Family,
+    Reader,
+    once,
+    pad_texts,
+    remembered,
+)
+from fstcrf.features.template import tape_column
+from fstcrf.kernel import SparseRows
+from fstcrf.kernel.lookup import Firing, KeyFamily, RowFinder, Term, compacted
 from fstcrf.once import made_once
 
-__all__ = ["Tables", "Vocabularies", "fitted"]
+__all__ = [
+    "Predicates",
+    "Tables",
+    "Vocabularies",
+    "divided",
+    "fitted",
+    "is_constant",
+]
+
+_FIRING: dict[str, Firing] = {"node": "every", "bos": "first", "eos": "last", "arc": "inner"}
+
+
+class _PlainFamilies:
+    """The families whose keys the kernel makes itself.
+
+    Parameters
+    ----------
+    families, packings, keys
+        Those of `Tables`.
+    reach : int
+        Distance of the farthest pad.
+
+    Attributes
+    ----------
+    numbers : list of int
+        Their places among the families.
+    sources : list of Plain or Derived
+        What they read: a column of codes for each.
+    """
+
+    def __init__(
+        self,
+        families: Sequence[Family],
+        packings: Sequence[Packing],
+        keys: Sequence[KeyTable],
+        *,
+        reach: int,
+    ) -> None:
+        self.numbers = [
+            i
+            for i, (family, packing) in enumerate(zip(families, packings, strict=True))
+            if not (family.is_plural or family.is_absolute or family.values or packing.prefixes)
+        ]
+        read = [source for i in self.numbers for source in families[i].sources]
+        self.sources: list[Source] = list(dict.fromkeys(read))
+        place = {source: k for k, source in enumerate(self.sources)}
+        made = [
+            KeyFamily.of(
+                _terms(families[i], packings[i], place, reach),
+                keys[i].keys,
+                keys[i].rows,
+                firing=_FIRING[families[i].kind],
+            )
+            for i in self.numbers
+        ]
+        self.finder = RowFinder(made, reach=reach)
+
+
+def _terms(family: Family, packing: Packing, place: dict[Source, int], reach: int) -> list[Term]:
+    (member,) = family.members
+    return [
+        Term(place[source], term.offset, term.pads and reach > 0, width)
+        for source, term, width in zip(family.sources, member, packing.widths, strict=True)
+    ]
+
+
+def _string_codes(
+    reader: Reader,
+    sources: Sequence[Source],
+    numbers: Callable[[Source, Sequence[str]], NDArray[np.int32]],
+) -> NDArray[np.int32]:
+    """Return the number of each token's string, −1 where it has none.
+
+    Parameters
+    ----------
+    reader : Reader
+        The corpus.
+    sources : sequence of Plain or Derived
+        Each gives one string a token.
+    numbers : callable
+        The numbers of distinct strings of a source.
+
+    Returns
+    -------
+    int32 [sources, N]
+    """
+    codes = np.empty((len(sources), reader.n_tokens), dtype=np.int32)
+    for source, out in zip(sources, codes, strict=True):
+        column = reader.column(str(root(source)))
+        plain = isinstance(source, Plain)
+        strings = column.values if plain else [made[0] for made in reader.made(source)]
+        np.take(numbers(source, strings), column.ids, out=out, mode="clip")
+    return codes
+
+
+def _sentence_codes(
+    sentence: Sentence,
+    sources: Sequence[Source],
+    numbers: Callable[[Source, Sequence[str]], NDArray[np.int32]],
+) -> NDArray[np.int32]:
+    """Return the number of each token's string, as `_string_codes` does, int32 [sources, N]."""
+    codes = np.empty((len(sources), len(sentence)), dtype=np.int32)
+    for source, out in zip(sources, codes, strict=True):
+        strings = sentence[str(root(source))]
+        if not isinstance(source, Plain):
+            make = remembered(source)
+            strings = [make(string)[0] for string in strings]
+        out[:] = numbers(source, strings)
+    return codes
+
+
+# --- Tables of keys -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,52 +224,51 @@ class Tables:
         For each family, from numbers to keys.
     keys : tuple of KeyTable
         For each family, from keys to rows.
+    n_rows : int
+        Number of rows: more than keys where some families of an index were left out.
     """
 
     families: tuple[Family, ...]
     vocabularies: Vocabularies
     packings: tuple[Packing, ...]
     keys: tuple[KeyTable, ...]
+    n_rows: int
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    @cached_property
-    def n_rows(self) -> int:
-        """Number of attributes."""
-        return sum(map(len, self.keys))
-
-    def rows(self, reader: Reader) -> Rows:
+    def rows(self, reader: Reader) -> SparseRows:
         """Return the attributes of every token; unknown ones are absent."""
         return self.runs(reader)(0, len(reader.corpus))
 
-    def runs(self, reader: Reader) -> Callable[[int, int], Rows]:
+    def runs(self, reader: Reader) -> Callable[[int, int], SparseRows]:
         """Return the function from a run of sentences, (first, end), to its attributes.
 
         What is done per distinct string is done once for all runs.
         """
         plain, offsets = self._plain, reader.corpus.offsets
-        codes = string_codes(reader, plain.sources, self.vocabularies.numbers)
+        codes = _string_codes(reader, plain.sources, self.vocabularies.numbers)
 
-        def rows(first: int, end: int) -> Rows:
+        def rows(first: int, end: int) -> SparseRows:
             found = plain.finder.rows(codes, offsets[first : end + 1])
             if len(plain.numbers) == len(self.families):
-                return Rows(*compacted(found))
+                return SparseRows(*compacted(found), None, self.n_rows)
             whole = (first, end) == (0, len(reader.corpus))
             part = reader if whole else Reader(reader.corpus[first:end], reach=reader.reach)
             return self._mixed(part, found)
 
         return rows
 
-    def of_one(self, sentence: Sentence) -> Rows | None:
+    def of_one(self, sentence: Sentence) -> SparseRows | None:
         """Return the attributes of every token of a sentence; None where that needs a reader."""
         plain = self._plain
         if len(plain.numbers) < len(self.families):
             return None
-        codes = sentence_codes(sentence, plain.sources, self.vocabularies.numbers)
-        return Rows(*compacted(plain.finder.rows(codes, np.asarray([0, len(sentence)]))))
+        codes = _sentence_codes(sentence, plain.sources, self.vocabularies.numbers)
+        found = plain.finder.rows(codes, np.asarray([0, len(sentence)]))
+        return SparseRows(*compacted(found), None, self.n_rows)
 
-    def _mixed(self, reader: Reader, found: NDArray[np.int32]) -> Rows:
+    def _mixed(self, reader: Reader, found: NDArray[np.int32]) -> SparseRows:
         """Return the attributes of every token, those of plain families given."""
         encoder = Encoder(reader, self.vocabularies)
         column = {number: k for k, number in enumerate(self._plain.numbers)}
@@ -168,11 +284,13 @@ class Tables:
             if known is not None:
                 rows[~known] = -1
             blocks.append(reader.block(family, entries.tokens, rows))
-        return assembled(reader.n_tokens, blocks)
+        return assembled(reader.n_tokens, blocks, self.n_rows)
 
     @made_once
-    def _plain(self) -> PlainFamilies:
-        return PlainFamilies(self.families, self.packings, self.keys, reach=self.vocabularies.reach)
+    def _plain(self) -> _PlainFamilies:
+        return _PlainFamilies(
+            self.families, self.packings, self.keys, reach=self.vocabularies.reach
+        )
 
     def attributes(self, rows: NDArray[np.int64]) -> list[str]:
         """Return the texts of attributes."""
@@ -223,7 +341,7 @@ def fitted(
     *,
     min_count: int,
     base: Tables | None = None,
-) -> tuple[Tables, Rows]:
+) -> tuple[Tables, SparseRows]:
     """Return the attributes that occur in a corpus, and its rows.
 
     Parameters
@@ -259,8 +377,8 @@ def fitted(
         packings.append(packing)
         tables.append(table)
         blocks.append(reader.block(family, tokens, rows))
-    result = Tables(tuple(families), vocabularies, tuple(packings), tuple(tables))
-    return result, assembled(reader.n_tokens, blocks)
+    result = Tables(tuple(families), vocabularies, tuple(packings), tuple(tables), next_row)
+    return result, assembled(reader.n_tokens, blocks, next_row)
 
 
 def _known(base: Tables | None, number: int, family: Family) -> tuple[Codes, NDArray[np.int32]]:
@@ -299,3 +417,142 @@ def _numbered(
     new = np.flatnonzero((row_of < 0) & (counts >= min_count))
     row_of[new] = np.arange(next_row, next_row + len(new), dtype=np.int32)
     return old.merged(unique[new], row_of[new]), row_of[inverse], tokens
+
+
+# --- Attributes of labels that are not known yet --------------------------------------------------
+# In a joint decoder the label of an earlier tape is a state, not a column: the tape is *open*. An
+# attribute of ``U:%y[0,pos]/%x[0,word]`` is then the pair of a predicate, "this word is *in*",
+# which a token has or has not, and a label. The keys of an index say which pairs there are. So a
+# token's predicates are looked up once, whatever the number of labels, and only pairs that exist
+# are touched.
+
+Context = tuple[str, ...]
+Labels = Mapping[str, Sequence[str]]
+
+
+def divided(side: Tables | Hashed, tapes: Sequence[str]) -> dict[Context, Tables | Hashed]:
+    """Return the families of one side of an index, by the open tapes that they read together.
+
+    Parameters
+    ----------
+    side : Tables or Hashed
+        The attributes of labels, or of label pairs.
+    tapes : sequence of str
+        The open tapes. Each context lists some of them in this order; () reads none.
+
+    Returns
+    -------
+    dict
+        Context → the same attributes in the same rows, those of other families left out.
+    """
+    places: dict[Context, list[int]] = {}
+    for place, family in enumerate(side.families):
+        context = tuple(tape for tape in tapes if tape_column(tape) in family.columns)
+        places.setdefault(context, []).append(place)
+    return {context: _chosen(side, chosen) for context, chosen in places.items()}
+
+
+def is_constant(side: Tables | Hashed, context: Context) -> bool:
+    """Tell whether families have the same attributes at every token, given these tapes' labels."""
+    columns = set(map(tape_column, context))
+    return all(family.columns <= columns for family in side.families)
+
+
+def _chosen(side: Tables | Hashed, places: Sequence[int]) -> Tables | Hashed:
+    families = tuple(side.families[i] for i in places)
+    if isinstance(side, Hashed):
+        return replace(side, families=families)
+    packings = tuple(side.packings[i] for i in places)
+    keys = tuple(side.keys[i] for i in places)
+    return Tables(families, side.vocabularies, packings, keys, side.n_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Predicates:
+    """Conditioned attributes as pairs of a predicate and labels.
+
+    Parameters
+    ----------
+    tables : Tables
+        The predicates: the families without the tapes that they read; rows are predicates.
+    row : int32 [n]
+        Row of each conditioned attribute, each once.
+    predicate : int32 [n]
+        Its predicate.
+    label : int64 [n]
+        Number of its labels: of the context's label tuples, the last tape fastest.
+    """
+
+    tables: Tables
+    row: NDArray[np.int32]
+    predicate: NDArray[np.int32]
+    label: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, tables: Tables, context: Context, labels: Labels) -> Predicates:
+        """Take conditioned attributes apart.
+
+        Parameters
+        ----------
+        tables : Tables
+            Families that read the tapes of the context, as `divided` gives them.
+        context : tuple of str
+        labels : mapping of str to sequence of str
+            Labels of each tape, in the order of their numbers. Attributes of other labels are
+            left out.
+        """
+        axes = {Plain(tape_column(tape)): tuple(labels[tape]) for tape in context}
+        families, packings, keys = [], [], []
+        found: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]] = []
+        total = 0
+        for family, packing, table in zip(
+            tables.families, tables.packings, tables.keys, strict=True
+        ):
+            codes = packing.unpack(table.keys)
+            label = _label_numbers(family, codes, len(table), axes, tables.vocabularies)
+            used = np.flatnonzero(label >= 0)
+            kept = [i for i, source in enumerate(family.sources) if source not in axes]
+            rest = [codes[i][used] for i in kept]
+            short = Packing.fitted([packing.widths[i] for i in kept], rest)
+            unique, inverse, _ = distinct(short.pack(rest, len(used))[0], short.bits)
+            numbers = np.arange(total, total + len(unique), dtype=np.int32)
+            total += len(unique)
+            families.append(_without(family, kept))
+            packings.append(short)
+            keys.append(KeyTable(unique, numbers))
+            found.append((table.rows[used], numbers[inverse], label[used]))
+        row, predicate, label = (np.concatenate(part) for part in zip(*found, strict=True))
+        bare = Tables(tuple(families), tables.vocabularies, tuple(packings), tuple(keys), total)
+        return cls(bare, row, predicate, label)
+
+
+def _label_numbers(
+    family: Family,
+    codes: Codes,
+    count: int,
+    axes: Mapping[Plain, tuple[str, ...]],
+    vocabularies: Vocabularies,
+) -> NDArray[np.int64]:
+    """Return the number of each attribute's labels, −1 where no labels give the attribute."""
+    number = np.zeros(count, dtype=np.int64)
+    possible = np.ones(count, dtype=np.bool)
+    for source, labels in axes.items():
+        # One place more, the last, for labels that the index does not know: their number is −1.
+        place_of = np.full(vocabularies.size(source) + 1, -1, dtype=np.int64)
+        place_of[vocabularies.numbers(source, labels)] = np.arange(len(labels))
+        # A template may read the label twice: it is the same.
+        place = place_of[codes[family.sources.index(source)]]
+        possible &= place >= 0
+        number = number * len(labels) + place
+    return np.where(possible, number, -1)
+
+
+def _without(family: Family, kept: Sequence[int]) -> Family:
+    """Return a family with some of its strings only."""
+    members = (tuple(terms[i] for i in kept) for terms in family.members)
+    return replace(
+        family,
+        literals=(family.literals[0], *(family.literals[i + 1] for i in kept)),
+        sources=tuple(family.sources[i] for i in kept),
+        members=tuple(dict.fromkeys(members)),
+    )

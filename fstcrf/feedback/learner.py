@@ -296,8 +296,7 @@ class FeedbackLearner:
         data = read_one(model.index, sentence, model.columns, model.reads)
         if not data.lengths[0]:
             raise DataError("the sentence is empty: there is nothing to label")
-        rows = data.design(0, 1).node
-        design = SparseRows(rows.indptr, rows.rows, rows.values, model.index.n_node_rows)
+        design = data.design(0, 1).node
         batch = self._batch(design)
         uniform = self._draws(number, len(design) * (1 + aim.pairs))
         made = self._feedback.propose(batch, _FIRST, aim, rule, uniform)

@@ -18,9 +18,9 @@ from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.corpus import Corpus, legal_transitions
 from fstcrf.errors import DataError, OptionError
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet, is_literal
-from fstcrf.features.parse import as_templates
+from fstcrf.features.template import as_templates
 from fstcrf.joint import CRF
-from fstcrf.kernel import Aim, Rule, SparseRows
+from fstcrf.kernel import Aim, Rule
 from fstcrf.model.reading import read_sentences
 from fstcrf.model.source import has_spans, held_out_labels, held_out_score
 from fstcrf.model.targets import allowed_labels
@@ -258,11 +258,10 @@ def problem_of(model: CRF, data: Corpus, target: str) -> Problem:
     if not full.n_tokens:
         raise DataError("no sentence to learn from", path=data.source)
     prepared = read_sentences(model.index, full, model.columns, model.reads)
-    rows = prepared.design(0, len(full)).node
     return Problem(
         model.topology,
         full.offsets,
-        SparseRows(rows.indptr, rows.rows, rows.values, model.index.n_node_rows),
+        prepared.design(0, len(full)).node,
         None,
         allowed_labels(full.column(target), model.labels, partial=False),
         np.ones(len(full)),

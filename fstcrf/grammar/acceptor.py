@@ -2,23 +2,49 @@
 
 It reads one label of each of its tapes at every token. State 0 is the start; a state without a
 successor for some labels rejects them there. With scores it is weighted: the score of a labelling
-is the sum of its steps and of its last state.
+is the sum of its steps and of its last state. Products, unions and minimisation are all NumPy: what
+is bound once, runs where pynini is not installed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import LabelError, NumericError, ShapeError
+from fstcrf.errors import LabelError, NumericError, ShapeError, TooLargeError
+from fstcrf.kernel.order import connected
 
-__all__ = ["Acceptor", "Floats", "Ints"]
+__all__ = [
+    "Acceptor",
+    "Flags",
+    "Floats",
+    "Ints",
+    "Predecessors",
+    "coarsest",
+    "either",
+    "equivalent",
+    "intersect",
+    "is_empty",
+    "minimise",
+    "numbered",
+    "on_tapes",
+    "trim",
+]
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
+
+MAX_STATES = 10_000
+"""States of a product, before trimming."""
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,3 +154,468 @@ def _label_ids(sequence: Sequence[str], known: tuple[str, ...], tape: str) -> li
     except KeyError as error:
         on = f" of tape {tape!r}" if tape else ""
         raise LabelError(f"unknown label {error.args[0]!r}{on}") from None
+
+
+# --- Products and unions --------------------------------------------------------------------------
+
+
+def trim(acceptor: Acceptor) -> Acceptor:
+    """Leave out states that no accepted labelling visits; number the others breadth first.
+
+    The start stays even when nothing is accepted; then it is the only state. What is trim already
+    comes back as it is.
+    """
+    flat = _flat(acceptor.target)
+    useful = _useful(flat, acceptor.final)
+    target = np.where((flat >= 0) & useful[flat], flat, -1).astype(np.int32)
+    order = _breadth_first(target)
+    number = np.full(len(target) + 1, -1, dtype=np.int32)  # the last row is that of −1
+    number[order] = np.arange(len(order))
+    shape = (len(order), *acceptor.target.shape[1:])
+    target = number[target[order]]
+    score = None
+    if acceptor.score is not None:
+        score = np.where(target >= 0, _flat(acceptor.score)[order], 0.0)
+        score = score.reshape(shape) if score.any() else None
+    target = target.reshape(shape)
+    if _same(target, acceptor.target) and _same(score, acceptor.score):
+        return acceptor
+    return replace(acceptor, target=target, score=score, final=acceptor.final[order].copy())
+
+
+def is_empty(acceptor: Acceptor) -> bool:
+    """Tell whether no labelling of a token or more is accepted."""
+    flat = _flat(acceptor.target)
+    live = _useful(flat, acceptor.final)
+    return not bool((live[:, None] & (flat >= 0) & live[flat]).any())
+
+
+def intersect(a: Acceptor, b: Acceptor, limit: int = MAX_STATES) -> Acceptor:
+    """Return the trim acceptor of what both accept; scores add.
+
+    Parameters
+    ----------
+    a, b : Acceptor
+        They may read different tapes; the result reads the tapes of `a`, then those of `b` alone.
+    limit : int
+        Largest number of states, counted before trimming.
+
+    Raises
+    ------
+    ShapeError
+        A tape with two label sets.
+    TooLargeError
+        More states than `limit`.
+    """
+    left, right = _on_common_tapes(a, b)
+    name = f"{a.name} & {b.name}"
+    states, target = _product_states(_flat(left.target), _flat(right.target), limit, name)
+    first, second = np.divmod(states, right.n_states)
+    score = None
+    if left.score is not None or right.score is not None:
+        score = np.zeros((len(states), *left.target.shape[1:]))
+        score += 0.0 if left.score is None else left.score[first]
+        score += 0.0 if right.score is None else right.score[second]
+    return trim(
+        replace(
+            left,
+            target=target.reshape(-1, *left.target.shape[1:]),
+            score=score,
+            final=left.final[first] + right.final[second],
+            name=name,
+        )
+    )
+
+
+def either(a: Acceptor, b: Acceptor, limit: int = MAX_STATES) -> Acceptor:
+    """Return the acceptor of what at least one of two hard acceptors accepts.
+
+    Every labelling has a state in it; those that both reject end in one that is not final.
+
+    Raises
+    ------
+    ShapeError
+        A tape with two label sets; an acceptor with scores.
+    TooLargeError
+        More states than `limit`.
+    """
+    if a.weighted or b.weighted:
+        raise ShapeError(f"{a.name} | {b.name}: expected acceptors without scores")
+    left, right = (_completed(x) for x in _on_common_tapes(a, b))
+    name = f"{a.name} | {b.name}"
+    states, target = _product_states(_flat(left.target), _flat(right.target), limit, name)
+    first, second = np.divmod(states, right.n_states)
+    final = np.maximum(left.final[first], right.final[second])
+    shape = (-1, *left.target.shape[1:])
+    return replace(left, target=target.reshape(shape), final=final, name=name)
+
+
+def _completed(acceptor: Acceptor) -> Acceptor:
+    """Return the acceptor with a last state, which is not final, for all that has no other."""
+    dead = acceptor.n_states
+    rows = np.concatenate([acceptor.target, np.full_like(acceptor.target[:1], dead)])
+    target = np.where(rows >= 0, rows, dead).astype(np.int32)
+    return replace(acceptor, target=target, final=np.append(acceptor.final, -np.inf))
+
+
+def _on_common_tapes(a: Acceptor, b: Acceptor) -> tuple[Acceptor, Acceptor]:
+    tapes = (*a.tapes, *(t for t in b.tapes if t not in a.tapes))
+    sets = dict(zip(b.tapes + a.tapes, b.labels + a.labels, strict=True))
+    labels = tuple(sets[t] for t in tapes)
+    return on_tapes(a, tapes, labels), on_tapes(b, tapes, labels)
+
+
+def shortened(name: str, limit: int = 120) -> str:
+    """Return a name that fits a message."""
+    return name if len(name) <= limit else name[: name.rfind(" & ", 0, limit)] + " & …"
+
+
+def _product_states(left: Ints, right: Ints, limit: int, name: str) -> tuple[Numbers, Ints]:
+    """Return the pairs of states met from the start, and where each symbol leads from them.
+
+    A pair (p, q) is p times the states of `right` plus q; results are int64 [P] and int32 [P, A].
+    """
+    width = len(right)
+    number: dict[int, int] = {0: 0}
+    rows: list[Numbers] = []
+    frontier = np.zeros(1, dtype=np.int64)
+    while len(frontier):
+        first, second = left[frontier // width], right[frontier % width]
+        pairs = np.where((first >= 0) & (second >= 0), first.astype(np.int64) * width + second, -1)
+        rows.append(pairs)
+        found = [int(p) for p in np.unique(pairs) if p >= 0 and int(p) not in number]
+        number.update((pair, len(number) + i) for i, pair in enumerate(found))
+        if len(number) > limit:
+            raise TooLargeError(
+                f"the product {shortened(name)} has more than {limit} states, too many to "
+                "expand: constrain fewer labels at once"
+            )
+        frontier = np.asarray(found, dtype=np.int64)
+    states = np.fromiter(number, dtype=np.int64, count=len(number))
+    by_pair = np.argsort(states)
+    targets = np.concatenate(rows)
+    place = by_pair[np.searchsorted(states[by_pair], np.maximum(targets, 0))]
+    return states, np.where(targets >= 0, place, -1).astype(np.int32)
+
+
+def on_tapes(
+    acceptor: Acceptor, tapes: tuple[str, ...], labels: tuple[tuple[str, ...], ...]
+) -> Acceptor:
+    """Return the acceptor that reads these tapes, those new to it without looking at them.
+
+    Raises
+    ------
+    ShapeError
+        A tape that is missing, or has another label set.
+    """
+    sets = dict(zip(tapes, labels, strict=True))
+    for tape, known in zip(acceptor.tapes, acceptor.labels, strict=True):
+        if sets.get(tape) != known:
+            raise ShapeError(f"{acceptor.name}: tape {tape!r} is missing or has other labels")
+    if acceptor.tapes == tapes:
+        return acceptor
+    inner = [t for t in tapes if t in acceptor.tapes]
+    order = (0, *(1 + acceptor.tapes.index(t) for t in inner))
+    own = (acceptor.n_states, *(len(sets[t]) if t in inner else 1 for t in tapes))
+    full = (acceptor.n_states, *map(len, labels))
+
+    def spread(array: NDArray[np.generic]) -> NDArray[np.generic]:
+        return np.ascontiguousarray(np.broadcast_to(array.transpose(order).reshape(own), full))
+
+    score = None if acceptor.score is None else spread(acceptor.score).astype(np.float64)
+    target = spread(acceptor.target).astype(np.int32)
+    return replace(acceptor, tapes=tapes, labels=labels, target=target, score=score)
+
+
+def equivalent(a: Acceptor, b: Acceptor, tolerance: float = 1e-9) -> bool:
+    """Tell whether two acceptors over the same tapes give every labelling the same score.
+
+    Parameters
+    ----------
+    a, b : Acceptor
+    tolerance : float
+        How far the scores of a step may differ.
+    """
+    if (a.tapes, a.labels) != (b.tapes, b.labels):
+        return False
+    a, b = minimise(trim(a)), minimise(trim(b))
+    if not np.array_equal(a.target, b.target):
+        return False
+    return all(
+        np.array_equal(np.isinf(x), np.isinf(y))
+        and np.allclose(x[~np.isinf(x)], y[~np.isinf(y)], rtol=tolerance, atol=tolerance)
+        for x, y in zip(_pushed(a), _pushed(b), strict=True)
+    )
+
+
+def _flat(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
+    return array.reshape(len(array), -1)
+
+
+def _useful(target: Ints, final: Floats) -> Flags:
+    """Return which states are on a way from the start to an end, bool [Q]."""
+    there = target >= 0
+    row = np.append(0, np.cumsum(there.sum(axis=1), dtype=np.int64))
+    return connected(row, target[there], 0, final > -np.inf)
+
+
+def _same(a: NDArray[np.generic] | None, b: NDArray[np.generic] | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a.dtype == b.dtype and np.array_equal(a, b)
+
+
+def _breadth_first(target: Ints) -> Numbers:
+    met = np.zeros(len(target), dtype=bool)
+    layer = np.zeros(1, dtype=np.int64)
+    layers = []
+    while len(layer):
+        met[layer] = True
+        layers.append(layer)
+        found, first = np.unique(target[layer], return_index=True)
+        new = (found >= 0) & ~met[found]
+        layer = found[new][np.argsort(first[new])].astype(np.int64)
+    return np.concatenate(layers)
+
+
+# --- Minimisation ---------------------------------------------------------------------------------
+# Two states are one when every continuation is accepted from both or from neither, with scores that
+# differ by one constant. That constant is known before the states are: it is the difference of the
+# scores of one and the same continuation, the first of the shortest accepted ones. Pushing these
+# scores towards the start makes equal states look equal. (Best scores would not do: where a loop is
+# rewarded there is no best one.) Then partitions are refined.
+
+_DIGITS = 10
+"""Scores that agree in as many digits behind the point are taken as one: sums are rounded."""
+
+
+_SMALL = 1000
+
+_minimal: WeakSet[Acceptor] = WeakSet()
+"""Large acceptors that are known to be the smallest."""
+
+
+def minimise(acceptor: Acceptor) -> Acceptor:
+    """Return the smallest acceptor with the same scores.
+
+    Parameters
+    ----------
+    acceptor : Acceptor
+        Trim, except for a start from which nothing is accepted.
+
+    Returns
+    -------
+    Acceptor
+        Its states are numbered in the order in which their first members were.
+    """
+    if acceptor in _minimal:
+        return acceptor
+    found = _minimised(acceptor)
+    if found.n_states > _SMALL:
+        _minimal.add(found)
+    return found
+
+
+def _minimised(acceptor: Acceptor) -> Acceptor:
+    classes = _classes(acceptor)
+    _, first, classes = np.unique(classes, return_index=True, return_inverse=True)
+    if len(first) == acceptor.n_states:
+        return acceptor
+    order = np.argsort(first)
+    number = np.argsort(order)[classes].astype(np.int32)
+    kept = first[order]
+    target = acceptor.target[kept]
+    merged = np.where(target >= 0, number[target], -1).astype(np.int32)
+    score = None
+    if acceptor.weighted:
+        offset = _continuations(acceptor)
+        offset -= offset[kept][number]
+        offset[np.abs(offset) < 10.0**-_DIGITS] = 0.0
+        score = np.where(target >= 0, offset[target], 0.0)
+        score += 0.0 if acceptor.score is None else acceptor.score[kept]
+        score = score if score.any() else None
+    return replace(acceptor, target=merged, score=score, final=acceptor.final[kept])
+
+
+def _pushed(acceptor: Acceptor) -> tuple[Floats, Floats]:
+    """Return scores of steps and ends in the one form that equal acceptors share.
+
+    Returns
+    -------
+    (float64 [Q, L1, ...], float64 [Q])
+        The score of an accepted labelling is what it was; −inf where there is no step or end.
+    """
+    rest = _continuations(acceptor)
+    rest -= rest[0]
+    step = np.zeros(acceptor.target.shape) if acceptor.score is None else acceptor.score
+    source = rest.reshape(-1, *[1] * (acceptor.target.ndim - 1))
+    step = np.where(acceptor.target >= 0, step + rest[acceptor.target] - source, -np.inf)
+    return step, acceptor.final - rest
+
+
+def _classes(acceptor: Acceptor) -> Numbers:
+    """Return the class of each state: int64 [Q]."""
+    target = acceptor.target.reshape(acceptor.n_states, -1)
+    if acceptor.weighted:
+        step, final = (np.round(x, _DIGITS) + 0.0 for x in _pushed(acceptor))  # no −0
+        weights = np.column_stack([step.reshape(acceptor.n_states, -1), final])
+        classes = numbered(weights)
+    else:
+        classes = numbered(np.column_stack([target >= 0, acceptor.final + 0.0]))
+    if target.size > _SMALL:
+        # Labels that lead to the same states everywhere need be looked at once.
+        target = np.unique(target, axis=1)
+    return coarsest(target, classes)
+
+
+def _continuations(acceptor: Acceptor) -> Floats:
+    """Return the score of the first of the shortest accepted continuations: float64 [Q].
+
+    First by label, from where it begins; 0 for a state without any.
+    """
+    target: Ints = acceptor.target.reshape(acceptor.n_states, -1)
+    score = None if acceptor.score is None else acceptor.score.reshape(target.shape)
+    done = acceptor.final > -np.inf
+    rest = np.where(done, acceptor.final, 0.0)
+    before = Predecessors(target)
+    reached = np.flatnonzero(done)
+    while len(reached):
+        reached = before.of(reached)
+        reached = reached[~done[reached]]
+        ahead = target[reached]
+        label = ((ahead >= 0) & done[ahead]).argmax(axis=1)
+        rest[reached] = rest[target[reached, label]]
+        if score is not None:
+            rest[reached] += score[reached, label]
+        done[reached] = True
+    return rest
+
+
+# --- Partitions of states -------------------------------------------------------------------------
+# Moore's refinement, in rounds, but only of states that lead to a class which is new. When a class
+# falls apart its largest part keeps the number, so that a state gets a new one at most log₂ Q
+# times: a machine of a hundred thousand states takes no more than seconds.
+
+_FEW = 64
+"""Fewer rows are numbered sooner one by one."""
+
+
+class Predecessors:
+    """The states that lead to each state.
+
+    Parameters
+    ----------
+    target : int32 [Q, A]
+        State after (state, symbol), −1 where there is none.
+    """
+
+    def __init__(self, target: Ints) -> None:
+        source, symbol = np.nonzero(target >= 0)
+        ends = target[source, symbol]
+        self.source = source[np.argsort(ends, kind="stable")]
+        self.row = np.zeros(len(target) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(ends, minlength=len(target)), out=self.row[1:])
+
+    def of(self, states: NDArray[np.integer]) -> Numbers:
+        """Return the states that lead to one of these, each once, in order."""
+        first, size = self.row[states], self.row[states + 1] - self.row[states]
+        shift = first - np.cumsum(size) + size
+        return np.unique(self.source[np.arange(size.sum()) + np.repeat(shift, size)])
+
+
+def coarsest(target: Ints, classes: Numbers) -> Numbers:
+    """Return the coarsest partition within another in which classes lead to classes.
+
+    Parameters
+    ----------
+    target : int32 [Q, A]
+        State after (state, symbol), −1 where there is none.
+    classes : int64 [Q]
+        Class of each state, from 0 without gaps.
+
+    Returns
+    -------
+    int64 [Q]
+        Class of each state, from 0 without gaps.
+    """
+    parts, before = _Parts(classes), None
+    asked = np.arange(len(target))
+    while len(asked) and parts.n < len(target):
+        ahead = target[asked]
+        led = np.where(ahead >= 0, parts.classes[ahead], -1)
+        fresh = parts.split(asked, led)
+        before = before or Predecessors(target)
+        asked = before.of(fresh)
+    return parts.classes
+
+
+def numbered(rows: NDArray[np.generic]) -> Numbers:
+    """Return a number for each row, from 0 without gaps; rows of equal bytes have equal ones."""
+    if len(rows) < _FEW:
+        seen: dict[bytes, int] = {}
+        return np.asarray([seen.setdefault(row.tobytes(), len(seen)) for row in rows])
+    found: Numbers = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    return found
+
+
+class _Parts:
+    """Classes of states, int64 [Q], and how many members each has."""
+
+    def __init__(self, classes: Numbers) -> None:
+        self.classes = classes.copy()
+        self.size = np.bincount(classes, minlength=len(classes))
+        self.n = int(classes.max()) + 1
+
+    def split(self, asked: Numbers, led: Numbers) -> Numbers:
+        """Split classes into members that lead to the same and the rest.
+
+        Parameters
+        ----------
+        asked : int64 [K]
+            Those that lead to a class that was new in the last round; no others belong to them.
+        led : int64 [K, A]
+            The classes that they lead to.
+
+        Returns
+        -------
+        int64
+            The states whose class has a new number.
+        """
+        old = self.classes[asked]
+        rows = numbered(np.column_stack([old, led]))
+        _, first, size = np.unique(rows, return_index=True, return_counts=True)
+        of_class = old[first]
+        known, n_asked = np.unique(old, return_counts=True)
+        rest = self.size[known] - n_asked
+        # The largest group of each class: the last one in this order.
+        order = np.lexsort((size, of_class))
+        largest = order[np.append(np.diff(of_class[order]) > 0, True)]
+        wins = size[largest] > rest
+        moved = np.ones(len(size), dtype=bool)
+        moved[largest[wins]] = False
+        number = of_class.copy()
+        number[moved] = self._new(size[moved])
+        left = wins & (rest > 0)
+        others = self._members(known[left], asked)
+        place = np.searchsorted(known[left], self.classes[others])
+        self.classes[others] = self._new(rest[left])[place]
+        self.classes[asked] = number[rows]
+        self.size[known] = np.maximum(size[largest], rest)
+        return np.concatenate([asked[moved[rows]], others])
+
+    def _new(self, size: Numbers) -> Numbers:
+        """Return numbers for classes of these sizes."""
+        found = np.arange(self.n, self.n + len(size))
+        self.size[found] = size
+        self.n += len(size)
+        return found
+
+    def _members(self, classes: Numbers, asked: Numbers) -> Numbers:
+        """Return the members of some classes that were not asked."""
+        if not len(classes):
+            return np.zeros(0, dtype=np.int64)
+        inside = np.zeros(self.n, dtype=bool)
+        inside[classes] = True
+        found = inside[self.classes]
+        found[asked] = False
+        return np.flatnonzero(found)

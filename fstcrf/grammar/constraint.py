@@ -1,19 +1,67 @@
-"""One part of a grammar, before and after it is bound to label sets."""
+"""Constraints on the labels of a sentence, before and after label sets are known.
+
+Most are a *rule* about *events*. An event is something that is seen at a label and the label
+before it: a span begins, two labels touch that may not. A rule is a machine of a few states that
+reads events and says when it is broken. Multiplied by what must be remembered of the label before,
+it is an acceptor over labels. What the constraints mean is said in `fstcrf.constraints`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fstcrf.arguments import real_number
+from fstcrf.corpus.schemes import Scheme, legal_transitions, named_scheme
 from fstcrf.errors import GrammarError, LabelError, OptionError
-from fstcrf.grammar.acceptor import Acceptor
-from fstcrf.grammar.algebra import is_empty
-from fstcrf.grammar.labels import LabelSets
+from fstcrf.grammar.acceptor import Acceptor, Flags, either, is_empty, minimise, trim
+from fstcrf.grammar.labels import (
+    ANY,
+    LabelReading,
+    LabelSets,
+    Names,
+    SchemeName,
+    Spans,
+    frozen,
+    listed,
+    nearest,
+    only_tape,
+    shown,
+)
 from fstcrf.once import making
 
-__all__ = ["Constraint", "checked_weight"]
+__all__ = [
+    "Constraint",
+    "Neighbours",
+    "Options",
+    "about",
+    "contiguous",
+    "counted",
+    "if_present",
+    "pairs",
+    "tagging_scheme",
+    "transitions",
+]
+
+MAX_COUNT = 10_000
+"""A count is a state, and machines of so many states that are a chain take seconds to bind."""
+
+Counts = NDArray[np.int64]
+
+Neighbours: TypeAlias = (
+    Callable[[str | None, str | None], bool]
+    | Mapping[str, Iterable[str | None]]
+    | Mapping[str | None, Iterable[str | None]]
+    | Iterable[tuple[str | None, str | None]]
+)
+"""Which labels may touch: pairs, what may follow a label, or a function; None is an end."""
 
 _Key = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -62,17 +110,397 @@ class Constraint:
         return acceptors
 
 
-def checked_weight(weight: float | None) -> float | None:
-    """Return the natural-log score of a violation.
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What every constraint may be told beside what it is about.
+
+    Parameters
+    ----------
+    tape : str, optional
+        The tape that it reads; the only one when absent.
+    scheme : str, Scheme or None
+        How labels are read as spans; None: not at all.
+    weight : float, optional
+        Natural-log score of each violation; forbidden when absent.
 
     Raises
     ------
     OptionError
-        It is no finite real number.
+        A weight that is no finite real number.
     """
+
+    tape: str | None = None
+    scheme: SchemeName = "conlleval"
+    weight: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.weight is None:
+            return
+        weight = real_number(self.weight, "weight")
+        if not math.isfinite(weight):
+            raise OptionError(
+                f"weight is {self.weight}, expected a finite score; leave it out to forbid"
+            )
+        object.__setattr__(self, "weight", weight)
+
+    def reading(self, sets: LabelSets) -> LabelReading:
+        """Return how the labels of the tape are read."""
+        return LabelReading.of(sets[only_tape(sets, self.tape)], self.scheme)
+
+    def acceptor(
+        self, title: str, rule: _EventRule, sets: LabelSets, events: Sequence[Flags]
+    ) -> Acceptor:
+        """Return a rule about events as an acceptor over the labels of the tape."""
+        tape = only_tape(sets, self.tape)
+        return _monitor(rule, events, tape, sets[tape], self.weight, title)
+
+
+# --- Rules ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _EventRule:
+    """A machine over n events; event i adds 2 ** i to the code of what is seen together.
+
+    Parameters
+    ----------
+    target : int64 [M, 2 ** n]
+        Next state after (state, code). State 0 starts.
+    broken : int64 [M, 2 ** n]
+        How often that step breaks the rule.
+    broken_at_end : int64 [M] or [M, 2 ** n]
+        How often ending in a state, with what is seen at the end, does.
+    """
+
+    target: Counts
+    broken: Counts
+    broken_at_end: Counts
+
+
+def _rule(target: ArrayLike, broken: ArrayLike, broken_at_end: ArrayLike) -> _EventRule:
+    return _EventRule(
+        *(np.asarray(table, dtype=np.int64) for table in (target, broken, broken_at_end))
+    )
+
+
+_NEVER = _rule([[0, 0]], [[0, 1]], [[0, 1]])
+"""Not seen, at the end neither."""
+
+_RULES = {
+    # The first event is not seen once the second was.
+    "before": _rule([[0, 0, 1, 1], [1, 1, 1, 1]], [[0] * 4, [0, 1, 0, 1]], [0, 0]),
+    # The second event is seen, before or after, where the first is.
+    "requires": _rule([[0, 1, 2, 2], [1, 1, 2, 2], [2, 2, 2, 2]], [[0] * 4] * 3, [0, 1, 0]),
+    "never": _NEVER,
+    "start_with": _rule([[1, 1], [1, 1]], [[1, 0], [0, 0]], [1, 0]),
+    "end_with": _rule([[0, 1], [0, 1]], [[0, 0], [0, 0]], [1, 0]),
+}
+
+_OF_TOKENS = ("never", "start_with", "end_with")
+"""These look at every token, the others only at where spans begin."""
+
+
+def _count(k: int, *, most: bool = False, least: bool = False) -> _EventRule:
+    """Return the rule that an event is seen at most, at least, or exactly k times."""
+    now = np.arange(k + 1)
+    broken = np.zeros((k + 1, 2))
+    broken[k, 1] = most
+    return _rule(np.column_stack([now, np.minimum(now + 1, k)]), broken, (k - now) * least)
+
+
+def _monitor(
+    rule: _EventRule,
+    events: Sequence[Flags],
+    tape: str,
+    labels: tuple[str, ...],
+    weight: float | None,
+    name: str,
+) -> Acceptor:
+    """Return the smallest acceptor of what does not break a rule, or that counts how often.
+
+    Parameters
+    ----------
+    events : sequence of n bool [L + 1, L] or [L + 1, L + 1]
+        Event i is seen at the second label behind the first. Row L is the start of the sentence,
+        column L its end; without that column, the event is not seen there.
+    tape, labels
+        What it reads.
+    weight : float or None
+        Natural-log score of each violation; None: forbidden.
+    name : str
+        What it stands for.
+    """
+    size = len(labels)
+    codes = np.zeros((size + 1, size + 1), dtype=np.int64)
+    for i, event in enumerate(events):
+        codes[:, : event.shape[1]] += event.astype(np.int64) << i
+    # Labels behind which the same is seen need not be told apart. The start comes first.
+    contexts, context = np.unique(codes, axis=0, return_inverse=True)
+    context = context.reshape(-1)
+    order = np.argsort(np.arange(len(contexts)) != context[size], kind="stable")
+    contexts, context = contexts[order], np.argsort(order)[context]
+
+    step, end = contexts[:, :size], contexts[:, size]
+    state = rule.target[:, step] * len(contexts) + context[:size]  # [M, C, L]
+    broken = rule.broken[:, step]
+    at_end = rule.broken_at_end
+    at_end = at_end[:, end] if at_end.ndim == 2 else np.repeat(at_end[:, None], len(end), axis=1)
     if weight is None:
-        return None
-    score = real_number(weight, "weight")
-    if not math.isfinite(score):
-        raise OptionError(f"weight is {weight}, expected a finite score; leave it out to forbid")
-    return score
+        state = np.where(broken > 0, -1, state)
+        final = np.where(at_end > 0, -np.inf, 0.0)
+    else:
+        final = weight * at_end
+    return minimise(
+        trim(
+            Acceptor(
+                tapes=(tape,),
+                labels=(labels,),
+                target=state.reshape(-1, size).astype(np.int32),
+                score=None if weight is None else np.float64(weight) * broken.reshape(-1, size),
+                final=final.reshape(-1).astype(np.float64),
+                name=name,
+            )
+        )
+    )
+
+
+# --- What occurs in a sentence -------------------------------------------------------------------
+
+
+def counted(
+    kind: Literal["at_most", "at_least", "exactly"], k: int, names: Names, *, options: Options
+) -> Constraint:
+    """Return the constraint of how often names occur.
+
+    Raises
+    ------
+    OptionError
+        No count from 0 to `MAX_COUNT`; something that names nothing.
+    """
+    try:
+        count = operator.index(k)
+    except TypeError:
+        count = -1
+    if not 0 <= count <= MAX_COUNT:
+        raise OptionError(f"{kind}({k}, …): expected a whole number from 0 to {MAX_COUNT}")
+    rule = _count(count, most=kind != "at_least", least=kind != "at_most")
+    chosen = frozen(names)
+
+    def build(sets: LabelSets) -> tuple[Acceptor, ...]:
+        events = [options.reading(sets).occurrences(chosen)]
+        return (options.acceptor(title, rule, sets, events),)
+
+    title = f"{kind}({k}, {shown(chosen)})"
+    return Constraint(title, build)
+
+
+def about(
+    kind: Literal["before", "requires", "never", "start_with", "end_with"],
+    *names: Names,
+    options: Options,
+) -> Constraint:
+    """Return the constraint of a rule about where names occur.
+
+    Raises
+    ------
+    OptionError
+        Something that names nothing.
+    """
+    chosen = [frozen(name) for name in names]
+    title = f"{kind}({', '.join(map(shown, chosen))})"
+
+    def build(sets: LabelSets) -> tuple[Acceptor, ...]:
+        reading = options.reading(sets)
+        if kind in _OF_TOKENS:
+            events = [np.tile(reading.members(x), (len(reading.labels) + 1, 1)) for x in chosen]
+        else:
+            events = [reading.occurrences(x) for x in chosen]
+        return (options.acceptor(title, _RULES[kind], sets, events),)
+
+    return Constraint(title, build)
+
+
+def contiguous(names: Names = ANY, *, options: Options) -> Constraint:
+    """Return the constraint of labels in one run of tokens each, and types in one span each."""
+    chosen, once = frozen(names), _count(1, most=True)
+
+    def build(sets: LabelSets) -> tuple[Acceptor, ...]:
+        reading = options.reading(sets)
+        found = []
+        for unit in reading.units(chosen):
+            title = f'contiguous("{unit.type if isinstance(unit, Spans) else unit}")'
+            found.append(options.acceptor(title, once, sets, [reading.runs(unit)]))
+        return tuple(found)
+
+    return Constraint(f"contiguous({'' if chosen == ANY else shown(chosen)})", build)
+
+
+def if_present(name: Names, *then: Names | Constraint, options: Options) -> Constraint:
+    """Return the constraint that some hold, or some names occur, where a name occurs.
+
+    Raises
+    ------
+    OptionError
+        Something that names nothing.
+    """
+    chosen, hard = frozen(name), replace(options, weight=None)
+    parts = [
+        x if isinstance(x, Constraint) else counted("at_least", 1, x, options=hard) for x in then
+    ]
+    absent = about("never", chosen, options=hard)
+    title = f"if_present({shown(chosen)}, {' & '.join(part.name for part in parts)})"
+
+    def build(sets: LabelSets) -> tuple[Acceptor, ...]:
+        bound = [acceptor for part in parts for acceptor in part.bind(sets)]
+        soft = next((acceptor.name for acceptor in bound if acceptor.weighted), None)
+        if soft is not None:
+            raise GrammarError(f"{soft} is soft; expected a hard grammar")
+        # Not by way of bind, which takes a constraint that forbids every label for an error.
+        (without,) = absent.build(sets)
+        return tuple(_softened(either(without, part), options.weight, title) for part in bound)
+
+    return Constraint(title, build)
+
+
+def _softened(acceptor: Acceptor, weight: float | None, name: str) -> Acceptor:
+    rejected = -np.inf if weight is None else weight
+    final = np.where(acceptor.final > -np.inf, acceptor.final, rejected)
+    return minimise(trim(replace(acceptor, final=final, name=name)))
+
+
+# --- Labels that touch ---------------------------------------------------------------------------
+
+
+def tagging_scheme(scheme: str | Scheme, *, options: Options) -> Constraint:
+    """Return the constraint of the successions of labels that a tagging scheme allows.
+
+    Raises
+    ------
+    OptionError
+        No such scheme.
+    """
+    table = named_scheme(scheme)
+    name = "bio" if table.name == "iob2" else table.name
+    return _touching(f"{name}()", lambda labels: legal_transitions(labels, table), options)
+
+
+def transitions(allowed: Neighbours, *, options: Options) -> Constraint:
+    """Return the constraint of the neighbours that are allowed."""
+    title = "transitions(…)"
+    if callable(allowed):
+        return _touching(title, partial(_asked, allowed), options)
+    if isinstance(allowed, Mapping):
+        some = [(a, b) for a, following in allowed.items() for b in following]
+        return _touching(title, partial(_legal, some, frozenset(allowed)), options)
+    return _touching(title, partial(_legal, [(a, b) for a, b in allowed], None), options)
+
+
+def _asked(allowed: Callable[[str | None, str | None], bool], labels: tuple[str, ...]) -> Flags:
+    ends = (*labels, None)
+    return np.asarray([[bool(allowed(a, b)) for b in ends] for a in ends])
+
+
+def _legal(
+    pairs: list[tuple[str | None, str | None]],
+    keys: frozenset[str | None] | None,
+    labels: tuple[str, ...],
+) -> Flags:
+    """Return which labels may follow which: bool [L + 1, L + 1], last row start, column end.
+
+    All rows but those of the keys are free; without keys, the start and the end are where no pair
+    names them.
+    """
+    index = {name: i for i, name in enumerate((*labels, None))}
+    unknown = [name for name in (*(keys or ()), *sum(pairs, ())) if name not in index]
+    if unknown:
+        raise GrammarError(f"no label {unknown[0]!r}{nearest(str(unknown[0]), labels)}")
+    legal = np.zeros((len(index), len(index)), dtype=bool)
+    if keys is not None:
+        legal[[i for name, i in index.items() if name not in keys]] = True
+    else:
+        legal[-1, :-1] = all(a is not None for a, _ in pairs)
+        legal[:-1, -1] = all(b is not None for _, b in pairs)
+        legal[-1, -1] = True
+    for a, b in pairs:
+        legal[index[a], index[b]] = True
+    return legal
+
+
+def _touching(
+    title: str, legal: Callable[[tuple[str, ...]], Flags], options: Options
+) -> Constraint:
+    def build(sets: LabelSets) -> tuple[Acceptor, ...]:
+        labels = sets[only_tape(sets, options.tape)]
+        return (options.acceptor(title, _NEVER, sets, [~legal(labels)]),)
+
+    return Constraint(title, build)
+
+
+# --- Labels of several tapes ---------------------------------------------------------------------
+
+
+def pairs(
+    allowed: Mapping[str, Iterable[str]] | Iterable[tuple[str, ...]],
+    tapes: Sequence[str],
+    *,
+    weight: float | None,
+) -> Constraint:
+    """Return the constraint of the labels of several tapes that may meet at a token.
+
+    Raises
+    ------
+    OptionError
+        Fewer than two tapes; a mapping for more than two; tuples of another length.
+    """
+    mapping = isinstance(allowed, Mapping)
+    if isinstance(tapes, str) or len(tapes) < 2 or (mapping and len(tapes) > 2):
+        raise OptionError(f"pairs: tapes are {tapes!r}, expected the names of two tapes or more")
+    names, keys = tuple(tapes), frozenset(allowed) if isinstance(allowed, Mapping) else None
+    chosen: list[tuple[str, ...]]
+    if isinstance(allowed, Mapping):
+        chosen = [(a, b) for a, others in allowed.items() for b in others]
+    else:
+        chosen = [tuple(labels) for labels in allowed]
+    wrong = next((labels for labels in chosen if len(labels) != len(names)), None)
+    if wrong is not None:
+        raise OptionError(f"pairs: {wrong!r}, expected a label of each of {listed(tapes)}")
+    weight = Options(weight=weight).weight
+    soft = weight is not None
+    title = f"pairs(…, {names!r})"
+
+    def build(sets: LabelSets) -> tuple[Acceptor, ...]:
+        missing = next((tape for tape in names if tape not in sets), None)
+        if missing is not None:
+            raise GrammarError(f"no tape {missing!r}; the tapes are {listed(sets)}")
+        labels = tuple(sets[tape] for tape in names)
+        legal = _meeting(labels, chosen, keys)
+        acceptor = Acceptor(
+            tapes=names,
+            labels=labels,
+            target=np.where(legal | soft, 0, -1)[None].astype(np.int32),
+            score=None if weight is None else np.where(legal, 0.0, weight)[None],
+            final=np.zeros(1),
+            name=title,
+        )
+        return (trim(acceptor),)
+
+    return Constraint(title, build)
+
+
+def _meeting(
+    labels: tuple[tuple[str, ...], ...],
+    chosen: Sequence[tuple[str, ...]],
+    keys: frozenset[str] | None,
+) -> Flags:
+    """Return which labels may meet, bool [L of each tape]; with keys, also all that are none."""
+    index = [{label: i for i, label in enumerate(known)} for known in labels]
+    for names in [*chosen, *((key,) for key in keys or ())]:
+        for name, known in zip(names, index, strict=False):
+            if name not in known:
+                raise GrammarError(f"no label {name!r}{nearest(name, known)}")
+    legal = np.zeros(tuple(map(len, index)), dtype=bool)
+    if keys is not None:
+        legal[[i for name, i in index[0].items() if name not in keys]] = True
+    for names in chosen:
+        legal[tuple(known[name] for name, known in zip(names, index, strict=True))] = True
+    return legal

@@ -17,8 +17,10 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import LabelSet
 from fstcrf.errors import GrammarError, LabelError
 from fstcrf.grammar.acceptor import Acceptor
+from fstcrf.grammar.automata import constraint_from_arrays, constraint_from_machine
 from fstcrf.grammar.constraint import Constraint
 from fstcrf.grammar.labels import Labels, LabelSets, label_sets, listed
+from fstcrf.grammar.language import parse_grammar, read_grammar, shipped_grammar
 
 if TYPE_CHECKING:
     import pynini
@@ -83,8 +85,6 @@ class Grammar:
         OSError
             A file that cannot be read.
         """
-        from fstcrf.grammar.files import read_grammar  # noqa: PLC0415 - needs a parser
-
         return cls(read_grammar(path), labels)
 
     @classmethod
@@ -102,8 +102,6 @@ class Grammar:
         >>> Grammar.from_text(text, ["O", "B-NP", "I-NP"]).accepts(["O", "I-NP"])
         False
         """
-        from fstcrf.grammar.files import parse_grammar  # noqa: PLC0415
-
         return cls(parse_grammar(text), labels)
 
     @classmethod
@@ -115,8 +113,6 @@ class Grammar:
         GrammarError
             There is none of that name.
         """
-        from fstcrf.grammar.files import shipped_grammar  # noqa: PLC0415
-
         return cls.from_file(shipped_grammar(name), labels)
 
     @classmethod
@@ -145,10 +141,7 @@ class Grammar:
         OSError
             A file that cannot be read.
         """
-        from fstcrf.grammar.foreign import constraint_from_machine, machine_of  # noqa: PLC0415
-
-        called = name or (Path(fst).name if isinstance(fst, str | Path) else "fst")
-        return cls((constraint_from_machine(machine_of(fst), tape, called),))
+        return cls((constraint_from_machine(fst, tape, name),))
 
     @classmethod
     def from_arrays(
@@ -194,8 +187,6 @@ class Grammar:
         >>> even.bound(["A", "B"]).accepts(["A", "A"]), even.bound(["A", "B"]).accepts(["A"])
         (True, False)
         """
-        from fstcrf.grammar.foreign import constraint_from_arrays  # noqa: PLC0415
-
         return cls((constraint_from_arrays(labels, target, score, final, tape, name),))
 
     @classmethod

@@ -1,23 +1,42 @@
-"""The label sets that a grammar is bound to, and messages about labels that are not in them.
+"""The label sets that a grammar is bound to, and what names in constraints mean in them.
 
-==============  ==============================================================
-LabelSets       the label set of each tape
-label_sets      label sets as a caller gives them
-only_tape       the tape that a constraint of one tape reads
-nearest         the known names that look most like an unknown one
-==============  ==============================================================
+A name is that of a label, which tokens have, or of a type, whose spans begin.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import Any, TypeAlias, cast
+
+import numpy as np
 
 from fstcrf.arguments import LabelSet, label_tuple
-from fstcrf.errors import GrammarError
+from fstcrf.corpus.schemes import OUTSIDE, Scheme, named_scheme, split_label, tables
+from fstcrf.errors import GrammarError, OptionError
+from fstcrf.grammar.acceptor import Flags
 
-__all__ = ["LabelSets", "Labels", "label_sets", "nearest", "only_tape"]
+__all__ = [
+    "ANY",
+    "LabelReading",
+    "LabelSets",
+    "Labels",
+    "Matching",
+    "Names",
+    "SchemeName",
+    "Spans",
+    "frozen",
+    "label",
+    "label_sets",
+    "listed",
+    "nearest",
+    "only_tape",
+    "shown",
+    "spans",
+]
 
 Labels: TypeAlias = LabelSet | Mapping[str, LabelSet]
 """The labels of the only tape, or of each tape by name."""
@@ -26,13 +45,7 @@ LabelSets: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
 def label_sets(labels: Labels) -> dict[str, tuple[str, ...]]:
-    """Return the label set of each tape; a single set is that of the tape ``""``.
-
-    Raises
-    ------
-    GrammarError
-        No tape, no labels, a label twice, or something that is no set of labels.
-    """
+    """Return the label set of each tape; a single set is that of the tape ``""``."""
     by_tape = isinstance(labels, Mapping) and all(isinstance(key, str) for key in labels)
     given: Mapping[Any, Any] = labels if isinstance(labels, Mapping) and by_tape else {"": labels}
     sets: dict[str, tuple[str, ...]] = {}
@@ -50,13 +63,7 @@ def label_sets(labels: Labels) -> dict[str, tuple[str, ...]]:
 
 
 def only_tape(sets: LabelSets, tape: str | None) -> str:
-    """Return the tape that a constraint reads: the one it names, or the only one there is.
-
-    Raises
-    ------
-    GrammarError
-        There are several, or none of that name.
-    """
+    """Return the tape that a constraint reads: the one it names, or the only one there is."""
     if len(sets) == 1 and (tape is None or "" in sets):
         return next(iter(sets))
     if tape is None:
@@ -82,3 +89,227 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def listed(names: Iterable[str]) -> str:
     """Return names in quotes, separated by commas."""
     return ", ".join(repr(name) for name in names)
+
+
+# --- What a name means ----------------------------------------------------------------------------
+# A label set is read under a tagging scheme. Its *span labels* are a letter of the scheme, a hyphen
+# and a type: ``B-NP``, ``I-NP``. (The letter alone, ``B``, is one with the type ``""`` where every
+# label of the set belongs to the scheme.) All others, ``O`` among them, are *plain*: they belong to
+# no span and end the span before them.
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """The labels that a regular expression matches as a whole; those of the set when bound.
+
+    In a constraint there must be one, unless the class is optional.
+    """
+
+    pattern: str
+    optional: bool = False
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise GrammarError(f"{self.pattern!r} is no regular expression: {error}") from None
+
+    def __str__(self) -> str:
+        return f'{"optional" if self.optional else "label"}("{self.pattern}")'
+
+    def matches(self, label: str) -> bool:
+        """Tell whether a label is in the class."""
+        return re.fullmatch(self.pattern, label) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """The spans of a type, also where a label is called like the type."""
+
+    type: str
+
+    def __str__(self) -> str:
+        return f'spans("{self.type}")'
+
+
+ANY = Matching("(?s:.*)")
+"""Every label."""
+
+Names: TypeAlias = str | Matching | Spans | Iterable["str | Matching | Spans"]
+"""A label or type, a class of labels, the spans of a type, or several of them: any of these."""
+
+
+SchemeName: TypeAlias = str | Scheme | None
+
+
+def label(pattern: str, *, optional: bool = False) -> Matching:
+    """Return the class of the labels that a regular expression matches as a whole.
+
+    Parameters
+    ----------
+    pattern : str
+    optional : bool
+        Label sets without such a label are fine.
+
+    Raises
+    ------
+    GrammarError
+        No regular expression.
+    """
+    return Matching(pattern, optional)
+
+
+def spans(kind: str) -> Spans:
+    """Return the spans of a type, also where a label is called like the type."""
+    return Spans(kind)
+
+
+def frozen(names: Names) -> Names:
+    """Return names that can be read more than once."""
+    if isinstance(names, str | Matching | Spans):
+        return names
+    given: object = names  # whatever the caller passed
+    several: tuple[object, ...] = tuple(given) if isinstance(given, Iterable) else (given,)
+    for name in several:
+        if not isinstance(name, str | Matching | Spans):
+            raise OptionError(
+                f"{name!r} is no name: expected a label, a type, label(...), spans(...), or a list"
+            )
+    return cast("tuple[str | Matching | Spans, ...]", several)
+
+
+def shown(names: Names) -> str:
+    """Return names as they are written in Python."""
+    if names == ANY:
+        return "any"
+    if isinstance(names, str):
+        return f'"{names}"'
+    if isinstance(names, Matching | Spans):
+        return str(names)
+    parts = [shown(name) for name in names]
+    return "[" + ", ".join(parts[:4] + ["…"] * (len(parts) > 4)) + "]"
+
+
+@dataclass(frozen=True)
+class LabelReading:
+    """A label set under a scheme.
+
+    Parameters
+    ----------
+    scheme : Scheme or None
+        None: every label is plain.
+    """
+
+    labels: tuple[str, ...]
+    scheme: Scheme | None
+
+    @classmethod
+    def of(cls, labels: tuple[str, ...], scheme: str | Scheme | None) -> LabelReading:
+        """Return the reading of labels under a scheme of that name."""
+        return cls(labels, None if scheme is None else named_scheme(scheme))
+
+    @cached_property
+    def parts(self) -> list[tuple[str, str] | None]:
+        """Letter and type of each label; None for plain ones."""
+        if self.scheme is None:
+            return [None] * len(self.labels)
+        split = [split_label(label, self.scheme) for label in self.labels]
+        bare = all(letter in self.scheme.letters for letter, _ in split)
+        return [
+            (letter, kind) if letter in self.scheme.letters[1:] and (bare or "-" in label) else None
+            for label, (letter, kind) in zip(self.labels, split, strict=True)
+        ]
+
+    @property
+    def types(self) -> list[str]:
+        """The types of spans, as they are met."""
+        return list(dict.fromkeys(part[1] for part in self.parts if part is not None))
+
+    @cached_property
+    def starts(self) -> Flags:
+        """Where a span begins: a label (column) behind another (row; the last: the start)."""
+        size = len(self.labels)
+        if self.scheme is None:
+            return np.zeros((size + 1, size), dtype=bool)
+        letters, kinds = self.scheme.letters, ["", *self.types]
+        # Plain labels and the start count as O.
+        parts = [part or (OUTSIDE, "") for part in (*self.parts, None)]
+        letter = np.asarray([letters.index(letter) for letter, _ in parts])
+        kind = np.asarray([kinds.index(kind) for _, kind in parts])
+        same = (kind[:, None] == kind[None, :size]).astype(np.int64)
+        typed = np.asarray([part is not None for part in self.parts])
+        starts: Flags = tables(self.scheme)[0][letter[:, None], letter[None, :size], same] & typed
+        return starts
+
+    def units(self, names: Names) -> list[str | Spans]:
+        """Return the plain labels and the types of spans that names stand for; never ``O``."""
+        found: dict[str | Spans, None] = {}
+        for name in _each(names):
+            if isinstance(name, Spans):
+                self._of_type(name.type)
+                found[name] = None
+                continue
+            for i in np.flatnonzero(self.members(name)).tolist():
+                part = self.parts[i]
+                if part is not None:
+                    found[Spans(part[1])] = None
+                elif self.labels[i] != OUTSIDE:
+                    found[self.labels[i]] = None
+        return list(found)
+
+    def runs(self, unit: str | Spans) -> Flags:
+        """Return where a run of a label, or a span of a type, begins: bool [L + 1, L]."""
+        if isinstance(unit, Spans):
+            return self.starts & self._of_type(unit.type)
+        found = np.zeros_like(self.starts)
+        place = self.labels.index(unit)
+        found[:, place] = True
+        found[place, place] = False
+        return found
+
+    def members(self, names: Names) -> Flags:
+        """Return which labels names stand for, a type for all of its labels: bool [L]."""
+        found = np.zeros(len(self.labels), dtype=bool)
+        for name in _each(names):
+            if isinstance(name, Matching):
+                found |= self._of_class(name)
+            elif isinstance(name, str) and name in self.labels:
+                found[self.labels.index(name)] = True
+            else:
+                found |= self._of_type(name if isinstance(name, str) else name.type)
+        return found
+
+    def occurrences(self, names: Names) -> Flags:
+        """Return where one of these occurs: a token of a label, the first token of a span.
+
+        Returns
+        -------
+        bool [L + 1, L]
+            It occurs at the second label, behind the first or at the start.
+        """
+        found = np.zeros_like(self.starts)
+        for name in _each(names):
+            if isinstance(name, Matching) or (isinstance(name, str) and name in self.labels):
+                found |= self.members(name)
+            else:
+                kind = name if isinstance(name, str) else name.type
+                found |= self.starts & self._of_type(kind)
+        return found
+
+    def _of_class(self, matching: Matching) -> Flags:
+        found = np.asarray([matching.matches(label) for label in self.labels])
+        if not found.any() and not matching.optional:
+            close = nearest(matching.pattern, self.labels)
+            raise GrammarError(f"no label matches {matching}{close}")
+        return found
+
+    def _of_type(self, kind: str) -> Flags:
+        found = np.asarray([part is not None and part[1] == kind for part in self.parts])
+        if not found.any():
+            known = [*self.types, *self.labels]
+            raise GrammarError(f"no label and no type {kind!r}{nearest(kind, known)}")
+        return found
+
+
+def _each(names: Names) -> list[str | Matching | Spans]:
+    return [names] if isinstance(names, str | Matching | Spans) else list(names)

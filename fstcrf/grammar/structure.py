@@ -1,25 +1,238 @@
-"""Grammars as part of a tagger's own structure: topology ∘ acceptor, made once, before training.
+"""Acceptors and the structure of a chain: what says no more than which label may follow which.
 
-A tagger trained so normalises over what the grammar allows, and gives nothing else a probability.
+Such acceptors fold into transitions; others need not remember what transitions already forbid; and
+a topology may be multiplied by a grammar before training.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import GrammarError
-from fstcrf.grammar.acceptor import Acceptor
-from fstcrf.grammar.algebra import intersect
-from fstcrf.grammar.minimise import minimise
+from fstcrf.errors import GrammarError, ShapeError
+from fstcrf.grammar.acceptor import Acceptor, Flags, Floats, Ints, intersect, minimise, trim
 from fstcrf.topology import Topology
 
-__all__ = ["constrained_topology"]
+__all__ = ["TwoLocal", "constrained_topology", "simplified", "two_local"]
 
-Ints = NDArray[np.int32]
+
+@dataclass(frozen=True, eq=False)
+class TwoLocal:
+    """Scores of neighbours. All are natural logs; −inf forbids.
+
+    Parameters
+    ----------
+    initial : float64 [L]
+        Score of beginning with a label.
+    transition : float64 [L, L]
+        Score of a label (row) and the next (column).
+    final : float64 [L]
+        Score of ending with a label.
+    """
+
+    initial: Floats
+    transition: Floats
+    final: Floats
+
+
+def two_local(acceptor: Acceptor) -> TwoLocal | None:
+    """Return the scores of neighbours that say the same as an acceptor.
+
+    That is so where each label leads to one state of the smallest acceptor, from wherever it is
+    read. The empty sentence, which has no neighbours, is not looked at.
+
+    Returns
+    -------
+    TwoLocal or None
+        None when there are no such scores, and for acceptors of several tapes.
+    """
+    if len(acceptor.tapes) != 1:
+        return None
+    small = minimise(trim(acceptor))
+    n_labels = small.target.shape[1]
+    after = small.target.max(axis=0)
+    if not ((small.target < 0) | (small.target == after)).all():
+        return None
+    step = np.zeros(small.target.shape) if small.score is None else small.score
+    step = np.where(small.target >= 0, step, -np.inf)
+    used = after >= 0
+    transition = np.full((n_labels, n_labels), -np.inf)
+    transition[used] = step[after[used]]
+    final = np.full(n_labels, -np.inf)
+    final[used] = small.final[after[used]]
+    return TwoLocal(step[0].copy(), transition, final)
+
+
+# --- What is forbidden anyway ---------------------------------------------------------------------
+# Under a tagging scheme, an acceptor need not remember what the scheme already forbids: behind
+# ``O`` no ``I-NP`` comes, whatever the acceptor would say of it. Two states are merged where they
+# never disagree about a label that may come, and neither do the states that they lead to.
+
+MAX_STATES = 64
+"""Larger acceptors are left as they are: merging compares all pairs of states."""
+
+_DEAD = -1
+
+
+def simplified(acceptor: Acceptor, legal: Flags) -> Acceptor:
+    """Return a smaller acceptor with the same scores for all legal sequences.
+
+    Parameters
+    ----------
+    acceptor : Acceptor
+        Of one tape; others come back as they are.
+    legal : bool [L + 1, L + 1]
+        Which label may follow which; the last row is the start of a sentence, the last column its
+        end. Something else must see to it: of illegal sequences the result may say anything.
+
+    Raises
+    ------
+    ShapeError
+        `legal` has another shape.
+    """
+    if len(acceptor.tapes) != 1:
+        return acceptor
+    size = len(acceptor.labels[0]) + 1
+    if legal.shape != (size, size):
+        raise ShapeError(f"legal is {list(legal.shape)}, expected {[size, size]}")
+    small = minimise(trim(acceptor))
+    if small.n_states > MAX_STATES:
+        return small
+    merging = _Merging.of(small, legal)
+    # Most pairs are told apart at once; the others may still be, by what they are merged with.
+    for first, second in np.argwhere(np.triu(~merging.apart(), 1)).tolist():
+        merging = merging.merged(first, second) or merging
+    return minimise(trim(merging.acceptor(small)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Merging:
+    """A partition of states and what its blocks say, each about the labels that may come.
+
+    Parameters
+    ----------
+    block : int64 [Q]
+        Block of each state: its smallest member.
+    asked : bool [Q, L + 1]
+        Labels that may come in a block; the last column is the end.
+    target : int32 [Q, L]
+        A state in the block that each of them leads to, −1 where it is rejected.
+    score : float64 [Q, L + 1]
+        Score of the step, and of the end.
+    """
+
+    block: NDArray[np.int64]
+    asked: Flags
+    target: Ints
+    score: Floats
+
+    @classmethod
+    def of(cls, acceptor: Acceptor, legal: Flags) -> _Merging:
+        met, live = _met(acceptor.target, acceptor.final, legal)
+        asked: Flags = met @ legal
+        labels = np.arange(acceptor.target.shape[1])
+        kept = (acceptor.target >= 0) & live[acceptor.target, labels]
+        step = np.zeros(kept.shape) if acceptor.score is None else acceptor.score
+        return cls(
+            block=np.arange(acceptor.n_states),
+            asked=asked,
+            target=np.where(kept, acceptor.target, _DEAD).astype(np.int32),
+            score=np.column_stack([np.where(kept, step, -np.inf), acceptor.final]),
+        )
+
+    def apart(self) -> Flags:
+        """Return which pairs of states disagree, or lead to such pairs: bool [Q, Q]."""
+        label = range(self.asked.shape[1])
+        both = [self.asked[:, a, None] & self.asked[None, :, a] for a in label]
+        score = self.score.T
+        apart: Flags = np.logical_or.reduce(
+            [m & (s[:, None] != s[None, :]) for m, s in zip(both, score, strict=True)]
+        )
+        while True:
+            wider = apart.copy()
+            for m, target in zip(both, self.target.T, strict=False):
+                onward = m & (target >= 0)[:, None] & (target >= 0)[None, :]
+                wider |= onward & apart[target[:, None], target[None, :]]
+            if np.array_equal(wider, apart):
+                return apart
+            apart = wider
+
+    def merged(self, first: int, second: int) -> _Merging | None:
+        """Return the partition with two states in one block, None where they disagree."""
+        block, asked = self.block.copy(), self.asked.copy()
+        target, score = self.target.copy(), self.score.copy()
+        queue = [(first, second)]
+        while queue:
+            a, b = sorted(int(block[state]) for state in queue.pop())
+            if a == b:
+                continue
+            both = asked[a] & asked[b]
+            if (score[a, both] != score[b, both]).any():
+                return None
+            onward = both[:-1] & (target[a] >= 0)
+            queue += zip(target[a, onward].tolist(), target[b, onward].tolist(), strict=True)
+            new = asked[b] & ~asked[a]
+            target[a, new[:-1]] = target[b, new[:-1]]
+            score[a, new] = score[b, new]
+            asked[a] |= new
+            block[block == b] = a
+        return _Merging(block, asked, target, score)
+
+    def acceptor(self, original: Acceptor) -> Acceptor:
+        """Return the acceptor of the blocks; what cannot come is rejected."""
+        kept = np.unique(self.block)
+        number = np.searchsorted(kept, self.block)
+        asked = self.asked[kept]
+        target = np.where(asked[:, :-1], self.target[kept], _DEAD)
+        score = np.where(asked, self.score[kept], -np.inf)
+        step = np.where(target >= 0, score[:, :-1], 0.0)
+        return replace(
+            original,
+            target=np.where(target >= 0, number[target], _DEAD).astype(np.int32),
+            score=None if original.score is None else step,
+            final=score[:, -1],
+        )
+
+
+def _met(target: Ints, final: Floats, legal: Flags) -> tuple[Flags, Flags]:
+    """Follow legal sequences.
+
+    Returns
+    -------
+    met : bool [Q, L + 1]
+        The state is met behind that label (last column: at the start), with a way to an end.
+    live : bool [Q, L + 1]
+        From the state behind that label, there is a way to an end.
+    """
+    n_states, size = target.shape
+    labels = np.arange(size)
+    step = target >= 0
+    live = (final[:, None] > -np.inf) & legal[None, :, size]
+    while True:
+        # A label may come next where it is legal and leads to where there is a way.
+        ahead = step & live[target, labels]
+        wider = live | (ahead @ legal[:, :size].T)
+        if np.array_equal(wider, live):
+            break
+        live = wider
+    met = np.zeros((n_states, size + 1), dtype=bool)
+    met[0, size] = live[0, size]
+    while True:
+        wider = met.copy()
+        taken = (met @ legal[:, :size]) & ahead
+        states, reads = np.nonzero(taken)
+        wider[target[states, reads], reads] = True
+        if np.array_equal(wider, met):
+            return met & live, live
+        met = wider
+
+
+# --- Topology ∘ acceptor --------------------------------------------------------------------------
+# A tagger trained so normalises over what the grammar allows, and gives nothing else a probability.
 
 
 def constrained_topology(topology: Topology, conjuncts: Sequence[Acceptor]) -> Topology:

@@ -1,27 +1,43 @@
-"""The parts of a ``.grm`` file as they are written: statements and expressions, with lines."""
+"""The text of a ``.grm`` file → its statements and expressions, with lines; syntax errors."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import lru_cache
+from importlib.resources import files
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
+
+from fstcrf.errors import GrammarError
+from fstcrf.grammar.labels import listed
+
+if TYPE_CHECKING:
+    from lark import Lark, Token, UnexpectedInput
+    from lark.tree import Meta
 
 __all__ = [
     "Argument",
     "Call",
     "Concatenation",
+    "Cost",
     "Definition",
     "Difference",
     "Expression",
     "File",
-    "Function",
+    "FunctionDefinition",
     "Name",
     "Number",
     "Option",
     "Repetition",
     "Text",
+    "Tree",
     "Union",
-    "Weight",
     "Weighted",
+    "cut",
+    "fields",
+    "parse",
+    "plain",
 ]
 
 
@@ -53,7 +69,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Weight:
+class Cost:
     """A cost as an argument: that of each violation."""
 
     cost: float
@@ -78,54 +94,66 @@ class Call:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Concatenation:
-    """One after the other."""
+# What expressions are made of, over leaves as they are written or as they are resolved.
 
-    parts: tuple[Expression, ...]
+_Leaf = TypeVar("_Leaf")
+
+
+@dataclass(frozen=True, slots=True)
+class Concatenation(Generic[_Leaf]):
+    """One after the other; without parts, the empty sequence."""
+
+    parts: tuple[Tree[_Leaf], ...]
     line: int
 
 
 @dataclass(frozen=True, slots=True)
-class Union:
+class Union(Generic[_Leaf]):
     """Any of these."""
 
-    parts: tuple[Expression, ...]
+    parts: tuple[Tree[_Leaf], ...]
     line: int
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Generic[_Leaf]):
     """The left one where the right one is not."""
 
-    left: Expression
-    right: Expression
+    left: Tree[_Leaf]
+    right: Tree[_Leaf]
     line: int
 
 
 @dataclass(frozen=True, slots=True)
-class Repetition:
+class Repetition(Generic[_Leaf]):
     """From `low` to `high` times; None for any number."""
 
-    part: Expression
+    part: Tree[_Leaf]
     low: int
     high: int | None
     line: int
 
 
 @dataclass(frozen=True, slots=True)
-class Weighted:
-    """An expression with a cost."""
+class Weighted(Generic[_Leaf]):
+    """An expression with a cost, the negative of a natural-log score, as OpenFst has it."""
 
-    part: Expression
+    part: Tree[_Leaf]
     cost: float
     line: int
 
 
-Expression: TypeAlias = (
-    Text | Name | Call | Concatenation | Union | Difference | Repetition | Weighted
+Tree: TypeAlias = (
+    _Leaf
+    | Concatenation[_Leaf]
+    | Union[_Leaf]
+    | Difference[_Leaf]
+    | Repetition[_Leaf]
+    | Weighted[_Leaf]
 )
-Argument: TypeAlias = Expression | Number | Weight | Option
+_Written: TypeAlias = Text | Name | Call
+Expression: TypeAlias = Tree[_Written]
+Argument: TypeAlias = Expression | Number | Cost | Option
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +167,7 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class FunctionDefinition:
     """A function: its parameters, definitions of its own, and its value."""
 
     name: str
@@ -155,4 +183,251 @@ class File:
 
     path: str | None
     tapes: tuple[str, ...]
-    statements: tuple[Definition | Function, ...]
+    statements: tuple[Definition | FunctionDefinition, ...]
+
+
+# --- Labels in strings ----------------------------------------------------------------------------
+# ``"[B-NP][I-NP]"``, ``"[pos=NN chunk=B-NP]"``. A backslash takes the next character as it is:
+# ``\]`` and ``\"`` in labels that hold them, and a blank or an equals sign where several tapes are
+# read.
+
+_SYMBOL = re.compile(r"\s*\[((?:[^\]\\]|\\.)*)\]", re.DOTALL)
+_FIELD = re.compile(r"(?:[^\s\\]|\\.)+", re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+
+def plain(raw: str) -> str:
+    """Return text without its backslashes."""
+    return _ESCAPE.sub(r"\1", raw)
+
+
+def cut(raw: str) -> list[str]:
+    """Return what stands between the brackets of a string, backslashes kept."""
+    found: list[str] = []
+    at = 0
+    while raw[at:].strip():
+        symbol = _SYMBOL.match(raw, at)
+        if symbol is None:
+            raise GrammarError(f'"{raw}": labels stand in brackets: "[LABEL]"')
+        found.append(symbol[1])
+        at = symbol.end()
+    return found
+
+
+def fields(
+    raw: str, tapes: tuple[str, ...], *, unescape: bool = True
+) -> tuple[tuple[str | None, str], ...]:
+    """Return the label of each tape in what stands between two brackets.
+
+    Parameters
+    ----------
+    raw : str
+        A label; where there are several tapes, ``tape=label`` for each that matters.
+    tapes : tuple of str
+        The tapes that the file names, perhaps none.
+    unescape : bool
+        Take the backslashes away.
+    """
+    clean = plain if unescape else str
+    if len(tapes) < 2:
+        return ((None, clean(raw)),)
+    found: dict[str, str] = {}
+    for text in _FIELD.findall(raw):
+        tape, equals, label = text.partition("=")
+        if not equals or tape not in tapes:
+            raise GrammarError(
+                f"[{raw}]: expected tape=label for some of the tapes {listed(tapes)}"
+            )
+        if tape in found:
+            raise GrammarError(f"[{raw}]: tape {tape!r} is there twice")
+        found[tape] = clean(label)
+    return tuple(found.items())
+
+
+# --- Parsing --------------------------------------------------------------------------------------
+
+MAX_REPEATS = 1_000
+
+_SHOWN = {
+    "NAME": "a name",
+    "STRING": 'labels in quotes: "[LABEL]"',
+    "WEIGHT": "a weight: <2.5>",
+    "INTEGER": "a number",
+    "REPEAT": "* + or ?",
+    "EXPORT": "export",
+    "$END": "the end",
+    "LSQB": "'['",
+    "RSQB": "']'",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+    "COMMA": "','",
+    "EQUAL": "'='",
+    "SEMICOLON": "';'",
+    "VBAR": "'|'",
+    "MINUS": "'-'",
+}
+
+
+def parse(text: str, path: str | None = None) -> File:
+    """Return the parts of a grammar file.
+
+    Parameters
+    ----------
+    path : str, optional
+        Where it is from, for messages.
+    """
+    from lark import UnexpectedInput  # noqa: PLC0415 - slow to import, only such text needs it
+
+    try:
+        tree = _parser().parse(text.removeprefix("\ufeff"))
+    except UnexpectedInput as error:
+        _fail(error, text, path)
+    found: File = _Builder(path).built(tree)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Lark:
+    from lark import Lark  # noqa: PLC0415
+
+    syntax = (files("fstcrf.grammar") / "grm.lark").read_text("utf-8")
+    return Lark(syntax, parser="lalr", propagate_positions=True)
+
+
+def _fail(error: UnexpectedInput, text: str, path: str | None) -> NoReturn:
+    from lark import UnexpectedCharacters, UnexpectedToken  # noqa: PLC0415
+
+    line = error.line if error.line > 0 else text.count("\n") + 1
+    if isinstance(error, UnexpectedCharacters):
+        message = {
+            '"': "quotes that are not closed on this line",
+            "<": "expected a number between < and >",
+        }.get(error.char, f"unexpected {error.char!r}")
+        raise GrammarError(message, path=path, line=line) from None
+    expected: set[str] = set()
+    message = "the text ends too early"
+    if isinstance(error, UnexpectedToken):
+        expected = error.accepts or error.expected
+        if error.token.type == "$END":
+            line = text.rstrip().count("\n") + 1
+        else:
+            message = f"unexpected {str(error.token)!r}"
+            if text[: error.token.start_pos or 0].rstrip().endswith(">"):
+                raise GrammarError(
+                    f"{message} behind a weight; a weight belongs to all of the expression that "
+                    "it ends: put parentheses around that",
+                    path=path,
+                    line=line,
+                ) from None
+    shown = ", ".join(sorted(_SHOWN.get(name, name.lower()) for name in expected))
+    raise GrammarError(f"{message}; expected {shown}", path=path, line=line) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """Turns the parse tree into the classes above: a method for each rule of ``grm.lark``."""
+
+    path: str | None
+
+    def built(self, node: Any) -> Any:
+        if node is None or isinstance(node, str):  # a token is a string
+            return node
+        children = [self.built(child) for child in node.children]
+        return getattr(self, node.data)(node.meta, children)
+
+    def start(self, _: Meta, children: list[Any]) -> File:
+        tapes: tuple[str, ...] | None = None
+        for names, line in (child for child in children if isinstance(child, tuple)):
+            if tapes is not None:
+                raise GrammarError("the tapes are named twice", path=self.path, line=line)
+            if len(set(names)) < len(names):
+                raise GrammarError("a tape is named twice", path=self.path, line=line)
+            tapes = names
+        statements = tuple(child for child in children if not isinstance(child, tuple))
+        return File(self.path, tapes or (), statements)
+
+    def tape(self, meta: Meta, names: list[Token]) -> tuple[tuple[str, ...], int]:
+        return tuple(map(str, names)), meta.line
+
+    def definition(self, meta: Meta, children: list[Any]) -> Definition:
+        export, name, value = children
+        return Definition(str(name), value, export is not None, meta.line)
+
+    def local(self, meta: Meta, children: list[Any]) -> Definition:
+        name, value = children
+        return Definition(str(name), value, export=False, line=meta.line)
+
+    def function(self, meta: Meta, children: list[Any]) -> FunctionDefinition:
+        name, parameters, *body, value = children
+        return FunctionDefinition(str(name), parameters, tuple(body), value, meta.line)
+
+    def parameters(self, _: Meta, names: list[Token | None]) -> tuple[str, ...]:
+        return tuple(str(name) for name in names if name is not None)
+
+    def weighted(self, meta: Meta, children: list[Any]) -> Weighted[_Written]:
+        part, weight = children
+        return Weighted(part, self._cost(weight, meta.line), meta.line)
+
+    def union(self, meta: Meta, parts: list[Expression]) -> Union[_Written]:
+        return Union(tuple(parts), meta.line)
+
+    def difference(self, meta: Meta, parts: list[Expression]) -> Difference[_Written]:
+        left, right = parts
+        return Difference(left, right, meta.line)
+
+    def concatenation(self, meta: Meta, parts: list[Expression]) -> Concatenation[_Written]:
+        return Concatenation(tuple(parts), meta.line)
+
+    def repeated(self, meta: Meta, children: list[Any]) -> Repetition[_Written]:
+        part, symbol = children
+        low, high = {"*": (0, None), "+": (1, None), "?": (0, 1)}[str(symbol)]
+        return Repetition(part, low, high, meta.line)
+
+    def times(self, meta: Meta, children: list[Any]) -> Repetition[_Written]:
+        part, number = children
+        return self._repeated(part, int(number), int(number), meta.line)
+
+    def range(self, meta: Meta, children: list[Any]) -> Repetition[_Written]:
+        part, low, high = children
+        return self._repeated(part, int(low), None if high is None else int(high), meta.line)
+
+    def _repeated(
+        self, part: Expression, low: int, high: int | None, line: int
+    ) -> Repetition[_Written]:
+        if max(low, high or 0) > MAX_REPEATS or (high is not None and low > high):
+            bounds = f"{{{low},{'' if high is None else high}}}"
+            raise GrammarError(
+                f"{bounds}: expected two numbers up to {MAX_REPEATS}, the smaller one first",
+                path=self.path,
+                line=line,
+            )
+        return Repetition(part, low, high, line)
+
+    def text(self, meta: Meta, children: list[Token]) -> Text:
+        return Text(str(children[0])[1:-1], meta.line)
+
+    def name(self, meta: Meta, children: list[Token]) -> Name:
+        return Name(str(children[0]), meta.line)
+
+    def call(self, meta: Meta, children: list[Any]) -> Call:
+        name, *arguments = children
+        given: list[Argument] = [argument for argument in arguments if argument is not None]
+        return Call(str(name), tuple(given), meta.line)
+
+    def number(self, meta: Meta, children: list[Token]) -> Number:
+        return Number(int(children[0]), meta.line)
+
+    def cost(self, meta: Meta, children: list[Token]) -> Cost:
+        return Cost(self._cost(children[0], meta.line), meta.line)
+
+    def _cost(self, token: Token, line: int) -> float:
+        cost = float(str(token)[1:-1])
+        if not isfinite(cost):
+            raise GrammarError(f"{token}: expected a finite number", path=self.path, line=line)
+        return cost
+
+    def option(self, meta: Meta, children: list[Token]) -> Option:
+        name, value = children
+        return Option(str(name), str(value).strip('"'), meta.line)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from fstcrf.corpus import Corpus
 from fstcrf.errors import OptionError, TemplateError
 from fstcrf.features import TemplateSet
-from fstcrf.features.parse import as_templates, is_template_text
-from fstcrf.features.template import tape_column
+from fstcrf.features.template import as_templates, is_template_text, tape_column
 from fstcrf.model.options import DEFAULTS
 from fstcrf.model.readers import is_read
 

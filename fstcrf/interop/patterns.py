@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import ModelFileError
 from fstcrf.features.derive import Source
-from fstcrf.features.families import Boundary
+from fstcrf.features.reader import Boundary
 
 __all__ = [
     "CutBudget",

@@ -23,7 +23,8 @@ from fstcrf.errors import ModelFileError, OptionError, TemplateError
 from fstcrf.features import FeatureIndex, Macro, Template, TemplateSet
 from fstcrf.features.bytewise import show
 from fstcrf.features.derive import Derived, Source, resolved, root
-from fstcrf.features.families import (
+from fstcrf.features.keys import KeyTable, Packing, Vocabulary, width_of
+from fstcrf.features.reader import (
     Boundary,
     Family,
     families,
@@ -32,9 +33,7 @@ from fstcrf.features.families import (
     padding,
     sources,
 )
-from fstcrf.features.keys import KeyTable, Packing, width_of
 from fstcrf.features.tables import Tables, Vocabularies
-from fstcrf.features.vocabulary import Vocabulary
 from fstcrf.interop.patterns import CutBudget, Hole, PatternModel, TextPattern, cuts, decoded, shown
 from fstcrf.joint import CRF
 from fstcrf.kernel import padded
@@ -221,7 +220,7 @@ def _side(group: Sequence[Family], vocabularies: Vocabularies, found: Sequence[_
         tables.append(KeyTable(keys, np.arange(total, total + len(keys), dtype=np.int32)))
         attribute.append(cut.attribute[first])
         total += len(keys)
-    made = Tables(tuple(group), vocabularies, tuple(packings), tuple(tables))
+    made = Tables(tuple(group), vocabularies, tuple(packings), tuple(tables), total)
     return _Side(made, np.concatenate(attribute))
 
 
@@ -272,7 +271,7 @@ def _template(
     macros = [_macro(hole, names) for hole in pattern.holes]
     literals = _printed(pattern, model.encoding)
     number, marked = 1, literals
-    # What makes a family: see `fstcrf.features.families`.
+    # What makes a family: see `fstcrf.features.reader`.
     while (key := (pattern.kind, marked, tuple(m.source for m in macros))) in seen:
         number += 1
         marked = (_marked(literals[0], number), *literals[1:])

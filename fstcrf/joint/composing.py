@@ -21,7 +21,7 @@ from fstcrf import openfst
 from fstcrf.arguments import real_number
 from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, TooLargeError
 from fstcrf.grammar import Acceptor, is_empty, minimise, trim
-from fstcrf.grammar.determinise import Automaton, determinise
+from fstcrf.grammar.automata import Automaton, determinise
 from fstcrf.grammar.labels import listed, nearest
 from fstcrf.joint.component import Relabelling, TapeMap
 from fstcrf.joint.jointmodel import JointModel, Normalize

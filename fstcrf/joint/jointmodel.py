@@ -29,8 +29,8 @@ Normalize = Literal["product", "chain"]
 BUDGET = 64
 """Labellings of a tape that are looked at before the best one found is given as not proven.
 
-Measured on held-out sentences by ``tests.benchmarks.chain_budget``; docs/joint-score.md says what
-came of it."""
+Measured on held-out sentences by ``tests.benchmarks.chain_budget``;
+docs/guides/joint-score.md says what came of it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +25,7 @@ from fstcrf.joint.known import Known
 from fstcrf.joint.tagger import ArrayT, LabelsT, Tagger
 from fstcrf.joint.tuning import tune_weights
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Answer, Lattice, Path, product
+from fstcrf.lattice import Answer, JointLattice, Lattice, Path, product
 from fstcrf.lattice.product import searched
 from fstcrf.lazy import StaticFunction
 from fstcrf.model import decoding, potentials
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["CRF", "Composition", "compose", "load"]
 
 Floats = NDArray[np.float64]
+LatticeT = TypeVar("LatticeT", bound=Lattice)
 P = ParamSpec("P")
 
 
@@ -585,6 +586,27 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
 # --- Making and loading them ----------------------------------------------------------------------
 
 
+@overload
+def compose(
+    part: LatticeT,
+    /,
+    *,
+    grammar: Grammar | None = None,
+    weights: Sequence[float] | None = None,
+    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
+    search: Search | None = None,
+) -> LatticeT: ...
+@overload
+def compose(
+    first: Lattice,
+    second: Lattice,
+    /,
+    *more: Lattice,
+    grammar: Grammar | None = None,
+    weights: Sequence[float] | None = None,
+    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
+    search: Search | None = None,
+) -> JointLattice: ...
 @overload
 def compose(
     *parts: Lattice,

@@ -169,6 +169,15 @@ class SparseRows:
         indptr = self.indptr[start : end + 1] - a
         return SparseRows(indptr, self.index[a:b], value, self.n_columns)
 
+    def taken(self, chosen: NDArray[np.int64]) -> SparseRows:
+        """Return some of the rows, in the given order."""
+        lengths = np.diff(self.indptr)[chosen]
+        indptr = np.zeros(len(chosen) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=indptr[1:])
+        places = np.arange(indptr[-1]) + np.repeat(self.indptr[chosen] - indptr[:-1], lengths)
+        value = None if self.value is None else self.value[places]
+        return SparseRows(indptr, self.index[places], value, self.n_columns)
+
     def transposed(self) -> SparseRows:
         """Return the transpose [R, N], its entries in the order of N within each row."""
         order = np.argsort(self.index, kind="stable")

@@ -98,7 +98,7 @@ def tag_one(model: Model, sentence: SentenceLike) -> list[str]:
     if not data.lengths[0]:
         return []
     rows = data.design(0, 1).node
-    path = single.viterbi(single.potentials(rows.indptr, rows.rows, rows.values))
+    path = single.viterbi(single.potentials(rows.indptr, rows.index, rows.value))
     return [model.labels[i] for i in path.tolist()]
 
 

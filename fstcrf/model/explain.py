@@ -156,11 +156,11 @@ def attributes_at(model: Model, sentences: Data, token: int) -> list[list[tuple[
     if short:
         raise OptionError(f"token {token} of a sentence of {short[0]}")
     rows = data.design(0, len(data.lengths)).node
-    values = np.ones(len(rows.rows)) if rows.values is None else rows.values
+    values = np.ones(len(rows.index)) if rows.value is None else rows.value
     found = []
     for first in itertools.accumulate(data.lengths[:-1], initial=0):
         part = slice(int(rows.indptr[first + token]), int(rows.indptr[first + token + 1]))
-        found.append(list(zip(rows.rows[part].tolist(), values[part].tolist(), strict=True)))
+        found.append(list(zip(rows.index[part].tolist(), values[part].tolist(), strict=True)))
     return found
 
 

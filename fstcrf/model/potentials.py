@@ -7,7 +7,7 @@ bound    the terms of one side of an index
 =======  ================================================================
 
 The keys of an index say which pairs of a predicate and labels have weights (see
-`fstcrf.features.conditioned`). A predicate is a row of a sparse table whose columns are all pairs
+`fstcrf.features.tables`). A predicate is a row of a sparse table whose columns are all pairs
 of labels and state, so one lookup and one sum of rows give a token's potentials for all labels at
 once. A hashed index has no keys: there every label is tried.
 """
@@ -25,12 +25,11 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Column
 from fstcrf.errors import OptionError
 from fstcrf.features import LiteralIndex
-from fstcrf.features.conditioned import Predicates, divided, is_constant
-from fstcrf.features.design import Rows
 from fstcrf.features.hashed import Hashed
 from fstcrf.features.reader import Reader
-from fstcrf.features.tables import Tables
+from fstcrf.features.tables import Predicates, Tables, divided, is_constant
 from fstcrf.features.template import tape_column
+from fstcrf.kernel import SparseRows
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, Run, read_corpus, read_sentences, runs_of
 from fstcrf.model.weights import Cells, Spread
@@ -145,7 +144,8 @@ def _by_predicate(
     )
     if not is_constant(side, context):
         return _Looked(Outline(context, shape, moving=True), split.tables, table)
-    all_of_them = Rows(np.array([0, n_predicates]), np.arange(n_predicates, dtype=np.int32))
+    numbers = np.arange(n_predicates, dtype=np.int32)
+    all_of_them = SparseRows(np.array([0, n_predicates]), numbers, None, n_predicates)
     outline = Outline(context, shape, moving=False)
     return _Constant(outline, table.times(all_of_them).reshape(1, *shape))
 
@@ -210,7 +210,7 @@ class _Tried:
 
         return values
 
-    def _tried(self, reader: Reader) -> list[Callable[[int, int], Rows]]:
+    def _tried(self, reader: Reader) -> list[Callable[[int, int], SparseRows]]:
         parts = []
         for choice in product(*self.labels.values()):
             corpus = reader.corpus
@@ -351,7 +351,8 @@ class Binding:
             index, sentences, model.columns, model.reads, open_tapes=self._open
         )
         reader = index.reader(corpus, open_tapes=tuple(self._open))
-        node, arc = _rows(self._node_side, reader), _rows(self._arc_side, reader)
+        node = _rows(self._node_side, reader, index.n_node_rows)
+        arc = _rows(self._arc_side, reader, index.n_arc_rows)
         node_terms = [(t.outline.context, t.runs(reader)) for t in self._node]
         arc_terms = [(t.outline.context, t.runs(reader)) for t in self._arc]
 
@@ -382,7 +383,11 @@ class Binding:
         return lambda tokens: tuple(Term(context, make(tokens)) for context, make in terms)
 
     def _potentials(
-        self, node: Rows, arc: Rows | None, node_terms: Sequence[Term], arc_terms: Sequence[Term]
+        self,
+        node: SparseRows,
+        arc: SparseRows | None,
+        node_terms: Sequence[Term],
+        arc_terms: Sequence[Term],
     ) -> Potentials:
         weights = self._model.weights
         graph = weights.graph(arc)
@@ -395,15 +400,17 @@ class Binding:
         )
 
 
-def _rows(side: Side | None, reader: Reader) -> Callable[[int, int], Rows]:
+def _rows(side: Side | None, reader: Reader, n_rows: int) -> Callable[[int, int], SparseRows]:
     """Return the function from a run of sentences to the attributes that one side gives."""
     if side is not None:
         return side.runs(reader)
     offsets = reader.corpus.offsets
 
-    def none(first: int, end: int) -> Rows:
+    def none(first: int, end: int) -> SparseRows:
         size = int(offsets[end] - offsets[first])
-        return Rows(np.zeros(size + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
+        return SparseRows(
+            np.zeros(size + 1, dtype=np.int64), np.empty(0, dtype=np.int32), None, n_rows
+        )
 
     return none
 

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.features import Design, FeatureIndex
-from fstcrf.features.design import Rows
 from fstcrf.features.template import tape_column
+from fstcrf.kernel import SparseRows
 from fstcrf.lattice import Lattice, marginals, nbest
 from fstcrf.model.decoding import tag_column
 from fstcrf.model.gold import gold_labels, legal_gold
@@ -630,20 +630,21 @@ def _token_origin(passed: Passed) -> Ints:
     return np.asarray(np.repeat(start[passed.origin], lengths) + places, dtype=np.int64)
 
 
-def _averaged(rows: Rows, share: Floats, origin: Ints) -> Rows:
+def _averaged(rows: SparseRows, share: Floats, origin: Ints) -> SparseRows:
     """Add up the attributes of copies of a token, each times the copy's share."""
     counts = np.diff(rows.indptr)
     value = np.repeat(share, counts)
-    if rows.values is not None:
-        value = value * rows.values
+    if rows.value is not None:
+        value = value * rows.value
     token = np.repeat(origin, counts)
-    width = int(rows.rows.max(initial=0)) + 1
-    key, place = np.unique(token * width + rows.rows, return_inverse=True)
+    width = rows.n_columns
+    key, place = np.unique(token * width + rows.index, return_inverse=True)
     total = np.bincount(place, value, minlength=len(key))
-    kept = total > 0 if rows.values is None else total != 0
+    kept = total > 0 if rows.value is None else total != 0
     key, total = key[kept], total[kept]
     n = int(origin.max(initial=-1)) + 1
     indptr = np.concatenate([[0], np.cumsum(np.bincount(key // width, minlength=n))])
     # Sums of shares that should be 1 are, so that the values of plain attributes stay whole.
     total = np.where(np.abs(total - 1) < 1e-9, 1.0, total)
-    return Rows(indptr.astype(np.int64), (key % width).astype(np.int32), total.astype(np.float32))
+    index = (key % width).astype(np.int32)
+    return SparseRows(indptr.astype(np.int64), index, total.astype(np.float32), width)

@@ -20,7 +20,7 @@ from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, OptionError, TemplateError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import Design, FeatureIndex, LiteralIndex, TemplateSet, is_literal
-from fstcrf.features.parse import as_templates
+from fstcrf.features.template import as_templates
 from fstcrf.kernel import SparseRows
 from fstcrf.model.decoding import tag_all
 from fstcrf.model.gold import in_scheme, legal_gold, spoken_gold
@@ -74,15 +74,11 @@ class Source:
 
     def node(self) -> SparseRows:
         """Return the attributes of tokens."""
-        rows = self.design.node
-        return SparseRows(rows.indptr, rows.rows, rows.values, self.index.n_node_rows)
+        return self.design.node
 
     def arc(self) -> SparseRows | None:
         """Return the attributes of arcs, if there are any."""
-        rows = self.design.arc
-        if rows is None:
-            return None
-        return SparseRows(rows.indptr, rows.rows, rows.values, self.index.n_arc_rows)
+        return self.design.arc
 
     @property
     def target_values(self) -> list[str]:

@@ -127,6 +127,7 @@ def train(
         On Ctrl-C return the best model so far.
     **options
         order : {0, 1, 2}, default 1
+            How many labels before a label its score depends on.
         objective : {"likelihood", "mce", "mce-f"}, default "likelihood"
             What is optimised: "mce" a smooth count of sentences with an error, "mce-f" a smooth F
             of spans, both compare the gold labels with the best others (Suzuki et al. 2006). They
@@ -146,6 +147,7 @@ def train(
         features : {"supported", "complete"}
             Weights of the (attribute, label) pairs that occur, or of all.
         transitions : {"observed", "all"}
+            Weights of the label pairs that occur, or of all.
         boundary : {"pad", "skip"}
             What an attribute beyond the sentence is: ``_B-1``, or nothing.
         min_count : int, default 1
@@ -177,7 +179,9 @@ def train(
         max_iterations : int
             1000; 100 for "ap", "pa" and "arow", 30 for "gpd", 10 for "perceptron".
         patience : int, default 10
+            Iterations on end without a better score on `dev` that end training.
         seed : int
+            Of the order of sentences, where that counts.
         epsilon : float
             "lbfgs", "gis" and the kinds of "cg" stop when |gradient| < epsilon · max(1, |weights|),
             default 1e-5. "ap" stops when the share of wrong labels, "pa" and "arow" when the mean
@@ -199,6 +203,7 @@ def train(
         calibration_sentences, calibration_candidates, calibration_trials : int
             "l2sgd": sentences to try on (1000), step sizes in each direction (10), in all (20).
         pa_variant : {"PA", "PA-I", "PA-II"}, default "PA-I"
+            "pa": how far an update goes.
         aggressiveness : float, default 1
             "pa": the C of PA-I and PA-II.
         error_sensitive : bool, default True

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.features.design import Rows
 from fstcrf.kernel.single import Single
 from fstcrf.once import made_once
 from fstcrf.topology import Topology
@@ -43,19 +42,17 @@ class Weights:
     space: ParameterSpace
     theta: Floats
 
-    def node(self, rows: Rows) -> Floats:
+    def node(self, rows: kernel.SparseRows) -> Floats:
         """Return the potentials of states, float64 [N, S], of attributes of labels."""
-        found = kernel.SparseRows(rows.indptr, rows.rows, rows.values, self.space.n_node_rows)
-        slots = self._packed.gathered(found, len(self.topology.node_slot_names))
+        slots = self._packed.gathered(rows, len(self.topology.node_slot_names))
         return self.topology.node_potentials(slots)
 
-    def graph(self, rows: Rows | None) -> kernel.Graph:
+    def graph(self, rows: kernel.SparseRows | None) -> kernel.Graph:
         """Return the graph with the potentials of attributes of label pairs, if there are any."""
         weights = self._label_weights
         if not self.has_arc_attributes or rows is None:
             return self.still_graph
-        into = kernel.SparseRows(rows.indptr, rows.rows, rows.values, self.space.n_arc_rows)
-        slots = self._packed_arcs.gathered(into, len(weights.transition))
+        slots = self._packed_arcs.gathered(rows, len(weights.transition))
         slots += weights.transition
         return self.topology.graph(slots, weights.initial, weights.final)
 
@@ -228,7 +225,6 @@ class Spread:
         table = kernel.PackedTable.from_cells(n_rows, stride, cells, weight)
         return cls(table, n_rows, width)
 
-    def times(self, rows: Rows) -> Floats:
+    def times(self, rows: kernel.SparseRows) -> Floats:
         """Return the sum of each token's rows, float64 [N, width]."""
-        found = kernel.SparseRows(rows.indptr, rows.rows, rows.values, self.n_rows)
-        return self.table.gathered(found, self.width)
+        return self.table.gathered(rows, self.width)

@@ -1,4 +1,4 @@
-"""OpenFst's binary format, by structured arrays: no work per arc in Python.
+"""OpenFst's binary format, by structured arrays: no work per arc in Python; pynini by way of it.
 
 Vector
     Each state's final weight and number of arcs, followed by its arcs.
@@ -8,17 +8,214 @@ Const
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+import struct
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import DataError, NumericError, OptionError
-from fstcrf.openfst.header import ALIGNED, Header, Reader, header_bytes
-from fstcrf.openfst.machine import Machine
-from fstcrf.openfst.properties import EXPANDED, MUTABLE, properties
+from fstcrf.lazy import optional
+from fstcrf.openfst.machine import Machine, connect
 
-__all__ = ["ArcType", "FstType", "arc_kind", "from_bytes", "to_bytes"]
+__all__ = [
+    "ArcType",
+    "FstType",
+    "from_bytes",
+    "from_fst",
+    "pynini_module",
+    "to_bytes",
+    "to_fst",
+]
+
+# --- Property bits --------------------------------------------------------------------------------
+# OpenFst believes what a file says of its machine, so only what can be told from the arrays in a
+# pass or two is said. The rest stays unknown: OpenFst finds it out when it needs it.
+
+_EXPANDED = 1 << 0
+_MUTABLE = 1 << 1
+
+# Each has its opposite in the next bit.
+_ACCEPTOR = 1 << 16
+_I_DETERMINISTIC = 1 << 18
+_O_DETERMINISTIC = 1 << 20
+_EPSILONS = 1 << 22
+_I_EPSILONS = 1 << 24
+_O_EPSILONS = 1 << 26
+_I_LABEL_SORTED = 1 << 28
+_O_LABEL_SORTED = 1 << 30
+_WEIGHTED = 1 << 32
+_TOP_SORTED = 1 << 38
+_ACYCLIC = 1 << 35
+_INITIAL_ACYCLIC = 1 << 37
+_UNWEIGHTED_CYCLES = 1 << 47
+
+
+def _properties(machine: Machine) -> int:
+    """Return the property bits that are known of a machine."""
+    free_in, free_out = machine.ilabel == 0, machine.olabel == 0
+    same_state = machine.source[1:] == machine.source[:-1]
+    known = _either(_ACCEPTOR, yes=machine.is_acceptor)
+    known |= _either(_EPSILONS, yes=bool((free_in & free_out).any()))
+    known |= _either(_I_EPSILONS, yes=bool(free_in.any()))
+    known |= _either(_O_EPSILONS, yes=bool(free_out.any()))
+    known |= _sorted(machine.ilabel, same_state, _I_LABEL_SORTED, _I_DETERMINISTIC)
+    known |= _sorted(machine.olabel, same_state, _O_LABEL_SORTED, _O_DETERMINISTIC)
+    known |= _either(_WEIGHTED, yes=_weighted(machine))
+    upwards = bool((machine.target > machine.source).all())
+    known |= _either(_TOP_SORTED, yes=upwards)
+    return known | (_ACYCLIC | _INITIAL_ACYCLIC | _UNWEIGHTED_CYCLES if upwards else 0)
+
+
+def _either(bit: int, *, yes: bool) -> int:
+    return bit if yes else bit << 1
+
+
+def _sorted(
+    label: NDArray[np.int32], same_state: NDArray[np.bool_], in_order: int, deterministic: int
+) -> int:
+    """Order and determinism of one side; of labels without order, the latter is not known."""
+    before, after = label[:-1], label[1:]
+    if (same_state & (after < before)).any():
+        return _either(in_order, yes=False)
+    repeats = bool((same_state & (after == before)).any())
+    return _either(in_order, yes=True) | _either(deterministic, yes=not repeats)
+
+
+def _weighted(machine: Machine) -> bool:
+    """Tell whether an arc or an end costs something; what is forbidden does not count."""
+    weights = (machine.score, machine.final)
+    return any(bool(((x != 0.0) & (x > -np.inf)).any()) for x in weights)
+
+
+# --- Header and symbol tables ---------------------------------------------------------------------
+# Header: magic, type of machine, type of arcs, version, flags, properties, start, states, arcs.
+# Symbol table: magic, name, next free id, size, and each symbol with its id.
+
+_ALIGNED = 4
+_I_TABLE, _O_TABLE = 1, 2
+_MAGIC, _TABLE_MAGIC = 2125659606, 2125658996
+_NAME = "fstcrf"
+_LONGEST_NAME = 256
+_MOST_SYMBOLS = 1 << 21  # every character of Unicode is a symbol
+
+
+class _Header(NamedTuple):
+    """What stands before the states.
+
+    Parameters
+    ----------
+    fst_type : str
+        ``"vector"`` or ``"const"``.
+    arc_type : str
+        ``"standard"``, ``"log"`` or ``"log64"``.
+    flags : int
+        `_ALIGNED`, and which symbol tables follow.
+    properties : int
+        Property bits.
+    start : int
+        −1: none.
+    n_states, n_arcs : int
+        −1: not known, up to the end (vector only).
+    """
+
+    fst_type: str
+    arc_type: str
+    version: int
+    flags: int
+    properties: int
+    start: int
+    n_states: int
+    n_arcs: int
+
+
+def _header_bytes(
+    header: _Header, isymbols: tuple[str, ...] | None, osymbols: tuple[str, ...] | None
+) -> bytes:
+    """Return a header and the symbol tables behind it, which it announces."""
+    flags = header.flags
+    flags |= (_I_TABLE if isymbols is not None else 0) | (_O_TABLE if osymbols is not None else 0)
+    parts = [struct.pack("<i", _MAGIC), _text(header.fst_type), _text(header.arc_type)]
+    parts.append(struct.pack("<iiQqqq", header.version, flags, *header[4:]))
+    parts += [_table_bytes(table) for table in (isymbols, osymbols) if table is not None]
+    return b"".join(parts)
+
+
+def _table_bytes(symbols: tuple[str, ...]) -> bytes:
+    """Return a symbol table in which symbol k has the id k; an empty one is not there."""
+    there = [(symbol, number) for number, symbol in enumerate(symbols) if symbol]
+    head = struct.pack("<qq", len(symbols), len(there))
+    parts = [struct.pack("<i", _TABLE_MAGIC), _text(_NAME), head]
+    parts += [_text(symbol) + struct.pack("<q", number) for symbol, number in there]
+    return b"".join(parts)
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return struct.pack("<i", len(encoded)) + encoded
+
+
+class _Reader:
+    """Bytes of a machine, and how far they have been read."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.place = data, 0
+
+    def take(self, size: int, what: str) -> bytes:
+        """Return the next bytes."""
+        end = self.place + size
+        if size < 0 or end > len(self.data):
+            raise DataError(
+                f"OpenFst bytes end within {what}: {len(self.data)} bytes, {end} are needed"
+            )
+        piece, self.place = self.data[self.place : end], end
+        return piece
+
+    def numbers(self, form: str, what: str) -> tuple[int, ...]:
+        """Return the next little-endian numbers; raises as `take`."""
+        return struct.unpack("<" + form, self.take(struct.calcsize("<" + form), what))
+
+    def text(self, what: str, longest: int | None = None) -> str:
+        """Return the next string; raises as `take`, and where it is none."""
+        (size,) = self.numbers("i", what)
+        if size < 0 or (longest is not None and size > longest):
+            raise DataError(f"OpenFst bytes: {what} has {size} bytes")
+        try:
+            return self.take(size, what).decode()
+        except UnicodeDecodeError:
+            raise DataError(f"OpenFst bytes: {what} is not UTF-8") from None
+
+    def header(self) -> tuple[_Header, tuple[str, ...] | None, tuple[str, ...] | None]:
+        """Return the header and the symbols of both sides."""
+        if self.numbers("i", "the header") != (_MAGIC,):
+            raise DataError("not an OpenFst machine: it begins with other bytes")
+        fst_type = self.text("the type of machine", _LONGEST_NAME)
+        arc_type = self.text("the type of arcs", _LONGEST_NAME)
+        header = _Header(fst_type, arc_type, *self.numbers("iiQqqq", "the header"))
+        isymbols, osymbols = (
+            self._table() if header.flags & bit else None for bit in (_I_TABLE, _O_TABLE)
+        )
+        return header, isymbols, osymbols
+
+    def _table(self) -> tuple[str, ...]:
+        """Symbols of a table; ids that it does not have get an empty one."""
+        if self.numbers("i", "a symbol table") != (_TABLE_MAGIC,):
+            raise DataError("OpenFst bytes: a symbol table is announced but not there")
+        self.text("the name of a symbol table")
+        _, size = self.numbers("qq", "a symbol table")
+        found: dict[int, str] = {}
+        for _ in range(size):
+            symbol = self.text("a symbol")
+            (number,) = self.numbers("q", "a symbol table")
+            if not 0 <= number < _MOST_SYMBOLS:
+                raise DataError(
+                    f"symbol {symbol!r} has the id {number}, expected 0 .. {_MOST_SYMBOLS - 1}"
+                )
+            found[number] = symbol
+        return tuple(found.get(k, "") for k in range(max(found, default=-1) + 1))
+
+
+# --- Weights and arcs -----------------------------------------------------------------------------
 
 ArcType: TypeAlias = Literal["standard", "log", "log64"]
 FstType: TypeAlias = Literal["vector", "const"]
@@ -34,14 +231,8 @@ _LARGEST = 2**31 - 1
 _WORD = np.dtype("<i4")
 
 
-def arc_kind(arc_type: str) -> np.dtype[np.floating]:
-    """Return the dtype of a weight.
-
-    Raises
-    ------
-    OptionError
-        Another type of arcs.
-    """
+def _arc_kind(arc_type: str) -> np.dtype[np.floating]:
+    """Return the dtype of a weight."""
     if arc_type not in _WEIGHT:
         raise OptionError(f"arc type is {arc_type!r}, expected one of {', '.join(_WEIGHT)}")
     return _WEIGHT[arc_type]
@@ -80,22 +271,22 @@ def to_bytes(
     NumericError
         A score that is too large for float32.
     """
-    weight = arc_kind(arc_type)
+    weight = _arc_kind(arc_type)
     if fst_type not in ("vector", "const"):
         raise OptionError(f"fst type is {fst_type!r}, expected vector or const")
     final, cost = (_costs(scores, weight) for scores in (machine.final, machine.score))
     const = fst_type == "const"
-    header = Header(
+    header = _Header(
         fst_type=fst_type,
         arc_type=arc_type,
         version=1 if const else 2,
-        flags=ALIGNED if const else 0,
-        properties=properties(machine) | EXPANDED | (0 if const else MUTABLE),
+        flags=_ALIGNED if const else 0,
+        properties=_properties(machine) | _EXPANDED | (0 if const else _MUTABLE),
         start=machine.start,
         n_states=machine.n_states,
         n_arcs=machine.n_arcs,
     )
-    head = header_bytes(header, machine.isymbols, machine.osymbols)
+    head = _header_bytes(header, machine.isymbols, machine.osymbols)
     return (_const_bytes if const else _vector_bytes)(head, machine, final, cost)
 
 
@@ -163,7 +354,7 @@ def from_bytes(data: bytes) -> Machine:
     DataError
         Bytes of something else, that end too early, or that name states which are not there.
     """
-    reader = Reader(data)
+    reader = _Reader(data)
     header, isymbols, osymbols = reader.header()
     if header.arc_type not in _WEIGHT:
         raise DataError(f"arcs of type {header.arc_type!r}, expected one of {', '.join(_WEIGHT)}")
@@ -212,8 +403,8 @@ def _scores(costs: NDArray[np.floating], what: str) -> NDArray[np.float64]:
 _Parts: TypeAlias = tuple[NDArray[np.floating], NDArray[np.int64], NDArray[np.void]]
 
 
-def _read_const(reader: Reader, header: Header, weight: np.dtype[np.floating]) -> _Parts:
-    aligned = bool(header.flags & ALIGNED) or header.version == 1
+def _read_const(reader: _Reader, header: _Header, weight: np.dtype[np.floating]) -> _Parts:
+    aligned = bool(header.flags & _ALIGNED) or header.version == 1
     pieces = []
     for count, kind in (
         (header.n_states, _const_state(weight)),
@@ -232,7 +423,7 @@ def _read_const(reader: Reader, header: Header, weight: np.dtype[np.floating]) -
     return states["final"], degree, arcs
 
 
-def _read_vector(reader: Reader, header: Header, weight: np.dtype[np.floating]) -> _Parts:
+def _read_vector(reader: _Reader, header: _Header, weight: np.dtype[np.floating]) -> _Parts:
     wide = weight.itemsize // 4
     before, size = 2 + wide, 3 + wide
     body = reader.take(len(reader.data) - reader.place, "states")
@@ -265,3 +456,67 @@ def _walk(
         degrees.append(numbers[count])
         place = arcs + numbers[count] * size
     return np.asarray(places, dtype=np.int64), np.asarray(degrees, dtype=np.int64)
+
+
+# --- pynini's machines ----------------------------------------------------------------------------
+# Through bytes rather than arc by arc.
+
+
+def pynini_module() -> Any:
+    """Import pynini.
+
+    Raises
+    ------
+    MissingDependencyError
+        It is not installed.
+    """
+    return optional(  # 700 MB that few need
+        "pynini",
+        "pynini is needed for this and not installed: `pip install pynini` has wheels for "
+        "Linux on x86-64 only; elsewhere: `conda install -c conda-forge pynini`",
+    )
+
+
+def to_fst(machine: Machine, arc_type: ArcType = "log64") -> Any:
+    """Return a machine as a ``pynini.Fst``, with its symbol tables.
+
+    Parameters
+    ----------
+    machine : Machine
+    arc_type : {"standard", "log", "log64"}
+        ``"standard"`` (tropical) for best paths, ``"log64"`` for sums; weights are −score, in
+        float32 but for log64.
+
+    Raises
+    ------
+    MissingDependencyError
+        pynini is not installed.
+    OptionError, NumericError
+        As `to_bytes`.
+    """
+    if machine.start < 0:  # OpenFst may crash on states without a start
+        machine = connect(machine)
+    # Of const bytes pynini makes a vector machine sooner than of vector bytes.
+    return pynini_module().Fst.read_from_string(to_bytes(machine, arc_type, fst_type="const"))
+
+
+def from_fst(fst: Any) -> Machine:
+    """Read a ``pynini.Fst`` (or pywrapfst's), whatever its arcs, with its symbol tables.
+
+    Raises
+    ------
+    MissingDependencyError
+        pynini is not installed.
+    OptionError
+        It is no such machine.
+    DataError
+        It is in a state of error, or has weights that are no costs.
+    """
+    pynini_module()
+    import pywrapfst  # noqa: PLC0415 (comes with pynini)
+
+    if not isinstance(fst, pywrapfst.Fst):
+        raise OptionError(f"expected a pynini.Fst, not {type(fst).__name__}")
+    if fst.properties(pywrapfst.ERROR, test=False):
+        raise DataError("the Fst is in a state of error: what made it has failed")
+    return from_bytes(pywrapfst.convert(fst, "const").write_to_string())

@@ -22,7 +22,7 @@ import numpy as np
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, FstcrfError, LabelError, OptionError, TemplateError
 from fstcrf.features import FeatureIndex, TemplateSet, tape_column
-from fstcrf.features.parse import as_templates
+from fstcrf.features.template import as_templates
 from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF
 from fstcrf.model.gold import gold_labels, legal_gold

@@ -352,8 +352,7 @@ def _index(model: CRF) -> FeatureIndex:
 
 
 def _rows(data: Corpus, like: CRF) -> kernel.SparseRows:
-    rows = _index(like).design(data).node
-    return kernel.SparseRows(rows.indptr, rows.rows, rows.values, like.space.n_node_rows)
+    return _index(like).design(data).node
 
 
 def _locally_tagged(model: CRF, data: Corpus) -> list[list[str]]:

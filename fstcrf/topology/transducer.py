@@ -15,7 +15,6 @@ arc for each class, with the sum of what the class' slots have there.
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +22,7 @@ from numpy.typing import NDArray
 from fstcrf.arguments import real_array
 from fstcrf.errors import ShapeError
 from fstcrf.openfst import Machine, connect, symbols
-
-if TYPE_CHECKING:
-    from fstcrf.topology.topology import Topology
+from fstcrf.topology.topology import Topology
 
 __all__ = ["arc_classes", "topology_machine"]
 

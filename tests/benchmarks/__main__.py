@@ -45,7 +45,7 @@ LINES: dict[str, Callable[[Bench], list[Line]]] = {
 }
 ONLY_FULL = {"complete"}
 
-PAGE = machine.ROOT / "docs" / "benchmarks.md"
+PAGE = machine.PAGES / "benchmarks.md"
 PLOT = "benchmarks-growth.svg"
 ROUNDS = 3
 
@@ -94,7 +94,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, metavar="N", help=f"Runs a line. [default: {ROUNDS}]")
     parser.add_argument("--only", nargs="+", choices=LINES, help="These lines.")
     parser.add_argument("--json", type=Path, metavar="FILE", help="Everything that was measured.")
-    parser.add_argument("--write", action="store_true", help=f"Write docs/{PAGE.name} and a plot.")
+    parser.add_argument("--write", action="store_true", help=f"Write {PAGE.name} and a plot.")
     parser.add_argument("--page", type=Path, metavar="FILE", help="Write the report as Markdown.")
     options = parser.parse_args()
     if options.data is None or not options.data.is_dir():

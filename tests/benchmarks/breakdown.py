@@ -47,13 +47,13 @@ def best(function: Callable[[], object]) -> float:
 def problem(data: Path) -> Problem:
     """Read the training part."""
     corpus = read_columns(data / "conll2000" / "train.txt", ("word", "pos", "chunk"))
-    index, design = FeatureIndex.build(corpus, parse_template(CHUNKS), boundary="skip")
+    _, design = FeatureIndex.build(corpus, parse_template(CHUNKS), boundary="skip")
     column = corpus.column("chunk")
     labels = label_set(column.values)
     return Problem(
         chain_topology(labels, 1),
         corpus.offsets,
-        SparseRows(design.node.indptr, design.node.rows, design.node.values, index.n_node_rows),
+        design.node,
         None,
         allowed_labels(column, labels),
         np.ones(len(corpus)),

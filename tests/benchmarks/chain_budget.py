@@ -1,7 +1,7 @@
 """How many labellings of a tape the chain rule should look at: the default of `BUDGET`, measured.
 
 ``python -m tests.benchmarks.chain_budget --data DIR [--quick]`` prints the table of
-docs/joint-score.md.
+docs/guides/joint-score.md.
 
 Taggers are trained on the first sentences of training files and decode sentences behind them, which
 none of them has seen; test files are not touched. Two taggers (POS, chunks; CoNLL-2000) and three

@@ -1,7 +1,7 @@
 """POS and chunks of CoNLL-2000 decided together: cascade, product and chain rule compared.
 
 ``python -m tests.benchmarks.joint --data DIR [--write]``; with ``--write`` the page goes to
-docs/joint-accuracy.md.
+docs/measurements/joint-accuracy.md.
 
 Every tenth training sentence is held out. On those, the weight of the chunker in the product is
 chosen (most tokens right on both tapes; of equals the one nearest 1), and the decoder that the page
@@ -23,7 +23,7 @@ import numpy as np
 
 from fstcrf import CRF, Composition, Corpus, compose, read_columns
 from fstcrf.corpus import Column
-from tests.benchmarks.machine import ROOT, Machine, commit, this
+from tests.benchmarks.machine import PAGES, Machine, commit, this
 from tests.benchmarks.report import table
 from tests.benchmarks.significance import SHUFFLES, Answers, judged, mcnemar, randomised
 from tests.benchmarks.taggers import COLUMNS, chunker, pos_tagger, words_of
@@ -32,7 +32,7 @@ GRID = (0.0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0)
 FOLDS = 5
 HELD_OUT = 10  # every tenth sentence
 ROUNDS = 5
-PAGE = ROOT / "docs" / "joint-accuracy.md"
+PAGE = PAGES / "joint-accuracy.md"
 
 Tapes = tuple[Column, ...]
 Decoder = Callable[[Corpus], Tapes]
@@ -278,7 +278,7 @@ def main() -> None:
     """Run the experiment; print the page, or write it."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.joint", description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--write", action="store_true", help=f"Write docs/{PAGE.name}.")
+    parser.add_argument("--write", action="store_true", help=f"Write {PAGE.name}.")
     parser.add_argument("--quick", action="store_true", help="A part of the data, to see it run.")
     options = parser.parse_args()
     if options.write and options.quick:

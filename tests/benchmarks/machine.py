@@ -22,9 +22,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ROOT", "Machine", "commit", "cores", "fingerprint", "pinned", "this"]
+__all__ = ["PAGES", "ROOT", "Machine", "commit", "cores", "fingerprint", "pinned", "this"]
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGES = ROOT / "docs" / "measurements"
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 

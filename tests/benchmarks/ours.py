@@ -54,27 +54,25 @@ def problem_of(task: Task, copies: int = 1) -> tuple[Problem, ParameterSpace]:
 
     corpus = _corpus(task, copies)
     templates = parse_template(TEMPLATES[task.attributes])
-    index, design = FeatureIndex.build(corpus, templates, boundary="skip")
+    _, design = FeatureIndex.build(corpus, templates, boundary="skip")
     labels = label_set(corpus.column(task.target).values, partial=False)
-    problem = _problem(chain_topology(labels, 1), corpus, design, index.n_node_rows, task.target)
+    problem = _problem(chain_topology(labels, 1), corpus, design, task.target)
     return problem, parameter_space(problem)
 
 
-def _problem(topology: Any, corpus: Corpus, design: Any, rows: int, target: str) -> Problem:
+def _problem(topology: Any, corpus: Corpus, design: Any, target: str) -> Problem:
     import numpy as np
 
-    from fstcrf.kernel import SparseRows
     from fstcrf.model.targets import allowed_labels
     from fstcrf.train import Problem
 
-    node = SparseRows(design.node.indptr, design.node.rows, design.node.values, rows)
     allowed = allowed_labels(corpus.column(target), topology.labels, partial=False)
-    return Problem(topology, corpus.offsets, node, None, allowed, np.ones(len(corpus)))
+    return Problem(topology, corpus.offsets, design.node, None, allowed, np.ones(len(corpus)))
 
 
 def _problem_of_model(tagger: CRF, corpus: Corpus, target: str) -> Problem:
     design = cast("FeatureIndex", tagger.index).design(corpus)
-    return _problem(tagger.topology, corpus, design, tagger.space.n_node_rows, target)
+    return _problem(tagger.topology, corpus, design, target)
 
 
 def evaluate(

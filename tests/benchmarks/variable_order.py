@@ -3,7 +3,7 @@
 ``python -m tests.benchmarks.variable_order --data DIR --vocrf PROGRAM [--write]`` writes CoNLL-2000
 as VO-CRF (crfsuite-variableorder, to be built elsewhere) reads it, trains both at sigma = 1, and
 prints objectives, seconds, memory and F. With ``--write`` the table goes to
-docs/benchmarks-variable-order.md.
+docs/measurements/benchmarks-variable-order.md.
 
 VO-CRF's pairs of labels begin at the second token, and what it logs as the log-likelihood has the
 penalty subtracted (lbfgs_evaluate in its crfvo_learn_lbfgs.c). So fstcrf is trained twice: with the
@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tests.benchmarks.machine import ROOT, commit, this
+from tests.benchmarks.machine import PAGES, commit, this
 from tests.benchmarks.report import table
 from tests.benchmarks.running import Finished, child
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+PAGE = PAGES / "benchmarks-variable-order.md"
 END = "__BOS_EOS__"  # VO-CRF's label before and behind a sentence
 CONSTANT = "LABEL"
 Extent = Literal["supported", "complete"]
@@ -78,13 +79,11 @@ class SameWeights:
         self.space = self._weights(parameter_space(self.problem, features=extent))
 
     def _design(self, corpus: Any) -> Any:
-        from fstcrf import kernel
         from fstcrf.features import FeatureIndex
 
         if not isinstance(self.model.index, FeatureIndex):
             raise TypeError("a tagger with templates is expected")
-        rows = self.model.index.design(corpus).node
-        return kernel.SparseRows(rows.indptr, rows.rows, rows.values, self.model.space.n_node_rows)
+        return self.model.index.design(corpus).node
 
     def _weights(self, space: ParameterSpace) -> ParameterSpace:
         """Leave out pairs with the start, but those of the constant, and pairs never seen."""
@@ -253,7 +252,7 @@ HEAD += ["VO-CRF's ÷ these", "seconds of the process", "peak MB", "F, test, %"]
 
 
 def page(found: Sequence[Sequence[str]]) -> str:
-    """Write docs/benchmarks-variable-order.md."""
+    """Write docs/measurements/benchmarks-variable-order.md."""
     about = this()
     return (
         "# The order-2 chunker beside VO-CRF\n\n"
@@ -287,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     text = page(list(rows(given.vocrf, given.data)))
     print(text)
     if given.write:
-        (ROOT / "docs" / "benchmarks-variable-order.md").write_text(text, "utf-8")
+        PAGE.write_text(text, "utf-8")
 
 
 def _part(part: str, data: Path, extent: Extent, to: Path) -> None:

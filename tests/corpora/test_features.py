@@ -84,20 +84,20 @@ def test_every_attribute_of_every_token(train: Corpus, test: Corpus) -> None:
     order = [index.row(text) for text in literal.attribute_strings]
     assert sorted(row for row in order if row is not None) == list(range(index.n_node_rows))
     renumbered = literal.renumbered(np.array(order, dtype=np.int32))
-    assert np.array_equal(renumbered.design(tutorial_strings(some)).node.rows, design.node.rows)
+    assert np.array_equal(renumbered.design(tutorial_strings(some)).node.index, design.node.index)
     ours, theirs = index.design(other).node, renumbered.design(tutorial_strings(other)).node
     assert np.array_equal(ours.indptr, theirs.indptr)
-    assert np.array_equal(ours.rows, theirs.rows)
+    assert np.array_equal(ours.index, theirs.index)
 
 
 def test_a_saved_index_is_the_same_index(train: Corpus, test: Corpus) -> None:
     index, _ = FeatureIndex.build(train, parse_template(TUTORIAL + "B1:%x[0,pos]"))
     loaded = FeatureIndex.from_arrays(index.arrays(), index.metadata())
     ours, theirs = index.design(test), loaded.design(test)
-    assert np.array_equal(ours.node.rows, theirs.node.rows)
+    assert np.array_equal(ours.node.index, theirs.node.index)
     assert ours.arc is not None
     assert theirs.arc is not None
-    assert np.array_equal(ours.arc.rows, theirs.arc.rows)
+    assert np.array_equal(ours.arc.index, theirs.arc.index)
 
 
 def test_one_sentence_is_read_as_in_the_corpus(train: Corpus, test: Corpus) -> None:
@@ -106,4 +106,4 @@ def test_one_sentence_is_read_as_in_the_corpus(train: Corpus, test: Corpus) -> N
     for number in (0, 7, 49):
         start, end = whole.indptr[test.offsets[number : number + 2]].tolist()
         alone = index.design(test[number : number + 1]).node
-        assert np.array_equal(alone.rows, whole.rows[start:end])
+        assert np.array_equal(alone.index, whole.index[start:end])

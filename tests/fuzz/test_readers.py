@@ -10,6 +10,7 @@ from tests.fuzz.targets import TARGETS
 FILES = 300
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", TARGETS)
 def test_mutated_files(name: str) -> None:
     tally = run(TARGETS[name], range(FILES), seed=1)

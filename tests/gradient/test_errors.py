@@ -27,6 +27,7 @@ def some_directions(case: Case, seed: int) -> Floats:
     return np.concatenate([one, rng.normal(size=(6, case.space.size))])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("psi", [np.inf, 0.7, 3.0])
 @pytest.mark.parametrize("kind", KINDS)
 def test_errors_of_sentences(kind: str, psi: float) -> None:
@@ -90,6 +91,7 @@ def expected_counts(case: Case, theta: Floats, loss: Sigmoid) -> tuple[float, fl
     return tp, fn, fp
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("gamma", [1.0, 0.5, 2.0])
 def test_f_of_segments(kind: str, gamma: float) -> None:

@@ -87,6 +87,7 @@ def check(case: Case, theta: Floats, *, l2: float = 0.1) -> None:
         assert gradient == pytest.approx(slope, rel=close, abs=close * scale)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
 def test_enumeration(options: dict[str, Any], variant: str) -> None:
     case = random_case(len(str(options)), **options)
@@ -194,6 +195,7 @@ LARGER: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("options", LARGER.values(), ids=LARGER)
 def test_threads_change_no_bit(options: dict[str, Any], precision: Precision, variant: str) -> None:
@@ -210,6 +212,7 @@ def test_threads_change_no_bit(options: dict[str, Any], precision: Precision, va
             assert np.array_equal(gradient, slope)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", LARGER.values(), ids=LARGER)
 def test_a_sum_over_sentences(options: dict[str, Any]) -> None:
     """Shards neither drop nor repeat a sentence: each alone adds up to all."""

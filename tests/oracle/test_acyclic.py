@@ -308,6 +308,7 @@ def test_sums_by_pynini(machine: Machine) -> None:
         assert lattice.log_partition() == pytest.approx(log_z, rel=1e-7, abs=1e-7)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("arc_type", ARC_TYPES)
 @given(machine=ACCEPTORS)
 def test_there_and_back(arc_type: Any, machine: Machine) -> None:

@@ -103,6 +103,7 @@ def objective(path: Path, c2: float) -> float:
     return total + c2 * float(np.square(weights).sum())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "params",
     [

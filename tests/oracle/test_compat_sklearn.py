@@ -65,6 +65,7 @@ def test_the_same_scores() -> None:
     )
 
 
+@pytest.mark.thorough
 def test_its_pickles_load_where_the_drop_in_is_installed(tmp_path: Path) -> None:
     every, target = sequences(22)
     theirs = real.CRF(c2=0.25).fit(every, target)

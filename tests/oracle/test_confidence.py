@@ -51,6 +51,7 @@ def test_exact() -> None:
         assert found.path.score == pytest.approx(world.ranking[0][0])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [1, 3, 20])
 def test_bounds_from_the_n_best_always_hold(n: int) -> None:
     for world, lattice in worlds(100, 60):

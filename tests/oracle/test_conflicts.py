@@ -38,6 +38,7 @@ def free(world: World) -> tuple[Program, tuple[np.ndarray, ...]]:
     return lattice.program, lattice.values
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tapes", [1, 2, 3])
 def test_irreducible_sets_of_sentences(tapes: int) -> None:
     sizes = []
@@ -61,6 +62,7 @@ def test_irreducible_sets_of_sentences(tapes: int) -> None:
     assert {0, 1, 2} <= set(sizes)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tapes", [1, 2])
 def test_contradictions_of_any_length(tapes: int) -> None:
     raised = 0

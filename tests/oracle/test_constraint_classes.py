@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fstcrf import constraints as c
 from fstcrf.grammar import Acceptor, Grammar, equivalent
-from fstcrf.grammar.reading import Names
+from fstcrf.grammar.labels import Names
 
 LENGTH = 6
 SETS = [("O", "B-X", "I-X"), ("a", "b", "c"), ("O", "S-X", "B-X"), ("B-X", "I-X", "B-Y")]
@@ -145,6 +145,7 @@ def check(
             assert np.array_equal(total, hard if weight is None else weight * count)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "n_names", "broken"), COUNTING, ids=[n for n, _, _ in COUNTING])
 def test_occurrences(name: str, n_names: int, broken: Broken) -> None:
     for seed in range(16):
@@ -198,6 +199,7 @@ def test_contiguous(seed: int) -> None:
     check(partial(c.contiguous, given.names), f"contiguous[{given.text}@]", labels, broken)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("k", [100, 300, 1000])
 def test_counts_of_hundreds(k: int) -> None:
     labels = ("O", "B-X", "I-X")

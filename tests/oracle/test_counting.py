@@ -36,6 +36,7 @@ def counting(rng: np.random.Generator) -> list[Acceptor]:
     return [hardened(a) for a in found]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tokens", [1, 2, 3, 4])
 def test_what_is_shown_is_true(tokens: int) -> None:
     shown = 0
@@ -52,6 +53,7 @@ def test_what_is_shown_is_true(tokens: int) -> None:
     assert shown > 10
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tokens", [3, 4, 5])
 def test_disjoint_counts_are_told_exactly(tokens: int) -> None:
     for seed in range(60):

@@ -71,6 +71,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("values", [False, True])
 @pytest.mark.parametrize(("params", "options"), OPTIONS.values(), ids=OPTIONS)
 def test_same_optimum(

@@ -16,7 +16,6 @@ import pytest
 from numpy.typing import NDArray
 
 from fstcrf.features import LiteralIndex
-from fstcrf.kernel import SparseRows
 from fstcrf.topology import chain_topology
 from fstcrf.train import (
     AROW,
@@ -67,11 +66,10 @@ def problem() -> tuple[LiteralIndex, Problem]:
     sentences, target = corpus()
     index, design = LiteralIndex.build(sentences)
     labels = [LABELS.index(label) for labels in target for label in labels]
-    rows = design.node
     made = Problem(
         chain_topology(LABELS, 1),
         np.cumsum([0, *map(len, sentences)]),
-        SparseRows(rows.indptr, rows.rows, rows.values, index.n_node_rows),
+        design.node,
         None,
         np.eye(len(LABELS), dtype=bool)[labels],
         np.ones(len(sentences)),

@@ -48,6 +48,7 @@ def test_a_sentence_of_128_tokens_under_eight_types() -> None:
     assert lattice.score(path.labels) == pytest.approx(path.score)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("types", [4, 5, 6])
 @pytest.mark.parametrize("n", [1, 3, 20])
 def test_the_answers_are_those_of_the_product(types: int, n: int) -> None:
@@ -84,6 +85,7 @@ def test_the_choice_depends_on_the_sentence_alone() -> None:
     assert found.popped.tolist() == [20, TRIAL, 20, TRIAL]
 
 
+@pytest.mark.thorough
 def test_what_is_affordable_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tokens times cells, against the states of the budget: at the border, and one state less."""
     lattice = spans(6, random_scores(3, 120, 6))

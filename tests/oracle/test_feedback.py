@@ -50,6 +50,7 @@ def frequencies_agree(seen: Counter[Any], paths: list[Any], share: Floats) -> bo
     return len(cells) == 1 or float(stats.chisquare(counts, cells).pvalue) > 1e-5
 
 
+@pytest.mark.thorough
 @each_case
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
 def test_samples_of_both_signs(variant: str, options: dict[str, Any], temperature: float) -> None:
@@ -182,6 +183,7 @@ def test_coefficients(objective: Any, control: Any) -> None:
     np.testing.assert_allclose(heard.coefficient, wanted, rtol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("graded", [False, True])
 def test_rewards(variant: str, graded: bool) -> None:
     one = bandits(6, labels=("B-X", "I-X", "B-Y", "I-Y", "O"), legal=iob2, lengths=(1, 4, 6))
@@ -258,6 +260,7 @@ def dense_steps(one: Bandits, rule: Rule, gradients: list[Floats]) -> Floats:
     return w
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", RULES, ids=str)
 @pytest.mark.parametrize("supported", [False, True])
 def test_sparse_steps_are_dense_steps(variant: str, rule: Rule, supported: bool) -> None:
@@ -283,6 +286,7 @@ def test_sparse_steps_are_dense_steps(variant: str, rule: Rule, supported: bool)
         np.testing.assert_allclose(settled(one, rule), wanted, atol=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", [RULES[3], RULES[5]], ids=str)
 @pytest.mark.parametrize("labels", [3, 7, 10, 14, 20])
 def test_rows_of_any_width(variant: str, rule: Rule, labels: int) -> None:
@@ -336,6 +340,7 @@ def copy_of(one: Bandits) -> Bandits:
     return copied
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "rule",
     [

@@ -55,6 +55,7 @@ def problem(
     return Exact(document, lattices, model)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
 @pytest.mark.parametrize(
     ("sentences", "labels"),
@@ -75,6 +76,7 @@ def test_the_test_notices_a_wrong_model() -> None:
     assert p_value(found, exact.probabilities()) < 1e-6
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
 @pytest.mark.parametrize("labels", [LABELS, IOB2])
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
@@ -99,6 +101,7 @@ def without_x(document: Document, labels: Sequence[str]) -> float:
     return -np.inf if "I-X" in labels else MODEL.score(document, labels)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
 @pytest.mark.parametrize("start", ["viterbi", "random"])
 def test_what_a_model_forbids_is_never_drawn(kind: Sweeps, start: Start) -> None:
@@ -127,6 +130,7 @@ def test_all_starts_forbidden_is_an_error() -> None:
         python_chain(exact, lambda *_: -np.inf)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", [None, MODEL])
 @pytest.mark.parametrize("slow", [False, True])
 @pytest.mark.parametrize("seed", range(4))
@@ -147,6 +151,7 @@ def test_the_start_counts_among_the_best(
         assert best == first
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
 @pytest.mark.parametrize("seed", range(5))
 def test_scores_are_kept_as_labels_change(kind: Sweeps, seed: int) -> None:
@@ -192,6 +197,7 @@ def test_under_a_grammar_joint_states_are_sampled() -> None:
     assert p_value(drawn(exact.chain(), 3000, "token", 1.0), exact.probabilities()) > 1e-4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
 @pytest.mark.parametrize("slow", [False, True])
 def test_a_product_of_two_tapes(kind: Sweeps, slow: bool) -> None:

@@ -40,6 +40,7 @@ def problem(
     return Exact(document_of(*sentences), lattices, model)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
 @pytest.mark.parametrize(
     ("sentences", "labels"),
@@ -62,6 +63,7 @@ def test_the_test_notices_another_penalty() -> None:
     assert p_value(drawn(other.chain(), 2500, "token", 1.0), exact.probabilities()) < 1e-6
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
 @pytest.mark.parametrize(("seed", "penalty"), [(0, -4.0), (1, -4.0), (2, 0.7)])
 @pytest.mark.usefixtures("variant")

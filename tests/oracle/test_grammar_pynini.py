@@ -10,7 +10,7 @@ import pytest
 from fstcrf import constraints as c
 from fstcrf.errors import GrammarError, LabelError
 from fstcrf.grammar import Acceptor, Grammar, equivalent
-from fstcrf.grammar.conversion import to_fst
+from fstcrf.grammar.automata import to_fst
 
 pynini = pytest.importorskip("pynini", reason="pynini is not installed")
 

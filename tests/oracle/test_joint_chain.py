@@ -87,6 +87,7 @@ def check(composition: Composition, truth: Truth, budget: int | None = None) -> 
         assert close(lattice.score(labelling), truth.scores[labelling])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CHAINS)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_case(case: str, weighted: bool) -> None:
@@ -100,6 +101,7 @@ def test_every_case(case: str, weighted: bool) -> None:
             assert abs(truth.log_z) < 1e-9, "the probabilities add up to one"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("grammar", GRAMMARS)
 @pytest.mark.parametrize("case", ["pair", "reader first", "conditioned arcs", "order 2"])
 def test_under_a_grammar(case: str, grammar: str) -> None:
@@ -110,6 +112,7 @@ def test_under_a_grammar(case: str, grammar: str) -> None:
         check(composition, Truth(parts, sentence, (1.0, 0.7), composition.conjuncts, "chain"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("grammar", GRAMMARS)
 @pytest.mark.parametrize("case", ["three in a row", "two readers"])
 def test_three_tapes_under_a_grammar(case: str, grammar: str) -> None:
@@ -135,6 +138,7 @@ def test_samples_marginals_and_log_z(case: str) -> None:
     assert lattice.log_partition() == 0.0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", ["pair", "three in a row", "conditioned arcs"])
 @pytest.mark.parametrize("budget", [1, 2, 3])
 def test_a_budget_gives_a_bound(case: str, budget: int) -> None:
@@ -198,6 +202,7 @@ def test_an_illegal_sentence_is_named_and_others_are_answered() -> None:
         chain_lattice(composition, data[2]).best()
 
 
+@pytest.mark.thorough
 def test_what_later_tapes_leave_unproven_is_not_proven() -> None:
     """The first tape is clear at once, the second one is not within the budget."""
     parts = taggers("three in a row")
@@ -231,7 +236,7 @@ def test_a_grammar_that_has_no_labelling_of_a_length(budget: int, tape: str) -> 
 def test_contradicting_tapes_are_refused_at_once() -> None:
     parts = taggers("pair")
     grammar = pairs([("P0", "B")], ["pos", "chunk"]) & never(label("B"), tape="chunk")
-    with pytest.raises(ContradictionError, match="accept nothing together") as caught:
+    with pytest.raises(ContradictionError, match="together they accept nothing") as caught:
         chained(parts, grammar=grammar)
     assert len(caught.value.constraints) == 2
 
@@ -333,6 +338,7 @@ def test_the_usual_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     assert counted_looks(monkeypatch, composition, Budget(states=7)) == 7
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", ["pair", "three in a row"])
 def test_time_ends_a_search(case: str) -> None:
     """The first labelling is completed whatever the time; its bound holds."""

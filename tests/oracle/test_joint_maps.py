@@ -96,6 +96,7 @@ def mapped_truth(
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tables", [True, False])
 @pytest.mark.parametrize("reader", ["over coarse", "over coarse pos"])
 @pytest.mark.parametrize("normalize", ["product", "chain"])
@@ -147,6 +148,7 @@ def test_a_tagger_that_reads_a_tape_as_it_is_and_mapped() -> None:
             check(composition, Truth(parts, sentence, (), (), normalize, seen))
 
 
+@pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 def test_a_third_tagger_reads_the_tape_itself() -> None:
     parts = [tagger("pos"), tagger("over coarse pos"), tagger("ent")]
     for normalize in ("product", "chain"):

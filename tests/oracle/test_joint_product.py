@@ -65,6 +65,7 @@ def check(composition: Composition, truth: Truth) -> None:
         assert close(lattice.score(own), truth.scores[labelling])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_case(case: str, weighted: bool) -> None:
@@ -84,6 +85,7 @@ def test_a_tagger_under_a_grammar(case: str, grammar: str) -> None:
         check(composition, Truth(parts, sentence, (0.8,), composition.conjuncts))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("grammar", TWO_TAPES)
 @pytest.mark.parametrize("case", ["pair", "reader first", "conditioned arcs", "order 2"])
 def test_two_taggers_under_a_grammar(case: str, grammar: str) -> None:
@@ -93,6 +95,7 @@ def test_two_taggers_under_a_grammar(case: str, grammar: str) -> None:
         check(composition, Truth(parts, sentence, (1.0, 0.6), composition.conjuncts))
 
 
+@pytest.mark.thorough
 def test_three_tapes_under_grammars() -> None:
     parts = taggers("three in a row")
     grammar = TWO_TAPES["pairs"]() & at_most(1, label("E1"), tape="ent")

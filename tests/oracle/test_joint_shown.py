@@ -65,6 +65,7 @@ def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
     return int(request.param)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", SEVERAL)
 def test_product(case: str, tier: int) -> None:
     assert tier
@@ -90,6 +91,7 @@ def test_product_under_a_grammar(grammar: str, search: Search, tier: int) -> Non
             check(composition.lattice(sentence).nbest(N, tapes=tapes), truth, tapes)
 
 
+@pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 def test_what_a_budget_leaves_open_is_not_called_exact() -> None:
     parts = taggers("pair")
     composition = compose(*parts, grammar=GRAMMARS["at most one"](), search="lazy")
@@ -107,6 +109,7 @@ def test_what_a_budget_leaves_open_is_not_called_exact() -> None:
                     assert close(path.score, score)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("grammar", [None, *GRAMMARS])
 @pytest.mark.parametrize("case", SEVERAL)
 def test_chain(case: str, grammar: str | None) -> None:

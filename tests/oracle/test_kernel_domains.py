@@ -82,6 +82,7 @@ def summed_arcs(graph: Graph, arc: Floats) -> Floats:
     return full
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["dense", "sparse", "moving", "moving sparse"])
 @pytest.mark.parametrize(
     ("states", "tokens", "magnitude"),
@@ -225,6 +226,7 @@ def test_independent_tokens(variant: str, tokens: int) -> None:
     assert_close(score, [node.max(axis=1).sum() - 3.0 * (tokens - 1)])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("magnitude", [10.0, 1e4])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_hundred_thousand_tokens(variant: str, kind: str, magnitude: float) -> None:

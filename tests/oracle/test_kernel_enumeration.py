@@ -43,6 +43,7 @@ def scale_of(case: Case) -> float:
     return largest(case.node, graph.score, graph.initial, graph.final)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("domain", ["auto", "log"])
 @each_variant
 @given(case=cases(), data=st.data())
@@ -60,6 +61,7 @@ def test_forward_backward(variant: str, domain: Domain, case: Case, data: st.Dat
     assert_close(found.arc, expected_arcs(case, weight), scale=scale)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("domain", ["auto", "log"])
 @each_variant
 @given(case=cases())
@@ -68,6 +70,7 @@ def test_log_partition(variant: str, domain: Domain, case: Case) -> None:
     assert_close(found, [k.log_z for k in truths(case)], scale=scale_of(case))
 
 
+@pytest.mark.thorough
 @each_variant
 @given(case=cases(unit=2.0))
 def test_linear_domain_alone(variant: str, case: Case) -> None:
@@ -79,6 +82,7 @@ def test_linear_domain_alone(variant: str, case: Case) -> None:
     assert_close(found.arc, expected_arcs(case, np.ones(len(known))), scale=16.0)
 
 
+@pytest.mark.thorough
 @each_variant
 @given(case=cases())
 def test_viterbi_with_its_tie_rule(variant: str, case: Case) -> None:
@@ -88,6 +92,7 @@ def test_viterbi_with_its_tie_rule(variant: str, case: Case) -> None:
     assert path.tolist() == np.concatenate([k.path for k in known]).tolist()
 
 
+@pytest.mark.thorough
 @each_variant
 @given(case=cases())
 def test_max_marginals(variant: str, case: Case) -> None:
@@ -101,6 +106,7 @@ def best_ends(graph: Graph, node: Floats, first: int) -> Floats:
     return np.asarray(truth(open_end, node, first).max_marginals[-1])
 
 
+@pytest.mark.thorough
 @each_variant
 @given(case=cases())
 def test_both_halves_of_max_marginals(variant: str, case: Case) -> None:
@@ -119,6 +125,7 @@ def test_both_halves_of_max_marginals(variant: str, case: Case) -> None:
     assert_close(halves, whole[reached], scale=scale_of(case))
 
 
+@pytest.mark.thorough
 @each_variant
 @given(case=cases(kinds=("dense", "moving"), max_states=3), state=st.integers(0, 2))
 def test_nothing_left(variant: str, case: Case, state: int) -> None:
@@ -171,6 +178,7 @@ def label_score(topology: Topology, labels: tuple[int, ...], slots: Floats, node
     return total if state is not None and topology.final[state] else -np.inf
 
 
+@pytest.mark.thorough
 @each_variant
 @given(topology=topologies(), data=st.data(), tokens=st.integers(1, 4), moving=st.booleans())
 def test_orders(

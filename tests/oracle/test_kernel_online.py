@@ -151,6 +151,7 @@ def wrong_labels(learner: Learner, path: NDArray[np.integer], gold: NDArray[np.i
     return int((labels[path] != labels[gold]).sum())
 
 
+@pytest.mark.thorough
 @each_variant
 @given(data=st.data())
 def test_perceptron(variant: str, data: st.DataObject) -> None:
@@ -213,6 +214,7 @@ STEPS: dict[PassiveAggressive, Callable[[float, float, float], float]] = {
 }
 
 
+@pytest.mark.thorough
 @each_variant
 @given(data=st.data())
 def test_passive_aggressive(variant: str, data: st.DataObject) -> None:
@@ -249,6 +251,7 @@ def test_passive_aggressive(variant: str, data: st.DataObject) -> None:
         assert_close(kernels, mine, scale=50.0)
 
 
+@pytest.mark.thorough
 @each_variant
 @given(data=st.data())
 def test_arow(variant: str, data: st.DataObject) -> None:
@@ -311,6 +314,7 @@ def test_epochs_are_sentences_one_after_the_other(data: st.DataObject) -> None:
         assert np.array_equal(one, other)
 
 
+@pytest.mark.thorough
 @each_variant
 @given(data=st.data())
 def test_sgd(variant: str, data: st.DataObject) -> None:

@@ -47,6 +47,7 @@ def test_transposed_gather(variant: str, rows: SparseRows, seed: int) -> None:
     np.testing.assert_allclose(found, as_scipy(rows).T @ table, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.thorough
 @each_variant
 @given(rows=matrices().filter(len), width=st.integers(1, 9), seed=st.integers(0))
 def test_scatter(variant: str, rows: SparseRows, width: int, seed: int) -> None:

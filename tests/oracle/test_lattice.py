@@ -116,6 +116,7 @@ def test_spans(scheme: str, labels: str, *, moving: bool) -> None:
         check_spans(lattice, scheme)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["iob2", "conlleval"])
 @given(data=st.data())
 def test_spans_of_random_lattices(scheme: str, data: st.DataObject) -> None:

@@ -144,12 +144,14 @@ def check(seed: int, **options: Any) -> None:
     check_samples(world, lattice)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("block", range(20))
 def test_random_compositions(block: int) -> None:
     for seed in range(block * 25, block * 25 + 25):
         check(seed, limit=4000)
 
 
+@pytest.mark.thorough
 def test_the_first_dead_token() -> None:
     """Potentials, couplings and a grammar that leave nothing: where the last beginning dies."""
     seen = set()
@@ -164,6 +166,7 @@ def test_the_first_dead_token() -> None:
     assert len(seen) > 20
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("block", range(6))
 @pytest.mark.parametrize("tapes", [1, 2, 3])
 def test_random_grammars(tapes: int, block: int) -> None:
@@ -187,6 +190,7 @@ def test_all_labellings_ranked(seed: int) -> None:
         check_ranking(world, lattice, len(world.ranking) + 5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(30))
 def test_grammars_score_as_they_say(seed: int) -> None:
     """A lattice under a grammar adds `Grammar.score`; the oracle's own walk says the same."""
@@ -213,6 +217,7 @@ def conjunct(rng: np.random.Generator, *tapes: Tape) -> Grammar:
     return Grammar.from_acceptor(random_acceptor(rng, [(t.name, t.labels) for t in tapes]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(25))
 def test_the_algebra_is_closed(seed: int) -> None:
     """However it is put together, it is the same composition."""

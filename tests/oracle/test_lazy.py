@@ -94,6 +94,7 @@ def random_case(seed: int) -> Case:
     return Case(bound, Conjunction(machine, readers), ranking)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("block", range(10))
 @pytest.mark.parametrize("n", [1, 4, 50])
 def test_the_n_best_of_all_paths(n: int, block: int) -> None:
@@ -113,6 +114,7 @@ def test_the_n_best_of_all_paths(n: int, block: int) -> None:
             assert paths == [path for _, path in case.ranking[:count]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("limit", [1, 3])
 def test_what_a_budget_leaves_is_said(limit: int) -> None:
     unproven = 0
@@ -133,6 +135,7 @@ def test_what_a_budget_leaves_is_said(limit: int) -> None:
     assert unproven > 50
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("block", range(6))
 def test_compositions_searched_lazily(block: int) -> None:
     """Several tapes, couplings, conjuncts over one tape or more, soft and hard."""

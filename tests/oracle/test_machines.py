@@ -73,6 +73,7 @@ def entropy(scores: Floats) -> float:
 # --- Random machines -----------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @each_variant
 @given(case=machine_cases(SMALL))
 def test_all_answers(variant: str, case: Case) -> None:
@@ -82,6 +83,7 @@ def test_all_answers(variant: str, case: Case) -> None:
     check_sums(case, known, "auto")
 
 
+@pytest.mark.thorough
 @each_variant
 @given(case=machine_cases(FEW))
 def test_all_paths(variant: str, case: Case) -> None:
@@ -89,6 +91,7 @@ def test_all_paths(variant: str, case: Case) -> None:
     check_nbest(case, 3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("bounds", "known"), [(SMALL, enumerated), (LARGE, summed)])
 def test_best_paths_with_their_tie_rule(variant: str, bounds: Bounds, known: Known) -> None:
     for seed in SEEDS:
@@ -103,6 +106,7 @@ def test_max_marginals(variant: str, bounds: Bounds, known: Known) -> None:
             check_max_marginals(*known(seed, bounds))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize(("bounds", "known"), [(SMALL, enumerated), (LARGE, summed)])
 def test_sums(variant: str, domain: Domain, bounds: Bounds, known: Known) -> None:
@@ -111,6 +115,7 @@ def test_sums(variant: str, domain: Domain, bounds: Bounds, known: Known) -> Non
             check_sums(*known(seed, bounds), domain)
 
 
+@pytest.mark.thorough
 def test_linear_domain_alone(variant: str) -> None:
     """Small potentials must do; with others it says so, or is right."""
     refused = 0
@@ -126,6 +131,7 @@ def test_linear_domain_alone(variant: str) -> None:
     assert 0 < refused < len(SEEDS)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [1, 2, 10])
 def test_nbest(variant: str, n: int) -> None:
     for seed in range(80):
@@ -139,6 +145,7 @@ def test_nbest_of_all_there_are(variant: str) -> None:
             check_nbest(random_case(seed, FEW), 350)
 
 
+@pytest.mark.thorough
 def test_machines_that_forbid_almost_everything(variant: str) -> None:
     dead = 0
     for seed in SEEDS:
@@ -151,6 +158,7 @@ def test_machines_that_forbid_almost_everything(variant: str) -> None:
     assert dead > len(SEEDS) // 4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("bounds", "cases"), [(WIDE, 30), (LONG, 40)])
 def test_many_states_and_many_tokens(variant: str, bounds: Bounds, cases: int) -> None:
     for seed in range(cases):
@@ -162,6 +170,7 @@ def test_many_states_and_many_tokens(variant: str, bounds: Bounds, cases: int) -
                 check_sums(case, known, domain)
 
 
+@pytest.mark.thorough
 def test_arcs(variant: str) -> None:
     for seed in range(100):
         with named(seed, SMALL):
@@ -175,6 +184,7 @@ def test_arcs(variant: str) -> None:
                         assert_near(arcs, np.vstack([arc_marginals(s, c) for s in case.each()]))
 
 
+@pytest.mark.thorough
 def test_entropy(variant: str) -> None:
     for seed in range(80):
         with named(seed, SMALL):
@@ -211,6 +221,7 @@ def test_five_thousand_machines(variant: str, block: int) -> None:
             check_nbest(random_case(seed, FEW), 1 + seed % 320)
 
 
+@pytest.mark.thorough
 def test_reference_by_two_methods() -> None:
     """Enumeration and sums over joint states share the tables of potentials, nothing else."""
     for seed in SEEDS:

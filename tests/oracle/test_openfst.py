@@ -33,6 +33,7 @@ def bits(fst: Any, *, test: bool) -> int:
     return int(fst.properties(pywrapfst.FST_PROPERTIES, test=test).value)
 
 
+@pytest.mark.thorough
 @EACH_TYPE
 @given(machine=machines())
 def test_bytes_are_the_machine(arc_type: ArcType, machine: Machine) -> None:

@@ -47,6 +47,7 @@ def second(first: CRF) -> CRF:
     return CRF.train(DATA, "b", READS, l2=0.05, reads=[first])
 
 
+@pytest.mark.thorough
 def test_soft_scores_are_expectations(first: CRF, second: CRF) -> None:
     test = corpus(1, 4)
     table = soft(first, test, {})[1]
@@ -90,10 +91,10 @@ def test_attributes_have_the_probability_of_what_they_read(first: CRF) -> None:
             for k, label in enumerate(first.labels):
                 expected[f"U3:{label}"] += table[t, k]
             start, end = design.node.indptr[t : t + 2]
-            names = index.attributes(design.node.rows[start:end])
+            names = index.attributes(design.node.index[start:end])
             values = [1.0] * len(names)
-            if design.node.values is not None:
-                values = design.node.values[start:end].tolist()
+            if design.node.value is not None:
+                values = design.node.value[start:end].tolist()
             found = dict(zip(names, values, strict=True))
             for name, value in expected.items():
                 assert found.get(name, 0) == pytest.approx(value, abs=1e-6)
@@ -101,9 +102,9 @@ def test_attributes_have_the_probability_of_what_they_read(first: CRF) -> None:
             assert sum(pairs) == pytest.approx(2, abs=1e-5)
             assert sum(found.values()) == pytest.approx(4, abs=1e-5)
     assert design.arc is not None
-    assert design.arc.values is not None
+    assert design.arc.value is not None
     inside = sum(b - a - 1 for a, b in itertools.pairwise(bounds))
-    assert design.arc.values.sum() == pytest.approx(inside, abs=1e-4)
+    assert design.arc.value.sum() == pytest.approx(inside, abs=1e-4)
 
 
 def test_the_best_labellings_are_weighted_by_their_probability(first: CRF) -> None:
@@ -140,6 +141,7 @@ def test_copies_count_as_much_as_their_sentence(first: CRF, second: CRF) -> None
     assert several.record.objective == pytest.approx(by_hand.record.objective, rel=1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("passing", ["nbest", "marginals"])
 def test_folds_keep_the_order_of_sentences(first: CRF, passing: str) -> None:
     options: dict[str, Any] = {"passing": passing, "jackknife": 3}

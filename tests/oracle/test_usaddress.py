@@ -107,6 +107,7 @@ def test_components_by_other_names_are_those_of_tag() -> None:
 # --- The rule ------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_the_grammar_is_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     grammar = Grammar.shipped("usaddress", FEW)
     for length in range(1, 7):
@@ -129,6 +130,7 @@ def test_components_and_type_are_those_of_tag(monkeypatch: pytest.MonkeyPatch) -
     assert legal > 100
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_what_is_drawn_at_random_is_judged_alike(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Column, Corpus
 from fstcrf.features import FeatureIndex, parse_template, tape_column
 from fstcrf.features import keys as keys_module
-from fstcrf.features.design import Rows
 from fstcrf.joint import CRF
 from fstcrf.kernel import SparseRows
 from fstcrf.model import Tape
@@ -106,8 +105,8 @@ def model(sentences: Sentences, text: str, options: Options) -> CRF:
     problem = Problem(
         topology,
         data.offsets,
-        sparse(node, index.n_node_rows),
-        None if arc is None else sparse(arc, index.n_arc_rows),
+        node,
+        arc,
         np.asarray([[label == g for label in LABELS] for g in gold]),
         np.ones(len(data)),
     )
@@ -117,10 +116,6 @@ def model(sentences: Sentences, text: str, options: Options) -> CRF:
     theta = np.random.default_rng(options.seed).normal(size=extent.size)
     tapes = tuple(Tape(name, labels, "") for name, labels in TAPES.items())
     return CRF(topology, index, extent, theta, "y", ("word", "n"), tapes)
-
-
-def sparse(rows: Rows, width: int) -> SparseRows:
-    return SparseRows(rows.indptr, rows.rows, rows.values, width)
 
 
 def dense(crf: CRF, data: Corpus) -> tuple[Floats, Floats]:
@@ -133,11 +128,11 @@ def dense(crf: CRF, data: Corpus) -> tuple[Floats, Floats]:
     return node, topology.graph(moving).score
 
 
-def totals(rows: Rows, table: Floats) -> Floats:
-    out = np.zeros((rows.n_tokens, table.shape[1]))
-    values = np.ones(len(rows.rows)) if rows.values is None else rows.values.astype(np.float64)
-    owner = np.repeat(np.arange(rows.n_tokens), np.diff(rows.indptr))
-    np.add.at(out, owner, table[rows.rows] * values[:, None])
+def totals(rows: SparseRows, table: Floats) -> Floats:
+    out = np.zeros((len(rows), table.shape[1]))
+    values = np.ones(len(rows.index)) if rows.value is None else rows.value.astype(np.float64)
+    owner = np.repeat(np.arange(len(rows)), np.diff(rows.indptr))
+    np.add.at(out, owner, table[rows.index] * values[:, None])
     return out
 
 
@@ -187,6 +182,7 @@ axes_of = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.thorough
 @given(sentences_of, texts(), sentences_of, axes_of, options_of)
 @settings(max_examples=100)
 def test_open_tapes_are_all_their_labels(

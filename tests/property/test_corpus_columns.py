@@ -42,6 +42,7 @@ def content(corpus: Corpus) -> tuple[list[list[str]], list[list[str]], list[int]
     return lists[0], lists[1], corpus.documents.tolist()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("separator", "excluded"), [(" ", " \t\r\n"), ("\t", "\t\r\n")])
 @given(data=st.data())
 def test_what_is_written_reads_back(separator: str, excluded: str, data: st.DataObject) -> None:

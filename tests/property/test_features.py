@@ -17,7 +17,6 @@ from fstcrf.errors import ModelFileError
 from fstcrf.features import (
     FeatureIndex,
     LiteralIndex,
-    Rows,
     Template,
     TemplateSet,
     parse_template,
@@ -26,6 +25,7 @@ from fstcrf.features import (
 from fstcrf.features import keys as keys_module
 from fstcrf.features.derive import Derived, Plain, Source, derived, root, strings_of
 from fstcrf.features.template import Macro
+from fstcrf.kernel import SparseRows
 
 COLUMNS = ("word", "pos")
 CALLS: list[tuple[str, tuple[str | int, ...]]] = [
@@ -171,11 +171,13 @@ def identity(template: Template) -> tuple[object, ...]:
     return (template.kind, literals, reads, values)
 
 
-def decoded(index: FeatureIndex, rows: Rows | None, *, arc: bool) -> list[list[tuple[str, float]]]:
+def decoded(
+    index: FeatureIndex, rows: SparseRows | None, *, arc: bool
+) -> list[list[tuple[str, float]]]:
     if rows is None:
         return []
-    texts = index.attributes(rows.rows.tolist(), arc=arc)
-    values = [1.0] * len(texts) if rows.values is None else rows.values.tolist()
+    texts = index.attributes(rows.index.tolist(), arc=arc)
+    values = [1.0] * len(texts) if rows.value is None else rows.value.tolist()
     pairs = list(zip(texts, values, strict=True))
     return [sorted(pairs[a:b]) for a, b in pairwise(rows.indptr.tolist())]
 
@@ -188,14 +190,16 @@ def texts(tokens: list[dict[Key, float]], known: set[Key]) -> list[list[tuple[st
     ]
 
 
-def same(one: Rows | None, other: Rows | None) -> bool:
+def same(one: SparseRows | None, other: SparseRows | None) -> bool:
     if one is None or other is None:
         return one is other
-    if (one.values is None) != (other.values is None):
+    if (one.value is None) != (other.value is None):
         return False
-    values = one.values is None or other.values is None or np.array_equal(one.values, other.values)
+    values = one.value is None or other.value is None or np.array_equal(one.value, other.value)
     return (
-        values and np.array_equal(one.indptr, other.indptr) and np.array_equal(one.rows, other.rows)
+        values
+        and np.array_equal(one.indptr, other.indptr)
+        and np.array_equal(one.index, other.index)
     )
 
 
@@ -312,7 +316,7 @@ def test_minimum_counts_are_token_counts(
     train: Sentences, chosen: TemplateSet, min_count: int
 ) -> None:
     full, design = FeatureIndex.build(corpus(train), chosen)
-    counts = np.bincount(design.node.rows, minlength=full.n_node_rows)
+    counts = np.bincount(design.node.index, minlength=full.n_node_rows)
     kept = np.flatnonzero(counts >= min_count).tolist()
     index, _ = FeatureIndex.build(corpus(train), chosen, min_count=min_count)
     assert index.attributes(range(index.n_node_rows)) == full.attributes(kept)
@@ -323,12 +327,12 @@ def test_hashed_rows_are_those_of_the_attributes(train: Sentences, chosen: Templ
     index, design = FeatureIndex.build(corpus(train), chosen, hash_bits=30)
     plain, by_name = FeatureIndex.build(corpus(train), chosen)
     assert np.array_equal(design.node.indptr, by_name.node.indptr)
-    names = plain.attributes(by_name.node.rows.tolist())
-    for token in range(by_name.node.n_tokens):
+    names = plain.attributes(by_name.node.index.tolist())
+    for token in range(len(by_name.node)):
         part = slice(by_name.node.indptr[token], by_name.node.indptr[token + 1])
         found = [index.row(text) for text in names[part]]
         unique = {row for row in found if row is not None}
-        assert unique <= set(design.node.rows[part].tolist())
+        assert unique <= set(design.node.index[part].tolist())
 
 
 @given(st.data())
@@ -385,5 +389,5 @@ def test_writing_the_attributes_out_is_the_literal_path(
     tokens = decoded(index, design.node, arc=False)
     written = [[[text for text, _ in token] for token in tokens]]
     literal, rows = LiteralIndex.build(written)
-    made = [literal.attribute(int(r)) for r in rows.node.rows]
+    made = [literal.attribute(int(r)) for r in rows.node.index]
     assert made == [text for token in tokens for text, _ in token]

@@ -194,6 +194,7 @@ def test_contiguous_without_a_scheme(labels: tuple[str, ...], length: int) -> No
         assert found.accepts(sentence) == (len(set(runs)) == len(runs))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["iob1", "iob2", "bioes", "bilou"])
 @given(data=st.data())
 def test_schemes(scheme: str, data: st.DataObject) -> None:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from numpy.typing import NDArray
 
-from fstcrf.grammar.acceptor import Ints
-from fstcrf.grammar.partition import Predecessors, coarsest, numbered
+from fstcrf.grammar.acceptor import Ints, Predecessors, coarsest, numbered
 
 
 def refined(target: Ints, classes: NDArray[np.int64]) -> NDArray[np.int64]:

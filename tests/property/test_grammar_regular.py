@@ -177,6 +177,7 @@ def test_expressions(case: Case) -> None:
     assert all(minimise(a).n_states == a.n_states for a in acceptors)
 
 
+@pytest.mark.thorough
 @given(CASES)
 def test_definitions_and_functions_change_nothing(case: Case) -> None:
     direct, named = (

@@ -72,6 +72,7 @@ def contradictory(composition: Composition, truth: Truth) -> bool:
     return False
 
 
+@pytest.mark.thorough
 @given(worlds(list(CASES), "product"))
 def test_products(world: tuple[Composition, Truth]) -> None:
     composition, truth = world
@@ -92,6 +93,7 @@ def test_products(world: tuple[Composition, Truth]) -> None:
         np.testing.assert_allclose(marginals, truth.marginals(k), rtol=1e-8, atol=1e-11)
 
 
+@pytest.mark.thorough
 @given(worlds(PAIRS, "chain"), st.sampled_from([1, 2, 5, 1024]))
 def test_chains(world: tuple[Composition, Truth], budget: int) -> None:
     composition, truth = world
@@ -117,6 +119,7 @@ def test_chains(world: tuple[Composition, Truth], budget: int) -> None:
             assert close(found.score, truth.ranking[number][0])
 
 
+@pytest.mark.thorough
 @given(worlds(["three in a row", "two readers"], "chain"), st.sampled_from([1, 3, 1024]))
 def test_chains_of_three(world: tuple[Composition, Truth], budget: int) -> None:
     composition, truth = world

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from numpy.typing import NDArray
 
@@ -42,6 +43,7 @@ def bits(arrays: Arrays) -> list[bytes]:
     return [array.tobytes() for array in arrays]
 
 
+@pytest.mark.thorough
 @each_variant
 @given(case=machine_cases(ANY))
 def test_batches_are_sentence_by_sentence_bit_for_bit(variant: str, case: Case) -> None:

@@ -40,6 +40,7 @@ def copy(rng: np.random.Generator, length: int) -> tuple[list[str], list[str]]:
     return x, [letter.upper() for letter in x]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("order", [0, 1, 2])
 @pytest.mark.parametrize("method", METHODS)
 def test_copy(method: str, order: int) -> None:

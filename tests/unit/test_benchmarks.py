@@ -35,7 +35,7 @@ def test_both_sides_have_the_same_attributes(kind: Attributes) -> None:
     # The two name their attributes differently: number those of each by first appearance, and
     # compare which tokens have which.
     bounds = itertools.pairwise(design.node.indptr.tolist())
-    ours = [design.node.rows[a:b].tolist() for a, b in bounds]
+    ours = [design.node.index[a:b].tolist() for a, b in bounds]
     assert [len(set(token)) for token in theirs] == [len(token) for token in ours]
     holders = [{t for t, token in enumerate(theirs) if name in token} for name in _all(theirs)]
     wanted = [{t for t, token in enumerate(ours) if row in token} for row in range(len(holders))]

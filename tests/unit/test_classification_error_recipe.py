@@ -35,6 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data
 
 
+@pytest.mark.thorough
 def test_the_short_run(folder: Path, tmp_path: Path) -> None:
     printed = program.done("recipe", "mce", "--data", folder, "--report", tmp_path / "out")
     assert "MCE-F (sig) from MAP" in printed

@@ -115,6 +115,7 @@ def test_an_interrupted_command_says_so(monkeypatch: pytest.MonkeyPatch) -> None
         assert result.stderr.strip() == "fstcrf: interrupted"
 
 
+@pytest.mark.thorough
 def test_sigterm_removes_temporary_files(tmp_path: Path) -> None:
     data = fstcrf.read_columns(corpus_path("train"), COLUMNS)[:50]
     CRF.train(data, "pos", "U:%x[0,word]\nB\n", max_iterations=2).save(tmp_path / "m")
@@ -157,7 +158,7 @@ def test_parameter_types() -> None:
 
 
 HEAVY = {"scipy", "pynini", "pywrapfst", "rich", "safetensors.torch", "torch", "hypothesis"}
-COMPOSED = {"fstcrf.joint.composition", "fstcrf.grammar.parsing", "fstcrf.features.conditioned"}
+COMPOSED = {"fstcrf.joint.composition", "fstcrf.grammar.syntax", "fstcrf.features.tables"}
 LOOK = """
 import sys
 from fstcrf.cli import main

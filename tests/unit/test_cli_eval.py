@@ -218,6 +218,7 @@ def test_explain(models: Path) -> None:
 # --- demo -----------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_demo_shows_what_it_does() -> None:
     started = time.perf_counter()
     result = run("demo")

@@ -463,6 +463,7 @@ def test_a_label_forced_on_the_wrong_tape() -> None:
 # --- Large input ----------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "options", [[], ["--cascade"], ["--nbest", "2"], ["--marginals"], ["--force", "pos=pos"]]
 )

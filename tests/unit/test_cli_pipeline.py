@@ -187,6 +187,7 @@ def test_failures_are_one_line(folder: Path, tmp_path: Path) -> None:
     assert "no finished pipeline" in failure("pipeline", "tag", tmp_path / "none", given=TEXT)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", ["product", "chain"])
 def test_no_labelling_is_legal(model: str, folder: Path, chain: Path, tmp_path: Path) -> None:
     (tmp_path / "long.grm").write_text("tape c;\nexport LONG = any{3,};\n")

@@ -356,6 +356,7 @@ def test_where_the_output_cannot_go(field: str) -> None:
     assert failure("tag", field, "none.txt") == "none.txt: No such file or directory"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_full_disk_behind_standard_output(
     field: str, unbuffered: str, monkeypatch: pytest.MonkeyPatch
@@ -368,6 +369,7 @@ def test_a_full_disk_behind_standard_output(
     assert process.returncode == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_reader_that_has_had_enough(
     field: str, unbuffered: str, monkeypatch: pytest.MonkeyPatch

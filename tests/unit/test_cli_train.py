@@ -51,6 +51,7 @@ def trained(*options: object, output: str = "m.fstcrf", data: str = "train.txt")
     return CRF.load(output)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", METHODS)
 def test_trains_what_the_library_trains(folder: Path, method: str) -> None:
     found = trained("--method", method, "--max-iterations", 3, "--order", 1, "--ends")
@@ -134,6 +135,7 @@ def test_log_json_gives_interruptions_too(folder: Path, monkeypatch: pytest.Monk
         assert facts["message"].startswith("interrupted")
 
 
+@pytest.mark.thorough
 def test_a_terminal_gets_a_live_line(folder: Path) -> None:
     master, slave = os.openpty()
     arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
@@ -262,6 +264,7 @@ def interrupted(*options: object, sign: signal.Signals = signal.SIGINT) -> tuple
     return process.returncode, rest.splitlines()[-1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_saves_the_best_model_so_far(folder: Path, sign: signal.Signals) -> None:
     status, line = interrupted(sign=sign)
@@ -274,6 +277,7 @@ def test_an_interrupt_saves_the_best_model_so_far(folder: Path, sign: signal.Sig
     assert sorted(p.name for p in folder.iterdir() if "tmp" in p.name) == []
 
 
+@pytest.mark.thorough
 def test_interrupted_and_resumed_is_uninterrupted(folder: Path) -> None:
     status, line = interrupted("--checkpoint-every", 1)
     assert status == 130
@@ -411,6 +415,7 @@ def _full(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "m.checkpoint")
 
 
+@pytest.mark.thorough
 def test_an_interrupt_is_answered_at_once(folder: Path) -> None:
     arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl", *ENDLESS]
     with start(*arguments, "--log-json") as process:
@@ -423,6 +428,7 @@ def test_an_interrupt_is_answered_at_once(folder: Path) -> None:
     assert process.returncode == 130
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", METHODS)
 def test_a_checkpoint_of_ones_own_stays_and_goes_on(folder: Path, method: str) -> None:
     options = ["--method", method, "--checkpoint", "state", "--max-iterations"]
@@ -593,6 +599,7 @@ def test_a_folder_that_is_not_ours(folder: Path) -> None:
     assert line == "locked/m: Permission denied"
 
 
+@pytest.mark.thorough
 def test_a_full_disk_loses_nothing(folder: Path, tmp_path: Path) -> None:
     """No file may grow beyond 4 KB: neither the model's nor the one in the spare folder."""
     Path("m").write_bytes(b"older")

@@ -48,6 +48,7 @@ def arguments_of(line: str) -> list[str]:
     return arguments
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("given", [["--dev", "dev.txt"], ["--folds", 3]])
 def test_the_printed_command_trains_the_model(folder: Path, given: list[object]) -> None:
     options = ["--scheme", "iob2", "--ends", "--min-count", 2, "--boundary", "skip", "--seed", 3]
@@ -95,6 +96,7 @@ def test_the_same_twice(folder: Path) -> None:
     assert done(*given) == done(*given)
 
 
+@pytest.mark.thorough
 def test_resumed_from_a_journal(folder: Path) -> None:
     given = [*SEARCH, "--order", 1, "--max-iterations", 10, "--dev", "dev.txt"]
     whole = done(*given, "--trials", 5)
@@ -104,6 +106,7 @@ def test_resumed_from_a_journal(folder: Path) -> None:
     assert message.startswith("search.log exists: resume goes on from it")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_prints_what_is_known(folder: Path, sign: signal.Signals) -> None:
     given = [*SEARCH, "--dev", "dev.txt", "--trials", 10_000, "--journal", "search.log"]
@@ -127,6 +130,7 @@ def test_an_interrupt_prints_what_is_known(folder: Path, sign: signal.Signals) -
     assert again == printed.replace(" -o m ", " -o tuned.fstcrf ")
 
 
+@pytest.mark.thorough
 def test_an_interrupted_training_goes_on_by_the_printed_command(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +181,7 @@ def test_taggers_that_are_read_and_grammars(folder: Path) -> None:
     assert Path("m").read_bytes() == model
 
 
+@pytest.mark.thorough
 def test_trials_that_start_from_a_model(folder: Path) -> None:
     done(
         *("train", "train.txt", "-o", "start.fstcrf", *ROWS, "--template", "small.tpl"),

@@ -20,6 +20,7 @@ def run(code: str) -> str:
     ).stdout
 
 
+@pytest.mark.thorough
 def test_as_the_documentation_says() -> None:
     said = run(
         "import sys, fstcrf.compat.pycrfsuite\n"
@@ -35,6 +36,7 @@ def test_as_the_documentation_says() -> None:
     assert said == "fstcrf.compat.pycrfsuite.tagger True 0.12.2\nTrue 0.12.2\n"
 
 
+@pytest.mark.thorough
 def test_parts_of_the_real_package_do_not_stay() -> None:
     pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
     said = run(
@@ -51,6 +53,7 @@ def test_no_drop_in() -> None:
         install("crfpp")
 
 
+@pytest.mark.thorough
 def test_importing_installs_nothing() -> None:
     said = run(
         "import sys, fstcrf, fstcrf.compat\n"
@@ -75,6 +78,7 @@ def suites(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.thorough
 def test_the_runner_runs_suites_against_the_drop_ins(tmp_path: Path) -> None:
     done = suites(
         tmp_path,
@@ -86,6 +90,7 @@ def test_the_runner_runs_suites_against_the_drop_ins(tmp_path: Path) -> None:
     assert done.stdout.endswith("some-package             passed\n")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "code",
     [

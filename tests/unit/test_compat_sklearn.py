@@ -228,6 +228,7 @@ def test_bad_input() -> None:
     assert crf.tagger_ is None
 
 
+@pytest.mark.thorough
 def test_without_scikit_learn_it_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['sklearn'] = None\n"

@@ -112,6 +112,7 @@ def test_several_tapes() -> None:
     )
 
 
+@pytest.mark.thorough
 def test_a_large_acceptor_of_which_a_sentence_sees_little() -> None:
     states = 100_000
     target = np.full((states, 3), -1)
@@ -201,6 +202,7 @@ def crowd(n: int) -> Grammar:
 FEW = Budget(states=500)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tokens", [8, 28])
 @pytest.mark.parametrize(
     ("grammar", "names"),
@@ -227,6 +229,7 @@ def test_what_contradicts_itself_beside_large_grammars(
     assert caught.value.constraints == names
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [12, 20, 29])
 @pytest.mark.parametrize("more", [c.contiguous(), c.at_most(1, "L0")])
 def test_more_labels_than_tokens(n: int, more: Grammar) -> None:

@@ -88,6 +88,7 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
     return Setting(data, tmp_path / "report")
 
 
+@pytest.mark.thorough
 def test_a_small_run_and_its_resumption(setting: Setting) -> None:
     told: list[str] = []
     setting = replace(setting, say=told.append)
@@ -103,6 +104,7 @@ def test_a_small_run_and_its_resumption(setting: Setting) -> None:
     assert again.result.rows == first.result.rows
 
 
+@pytest.mark.thorough
 def test_local_models_on_the_dev_file(setting: Setting) -> None:
     """Every variant trains, in the scheme that it names; nothing of the test file is read."""
     data = replace(read(setting), test=None)  # type: ignore[arg-type]
@@ -131,6 +133,7 @@ def interrupted(setting: Setting) -> tuple[str, list[str]]:
     return (setting.report / "report.md").read_text("utf-8"), told
 
 
+@pytest.mark.thorough
 def test_an_interrupted_run_tells_what_it_found_and_goes_on(setting: Setting) -> None:
     page, _ = interrupted(setting)
     assert "**Not complete**: interrupted after " in page
@@ -142,6 +145,7 @@ def test_an_interrupted_run_tells_what_it_found_and_goes_on(setting: Setting) ->
     assert done == ["consistency: announcements, features of the paper, fold 2 of 5"]
 
 
+@pytest.mark.thorough
 def test_other_messages_are_another_run(setting: Setting) -> None:
     interrupted(setting)
     for path in setting.files("seminars/docs/*.txt")[::2]:

@@ -51,6 +51,7 @@ def test_copies_tag_alike(name: str, used: bool) -> None:
         assert found.labels == model.labels
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", list(MADE))
 def test_other_processes_tag_alike(name: str) -> None:
     make, sentence = MADE[name]

@@ -7,11 +7,8 @@ import pytest
 
 from fstcrf.corpus import read_columns
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
-from fstcrf.demo.derive import Draws, Row
-from fstcrf.demo.generate import SPLITS, generate, main, shipped
-from fstcrf.demo.grammar import NOTICE, RULES
-from fstcrf.demo.lexicon import WORDS
-from fstcrf.demo.scene import clock, scene
+from fstcrf.demo.generate import SPLITS, Draws, Row, clock, generate, main, scene, shipped
+from fstcrf.demo.grammar import NOTICE, RULES, WORDS
 from fstcrf.errors import OptionError
 from fstcrf.grammar import Grammar
 

@@ -89,6 +89,7 @@ def test_pairs(folder: Path, start: CRF) -> None:
 # --- Opened again ---------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", RULES, ids=str)
 @pytest.mark.parametrize("aim", AIMS, ids=lambda aim: aim.objective)
 def test_another_process_goes_on(folder: Path, start: CRF, aim: Aim, rule: Rule) -> None:
@@ -207,6 +208,7 @@ for k in range(10**6):
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sync", ["always", "process"])
 def test_nothing_is_lost_when_it_is_killed(folder: Path, start: CRF, sync: str) -> None:
     FeedbackLearner.create(folder, start).close()
@@ -237,6 +239,7 @@ def test_nothing_is_lost_when_it_is_killed(folder: Path, start: CRF, sync: str) 
             rewards += [-1] * (one.rewards - len(rewards))
 
 
+@pytest.mark.thorough
 def test_a_journal_cut_at_any_byte(folder: Path, start: CRF) -> None:
     one = FeedbackLearner.create(folder, start)
     empty = (folder / "journal-0").stat().st_size
@@ -337,6 +340,7 @@ def dies(folder: Path, act: str, step: int, when: str) -> None:
     assert died.returncode == -signal.SIGKILL
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", [1, 2])
 def test_a_death_in_the_midst_of_saving(folder: Path, start: CRF, step: int, when: str) -> None:
@@ -357,6 +361,7 @@ def test_a_death_in_the_midst_of_saving(folder: Path, start: CRF, step: int, whe
     assert sum(path.name != "lock" for path in folder.iterdir()) == 3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", [1, 2])
 def test_a_death_in_the_midst_of_beginning(folder: Path, start: CRF, step: int, when: str) -> None:

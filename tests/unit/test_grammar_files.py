@@ -359,6 +359,7 @@ def test_costs_are_finite(text: str) -> None:
     assert caught.value.line == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "text",
     [

@@ -170,6 +170,7 @@ def test_a_file_of_something_else(tmp_path: Path) -> None:
 # --- Sizes -------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_acceptors_of_a_hundred_thousand_states(tmp_path: Path) -> None:
     states, size = 100_000, 40
     labels = tuple(f"L{i}" for i in range(size))

@@ -230,6 +230,7 @@ def test_other_errors_end_the_search() -> None:
 # --- Journals -------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pruner", ["median", "halving", "none"])
 def test_a_search_that_goes_on_is_one_in_one_go(tmp_path: Path, pruner: Pruner) -> None:
     whole = searched(14, pruner=pruner)
@@ -294,6 +295,7 @@ def test_a_journal_in_no_folder(tmp_path: Path) -> None:
 # --- Taggers ----------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_the_best_of_a_dev_set(data: Corpus, dev: Corpus) -> None:
     told: list[Trial] = []
     templates = {"small": SMALL, "large": LARGE}
@@ -313,6 +315,7 @@ def test_the_best_of_a_dev_set(data: Corpus, dev: Corpus) -> None:
     assert np.array_equal(model.theta, wanted.theta)
 
 
+@pytest.mark.thorough
 def test_the_mean_of_folds(data: Corpus) -> None:
     found = quick(data, LARGE, folds=3, trials=2, seed=5, l2=[0.1, 1.0], l1=0, pruner="none")
     permutation = np.random.default_rng(5).permutation(len(data))
@@ -337,11 +340,13 @@ def test_folds_stop_poor_candidates(data: Corpus) -> None:
     assert found.best.options["l2"] == 0.5
 
 
+@pytest.mark.thorough
 def test_repeated_with_any_number_of_threads(data: Corpus, dev: Corpus) -> None:
     one, two = (quick(data, LARGE, dev=dev, trials=5, threads=n).trials for n in (1, 2))
     assert timeless(one) == timeless(two)
 
 
+@pytest.mark.thorough
 def test_resumed_from_a_journal(data: Corpus, dev: Corpus, tmp_path: Path) -> None:
     def after_two(trial: Trial) -> None:
         if trial.number == 2:
@@ -406,6 +411,7 @@ def test_other_objectives_have_no_l1(data: Corpus, dev: Corpus) -> None:
         quick(data, dev=dev, objective="mce", l1=[0.0, 1.0])
 
 
+@pytest.mark.thorough
 def test_trials_start_from_a_model(data: Corpus, dev: Corpus, tmp_path: Path) -> None:
     start = CRF.train(data, "field", SMALL, l2=0.1, order=2, max_iterations=30)
     given: dict[str, Any] = {"warm_start": start, "l2": [0.1, 0.2], "l1": 0, "max_iterations": 2}
@@ -442,6 +448,7 @@ def test_attribute_lists_need_no_template() -> None:
     assert by_folds.train().tag([["w=a"]]) == ["A"]
 
 
+@pytest.mark.thorough
 def test_taggers_that_read_others(data: Corpus, dev: Corpus) -> None:
     pos = CRF.train(data, "pos", template_path("pos"), method="perceptron", max_iterations=2)
     reader = LARGE.replace("B\n", "U3:%y[0,pos]\nB\n")

@@ -15,13 +15,13 @@ from fstcrf.errors import DataError, ModelFileError, OptionError, ShapeError, Te
 from fstcrf.features import (
     FeatureIndex,
     LiteralIndex,
-    Rows,
     parse_template,
     tape_column,
 )
 from fstcrf.features.design import AttributeIndex, Block, assembled
-from fstcrf.features.hashing import mixed, string_hashes
+from fstcrf.features.hashed import mixed, string_hashes
 from fstcrf.features.keys import KeyTable, Packing, distinct
+from fstcrf.kernel import SparseRows
 
 
 def corpus(*sentences: str, columns: tuple[str, ...] = ("word", "pos")) -> Corpus:
@@ -30,13 +30,13 @@ def corpus(*sentences: str, columns: tuple[str, ...] = ("word", "pos")) -> Corpu
     return Corpus.from_sentences(rows, columns=columns)
 
 
-def decoded(index: FeatureIndex, rows: Rows | None, *, arc: bool = False) -> list[list[str]]:
+def decoded(index: FeatureIndex, rows: SparseRows | None, *, arc: bool = False) -> list[list[str]]:
     """The attributes of each token; a value that is not 1 follows as ``=value``."""
     if rows is None:
         raise TypeError
-    texts = index.attributes(rows.rows.tolist(), arc=arc)
-    if rows.values is not None:
-        pairs = zip(texts, rows.values.tolist(), strict=True)
+    texts = index.attributes(rows.index.tolist(), arc=arc)
+    if rows.value is not None:
+        pairs = zip(texts, rows.value.tolist(), strict=True)
         texts = [t if v == 1 else f"{t}={v:g}" for t, v in pairs]
     bounds = rows.indptr.tolist()
     return [texts[a:b] for a, b in pairwise(bounds)]
@@ -68,7 +68,7 @@ def test_pads_outside_the_sentence() -> None:
 def test_a_word_that_looks_like_a_pad_is_another_attribute() -> None:
     index, design = FeatureIndex.build(corpus("_B-1/X a/X"), parse_template("U:%x[-1,word]"))
     assert decoded(index, design.node) == [["U:_B-1"], ["U:_B-1"]]
-    assert design.node.rows.tolist() in ([0, 1], [1, 0])
+    assert design.node.index.tolist() in ([0, 1], [1, 0])
 
 
 def test_skipping_outside_the_sentence() -> None:
@@ -207,7 +207,7 @@ def test_column_numbers_are_resolved_on_building() -> None:
     index, design = FeatureIndex.build(DATA, parse_template("U:%x[0,1]"))
     assert str(index.templates) == "U:%x[0,pos]\n"
     swapped = Corpus({n: DATA.columns[n] for n in ("pos", "word")}, DATA.offsets)
-    assert np.array_equal(index.design(swapped).node.rows, design.node.rows)
+    assert np.array_equal(index.design(swapped).node.index, design.node.index)
 
 
 def test_a_missing_column() -> None:
@@ -242,7 +242,7 @@ def test_a_corpus_without_sentences() -> None:
     assert design.node.indptr.tolist() == [0]
     assert decoded(index, index.design(DATA).node) == [[], [], [], []]
     full, _ = FeatureIndex.build(DATA, parse_template("U:%x[-1,word]"))
-    assert full.design(empty).node.n_tokens == 0
+    assert len(full.design(empty).node) == 0
 
 
 def test_a_base_keeps_its_rows() -> None:
@@ -258,7 +258,7 @@ def test_a_base_keeps_its_rows() -> None:
         "U1:XX",
     }
     assert decoded(index, design.node)[1] == ["U0:the/dog", "U1:XX"]
-    assert np.array_equal(index.design(DATA).node.rows, old.node.rows)
+    assert np.array_equal(index.design(DATA).node.index, old.node.index)
     assert index.attributes(range(index.n_arc_rows), arc=True)[-1] == "B:dog"
     rare, _ = FeatureIndex.build(new, templates, base=base, min_count=2)
     assert rare.n_node_rows == base.n_node_rows
@@ -275,7 +275,7 @@ def test_a_base_of_other_options() -> None:
     hashed, design = FeatureIndex.build(DATA, base.templates, hash_bits=8)
     again, other = FeatureIndex.build(DATA, base.templates, hash_bits=8, base=hashed)
     assert again.n_node_rows == hashed.n_node_rows
-    assert np.array_equal(design.node.rows, other.node.rows)
+    assert np.array_equal(design.node.index, other.node.index)
 
 
 @pytest.mark.parametrize(
@@ -299,8 +299,8 @@ def test_the_short_way_of_one_sentence(text: str, options: dict[str, Any], *, sh
         assert found.arc is None
         wanted = index.design(new).node
         np.testing.assert_array_equal(found.node.indptr, wanted.indptr)
-        np.testing.assert_array_equal(found.node.rows, wanted.rows)
-        assert found.node.rows.dtype == wanted.rows.dtype
+        np.testing.assert_array_equal(found.node.index, wanted.index)
+        assert found.node.index.dtype == wanted.index.dtype
 
 
 def test_options() -> None:
@@ -343,10 +343,10 @@ def test_renumbering() -> None:
     index, design = FeatureIndex.build(DATA, templates)
     order = np.random.default_rng(1).permutation(index.n_node_rows).astype(np.int32)
     other = index.renumbered(order)
-    assert np.array_equal(other.design(DATA).node.rows, design.node.renumbered(order).rows)
+    assert np.array_equal(other.design(DATA).node.index, order[design.node.index])
     assert [other.attribute(int(r)) for r in order] == index.attributes(range(len(order)))
     loaded = FeatureIndex.from_arrays(other.arrays(), other.metadata())
-    assert np.array_equal(loaded.design(DATA).node.rows, order[design.node.rows])
+    assert np.array_equal(loaded.design(DATA).node.index, order[design.node.index])
     warm, _ = FeatureIndex.build(corpus("new/NN"), templates, base=other)
     assert warm.attributes(range(len(order))) == other.attributes(range(len(order)))
     arcs = index.renumbered(np.array([1, 0], dtype=np.int32), arc=True)
@@ -363,13 +363,13 @@ def test_hashed_rows() -> None:
     assert (index.n_node_rows, index.n_arc_rows, index.hash_bits) == (4096, 4096, 12)
     assert index.attribute(5) == "#5"
     keyed, by_name = FeatureIndex.build(DATA, templates)
-    texts = [keyed.attribute(int(row)) for row in by_name.node.rows]
-    assert [index.row(text) for text in texts] == design.node.rows.tolist()
+    texts = [keyed.attribute(int(row)) for row in by_name.node.index]
+    assert [index.row(text) for text in texts] == design.node.index.tolist()
     report = index.collisions(DATA)
     assert (report.attributes, report.rows) == (keyed.n_node_rows, 4096)
     assert "attributes in" in str(report)
     loaded = FeatureIndex.from_arrays(index.arrays(), json.loads(json.dumps(index.metadata())))
-    assert np.array_equal(loaded.design(DATA).node.rows, design.node.rows)
+    assert np.array_equal(loaded.design(DATA).node.index, design.node.index)
     assert FeatureIndex.build(DATA, templates, hash_bits=1)[0].collisions(DATA).shared > 0
 
 
@@ -427,15 +427,15 @@ def test_keys_beyond_63_bits_are_exact() -> None:
     words = [f"_B-{i}" for i in range(5, 0, -1)]
     words = [*words, *data.column("word").strings(0, 6)]
     assert decoded(index, design.node)[0] == ["U:" + "/".join(words)]
-    assert index.row("U:" + "/".join(words)) == design.node.rows[0]
+    assert index.row("U:" + "/".join(words)) == design.node.index[0]
     assert index.n_node_rows == 600
     loaded = FeatureIndex.from_arrays(index.arrays(), index.metadata())
-    assert np.array_equal(loaded.design(data).node.rows, design.node.rows)
-    assert len(loaded.design(wide_corpus(1, 200)).node.rows) == 0
+    assert np.array_equal(loaded.design(data).node.index, design.node.index)
+    assert len(loaded.design(wide_corpus(1, 200)).node.index) == 0
     warm, both = FeatureIndex.build(wide_corpus(1, 300), index.templates, base=index)
     assert warm.attributes(range(600)) == index.attributes(range(600))
-    assert len(set(both.node.rows.tolist())) == 600
-    assert int(both.node.rows.min()) == 600
+    assert len(set(both.node.index.tolist())) == 600
+    assert int(both.node.index.min()) == 600
 
 
 def test_packing() -> None:
@@ -476,12 +476,12 @@ def test_blocks_are_put_together_by_token() -> None:
         np.array([5, 6, 7], dtype=np.int32),
         np.array([0.5, 2, 3], dtype=np.float32),
     )
-    rows = assembled(3, [second, first])
+    rows = assembled(3, [second, first], 8)
     assert rows.indptr.tolist() == [0, 3, 4, 6]
-    assert rows.rows.tolist() == [5, 6, 0, 1, 7, 2]
-    assert rows.values is not None
-    assert rows.values.tolist() == [0.5, 2, 1, 1, 3, 1]
-    assert assembled(2, []).indptr.tolist() == [0, 0, 0]
+    assert rows.index.tolist() == [5, 6, 0, 1, 7, 2]
+    assert rows.value is not None
+    assert rows.value.tolist() == [0.5, 2, 1, 1, 3, 1]
+    assert assembled(2, [], 0).indptr.tolist() == [0, 0, 0]
 
 
 def test_both_indexes_are_attribute_indexes() -> None:

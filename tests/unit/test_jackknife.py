@@ -80,6 +80,7 @@ def test_each_fold_is_labelled_by_a_tagger_of_the_others(pos: CRF) -> None:
     assert found != pos.tag_all(DATA), "those of the tagger itself"
 
 
+@pytest.mark.thorough
 def test_training_reads_them_and_stores_the_given_tagger(pos: CRF, tmp_path: Path) -> None:
     model = CRF.train(DATA, "y", CHUNK, reads=[pos], jackknife=3, seed=5)
     plain = CRF.train(DATA, "y", CHUNK, reads=[pos], seed=5)
@@ -145,6 +146,7 @@ def test_labels_and_class_weights_that_a_fold_does_not_have() -> None:
         assert f"P{i}" not in labels
 
 
+@pytest.mark.thorough
 def test_a_cascade_is_trained_again_in_each_fold(pos: CRF) -> None:
     chunk = CRF.train(DATA, "y", CHUNK, reads=[pos], tape="chunk", l2=0.01)
     found = jackknifed(DATA, [pos, chunk], 3)

@@ -39,6 +39,7 @@ def answers(composition: Composition) -> list[Any]:
     return [(p.labels, p.score, p.bound) if p else None for p in composition.paths_all(TEST)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("normalize", ["product", "chain"])
 def test_a_loaded_composition_is_the_same(case: str, normalize: Any, tmp_path: Path) -> None:

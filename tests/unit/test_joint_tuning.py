@@ -40,6 +40,7 @@ def chunk_f(composition: Composition, names: tuple[str, ...]) -> float:
     return evaluate_spans([s["chunk"] for s in DEV], found).f
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("normalize", ["product", "chain"])
 @pytest.mark.parametrize(
     ("metric", "score"), [("both", both_right), ("accuracy", accuracy), ("chunk-F", chunk_f)]

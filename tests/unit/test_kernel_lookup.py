@@ -106,6 +106,7 @@ def finder(case: Case) -> RowFinder:
     return RowFinder(families, reach=case.reach)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("variant")
 @given(cases())
 def test_rows_as_plain_python_finds_them(case: Case) -> None:

@@ -33,6 +33,7 @@ def fresh(code: str) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", PACKAGES)
 def test_every_package_is_an_attribute(name: str) -> None:
     assert (
@@ -40,6 +41,7 @@ def test_every_package_is_an_attribute(name: str) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_a_submodule_is_an_attribute_of_a_lazy_package() -> None:
     assert fresh("print(fstcrf.model.training.train.__name__)") == "train\n"
     assert fresh("print(fstcrf.joint.composing.__name__)") == "fstcrf.joint.composing\n"
@@ -50,6 +52,7 @@ def test_what_is_not_there_is_an_attribute_error() -> None:
     assert fresh(code) == "False False False\n"
 
 
+@pytest.mark.thorough
 def test_help_on_training_lists_its_arguments() -> None:
     text = fresh("help(fstcrf.CRF.train)")
     assert "Function train".lower() in text.lower()
@@ -96,6 +99,7 @@ def test_an_error_inside_a_package_is_not_its_absence(
     assert "pip install" not in str(caught.value)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "ask"),
     [

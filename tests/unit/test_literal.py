@@ -24,11 +24,11 @@ SENTENCES: list[Any] = [
 
 def decoded(index: LiteralIndex, design: Design) -> list[dict[str, float]]:
     rows = design.node
-    values = np.ones(len(rows.rows)) if rows.values is None else rows.values
+    values = np.ones(len(rows.index)) if rows.value is None else rows.value
     tokens: list[dict[str, float]] = []
     for start, end in zip(rows.indptr, rows.indptr[1:], strict=False):
         token: dict[str, float] = defaultdict(float)
-        for row, value in zip(rows.rows[start:end], values[start:end], strict=True):
+        for row, value in zip(rows.index[start:end], values[start:end], strict=True):
             token[index.attribute(int(row))] += float(value)
         tokens.append(dict(token))
     return tokens
@@ -43,7 +43,7 @@ def test_lists_of_strings() -> None:
         {"w=cat": 1, "last": 1},
         {},
     ]
-    assert design.node.values is None
+    assert design.node.value is None
     assert design.arc is None
     assert (index.n_node_rows, index.n_arc_rows) == (4, 0)
     assert index.row("last") == 3
@@ -162,14 +162,14 @@ def test_what_is_literal() -> None:
 def test_minimum_counts() -> None:
     index, design = LiteralIndex.build(SENTENCES, min_count=2)
     assert index.attribute_strings == ("w=the", "first", "w=cat")
-    assert len(design.node.rows) == 6
+    assert len(design.node.index) == 6
 
 
 def test_a_base_keeps_its_rows() -> None:
     base, _ = LiteralIndex.build(SENTENCES)
     index, design = LiteralIndex.build([[["new", "first", "rare"]], [["new"]]], base=base)
     assert index.attribute_strings == (*base.attribute_strings, "new", "rare")
-    assert design.node.rows.tolist() == [4, 1, 5, 4]
+    assert design.node.index.tolist() == [4, 1, 5, 4]
     index, _ = LiteralIndex.build([[["new", "rare"]], [["new"]]], base=base, min_count=2)
     assert index.attribute_strings == (*base.attribute_strings, "new")
 
@@ -177,18 +177,18 @@ def test_a_base_keeps_its_rows() -> None:
 def test_hashed_rows() -> None:
     index, design = LiteralIndex.build(SENTENCES, hash_bits=10)
     assert index.n_node_rows == 1024
-    assert design.node.rows[0] == index.row("w=the")
+    assert design.node.index[0] == index.row("w=the")
     assert index.attribute(17) == "#17"
     assert index.collisions(SENTENCES).attributes == 4
     again = LiteralIndex.from_arrays(index.arrays(), index.metadata())
-    assert np.array_equal(again.design(SENTENCES).node.rows, design.node.rows)
+    assert np.array_equal(again.design(SENTENCES).node.index, design.node.index)
 
 
 def test_renumbering() -> None:
     index, design = LiteralIndex.build(SENTENCES)
     order = np.array([2, 0, 3, 1], dtype=np.int32)
     other = index.renumbered(order)
-    assert np.array_equal(other.design(SENTENCES).node.rows, design.node.renumbered(order).rows)
+    assert np.array_equal(other.design(SENTENCES).node.index, order[design.node.index])
     with pytest.raises(ShapeError, match="permutation of 4 rows"):
         index.renumbered(np.zeros(4, dtype=np.int32))
 
@@ -198,7 +198,7 @@ def test_save_and_load() -> None:
     metadata = json.loads(json.dumps(index.metadata()))
     again = LiteralIndex.from_arrays(index.arrays(), metadata)
     assert again.attribute_strings == index.attribute_strings
-    assert np.array_equal(again.design([[["é", "", "中"], ["a\nb"]]]).node.rows, design.node.rows)
+    assert np.array_equal(again.design([[["é", "", "中"], ["a\nb"]]]).node.index, design.node.index)
 
 
 def test_damaged_arrays() -> None:

@@ -211,6 +211,7 @@ def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     return copy
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("in_memory")
 @pytest.mark.parametrize("name", ["columns", "order 2", "hashed", "literal", "no weights"])
 @pytest.mark.parametrize("part", ["model", "index"])
@@ -259,6 +260,7 @@ def odd_arrays(array: NDArray[Any]) -> list[NDArray[Any]]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("in_memory")
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 @pytest.mark.parametrize("name", ["columns", "order 2", "hashed", "literal"])

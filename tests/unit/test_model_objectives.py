@@ -39,6 +39,7 @@ def score(model: fstcrf.CRF, data: Corpus) -> float:
     return fstcrf.evaluate_spans(data.column_lists("field"), model.tag_all(data)).f
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["lbfgs", "quickprop", "gpd"])
 @pytest.mark.parametrize("objective", ["mce", "mce-f"])
 def test_the_data_is_learnt(data: Corpus, objective: str, method: str) -> None:
@@ -57,6 +58,7 @@ def test_a_warm_start_goes_on_from_the_likelihood(data: Corpus, likely: fstcrf.C
     assert model.theta.shape == likely.theta.shape
 
 
+@pytest.mark.thorough
 def test_the_likelihood_in_three_ways(data: Corpus) -> None:
     ends = [
         train(data, max_iterations=400, delta=1e-9, **options).record

@@ -150,6 +150,7 @@ def noisy() -> list[dict[str, list[str]]]:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("objective", "method"), RUNS)
 def test_what_a_run_does_not_read_changes_nothing_and_is_refused(
     objective: str, method: str

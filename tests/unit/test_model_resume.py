@@ -137,6 +137,7 @@ def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> Non
         train(data, "y", NOISY, method=method, report=stop_at(3))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [{}, {"order": 2}, {"ends": True, "transitions": "all"}])
 @pytest.mark.parametrize("method", METHODS)
 def test_resume(method: str, options: dict[str, Any], tmp_path: Path) -> None:

@@ -126,6 +126,7 @@ def test_connect() -> None:
 # --- Bytes -------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("arc_type", ARC_TYPES)
 @pytest.mark.parametrize("fst_type", ["vector", "const"])
 @given(one=machines(tables=True))

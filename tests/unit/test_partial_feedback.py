@@ -47,6 +47,7 @@ def test_the_predicates_are_those_of_the_paper() -> None:
     assert templates[18] == "Upos11:%x[0,pos]/%x[1,pos]/%x[2,pos]"
 
 
+@pytest.mark.thorough
 def test_the_report(corpora: Path, tmp_path: Path) -> None:
     folder = tmp_path / "report"
     said: list[str] = []
@@ -70,6 +71,7 @@ def test_the_report(corpora: Path, tmp_path: Path) -> None:
     assert all((folder / plot).exists() for plot in report.result.plots)
 
 
+@pytest.mark.thorough
 def test_the_full_report(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More seeds and systems; every run says what became of it."""
     for name, number in (("FULL", 5), ("SEEDS", 2)):

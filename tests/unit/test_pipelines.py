@@ -178,6 +178,7 @@ def test_finished_tasks_are_not_trained_again(tmp_path: Path) -> None:
     assert first.tag_all(TEST) == again.tag_all(TEST) == loaded.tag_all(TEST)
 
 
+@pytest.mark.thorough
 def test_what_a_change_decides_is_trained_again(tmp_path: Path) -> None:
     Pipeline(tasks()).train(tmp_path)
     told: list[str] = []

@@ -1,14 +1,17 @@
-"""The index of results names every recipe and every page that a recipe has written."""
+"""The index of results names every recipe and every page; benchmarks write where pages stand."""
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 
+import pytest
+
 from fstcrf.recipes import RECIPES
 
-DOCS = Path(__file__).parents[2] / "docs"
-INDEX = (DOCS / "results.md").read_text("utf-8")
+PAGES = Path(__file__).parents[2] / "docs" / "measurements"
+INDEX = (PAGES / "results.md").read_text("utf-8")
 
 
 def test_every_recipe_is_named() -> None:
@@ -18,4 +21,11 @@ def test_every_recipe_is_named() -> None:
 
 def test_every_page_of_results_is_linked() -> None:
     linked = set(re.findall(r"\((results-[\w-]+\.md)\)", INDEX))
-    assert {page.name for page in DOCS.glob("results-*.md")} <= linked
+    assert {page.name for page in PAGES.glob("results-*.md")} <= linked
+
+
+@pytest.mark.parametrize("program", ["__main__", "accuracy", "joint", "variable_order"])
+def test_what_a_benchmark_writes_is_a_page_of_measurements(program: str) -> None:
+    page = importlib.import_module(f"tests.benchmarks.{program}").PAGE
+    assert page.parent == PAGES
+    assert page.is_file()

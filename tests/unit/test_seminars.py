@@ -275,6 +275,7 @@ def values_of(report: Report) -> list[float]:
     return [row.value for row in report.result.rows]
 
 
+@pytest.mark.thorough
 def test_the_recipe_runs_and_goes_on_at_the_last_split(setting: Setting) -> None:
     told: list[str] = []
     setting = replace(setting, say=told.append)
@@ -357,6 +358,7 @@ def until_more_features(setting: Setting) -> str:
     return (setting.report / "report.md").read_text("utf-8")
 
 
+@pytest.mark.thorough
 def test_an_interrupted_run_tells_what_it_found(setting: Setting) -> None:
     page = until_more_features(setting)
     assert "**Not complete**: interrupted after " in page
@@ -364,6 +366,7 @@ def test_an_interrupted_run_tells_what_it_found(setting: Setting) -> None:
     assert "| split 1, features of the paper: cascaded | F overall, % |" in page
 
 
+@pytest.mark.thorough
 def test_other_messages_are_another_run(setting: Setting) -> None:
     until_more_features(setting)
     assert "of earlier runs" in until_more_features(setting)
@@ -373,6 +376,7 @@ def test_other_messages_are_another_run(setting: Setting) -> None:
     assert "of earlier runs" not in until_more_features(setting)
 
 
+@pytest.mark.thorough
 def test_what_features_bring_is_told_and_kept(setting: Setting) -> None:
     told: list[str] = []
     settings = [replace(setting, say=told.append, parts=Parts(setting.report)) for _ in "ab"]

@@ -67,6 +67,7 @@ def test_only_noun_phrases_are_left(folder: Path) -> None:
     assert any("B-VP" in sentence for sentence in chunks)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("full", [False, True])
 def test_the_report(folder: Path, tmp_path: Path, full: bool) -> None:
     report = tmp_path / "report"
@@ -88,6 +89,7 @@ def test_the_report(folder: Path, tmp_path: Path, full: bool) -> None:
     assert (report / "plots" / "shallow-parsing.svg").stat().st_size > 1000
 
 
+@pytest.mark.thorough
 def test_optimisers_reach_the_same_objective(folder: Path) -> None:
     data = read(Setting(folder))
     ends = [optimised(one, data)[1].course[-1] for one in OPTIMISERS if one.name != "GIS"]

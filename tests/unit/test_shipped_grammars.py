@@ -111,6 +111,7 @@ def test_conll2000_chunks(text: str, expected: bool) -> None:
     assert accepts("conll2000", text, CHUNKS) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["usaddress", "us_address"])
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -128,6 +129,7 @@ def test_addresses(name: str, text: str, expected: bool) -> None:
     assert accepts(name, text, ADDRESS) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "text",
     [

@@ -69,7 +69,7 @@ def test_potentials_are_those_of_the_full_table(model: CRF, corpus: fstcrf.Corpu
     rows = model.index.design(corpus[3:4]).node
     table = model.tables.node[:, : len(model.labels)]
     expected = [
-        table[rows.rows[a:b]].sum(axis=0)
+        table[rows.index[a:b]].sum(axis=0)
         for a, b in zip(rows.indptr, rows.indptr[1:], strict=False)
     ]
     lattice = model.lattice(corpus[3])

@@ -266,6 +266,7 @@ def test_a_full_disk_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyP
     assert list(path.parent.iterdir()) == [path]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("limit", [0, 10, 200, 5_000])
 def test_a_limit_on_files_leaves_the_old_file(path: Path, limit: int) -> None:
     """Really out of room, at the header, within it, and within an array."""

@@ -27,6 +27,10 @@ from fstcrf.once import made_once, memoised
 from fstcrf.pipelines import Pipeline, Task, TrainedPipeline
 from tests.support.command import ROOT
 
+pytestmark = pytest.mark.filterwarnings(  # threads are compared, whatever is proven
+    "ignore::fstcrf.errors.InexactWarning"
+)
+
 T = TypeVar("T")
 
 THREADS = 8
@@ -251,6 +255,7 @@ print("alike")
 """
 
 
+@pytest.mark.thorough
 def test_a_search_survives_another_first_call() -> None:
     """In a process of its own, where freed memory is written over: it would end this one."""
     run = subprocess.run(
@@ -261,6 +266,7 @@ def test_a_search_survives_another_first_call() -> None:
     assert (run.returncode, run.stdout) == (0, "alike\n"), run.stderr[-2000:]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_first_calls_tag_alike(kind: str, tagger: CRF, reader: CRF) -> None:
     model = models(tagger, reader)[kind]
@@ -291,6 +297,7 @@ def test_first_sums_are_alike(kind: str, tagger: CRF, reader: CRF) -> None:
         assert all(map(np.array_equal, found, wanted))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("grammar", [None, contiguous(LABELS), at_most(1, LABELS[0])])
 def test_first_answers_of_batches_are_alike(grammar: Any, threads: int) -> None:

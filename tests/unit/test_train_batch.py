@@ -72,6 +72,7 @@ METHODS: dict[str, Make] = {
 CASES = {name: {**options, "values": False} for name, options in BIO_CASES.items()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", METHODS.values(), ids=METHODS)
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
 def test_the_minimum_that_scipy_finds(make: Make, options: dict[str, Any]) -> None:

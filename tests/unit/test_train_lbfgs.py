@@ -65,6 +65,7 @@ def test_rosenbrock() -> None:
     assert outcome.iterations < 80
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", BIO_CASES.values(), ids=BIO_CASES)
 @pytest.mark.parametrize("l2", [0.05, 0.5])
 def test_the_minimum_that_scipy_finds(options: dict[str, Any], l2: float) -> None:

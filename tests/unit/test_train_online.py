@@ -178,6 +178,7 @@ def test_sgd(options: dict[str, Any]) -> None:
     assert optimiser.theta() == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
 def test_sgd_comes_close_to_the_optimum(options: dict[str, Any]) -> None:
     """Of scipy; what is left shrinks with the epochs."""

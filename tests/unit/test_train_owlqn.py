@@ -54,6 +54,7 @@ def test_the_optimality_conditions_hold_for_a_likelihood() -> None:
     assert gradient[~inactive] == pytest.approx(-l1 * np.sign(theta[~inactive]), abs=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("l1", [0.05, 0.5])
 def test_the_minimum_that_scipy_finds(l1: float) -> None:
     """Of theta = p - n with p, n >= 0, where the penalty is a slope."""

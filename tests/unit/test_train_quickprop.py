@@ -48,6 +48,7 @@ def lowest(case: Case, l2: float) -> Floats:
     return np.asarray(found.x)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", BIO_CASES.values(), ids=BIO_CASES)
 def test_the_minimum_that_scipy_finds(options: dict[str, Any]) -> None:
     case = random_case(3, lengths=(1, 3, 4, 2, 1, 4), **options)
@@ -73,6 +74,7 @@ def test_all_sentences_in_one_step_of_gpd(kind: str) -> None:
     assert outcome.theta == pytest.approx(lowest(case, 0.5), abs=1e-6)
 
 
+@pytest.mark.thorough
 def test_a_task_that_can_be_learnt() -> None:
     case = separable_case()
     start = np.zeros(case.space.size)

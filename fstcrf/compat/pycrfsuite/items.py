@@ -20,9 +20,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fstcrf.compat.pycrfsuite.errors import ItemError
-from fstcrf.features.design import Rows
 
 __all__ = ["Growing", "Item", "ItemSequence", "Lookup", "joined", "labels_of"]
 
@@ -230,6 +230,27 @@ class _Prefix:
         self.below: dict[Any, _Prefix] = {}
 
 
+class Attributes(NamedTuple):
+    """The attributes of tokens, as `fstcrf.kernel.SparseRows` has them but not checked.
+
+    Parameters
+    ----------
+    indptr : int64 [T + 1]
+    rows : int32 [nnz]
+    values : float32 [nnz] or None
+        Ones when absent.
+    """
+
+    indptr: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    values: NDArray[np.float32] | None = None
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens, T."""
+        return len(self.indptr) - 1
+
+
 class _Found:
     """The rows found so far, and the values that are not 1."""
 
@@ -245,13 +266,13 @@ class _Found:
             self.values[len(self.rows)] = value
         self.rows.append(row)
 
-    def arrays(self) -> Rows:
+    def arrays(self) -> Attributes:
         values = None
         if self.values:
             values = np.ones(len(self.rows), dtype=np.float32)
             values[list(self.values)] = list(self.values.values())
         rows = np.frombuffer(array("i", self.rows), dtype=np.int32)
-        return Rows(np.frombuffer(array("q", self.bounds), dtype=np.int64), rows, values)
+        return Attributes(np.frombuffer(array("q", self.bounds), dtype=np.int64), rows, values)
 
 
 class Lookup:
@@ -269,7 +290,7 @@ class Lookup:
         self._root = _Prefix("")
         self._remembered = 0
 
-    def rows(self, sequence: Iterable[Any] | ItemSequence) -> Rows:
+    def rows(self, sequence: Iterable[Any] | ItemSequence) -> Attributes:
         """Return the rows of the attributes of each token: A or none for those the model lacks.
 
         Raises
@@ -408,7 +429,7 @@ class Growing(Lookup):
         return self._row.setdefault(name, len(self._row) + 1)
 
 
-def joined(parts: Sequence[Rows]) -> Rows:
+def joined(parts: Sequence[Attributes]) -> Attributes:
     """Return the tokens of several sequences one after the other."""
     shifts = np.cumsum([0, *(len(part.rows) for part in parts)])
     bounds = [part.indptr[1:] + shift for part, shift in zip(parts, shifts[:-1], strict=True)]
@@ -420,7 +441,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
                 for part in parts
             ]
         )
-    return Rows(
+    return Attributes(
         np.concatenate([np.zeros(1, dtype=np.int64), *bounds]),
         np.concatenate([np.zeros(0, dtype=np.int32), *(part.rows for part in parts)]),
         values,

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.compat.dumptext import ParsedDump
 from fstcrf.compat.pycrfsuite.errors import InvalidModelError, NotOpenError, UnknownLabelError
-from fstcrf.compat.pycrfsuite.items import ItemSequence, Lookup, labels_of
+from fstcrf.compat.pycrfsuite.items import Attributes, ItemSequence, Lookup, labels_of
 from fstcrf.errors import DataError, ModelFileError
-from fstcrf.features.design import Rows
 from fstcrf.interop.crfsuite import STATE, TRANSITION, CRFsuiteModel, as_tagger, read_model
 from fstcrf.joint import CRF
 from fstcrf.kernel.single import Single
@@ -139,9 +138,9 @@ class _Decoder:
         self._single = Single(table, graph)
         self._mirrored = Single(table, kernel.Graph(graph.final, graph.initial, mirrored))
 
-    def potentials(self, rows: Rows) -> Floats:
+    def potentials(self, rows: Attributes) -> Floats:
         """Return the potentials of labels, natural-log scores, float64 [T, L]."""
-        return self._single.potentials(rows.indptr, rows.rows, rows.values)
+        return self._single.potentials(*rows)
 
     def best(self, node: Floats) -> list[int]:
         """Return the numbers of the best labels.
@@ -423,7 +422,7 @@ class _Loaded:
 class _Sequence:
     """A sequence that was set, and what has been computed of it."""
 
-    def __init__(self, decoder: _Decoder, rows: Rows) -> None:
+    def __init__(self, decoder: _Decoder, rows: Attributes) -> None:
         self._decoder, self._rows = decoder, rows
         self.length = rows.n_tokens
 

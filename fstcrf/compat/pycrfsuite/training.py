@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.compat.pycrfsuite.errors import OVERFLOW, CRFSuiteError
-from fstcrf.compat.pycrfsuite.items import Growing, ItemSequence, joined, labels_of
+from fstcrf.compat.pycrfsuite.items import Attributes, Growing, ItemSequence, joined, labels_of
 from fstcrf.compat.pycrfsuite.parameters import Algorithm, Value, options
 from fstcrf.errors import DataError, NumericError, OptionError
-from fstcrf.features.design import Rows
 from fstcrf.interop.crfsuite import FEATURE, STATE, TRANSITION, CRFsuiteModel
 from fstcrf.kernel import SparseRows
 from fstcrf.model.optimisers import chosen_optimiser
@@ -52,7 +51,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Instance:
-    rows: Rows
+    rows: Attributes
     labels: NDArray[np.int32]
     group: int
 
@@ -102,21 +101,21 @@ class TrainingData:
         chosen = [i for i in self._instances if wanted(i.group) and len(i.labels)]
         if not chosen:
             return None
-        rows = _counting(joined([instance.rows for instance in chosen]))
+        rows = joined([instance.rows for instance in chosen])
         offsets = np.cumsum([0, *(len(instance.labels) for instance in chosen)])
         return _Part(
-            SparseRows(rows.indptr, rows.rows, rows.values, len(self._lookup.attributes)),
+            _counting(rows, len(self._lookup.attributes)),
             np.concatenate([instance.labels for instance in chosen]),
             offsets.astype(np.int64),
         )
 
 
-def _counting(rows: Rows) -> Rows:
+def _counting(rows: Attributes, n_attributes: int) -> SparseRows:
     """Return rows from 0 on, without those that count for nothing."""
     kept = rows.rows > 0
     bounds = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[rows.indptr]
     values = None if rows.values is None else rows.values[kept]
-    return Rows(bounds, rows.rows[kept] - np.int32(1), values)
+    return SparseRows(bounds, rows.rows[kept] - np.int32(1), values, n_attributes)
 
 
 # --- Evaluation -----------------------------------------------------------------------------------
@@ -468,7 +467,7 @@ def _fitted(
 
 def _evaluation(space: ParameterSpace, theta: Floats, part: _Part) -> Evaluation:
     weights = Weights(space.topology, space, theta)
-    node = weights.node(Rows(part.node.indptr, part.node.index, part.node.value))
+    node = weights.node(part.node)
     best, _ = kernel.viterbi(weights.still_graph, part.offsets, node)
     return Evaluation.of(part.labels, best, part.offsets, space.topology.n_labels)
 

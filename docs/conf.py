@@ -1,0 +1,116 @@
+"""How `make docs` renders the pages and the reference of the Python interface: read by Sphinx."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from docutils.nodes import document
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+
+import fstcrf
+
+HERE = Path(__file__).parent
+
+project = "fstcrf"
+author = "the authors of fstcrf"
+version = release = fstcrf.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+]
+html_theme = "furo"
+html_title = f"fstcrf {release}"
+html_show_copyright = False
+html_show_sourcelink = False
+html_copy_source = False
+templates_path = ["_templates"]
+
+# --- Pages ----------------------------------------------------------------------------------------
+
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+myst_heading_anchors = 4  # those that the repository's own pages have
+
+# --- The Python interface -------------------------------------------------------------------------
+
+INSIDE = frozenset({"arguments", "cli", "interruption", "lazy", "once"})
+"""Modules that nobody imports from outside; of the commands there is a page."""
+
+
+def public_modules() -> list[str]:
+    """Return ``fstcrf`` and the modules right under it whose ``__all__`` says what is public."""
+    found = {module.name for module in pkgutil.iter_modules(fstcrf.__path__)} - INSIDE
+    return ["fstcrf", *sorted(f"fstcrf.{name}" for name in found if not name.startswith("_"))]
+
+
+def described(name: str) -> Iterator[tuple[str, str, Any]]:
+    """Yield each public name of a module, the public module that describes it, and its value."""
+    module = importlib.import_module(name)
+    for item in module.__all__:
+        value = getattr(module, item)
+        home = ".".join((getattr(value, "__module__", None) or name).split(".")[:2])
+        there = home in public_modules() and item in importlib.import_module(home).__all__
+        if not isinstance(value, ModuleType):
+            yield item, home if there else name, value
+
+
+def directive(value: Any) -> str:
+    """Return the directive that describes a value."""
+    if inspect.isclass(value):
+        return "autoclass"
+    return "autofunction" if inspect.isroutine(value) else "autodata"
+
+
+_NAMES = {name: list(described(name)) for name in public_modules()}
+autosummary_context = {  # what _templates/autosummary/module.rst reads
+    "own": {
+        name: [(item, directive(value)) for item, home, value in names if home == name]
+        for name, names in _NAMES.items()
+    },
+    "elsewhere": {
+        name: [(item, home) for item, home, _ in names if home != name]
+        for name, names in _NAMES.items()
+    },
+}
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+napoleon_google_docstring = False
+napoleon_use_ivar = True
+default_role = "py:obj"
+
+_OPENING_BAR = re.compile(r"(?<![^\s(])\|(?=[^\s|])")
+
+
+def prepare(
+    _app: Sphinx, what: str, _name: str, value: Any, _options: Any, lines: list[str]
+) -> None:
+    """Let ``|theta|`` in a docstring be a norm, and leave out what ``dict`` says of itself."""
+    if what == "data" and value.__doc__ == type(value).__doc__:
+        lines.clear()
+    lines[:] = [_OPENING_BAR.sub(r"\\|", line) for line in lines]
+
+
+def link_exactly(_app: Sphinx, page: document) -> None:
+    """Keep words of a docstring's types, such as ``path``, from linking to attributes."""
+    for link in page.findall(pending_xref):
+        if link.get("refdomain") == "py" and link["reftarget"].islower():
+            link.attributes.pop("refspecific", None)
+
+
+def setup(app: Sphinx) -> None:
+    """Connect the above with Sphinx; forget the pages of modules that are gone."""
+    shutil.rmtree(HERE / "reference" / "api", ignore_errors=True)
+    app.connect("autodoc-process-docstring", prepare, priority=900)  # after napoleon
+    app.connect("doctree-read", link_exactly)

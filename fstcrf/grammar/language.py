@@ -1,0 +1,522 @@
+"""The language of ``.grm`` files: names, functions and constraints resolved, then bound to labels.
+
+A definition is used behind the place where it stands, and not in itself: then every expression is
+regular. Costs become scores here. Each export is a constraint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from fstcrf.errors import DataError, GrammarError, OptionError, TooLargeError
+from fstcrf.grammar import constraint, syntax
+from fstcrf.grammar.acceptor import Acceptor, Flags, is_empty
+from fstcrf.grammar.automata import constraint_from_machine
+from fstcrf.grammar.constraint import Constraint, Options
+from fstcrf.grammar.labels import ANY, LabelSets, Matching, Names, Spans, nearest, only_tape
+from fstcrf.grammar.regular import Constrained, Regular, Symbol, compiled, has_scores, leaves
+from fstcrf.grammar.syntax import cut, fields, plain
+
+__all__ = ["parse_grammar", "read_grammar", "shipped_grammar"]
+
+
+def read_grammar(path: str | Path) -> tuple[Constraint, ...]:
+    """Read a ``.grm`` file."""
+    data = Path(path).read_bytes()
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise GrammarError("a byte is not UTF-8", path=str(path), line=line) from None
+    return parse_grammar(text, str(path))
+
+
+def parse_grammar(text: str, path: str | None = None) -> tuple[Constraint, ...]:
+    """Return the constraints of a text: its exports.
+
+    Parameters
+    ----------
+    path : str, optional
+        Where it is from, for messages.
+    """
+    file = syntax.parse(text, path)
+    short = "<text>" if path is None else Path(path).name
+    return tuple(
+        Constraint(f"{short}: {export.name}", partial(_bound, export, file.tapes, path, short))
+        for export in _Expansion(file).exports()
+    )
+
+
+def shipped_grammar(name: str) -> Path:
+    """Return the path of a grammar that comes with fstcrf."""
+    package = Path(__file__).resolve().parent.parent
+    # Installed inside the package; in a checkout, beside it.
+    folder = next(
+        (f for f in (package / "grammars", package.parent / "grammars") if f.is_dir()), package
+    )
+    known = sorted(path.stem for path in folder.glob("*.grm"))
+    if name not in known:
+        close = get_close_matches(name, known, n=3) or known
+        raise GrammarError(f"no grammar {name!r} comes with fstcrf; there are {', '.join(close)}")
+    return folder / f"{name}.grm"
+
+
+# --- Built-in names -------------------------------------------------------------------------------
+
+_CLASSES = ("any", "label", "optional", "spans")
+
+_Kind = Literal["number", "names", "constraint", "file"]
+
+_EXAMPLES: dict[_Kind, str] = {
+    "number": "2",
+    "names": '"NAME"',
+    "constraint": 'before["A", "B"]',
+    "file": '"names.fst"',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A built-in constraint: what it takes, and what makes it of that, `options` among it."""
+
+    make: Callable[..., Constraint]
+    kinds: tuple[_Kind, ...]
+    options: tuple[str, ...] = ("scheme", "tape", "weight")
+
+
+def _scheme(name: str) -> _Form:
+    return _Form(partial(constraint.tagging_scheme, name), (), ("tape", "weight"))
+
+
+def _machine(file: str, *, options: Options, folder: Path) -> Constraint:
+    path = folder / file
+    try:
+        return constraint_from_machine(path, options.tape)
+    except OSError as error:
+        raise GrammarError(f"{path}: {error.strerror or error}") from None
+    except DataError as error:
+        raise GrammarError(str(error)) from None
+
+
+_BUILT_IN: dict[str, _Form] = {
+    "at_least": _Form(partial(constraint.counted, "at_least"), ("number", "names")),
+    "at_most": _Form(partial(constraint.counted, "at_most"), ("number", "names")),
+    "before": _Form(partial(constraint.about, "before"), ("names", "names")),
+    "bilou": _scheme("bilou"),
+    "bio": _scheme("iob2"),
+    "bioes": _scheme("bioes"),
+    "contiguous": _Form(constraint.contiguous, ("names",)),
+    "end_with": _Form(partial(constraint.about, "end_with"), ("names",)),
+    "exactly": _Form(partial(constraint.counted, "exactly"), ("number", "names")),
+    "fst": _Form(_machine, ("file",), ("tape",)),
+    "if_present": _Form(constraint.if_present, ("names", "constraint")),
+    "iob1": _scheme("iob1"),
+    "never": _Form(partial(constraint.about, "never"), ("names",)),
+    "requires": _Form(partial(constraint.about, "requires"), ("names", "names")),
+    "start_with": _Form(partial(constraint.about, "start_with"), ("names",)),
+}
+
+
+def _constrained(
+    name: str, values: list[Any], options: dict[str, Any], tape: str | None, folder: Path
+) -> Constraint:
+    """Return a built-in constraint with its arguments."""
+    form = _BUILT_IN[name]
+    fits = len(values) == len(form.kinds) or (name == "contiguous" and not values)
+    if not fits or not all(map(_fits, values, form.kinds)):
+        shown = f"[{', '.join(_EXAMPLES[kind] for kind in form.kinds)}]" if form.kinds else ""
+        raise GrammarError(f"the arguments of {name} do not fit; an example: {name}{shown}")
+    unknown = next((option for option in options if option not in form.options), None)
+    if unknown is not None:
+        raise GrammarError(f"{name} has no option {unknown!r}, only {', '.join(form.options)}")
+    given = {"tape": tape, **options}
+    if given.get("scheme") == "none":
+        given["scheme"] = None
+    more = {"folder": folder} if "file" in form.kinds else {}
+    return form.make(*values, options=Options(**given), **more)
+
+
+def _fits(value: object, kind: _Kind) -> bool:
+    if kind in ("number", "file"):
+        return isinstance(value, int if kind == "number" else str)
+    return not isinstance(value, int) and (
+        kind == "constraint" or not isinstance(value, Constraint)
+    )
+
+
+# --- Names and functions resolved -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Export:
+    """An exported name of a file and its value."""
+
+    name: str
+    value: Regular
+    line: int
+
+
+@dataclass(eq=False, slots=True)
+class _Value:
+    """An expression and the names that it sees; its meaning is found when it is asked for."""
+
+    expression: syntax.Expression
+    scope: Mapping[str, _Value | _Function]
+    meaning: Regular | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Function:
+    """A function and the names that its body sees."""
+
+    function: syntax.FunctionDefinition
+    scope: Mapping[str, _Value | _Function]
+
+
+_Scope = Mapping[str, _Value | _Function]
+
+
+@dataclass(eq=False)
+class _Expansion:
+    """The exports of a file."""
+
+    file: syntax.File
+    lines: dict[str, int] = field(default_factory=dict)
+
+    def exports(self) -> tuple[_Export, ...]:
+        for statement in self.file.statements:
+            self._check_new(statement.name, self.lines, statement.line)
+            self.lines[statement.name] = statement.line
+        scope: dict[str, _Value | _Function] = {}
+        found: list[_Export] = []
+        for statement in self.file.statements:
+            if isinstance(statement, syntax.FunctionDefinition):
+                self._check_function(statement)
+                scope[statement.name] = _Function(statement, dict(scope))
+                continue
+            value = _Value(statement.value, dict(scope))
+            scope[statement.name] = value
+            if statement.export:
+                found.append(_Export(statement.name, self.value(value), statement.line))
+            elif not _only_names(statement.value):
+                self.value(value)
+        if not found:
+            raise self.error("exports nothing; write: export NAME = ...;", None)
+        return tuple(found)
+
+    def _check_new(self, name: str, taken: Mapping[str, int], line: int) -> None:
+        if name in _CLASSES or name in _BUILT_IN:
+            raise self.error(f"{name!r} is built in; choose another name", line)
+        if name in taken:
+            raise self.error(f"{name!r} is defined twice, first in line {taken[name]}", line)
+
+    def _check_function(self, function: syntax.FunctionDefinition) -> None:
+        own: dict[str, int] = {}
+        for name in function.parameters:
+            self._check_new(name, own, function.line)
+            own[name] = function.line
+        for definition in function.body:
+            self._check_new(definition.name, own, definition.line)
+            own[definition.name] = definition.line
+
+    def value(self, value: _Value) -> Regular:
+        if value.meaning is None:
+            value.meaning = self.regular(value.expression, value.scope)
+        return value.meaning
+
+    # --- As sets of label sequences --------------------------------------------------------------
+
+    def regular(self, expression: syntax.Expression, scope: _Scope) -> Regular:
+        found: Regular
+        match expression:
+            case syntax.Text(raw, line):
+                found = self.labels(raw, line)
+            case syntax.Name(name, line):
+                found = self.named(name, scope, line)
+            case syntax.Call():
+                found = self.called(expression, scope)
+            case syntax.Concatenation(parts, line):
+                resolved = tuple(self.regular(part, scope) for part in parts)
+                found = syntax.Concatenation(resolved, line)
+            case syntax.Union(parts, line):
+                found = syntax.Union(tuple(self.regular(part, scope) for part in parts), line)
+            case syntax.Difference(left, right, line):
+                taken = self.regular(right, scope)
+                if has_scores(taken):
+                    raise self.error("what stands behind a minus has weights", line)
+                found = syntax.Difference(self.regular(left, scope), taken, line)
+            case syntax.Repetition(part, low, high, line):
+                found = syntax.Repetition(self.regular(part, scope), low, high, line)
+            case syntax.Weighted(part, cost, line):
+                found = syntax.Weighted(self.regular(part, scope), cost, line)
+        return found
+
+    def labels(self, raw: str, line: int) -> Regular:
+        try:
+            symbols = tuple(Symbol(fields(text, self.file.tapes), line) for text in cut(raw))
+        except GrammarError as error:
+            raise self.error(str(error), line) from None
+        return symbols[0] if len(symbols) == 1 else syntax.Concatenation(symbols, line)
+
+    def named(self, name: str, scope: _Scope, line: int) -> Regular:
+        if name == "any":
+            return Symbol((), line)
+        if name in _BUILT_IN:
+            return self.constraint(syntax.Call(name, (), line), scope)
+        found = self.find(name, scope, line)
+        if isinstance(found, _Function):
+            raise self.error(f"{name!r} is a function: write {name}[...]", line)
+        return self.value(found)
+
+    def called(self, call: syntax.Call, scope: _Scope) -> Regular:
+        if call.name in _BUILT_IN:
+            return self.constraint(call, scope)
+        if call.name in ("label", "optional"):
+            return self.matching(call)
+        if call.name in _CLASSES:
+            raise self.error(f"{call.name!r} names no labels here, only in a constraint", call.line)
+        found = self.find(call.name, scope, call.line)
+        if isinstance(found, _Value):
+            raise self.error(f"{call.name!r} is no function and takes no arguments", call.line)
+        function = found.function
+        if len(call.arguments) != len(function.parameters):
+            raise self.error(
+                f"{call.name} takes {len(function.parameters)} arguments, not "
+                f"{len(call.arguments)}",
+                call.line,
+            )
+        inner = dict(found.scope)
+        for name, argument in zip(function.parameters, call.arguments, strict=True):
+            if isinstance(argument, syntax.Number | syntax.Cost | syntax.Option):
+                raise self.error(f"{call.name} takes expressions only", call.line)
+            inner[name] = _Value(argument, scope)
+        for definition in function.body:
+            inner[definition.name] = _Value(definition.value, dict(inner))
+        return self.regular(function.value, inner)
+
+    def matching(self, call: syntax.Call) -> Symbol:
+        match call.arguments:
+            case (syntax.Text(raw),):
+                pass
+            case _:
+                raise self.error(
+                    f'{call.name} takes a regular expression in quotes: {call.name}["B-.*"]',
+                    call.line,
+                )
+        try:
+            found = fields(raw.replace('\\"', '"'), self.file.tapes, unescape=False)
+            classes = tuple((tape, Matching(text)) for tape, text in found)
+        except GrammarError as error:
+            raise self.error(str(error), call.line) from None
+        return Symbol(classes, call.line)
+
+    def find(self, name: str, scope: _Scope, line: int) -> _Value | _Function:
+        if name in scope:
+            return scope[name]
+        later = self.lines.get(name)
+        if later is not None and later < line:
+            raise self.error(
+                f"{name!r} is used in its own definition; no grammar is recursive", line
+            )
+        if later is not None:
+            raise self.error(
+                f"{name!r} is defined in line {later}, behind or around its use; define it before",
+                line,
+            )
+        known = [*scope, *_CLASSES, *_BUILT_IN]
+        close = get_close_matches(name, known, n=3)
+        hint = f"; the nearest are {', '.join(close)}" if close else ""
+        raise self.error(f"{name!r} is not defined{hint}", line)
+
+    # --- Constraints and their arguments ---------------------------------------------------------
+
+    def constraint(self, call: syntax.Call, scope: _Scope) -> Constrained:
+        tape = self.file.tapes[0] if len(self.file.tapes) == 1 else None
+        folder = Path(self.file.path).parent if self.file.path else Path()
+        values: list[Any] = []
+        options: dict[str, Any] = {}
+        for argument in call.arguments:
+            match argument:
+                case syntax.Number(value):
+                    values.append(value)
+                case syntax.Cost(cost):
+                    options["weight"] = 0.0 - cost
+                case syntax.Option(name, value):
+                    options[name] = value
+                case _:
+                    values.append(self.argument(argument, scope, call.line))
+        try:
+            return Constrained(_constrained(call.name, values, options, tape, folder), call.line)
+        except (GrammarError, OptionError) as error:
+            raise self.error(str(error), call.line) from None
+
+    def argument(
+        self, expression: syntax.Expression, scope: _Scope, line: int
+    ) -> Names | Constraint:
+        names = self.names(expression, scope)
+        if names is not None:
+            return names
+        value = self.regular(expression, scope)
+        if not isinstance(value, Constrained):
+            raise self.error(
+                "expected labels, types, classes of labels, or a constraint here", line
+            )
+        return value.constraint
+
+    def names(self, expression: syntax.Expression, scope: _Scope) -> Names | None:
+        """Return the names that an expression stands for, None where it is something else."""
+        found: Names | None = None
+        match expression:
+            case syntax.Text(raw, line):
+                found = self.name_in(raw, line)
+            case syntax.Name("any"):
+                found = ANY
+            case syntax.Name(name) if isinstance(value := scope.get(name), _Value):
+                found = self.names(value.expression, value.scope)
+            case syntax.Call("label" | "optional" as kind, (syntax.Text(raw),), line):
+                found = self.checked_class(raw, line, optional=kind == "optional")
+            case syntax.Call("spans", (syntax.Text(raw),)):
+                found = Spans(plain(raw))
+            case syntax.Union(parts):
+                found = _together([self.names(part, scope) for part in parts])
+        return found
+
+    def checked_class(self, raw: str, line: int, *, optional: bool) -> Matching:
+        try:
+            return Matching(raw.replace('\\"', '"'), optional)
+        except GrammarError as error:
+            raise self.error(str(error), line) from None
+
+    def name_in(self, raw: str, line: int) -> Names:
+        if not raw.startswith("["):
+            return plain(raw)
+        try:
+            texts = [plain(text) for text in cut(raw)]
+        except GrammarError as error:
+            raise self.error(str(error), line) from None
+        if len(texts) != 1:
+            raise self.error(f'"{raw}": expected one label here', line)
+        return texts[0]
+
+    def error(self, message: str, line: int | None) -> GrammarError:
+        return GrammarError(message, path=self.file.path, line=line)
+
+
+def _together(several: list[Names | None]) -> Names | None:
+    flat: list[str | Matching | Spans] = []
+    for names in several:
+        if names is None:
+            return None
+        flat += [names] if isinstance(names, str | Matching | Spans) else list(names)
+    return tuple(flat)
+
+
+def _only_names(expression: syntax.Expression) -> bool:
+    """Tell whether an expression is a name for constraints, or several: "NP" | "VP"."""
+    match expression:
+        case syntax.Text(raw):
+            return not raw.startswith("[")
+        case syntax.Union(parts):
+            return all(_only_names(part) for part in parts)
+        case syntax.Call("spans"):
+            return True
+        case _:
+            return False
+
+
+# --- Label sets put in ----------------------------------------------------------------------------
+
+
+def _bound(
+    export: _Export, tapes: tuple[str, ...], path: str | None, short: str, sets: LabelSets
+) -> tuple[Acceptor, ...]:
+    """Return the acceptors of an export over label sets; all errors with file and line."""
+    binding = _Binding(tapes, path, sets)
+    title = f"{short}:{export.line}: {export.name}"
+    try:
+        acceptors = binding.acceptors(export.value, title)
+    except TooLargeError as error:
+        message = f"export {export.name} is too large: {error}"
+        if has_scores(export.value):
+            message += "; are there two ways to read the same labels in a loop at different costs?"
+        raise GrammarError(message, path=path, line=export.line) from None
+    except GrammarError as error:
+        if error.line is not None:
+            raise
+        message = f"export {export.name}: {error}"
+        raise GrammarError(message, path=path, line=export.line) from None
+    if any(map(is_empty, acceptors)):
+        message = f"export {export.name} accepts no sentence{binding.nothing(export.value)}"
+        raise GrammarError(message, path=path, line=export.line)
+    return acceptors
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    """Label sets put into the expressions of a file."""
+
+    tapes: tuple[str, ...]
+    path: str | None
+    sets: LabelSets
+
+    def acceptors(self, value: Regular, title: str) -> tuple[Acceptor, ...]:
+        if isinstance(value, Constrained):
+            found = self.part(value)
+            several = len(found) > 1
+            return tuple(
+                replace(one, name=f"{title}: {one.name}" if several else title) for one in found
+            )
+        read = self.read()
+        labels = tuple(self.sets[tape] for tape in read)
+        return (compiled(value, read, labels, self.flags, self.part, title),)
+
+    def read(self) -> tuple[str, ...]:
+        """Return the tapes whose labels the symbols of the file are."""
+        if len(self.tapes) < 2:
+            return (only_tape(self.sets, self.tapes[0] if self.tapes else None),)
+        return tuple(only_tape(self.sets, tape) for tape in self.tapes)
+
+    def part(self, part: Constrained) -> tuple[Acceptor, ...]:
+        try:
+            return part.constraint.bind(self.sets)
+        except GrammarError as error:
+            raise GrammarError(str(error), path=self.path, line=part.line) from None
+
+    def flags(self, symbol: Symbol) -> Flags:
+        """Return the tuples of labels that a symbol stands for: bool [A], last tape fastest."""
+        read = self.read()
+        chosen = dict(symbol.fields)
+        axes = [
+            self._of(chosen.get(tape, chosen.get(None)), self.sets[name], symbol.line)
+            for tape, name in zip(self.tapes or (None,), read, strict=True)
+        ]
+        return reduce(np.logical_and.outer, axes).reshape(-1)
+
+    def _of(self, label: str | Matching | None, labels: tuple[str, ...], line: int) -> Flags:
+        if label is None:
+            return np.ones(len(labels), dtype=bool)
+        if isinstance(label, Matching):
+            return np.asarray([label.matches(known) for known in labels])
+        if label not in labels:
+            message = f"no label {label!r}{nearest(label, labels)}"
+            raise GrammarError(message, path=self.path, line=line)
+        return np.asarray([known == label for known in labels])
+
+    def nothing(self, value: Regular) -> str:
+        """Return which classes of an expression have no labels, for the end of a message."""
+        patterns = [
+            label.pattern
+            for leaf in leaves(value)
+            if isinstance(leaf, Symbol) and not self.flags(leaf).any()
+            for _, label in leaf.fields
+            if isinstance(label, Matching)
+        ]
+        shown = ", ".join(f'label["{pattern}"]' for pattern in dict.fromkeys(patterns))
+        return f"; no label is in {shown}" if shown else ""

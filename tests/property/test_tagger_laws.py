@@ -1,0 +1,278 @@
+"""Laws that every tagger keeps, whatever it is made of.
+
+A new kind of tagger is a line in `KINDS`. Documents, which are tagged as corpora alone, come last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fstcrf
+from fstcrf import CRF, Composition, Corpus, Grammar, compose
+from fstcrf.constraints import at_most, label
+from fstcrf.documents import Annealing, Consistency, Document, DocumentTagger, Violation
+from fstcrf.errors import DataError, OptionError, TemplateError
+from fstcrf.interop.crfsuite import load_crfsuite, write_model
+from fstcrf.pipelines import TrainedPipeline, load_pipeline
+from tests.support.crfsuite_models import random_model
+from tests.support.joint_cases import WORDS, tagger, trained
+
+TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=4), max_size=6)
+THREADS = (2, 3)
+MARGINALS_SUM = 1e-9
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a tagger is made, what it reads and how it is read back.
+
+    Parameters
+    ----------
+    make : callable
+    attributes : bool
+        It reads attribute lists, not columns.
+    load : callable
+        Reads what `save` wrote.
+    """
+
+    make: Callable[[], Any]
+    attributes: bool = False
+    load: Callable[[Path], Any] = fstcrf.load
+
+    def sentences(self, text: list[list[str]]) -> list[Any]:
+        if self.attributes:
+            return [[_attributes(word) for word in words] for words in text]
+        return [{"word": words} for words in text]
+
+
+def _attributes(word: str) -> list[str]:
+    """Attributes of `random_model`, and one that it does not know."""
+    k = WORDS.index(word)
+    return [name * (1 + n % 7) for n, name in ((k, f"a{k}"), (k + 7, f"a{k + 7}"))] + [word]
+
+
+def _imported() -> CRF:
+    return load_crfsuite(write_model(random_model(3)))
+
+
+def _product() -> Composition:
+    return compose(tagger("pos"), tagger("chunk"), tagger("last"))
+
+
+def _chain() -> Composition:
+    return compose(tagger("pos"), tagger("chunk"), normalize="chain")
+
+
+def _pipeline(decode: Any) -> TrainedPipeline:
+    return TrainedPipeline(_product(), decode)
+
+
+ONCE = at_most(1, label("P0"), tape="pos")
+APART = Grammar.from_text('tape pos; export APART = any* - (any* "[P1]" "[P1]" any*);')
+
+KINDS: dict[str, Kind] = {
+    "CRF of order 0": Kind(partial(tagger, "pos0")),
+    "CRF of order 1": Kind(partial(tagger, "pos")),
+    "CRF of order 2": Kind(partial(tagger, "pos2")),
+    "CRF with hashed features": Kind(partial(trained, "pos", "U:%x[0,word]\nB\n", hash_bits=8)),
+    "CRF with arc features": Kind(partial(trained, "pos", "U:%x[0,word]\nB1:%x[0,word]\n")),
+    "model of CRFsuite": Kind(_imported, attributes=True),
+    "CRF & grammar": Kind(lambda: tagger("pos") & ONCE),
+    "CRF of order 2 & grammars": Kind(lambda: tagger("pos2") & ONCE & APART),
+    "model of CRFsuite & grammar": Kind(lambda: _imported() & at_most(1, label("L0")), True),
+    "product": Kind(_product),
+    "product & grammar": Kind(lambda: _product() & ONCE),
+    "chain": Kind(_chain),
+    "chain & grammar": Kind(lambda: _chain() & ONCE),
+    "pipeline by cascade": Kind(partial(_pipeline, "cascade"), load=load_pipeline),
+    "pipeline, joint": Kind(partial(_pipeline, "joint"), load=load_pipeline),
+    "pipeline by marginals": Kind(partial(_pipeline, "marginals"), load=load_pipeline),
+}
+COLUMN_KINDS = [name for name, kind in KINDS.items() if not kind.attributes]
+WITHOUT_MARGINALS = {"chain", "chain & grammar"}  # of their first tape alone
+TEXT = [["a", "b", "c"], [], ["e"], ["d", "d", "a", "b"], ["c", "a"]] * 4
+
+
+@cache
+def made(name: str) -> Any:
+    return KINDS[name].make()
+
+
+def as_labels(labels: Any) -> Any:
+    """Labels of a path as `tag` gives them."""
+    if labels and isinstance(labels[0], tuple):
+        return tuple(map(list, labels))
+    return list(labels)
+
+
+every_kind = pytest.mark.parametrize("name", KINDS)
+
+
+@every_kind
+@given(text=TEXTS)
+def test_a_sentence_alone_is_tagged_as_among_others(name: str, text: list[list[str]]) -> None:
+    crf, sentences = made(name), KINDS[name].sentences(text)
+    assert [crf.tag(sentence) for sentence in sentences] == crf.tag_all(sentences)
+
+
+@every_kind
+@given(text=TEXTS)
+def test_labels_are_those_of_the_best_path(name: str, text: list[list[str]]) -> None:
+    crf, sentences = made(name), KINDS[name].sentences(text)
+    paths = crf.paths_all(sentences)
+    assert [as_labels(path.labels) for path in paths] == crf.tag_all(sentences)
+
+
+@every_kind
+@given(text=TEXTS)
+def test_probabilities(name: str, text: list[list[str]]) -> None:
+    crf, sentences = made(name), KINDS[name].sentences(text)
+    for words, path in zip(text, crf.paths_all(sentences), strict=True):
+        assert 0 < path.probability <= 1 + MARGINALS_SUM
+        assert words or path.probability == 1
+    if name in WITHOUT_MARGINALS:
+        with pytest.raises(OptionError, match="marginals"):
+            crf.marginals_all(sentences)
+        return
+    for words, found in zip(text, crf.marginals_all(sentences), strict=True):
+        for table in found if isinstance(found, tuple) else (found,):
+            assert table.shape[0] == len(words)
+            assert (table >= 0).all()
+            np.testing.assert_allclose(table.sum(axis=1), 1, atol=MARGINALS_SUM)
+
+
+@every_kind
+def test_threads_do_not_matter(name: str) -> None:
+    crf, sentences = made(name), KINDS[name].sentences(TEXT)
+    one = crf.tag_all(sentences, threads=1), crf.paths_all(sentences, threads=1)
+    for n in THREADS:
+        assert (crf.tag_all(sentences, threads=n), crf.paths_all(sentences, threads=n)) == one
+    with pytest.raises(OptionError, match="threads is 0"):
+        crf.tag_all(sentences, threads=0)
+
+
+@every_kind
+def test_an_empty_sentence_has_no_labels(name: str) -> None:
+    crf, kind = made(name), KINDS[name]
+    (empty,) = kind.sentences([[]])
+    nothing = crf.tag(empty)
+    tapes = nothing if isinstance(nothing, tuple) else (nothing,)
+    assert tapes
+    assert all(labels == [] for labels in tapes)
+    (path,) = crf.paths_all([empty])
+    assert as_labels(path.labels) == nothing
+    assert crf.tag_all([]) == crf.paths_all([]) == []
+
+
+@every_kind
+def test_saved_and_loaded_it_is_the_same(name: str, tmp_path: Path) -> None:
+    crf, kind = made(name), KINDS[name]
+    crf.save(tmp_path / "saved")
+    again, sentences = kind.load(tmp_path / "saved"), kind.sentences(TEXT)
+    assert again.tag_all(sentences) == crf.tag_all(sentences)
+    assert again.paths_all(sentences) == crf.paths_all(sentences)
+
+
+@pytest.mark.parametrize("name", COLUMN_KINDS)
+def test_a_corpus_is_its_sentences(name: str) -> None:
+    crf, sentences = made(name), KINDS[name].sentences(TEXT)
+    corpus = Corpus.from_sentences(sentences)
+    assert crf.tag_all(corpus) == crf.tag_all(sentences)
+    assert crf.paths_all(corpus) == crf.paths_all(sentences)
+
+
+@pytest.mark.parametrize("name", COLUMN_KINDS)
+def test_a_column_that_is_not_there(name: str) -> None:
+    crf, wrong = made(name), {"form": ["a"]}
+    corpus = Corpus.from_sentences([wrong])
+    for tag, data in (
+        (crf.tag, wrong),
+        (crf.tag, corpus[0]),
+        (crf.tag_all, [wrong]),
+        (crf.tag_all, corpus),
+        (crf.paths_all, corpus),
+    ):
+        with pytest.raises((DataError, TemplateError), match="column 'word'; the corpus has 'form"):
+            tag(data)
+
+
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.attributes])
+def test_columns_where_attributes_are_read(name: str) -> None:
+    crf, columns = made(name), {"word": ["a"]}
+    with pytest.raises(DataError, match="reads attribute lists"):
+        crf.tag(columns)
+    with pytest.raises(DataError, match="not columns"):
+        crf.tag_all(Corpus.from_sentences([columns]))
+
+
+# --- Documents ------------------------------------------------------------------------------------
+
+NAMES = {"a": "B-ORG", "b": "I-ORG", "c": "B-PER", "d": "O", "e": "O"}
+SAME = Consistency([Violation("same", ("ORG", "PER"), -2.0)], tape="ner")
+
+
+def _named() -> CRF:
+    corpus = Corpus.from_sentences([{"word": words} for words in TEXT if words])
+    labels = [[NAMES[word] for word in words] for words in TEXT if words]
+    return CRF.train(corpus.with_column("ner", labels), "ner", "U:%x[0,word]\nB\n", l2=0.5)
+
+
+DOCUMENT_TAGGERS: dict[str, Callable[[], Any]] = {
+    "CRF": _named,
+    "CRF & grammar": lambda: _named() & at_most(1, "ORG"),
+    "product": lambda: compose(_named(), tagger("pos")),
+    "pipeline": lambda: TrainedPipeline(compose(_named(), tagger("pos"))),
+}
+
+every_document_tagger = pytest.mark.parametrize("name", DOCUMENT_TAGGERS)
+
+
+@cache
+def decided(name: str) -> DocumentTagger:
+    return DocumentTagger(DOCUMENT_TAGGERS[name](), [SAME], Annealing(10))
+
+
+@every_document_tagger
+@given(text=TEXTS)
+def test_documents_have_the_same_labels_each_time(name: str, text: list[list[str]]) -> None:
+    crf, corpus = decided(name), Corpus.from_sentences([{"word": words} for words in text])
+    found = crf.tag_all(corpus)
+    assert found == crf.tag_all(corpus)
+    for words, labels in zip(text, found, strict=True):
+        tapes = labels if isinstance(labels, tuple) else (labels,)
+        assert [len(tape) for tape in tapes] == [len(words)] * len(crf.tapes)
+
+
+@every_document_tagger
+def test_a_document_alone_is_tagged_as_in_a_corpus(name: str) -> None:
+    crf, corpus = decided(name), Corpus.from_sentences([{"word": words} for words in TEXT])
+    tokens = crf.tag_document(Document(corpus))
+    found = crf.tag_all(corpus)
+    flat = [zip(*s, strict=True) if isinstance(s, tuple) else ((x,) for x in s) for s in found]
+    assert [token for sentence in flat for token in sentence] == tokens
+
+
+@every_document_tagger
+def test_without_models_documents_have_the_labels_of_their_sentences(name: str) -> None:
+    local = DOCUMENT_TAGGERS[name]()
+    corpus = Corpus.from_sentences([{"word": words} for words in TEXT])
+    wanted = local.tag_all(corpus, **({"decode": "joint"} if name == "pipeline" else {}))
+    assert DocumentTagger(local).tag_all(corpus) == wanted
+
+
+@every_document_tagger
+def test_a_column_that_no_document_has(name: str) -> None:
+    crf, corpus = decided(name), Corpus.from_sentences([{"form": ["a"]}])
+    with pytest.raises((DataError, TemplateError), match="column 'word'; the corpus has 'form"):
+        crf.tag_all(corpus)
+    with pytest.raises(DataError, match="expected a Corpus"):
+        crf.tag_all([{"word": ["a"]}])  # type: ignore[arg-type]
