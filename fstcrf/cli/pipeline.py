@@ -126,7 +126,7 @@ def tag(
     given["tapes"] = tapes = shown("--task", given["tasks"], model.tapes)
     places = [model.tapes.index(tape) for tape in tapes or model.tapes]
     counts = Counts()
-    answer = _joint(model, counts, given) if model.decode == "joint" else _steps(model, given)
+    answer = _joint(model, counts, given) if model.decoder == "joint" else _steps(model, given)
     source = model_input(model.composition, columns=columns, kind=kind, separator=separator)
 
     def chosen(batch: Corpus) -> Addition:
@@ -144,10 +144,10 @@ def _loaded(folder: str, decode: Decode | None, grammar: tuple[str, ...]) -> Tra
     from fstcrf.pipelines import load_pipeline
 
     model = load_pipeline(folder)
-    model = replace(model, decode=decode or model.decode)
+    model = replace(model, decoder=decode or model.decoder)
     if not grammar:
         return model
-    if model.decode != "joint":
+    if model.decoder != "joint":
         raise click.UsageError("--grammar needs a joint decision: --decode joint")
     return replace(model, composition=constrained(model.composition, grammar))
 

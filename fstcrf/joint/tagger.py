@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, cast
 
 import numpy as np
 
 from fstcrf.corpus import Corpus
 from fstcrf.errors import OptionError
+from fstcrf.grammar import Grammar
 from fstcrf.joint.jointmodel import budget_of
 from fstcrf.joint.known import Bias, Forced
 from fstcrf.kernel import Budget
@@ -29,9 +30,27 @@ else:
 
     LabelsT, ArrayT = TypeVar("LabelsT"), TypeVar("ArrayT")
 
-__all__ = ["ArrayT", "LabelsT", "OnNoPath", "Tagger", "check_choice", "sentence_labels"]
+__all__ = [
+    "ArrayT",
+    "DecodeOptions",
+    "LabelsT",
+    "OnNoPath",
+    "Tagger",
+]
 
 OnNoPath: TypeAlias = Literal["error", "skip", "relax"]
+
+
+class DecodeOptions(TypedDict, total=False):
+    """What `Tagger.decode` takes beside the sentences."""
+
+    n: int
+    forced: Sequence[Forced | None] | None
+    bias: Bias | None
+    on_no_path: OnNoPath
+    search: Search | None
+    budget: int | Budget | None
+    threads: int
 
 
 class Tagger(ABC, Generic[LabelsT, ArrayT]):
@@ -100,7 +119,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         OptionError
             n below 1, another choice, or what the tagger has no way to do.
         """
-        check_choice("on_no_path", on_no_path, OnNoPath)
+        _check_choice("on_no_path", on_no_path, OnNoPath)
         if not 1 <= n < 1 << 31:
             raise OptionError(f"n is {n}, expected at least 1 and less than 2³¹")
         tagger = self if search is None else self._searched(search)
@@ -136,6 +155,18 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         With `strict`, NoPathError is raised for a sentence without a path. Sentences whose paths
         are not proven are not warned of.
         """
+
+    @abstractmethod
+    def constrained(
+        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
+    ) -> Tagger[LabelsT, ArrayT]:
+        """Return the tagger under one more grammar; ``tagger & grammar`` for short."""
+
+    def __and__(self, grammar: Grammar) -> Tagger[LabelsT, ArrayT]:
+        """Return ``self.constrained(grammar)``: only what the grammar accepts."""
+        if not isinstance(grammar, Grammar):
+            return NotImplemented
+        return self.constrained(grammar)
 
     def _searched(self, search: Search) -> Tagger[LabelsT, ArrayT]:
         """Return the tagger with another way of searching; one without a grammar has none."""
@@ -188,10 +219,10 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         answer = self.decode(
             sentences, threads=threads, forced=forced, bias=bias, search=search, budget=budget
         )
-        return sentence_labels(answer)
+        return _sentence_labels(answer)
 
 
-def sentence_labels(answer: Answer) -> list[Any]:
+def _sentence_labels(answer: Answer) -> list[Any]:
     """Return the best labels of each sentence; of several tapes, a tuple of lists."""
     tapes = []
     bounds = list(itertools.pairwise(answer.offsets.tolist()))
@@ -202,7 +233,7 @@ def sentence_labels(answer: Answer) -> list[Any]:
     return tapes[0] if len(tapes) == 1 else list(zip(*tapes, strict=True))
 
 
-def check_choice(name: str, value: object, choices: Any) -> None:
+def _check_choice(name: str, value: object, choices: Any) -> None:
     """Check that a string is one of those that a Literal type lists.
 
     Raises

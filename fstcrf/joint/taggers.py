@@ -11,39 +11,43 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fstcrf import openfst
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.joint import batches, chainlattice, file
 from fstcrf.joint.chainlattice import ChainLattice, lattice_of
-from fstcrf.joint.composing import is_transducer, joined
-from fstcrf.joint.explain import JointExplanation, explain
 from fstcrf.joint.jointmodel import JointModel, Normalize, budget_of
 from fstcrf.joint.known import Bias as JointBias
 from fstcrf.joint.known import Forced as Joint
 from fstcrf.joint.known import Known
 from fstcrf.joint.tagger import ArrayT, LabelsT, Tagger
-from fstcrf.joint.tuning import tune_weights
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer, JointLattice, Lattice, Path, product
 from fstcrf.lattice.product import searched
-from fstcrf.lazy import StaticFunction
+from fstcrf.lazy import LazyModule, StaticFunction
 from fstcrf.model import decoding, potentials
 from fstcrf.model import file as model_file
 from fstcrf.model.decoding import Bias, Forced
-from fstcrf.model.explain import Explanation, Weight, top_features
-from fstcrf.model.explain import explain as explain_token
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, SentenceLike
 from fstcrf.once import made_once
-from fstcrf.openfst import to_fst
 from fstcrf.plans import Search, gathered, warn_unproven
-from fstcrf.topology.transducer import topology_machine
 
 if TYPE_CHECKING:
     import pynini
 
+    from fstcrf.joint import composing, explain, tuning
+    from fstcrf.joint.explain import JointExplanation
+    from fstcrf.model import explain as model_explain
     from fstcrf.model import training
+    from fstcrf.model.explain import Explanation, Weight
+    from fstcrf.topology import transducer
+else:  # a tagger that is loaded does not wait for what few calls need
+    composing = LazyModule("fstcrf.joint.composing")
+    explain, tuning = LazyModule("fstcrf.joint.explain"), LazyModule("fstcrf.joint.tuning")
+    model_explain = LazyModule("fstcrf.model.explain")
+    transducer = LazyModule("fstcrf.topology.transducer")
 
 __all__ = ["CRF", "Composition", "compose", "load"]
 
@@ -59,7 +63,7 @@ class Composable(Tagger[LabelsT, ArrayT]):
         self, later: Composable[Any, Any]
     ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]:
         """Return ``fstcrf.compose(self, later)``."""
-        if is_transducer(later):
+        if composing.is_transducer(later):
             # Not left to the machine's own operator, which speaks of strings.
             raise OptionError("a map stands between two taggers: compose(pos, map, later)")
         if not isinstance(later, Composable):
@@ -90,7 +94,7 @@ class Composable(Tagger[LabelsT, ArrayT]):
         GrammarError
             A grammar that does not go with the labels, or accepts nothing.
         """
-        return Composition.of(joined([self], None, None)).constrained(
+        return Composition.of(composing.joined([self], None, None)).constrained(
             grammar, search=search, budget=budget
         )
 
@@ -147,7 +151,7 @@ class CRF(Model, Composable[list[str], Floats]):
 
     if TYPE_CHECKING:
         train = staticmethod(_of_crf(training.train))
-    else:  # a tagger that is loaded does not wait for what trains
+    else:  # as above
         train = StaticFunction("fstcrf.model.training", "train", _of_crf)
 
     @classmethod
@@ -321,19 +325,19 @@ class CRF(Model, Composable[list[str], Floats]):
             pynini is not installed.
         """
         weights = self.tables
-        machine = topology_machine(
+        machine = transducer.topology_machine(
             self.topology, weights.transition, weights.initial, weights.final
         )
-        found: pynini.Fst = to_fst(machine, arc_type)  # type: ignore[arg-type]
+        found: pynini.Fst = openfst.to_fst(machine, arc_type)  # type: ignore[arg-type]
         return found
 
     def top_features(self, n: int = 20) -> list[Weight]:
         """Return the n largest weights, by absolute value."""
-        return top_features(self, n)
+        return model_explain.top_features(self, n)
 
     def explain(self, sentence: SentenceLike, token: int) -> Explanation:
         """Return which features pushed which label at a token, and by how much."""
-        return explain_token(self, sentence, token)
+        return model_explain.explain(self, sentence, token)
 
     def bind(self, labels: Mapping[str, Sequence[str]] | None = None) -> potentials.Binding:
         """Return what gives potentials of sentences; see `fstcrf.model.potentials.bind`."""
@@ -423,7 +427,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
 
     def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
         """Return which features of which tagger pushed which label at a token, and by how much."""
-        return explain(self, sentence, token)
+        return explain.explain(self, sentence, token)
 
     # --- Many ---------------------------------------------------------------------------------
 
@@ -580,7 +584,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         Options as for `fstcrf.joint.tuning.tune_weights`.
         """
         with gathered():
-            return tune_weights(self, dev, **options)
+            return tuning.tune_weights(self, dev, **options)
 
 
 # --- Making and loading them ----------------------------------------------------------------------
@@ -690,7 +694,7 @@ def compose(
         raise OptionError("taggers compose with taggers, lattices with lattices")
     if grammar is not None and not isinstance(grammar, Grammar):
         raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
-    composition: Composition[Any, Any] = Composition.of(joined(parts, weights, normalize))
+    composition: Composition[Any, Any] = Composition.of(composing.joined(parts, weights, normalize))
     composition = composition if search is None else replace(composition, search=search)
     if grammar is not None:
         composition = composition.constrained(grammar)

@@ -18,7 +18,7 @@ from fstcrf.documents import Consistency, Document, DocumentChain, Recounted, Vi
 from fstcrf.documents.local import LocalScores
 from fstcrf.documents.sampler import Start, Sweeps
 from fstcrf.errors import NumericError
-from fstcrf.lattice.product import product
+from fstcrf.lattice import product
 from tests.support.document_cases import Exact, document_of, drawn, p_value
 
 LABELS = ("O", "I-X", "I-Y")

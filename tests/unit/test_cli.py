@@ -158,7 +158,7 @@ def test_parameter_types() -> None:
 
 
 HEAVY = {"scipy", "pynini", "pywrapfst", "rich", "safetensors.torch", "torch", "hypothesis"}
-COMPOSED = {"fstcrf.joint.composition", "fstcrf.grammar.syntax", "fstcrf.features.tables"}
+COMPOSED = {"fstcrf.joint.composing", "fstcrf.joint.tuning", "fstcrf.model.training"}
 LOOK = """
 import sys
 from fstcrf.cli import main

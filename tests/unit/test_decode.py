@@ -23,7 +23,7 @@ TAGGERS: dict[str, Any] = {
     "product under a grammar": compose(A, B, grammar=GRAMMAR),
     "lazily": compose(A, B, grammar=GRAMMAR, search="lazy"),
 }
-DATA = [*TEST[:4], {name: [] for name in TEST[0]}]
+DATA: list[Any] = [*TEST[:4], {name: [] for name in TEST[0]}]
 
 
 def all_paths(
@@ -77,8 +77,8 @@ def test_the_n_best(name: str, n: int) -> None:
 @pytest.mark.parametrize("name", TAGGERS)
 def test_known_labels_and_biases(name: str, n: int) -> None:
     tagger = TAGGERS[name]
-    bias = {"pos": {"P0": -1.5}}
-    forced = [{"pos": ["P0|P1", *[None] * (len(s["word"]) - 1)]} for s in DATA[:-1]]
+    bias: dict[str, dict[str, float]] = {"pos": {"P0": -1.5}}
+    forced: list[Any] = [{"pos": ["P0|P1", *[None] * (len(s["word"]) - 1)]} for s in DATA[:-1]]
     if "chunk" in tagger.tapes:
         bias["chunk"] = {"O": 0.75}
         for number, sentence in enumerate(DATA[1:-1], 1):
@@ -143,12 +143,14 @@ def test_no_path_under_a_grammar(normalize: Any, n: int) -> None:
 def test_what_is_given_up_in_turn() -> None:
     tagger = A & at_most(1, label("P0"))
     sentence = {name: values[:2] for name, values in DATA[0].items()}
-    pairs = [["P0", "P0"], [None, None], None]
+    pairs: list[Any] = [["P0", "P0"], [None, None], None]
     answer = tagger.decode([sentence] * 3, forced=pairs, on_no_path="relax")
     assert answer.changed.tolist() == ["grammar", "", ""]
     assert answer.labels()[0] == ["P0", "P0"]
     assert A.decode([sentence], forced=[["P0", "P0"]], on_no_path="relax").changed.tolist() == [""]
-    assert tagger.without_grammar().tag(sentence) == A.tag(sentence)
+    free = tagger.without_grammar()
+    assert free is not None
+    assert free.tag(sentence) == A.tag(sentence)
     assert A.without_grammar() is None
 
 
