@@ -46,6 +46,7 @@ lint: $(VENV)/.kernel
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/basedpyright --pythonpath $(VENV)/bin/python --level error
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/codespell
 	$(VENV)/bin/clang-format --dry-run -Werror $(C_SOURCES)

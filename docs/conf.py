@@ -17,6 +17,7 @@ from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 
 import fstcrf
+from fstcrf.lazy import StaticFunction
 
 HERE = Path(__file__).parent
 
@@ -65,11 +66,14 @@ def described(name: str) -> Iterator[tuple[str, str, Any]]:
             yield item, home if there else name, value
 
 
-def directive(value: Any) -> str:
-    """Return the directive that describes a value."""
+def directive(value: Any) -> tuple[str, ...]:
+    """Return the directive that describes a value, and its options."""
     if inspect.isclass(value):
-        return "autoclass"
-    return "autofunction" if inspect.isroutine(value) else "autodata"
+        beyond = "object, tuple, dict, str, int, float, Enum, BaseException, ImportError, OSError"
+        return "autoclass", ":members:", f":inherited-members: {beyond}", ":show-inheritance:"
+    if inspect.isroutine(value):
+        return ("autofunction",)
+    return ("autodata",) if isinstance(value, str | int | float) else ("autodata", ":no-value:")
 
 
 _NAMES = {name: list(described(name)) for name in public_modules()}
@@ -109,8 +113,17 @@ def link_exactly(_app: Sphinx, page: document) -> None:
             link.attributes.pop("refspecific", None)
 
 
+def resolve_static_functions() -> None:
+    """Show autodoc what is imported when it is asked for as the static method that it is."""
+    for _, _, value in (entry for names in _NAMES.values() for entry in names):
+        for name, member in list(vars(value).items()) if inspect.isclass(value) else ():
+            if isinstance(member, StaticFunction):
+                setattr(value, name, staticmethod(getattr(value, name)))
+
+
 def setup(app: Sphinx) -> None:
     """Connect the above with Sphinx; forget the pages of modules that are gone."""
     shutil.rmtree(HERE / "reference" / "api", ignore_errors=True)
+    resolve_static_functions()
     app.connect("autodoc-process-docstring", prepare, priority=900)  # after napoleon
     app.connect("doctree-read", link_exactly)

@@ -155,7 +155,7 @@ class AddressParser:
             return parses, []
         program, decoder = self.model.program, self.model.program.decoder
         offsets, node = self.potentials.node([tokens[i] for i in full.tolist()])
-        bound = kernel.Bound(decoder.machine, offsets, program.moving((node,)))
+        bound = kernel.Bound(decoder.machine, offsets, program.per_token((node,)))
         found = decoder.paths(bound, 1, budget)
         without = full[found.found == 0].tolist()
         states = decoder.machine.axis_states(found.path[0])[0]
@@ -212,7 +212,7 @@ class AddressParser:
         if not tokens:
             return []
         _, node = self.potentials.node([tokens])
-        found = self.model.program.decoder.single().best(node[:, None], _SOON)
+        found = self.model.program.decoder.sentence_machine().best(node[:, None], _SOON)
         if not found.proven:
             parses, without = self._searched([tokens], None)
             if without:

@@ -1,9 +1,5 @@
 """The command line: parse, call the library, print.
 
-====  =========================================
-main  the program, ``fstcrf COMMAND ...``
-====  =========================================
-
 Nothing heavy is imported before a command needs it: a tagger starts in a fraction of a second.
 """
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from fstcrf.arrays import Bools
     from fstcrf.corpus import Corpus, Sentence
     from fstcrf.joint import Composition
     from fstcrf.joint.chainlattice import ChainLattice
@@ -77,7 +78,7 @@ def forced(lattices: list[Lattice], known: Sequence[Masks] | None) -> list[Latti
     ]
 
 
-def _allowed(batch: Corpus, name: str, labels: Sequence[str]) -> NDArray[np.bool_]:
+def _allowed(batch: Corpus, name: str, labels: Sequence[str]) -> Bools:
     """Return the labels that a column allows, bool [N, L].
 
     Raises

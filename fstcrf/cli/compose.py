@@ -1,14 +1,9 @@
-"""``fstcrf compose``: saved taggers, and grammars, as one model.
-
-=======  =============
-compose  the command
-=======  =============
-"""
+"""``fstcrf compose``: saved taggers, and grammars, as one model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
@@ -25,12 +20,13 @@ from fstcrf.cli.models import (
 from fstcrf.cli.options import Numbers, grammar_option, input_options, threads_option
 from fstcrf.cli.reporting import say, tell
 from fstcrf.cli.sources import check_columns, model_input
+from fstcrf.corpus import check_writable
 from fstcrf.errors import OptionError
+from fstcrf.features import FeatureIndex
 from fstcrf.interruption import undisturbed
-
-if TYPE_CHECKING:
-    from fstcrf.joint import Composition
-    from fstcrf.joint.tuning import Trial
+from fstcrf.joint import Composition
+from fstcrf.joint import compose as composed
+from fstcrf.joint.tuning import Trial
 
 __all__ = ["compose"]
 
@@ -90,9 +86,6 @@ def compose(
     fstcrf compose pos.fstcrf chunk.fstcrf -o joint.fstcrf --tune dev.txt
     fstcrf compose chunk.fstcrf --grammar bio -o legal.fstcrf
     """
-    from fstcrf.corpus import check_writable
-    from fstcrf.joint import compose as composed
-
     if len(paths) == 1 and not grammar:
         raise click.UsageError("nothing to compose: give two models or more, or --grammar")
     if tune is None and (target or columns or kind):
@@ -133,8 +126,6 @@ def _check_tapes(paths: Sequence[str], parts: Sequence[Model]) -> None:
 
 def _warn_of_columns(joint: Composition) -> None:
     """Say which labels taggers read from the input, where one may have expected otherwise."""
-    from fstcrf.features import FeatureIndex
-
     written = {tagger.tape for tagger in joint.taggers}
     for tagger in joint.taggers:
         missing = [tape.name for tape in tagger.reads if tape.name not in written]

@@ -1,22 +1,17 @@
-"""``fstcrf convert``: a model in another program's format, or from it.
-
-=======  =============
-convert  the command
-=======  =============
-"""
+"""``fstcrf convert``: a model in another program's format, or from it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from fstcrf.cli.models import save, spare_inputs
 from fstcrf.cli.reporting import say
-
-if TYPE_CHECKING:
-    from fstcrf.joint import CRF
+from fstcrf.corpus import atomic_write, check_writable
+from fstcrf.interop import read_tagger
+from fstcrf.interop.conversion import FORMATS, written
+from fstcrf.joint import CRF
 
 __all__ = ["convert"]
 
@@ -58,9 +53,6 @@ def convert(
     fstcrf convert chunks.wapiti chunks.fstcrf --columns word,pos
     fstcrf convert names.fstcrf names.crfsuite
     """
-    from fstcrf.corpus import check_writable
-    from fstcrf.interop import read_tagger
-
     spare_inputs(output, [path], option="OUT")
     kind = _kind(output, name)
     check_writable(output)
@@ -81,8 +73,6 @@ def _kind(output: str, name: str | None) -> str:
     click.UsageError
         Nothing says it, or nothing writes it.
     """
-    from fstcrf.interop.conversion import FORMATS
-
     suffixes = {f".{_NATIVE}": _NATIVE}
     suffixes |= {f.suffix: f.name for f in FORMATS if f.suffix and f.write}
     if name is None:
@@ -96,8 +86,6 @@ def _kind(output: str, name: str | None) -> str:
 
 
 def _write(model: CRF, output: str, kind: str) -> None:
-    from fstcrf.corpus import atomic_write
-    from fstcrf.interop.conversion import written
 
     data = written(model, kind)
     with atomic_write(output) as file:

@@ -1,28 +1,24 @@
-"""``fstcrf demo``: two taggers trained, composed and scored, without arguments or data.
-
-====  =============
-demo  the command
-====  =============
-"""
+"""``fstcrf demo``: two taggers trained, composed and scored, without arguments or data."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 import textwrap
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from fstcrf.cli.reporting import say
-
-if TYPE_CHECKING:
-    from fstcrf.corpus import Column, Corpus, Sentence
-    from fstcrf.grammar import Grammar
-    from fstcrf.joint import CRF, Composition
+from fstcrf.corpus import Column, Corpus, Sentence, read_columns, spans
+from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
+from fstcrf.evaluate import evaluate_spans, evaluate_tokens
+from fstcrf.grammar import Grammar
+from fstcrf.joint import CRF, Composition, compose
+from fstcrf.model.training import MethodName
 
 __all__ = [
     "demo",
@@ -50,7 +46,7 @@ _SHOWN = 2
     show_default=True,
     help="How the weights are found.",
 )
-def demo(folder: str | None, method: str) -> None:
+def demo(folder: str | None, method: MethodName) -> None:
     """Train, compose, constrain and evaluate on a small corpus of the project's own.
 
     The corpus is the notice board of a harbour town that does not exist. One tagger finds parts
@@ -60,10 +56,6 @@ def demo(folder: str | None, method: str) -> None:
     if folder is not None:
         _copy(Path(folder))
         return
-    from fstcrf.corpus import read_columns
-    from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
-    from fstcrf.grammar import Grammar
-    from fstcrf.joint import compose
 
     started = time.perf_counter()
     train, dev, test = (read_columns(corpus_path(part), COLUMNS) for part in _PARTS)
@@ -120,9 +112,6 @@ and in Python:
 
 
 def _copy(folder: Path) -> None:
-    import shutil
-
-    from fstcrf.demo import corpus_path, grammar_path, template_path
 
     folder.mkdir(parents=True, exist_ok=True)
     paths = [*map(corpus_path, _PARTS), *map(template_path, _TASKS), grammar_path()]
@@ -153,11 +142,8 @@ def _table(sentence: Sentence, columns: tuple[str, ...]) -> None:
 
 
 def _trained(
-    train: Corpus, target: str, template: Path, method: str, reads: Sequence[CRF] = ()
+    train: Corpus, target: str, template: Path, method: MethodName, reads: Sequence[CRF] = ()
 ) -> CRF:
-    import textwrap
-
-    from fstcrf.joint import CRF
 
     lines = [line for line in template.read_text("utf-8").splitlines() if line[:1] in {"U", "B"}]
     click.echo(textwrap.fill(f"Templates: {' '.join(lines)}", 78, break_on_hyphens=False))
@@ -173,7 +159,6 @@ def _trained(
 
 
 def _score_pos(pos: CRF, test: Corpus) -> None:
-    from fstcrf.evaluate import evaluate_tokens
 
     report = evaluate_tokens(test.column_lists("pos"), pos.tag_all(test))
     click.echo(
@@ -183,7 +168,6 @@ def _score_pos(pos: CRF, test: Corpus) -> None:
 
 
 def _score_field(field: CRF, test: Corpus) -> None:
-    from fstcrf.evaluate import evaluate_spans
 
     report = evaluate_spans(test.column_lists("field"), field.tag_all(test))
     click.echo(f"On the test part, with the first tagger's parts of speech:\n\n{report}")
@@ -202,7 +186,6 @@ def _interesting(field: CRF, test: Corpus) -> list[int]:
 
 
 def _show(pos: CRF, field: CRF, sentence: Sentence, tagged: Sentence) -> None:
-    from fstcrf.corpus import spans
 
     lattice = field.lattice(tagged)
     best = lattice.best()
@@ -252,8 +235,6 @@ class _Decision:
 
     def figures(self, gold: _Decision) -> str:
         """Return a line of percentages."""
-        from fstcrf.evaluate import evaluate_spans, evaluate_tokens
-
         pairs = zip(gold.labels, self.labels, strict=True)
         whole = sum(right == found for right, found in pairs) / len(gold.labels)
         (pos, field), (found_pos, found_field) = (
@@ -285,8 +266,6 @@ def show_composed(joint: Composition, dev: Corpus, test: Corpus) -> Composition:
         The product of a tagger of parts of speech and one of fields that reads it.
     dev, test : Corpus
     """
-    from dataclasses import replace
-
     tuned, chain = joint.tune_weights(dev), replace(joint, normalize="chain")
     gold = _Decision.gold(test)
     decisions = [

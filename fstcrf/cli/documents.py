@@ -1,31 +1,21 @@
-"""``fstcrf tag --document-consistency``: documents as a whole.
-
-================  ===========================================================
-document_options  the options
-check_alone       that none of sampling stands alone
-document_tagger   the tagger with saved models of violations
-document_source   the input in batches that hold whole documents
-================  ===========================================================
-"""
+"""``fstcrf tag --document-consistency``: documents as a whole."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from fstcrf.cli.models import spare_inputs
+from fstcrf import documents as library
+from fstcrf.cli.models import Model, spare_inputs
 from fstcrf.cli.options import Command, SchemeName, input_options
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import Input, training_input
-
-if TYPE_CHECKING:
-    from fstcrf.cli.models import Model
-    from fstcrf.corpus import Corpus
-    from fstcrf.documents import DocumentTagger, Fields
+from fstcrf.corpus import Corpus, check_writable
+from fstcrf.corpus.batches import whole_documents
 
 __all__ = [
     "check_alone",
@@ -107,7 +97,7 @@ def check_alone(given: dict[str, Any]) -> None:
             raise click.UsageError(f"--{name} belongs to --document-consistency")
 
 
-def document_tagger(model: Model, given: dict[str, Any]) -> DocumentTagger:
+def document_tagger(model: Model, given: dict[str, Any]) -> library.DocumentTagger:
     """Return the tagger with saved models of consistency or of fields.
 
     Raises
@@ -117,13 +107,10 @@ def document_tagger(model: Model, given: dict[str, Any]) -> DocumentTagger:
     LabelError, OptionError
         It does not go with the tagger.
     """
-    from fstcrf.documents import Annealing, DocumentTagger
-    from fstcrf.documents.agreement import load
-
-    return DocumentTagger(
+    return library.DocumentTagger(
         model,
-        [load(path) for path in given["document_consistency"]],
-        Annealing(given["sweeps"] or 200, given["schedule"] or "linear"),
+        [library.agreement.load(path) for path in given["document_consistency"]],
+        library.Annealing(given["sweeps"] or 200, given["schedule"] or "linear"),
         sweeps=given["draw"] or "mixed",
         start=given["start"] or "viterbi",
         chains=given["chains"] or 1,
@@ -138,8 +125,6 @@ class _WholeDocuments(Input):
 
     def stream(self, path: str) -> Iterator[Corpus]:
         """Read a file of any size, some documents at a time."""
-        from fstcrf.corpus.batches import whole_documents
-
         begun: bool | None = None  # there are no sentences
         for batch in whole_documents(Input.stream(self, path)):
             begun = bool(begun or any(batch.document_headers) or batch.documents[-1] > 0)
@@ -196,14 +181,11 @@ def consistency(
     fstcrf consistency train.txt -o names.json --columns word,pos,chunk,ner --target ner \\
         --scheme iob1
     """
-    from fstcrf.corpus import check_writable
-    from fstcrf.documents import Consistency
-
     spare_inputs(output, [path])
     check_writable(output)
     source = training_input([path], columns=columns, kind=kind, separator=separator, features=None)
     corpus = source.read(path)
-    model = Consistency.estimate(corpus, target, column=compare, scheme=scheme, tape=tape)
+    model = library.Consistency.estimate(corpus, target, column=compare, scheme=scheme, tape=tape)
     model.save(output)
     slices = len(corpus.document_slices())
     say(f"{slices:,} documents, {len(model.violations)} types of violations: {output}")
@@ -261,13 +243,12 @@ def fields(
     """
     if not (differing or unlabelled or seminars):
         raise click.UsageError("nothing to write: give --differing, --unlabelled or --seminars")
-    from fstcrf.documents import Differing, Fields, Unlabelled
 
-    model = Fields(
+    model = library.Fields(
         [
-            *(Fields.seminars().violations if seminars else ()),
-            *(Differing(*given) for given in differing),
-            *(Unlabelled(*given) for given in unlabelled),
+            *(library.Fields.seminars().violations if seminars else ()),
+            *(library.Differing(*given) for given in differing),
+            *(library.Unlabelled(*given) for given in unlabelled),
         ],
         compare,
         tape,
@@ -277,7 +258,7 @@ def fields(
     say(f"{len(model.violations)} types of violations: {output}")
 
 
-def _check_signs(model: Fields) -> None:
+def _check_signs(model: library.Fields) -> None:
     """Check that no penalty is a reward; most likely its minus is missing.
 
     Raises

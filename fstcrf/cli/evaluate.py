@@ -1,9 +1,4 @@
-"""``fstcrf eval``: precision, recall, F and accuracy of a model or of labels in files.
-
-========  =============
-evaluate  the command
-========  =============
-"""
+"""``fstcrf eval``: precision, recall, F and accuracy of a model or of labels in files."""
 
 from __future__ import annotations
 
@@ -11,23 +6,21 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import click
 
 from fstcrf.cli.answers import Counts, Search
-from fstcrf.cli.models import load_model, taggers, tape_columns
+from fstcrf.cli.models import Model, load_model, taggers, tape_columns
 from fstcrf.cli.options import SchemeName, input_options, threads_option
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import check_columns, model_input, scored_input
 from fstcrf.cli.tagging import Wishes, cascaded, tagged
+from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError
-
-if TYPE_CHECKING:
-    from fstcrf.cli.models import Model
-    from fstcrf.corpus import Column, Corpus
-    from fstcrf.evaluate import SpanReport, TokenReport
-    from fstcrf.joint import Composition
+from fstcrf.evaluate import SpanReport, TokenReport, evaluate_spans, evaluate_tokens
+from fstcrf.evaluate.tokens import LEAST, label_share
+from fstcrf.joint import Composition
 
 __all__ = ["evaluate"]
 
@@ -165,8 +158,6 @@ class _Style:
 
     def report(self, labels: _Labels) -> SpanReport | TokenReport:
         """Score labels."""
-        from fstcrf.evaluate import evaluate_spans, evaluate_tokens
-
         values = {label for sentence in labels.gold for label in sentence}
         self.check(values)
         if self._spans(values):
@@ -181,7 +172,6 @@ class _Style:
 
 
 def _text(report: SpanReport | TokenReport) -> str:
-    from fstcrf.evaluate import SpanReport
 
     if not isinstance(report, SpanReport):
         return str(report)
@@ -196,8 +186,6 @@ def _print_tapes(
     as_json: bool,
 ) -> None:
     """Print what was found of each tape, then of all together: a label is that of every tape."""
-    from fstcrf.evaluate import evaluate_tokens
-
     together = evaluate_tokens(*(_joined([pair[k] for pair in labels.values()]) for k in (0, 1)))
     if as_json:
         both = {name: getattr(together, name) for name in _TOGETHER}
@@ -320,7 +308,6 @@ def _pair(wanted: Corpus, target: str, found: Corpus, pred_column: str | None) -
 
 
 def _warn_of_another_task(labels: _Labels, target: str, column: str) -> None:
-    from fstcrf.evaluate.tokens import LEAST, label_share
 
     counts = [Counter(label for one in part for label in one) for part in labels]
     if label_share(*counts) < LEAST:

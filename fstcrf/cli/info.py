@@ -1,26 +1,21 @@
-"""``fstcrf info``: what a model is, and its largest weights.
-
-====  =============
-info  the command
-====  =============
-"""
+"""``fstcrf info``: what a model is, and its largest weights."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import Any
 
 import click
+import msgspec
 
-from fstcrf.cli.models import load_model, plan_text
+from fstcrf.cli.models import Model, load_model, plan_text
 from fstcrf.cli.options import input_options
 from fstcrf.cli.sources import Input, model_input
+from fstcrf.corpus import Sentence
 from fstcrf.errors import OptionError
-
-if TYPE_CHECKING:
-    from fstcrf.cli.models import Model
-    from fstcrf.corpus import Sentence
-    from fstcrf.joint import CRF, Composition
+from fstcrf.features import FeatureIndex
+from fstcrf.joint import CRF, Composition
 
 __all__ = [
     "explain",
@@ -54,7 +49,6 @@ def info(model_path: str, *, top: int, as_json: bool) -> None:
 
 
 def _facts(model: Model, top: int) -> dict[str, Any]:
-    from fstcrf.joint import CRF
 
     return _tagger_facts(model, top) if isinstance(model, CRF) else _composition_facts(model, top)
 
@@ -77,7 +71,6 @@ def _listed(lines: list[tuple[str, str]]) -> list[str]:
 
 
 def _composition_facts(model: Composition, top: int) -> dict[str, Any]:
-    from dataclasses import asdict
 
     return {
         "tapes": [{"tape": tape, "labels": known} for tape, known in model.label_sets.items()],
@@ -111,9 +104,6 @@ def _composition_text(name: str, facts: dict[str, Any]) -> str:
 
 
 def _tagger_facts(model: CRF, top: int) -> dict[str, Any]:
-    import msgspec
-
-    from fstcrf.features import FeatureIndex
 
     index = model.index
     facts: dict[str, Any] = {

@@ -1,29 +1,16 @@
-"""The program: its commands, and what happens when one fails.
-
-=======  =====================================
-Program  a group of commands, one line a failure
-main     ``fstcrf``
-=======  =====================================
-"""
+"""The program: its commands, each imported when it is called, and what happens when one fails."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from fstcrf import __version__
-from fstcrf.cli.compose import compose
-from fstcrf.cli.convert import convert
-from fstcrf.cli.demo import demo
-from fstcrf.cli.documents import consistency, fields
-from fstcrf.cli.evaluate import evaluate
-from fstcrf.cli.info import explain, info
-from fstcrf.cli.pipeline import pipeline
-from fstcrf.cli.recipe import recipe
 from fstcrf.cli.reporting import (
     DEBUG,
     INTERRUPTED,
@@ -35,11 +22,44 @@ from fstcrf.cli.reporting import (
     say,
     warned,
 )
-from fstcrf.cli.tag import tag
-from fstcrf.cli.train import train
-from fstcrf.cli.tune import tune
 
-__all__ = ["Program", "main"]
+__all__ = ["COMMANDS", "Program", "main"]
+
+
+class Listed(NamedTuple):
+    """A command that is imported when it is called, and what the list of commands says of it."""
+
+    module: str
+    function: str
+    help: str
+
+
+COMMANDS = {
+    "demo": Listed("demo", "demo", "Train, compose, constrain and evaluate on a small corpus of "
+                   "the project's own."),
+    "train": Listed("train", "train", "Train a tagger."),
+    "tune": Listed("tune", "tune", "Choose options of training on held-out data."),
+    "compose": Listed("compose", "compose", "Compose taggers that were trained separately: they "
+                      "decide together."),
+    "pipeline": Listed("pipeline", "pipeline", "Train and use taggers in a row, each reading the "
+                       "labels of those before it."),
+    "consistency": Listed("documents", "consistency", "Estimate penalties for one token sequence "
+                          "with several types in a document."),
+    "fields": Listed("documents", "fields", "Write a model of fields that agree throughout a "
+                     "document."),
+    "tag": Listed("tag", "tag", "Tag a file."),
+    "eval": Listed("evaluate", "evaluate", "Score a model on a file, or labels in files, with "
+                   "conlleval's numbers."),
+    "info": Listed("info", "info", "Describe a model: labels, columns, templates, training, "
+                   "largest weights."),
+    "explain": Listed("info", "explain", "Show which features pushed which label at one token, and "
+                      "by how much."),
+    "convert": Listed("convert", "convert", "Convert a tagger: from another program's format, or "
+                      "to it."),
+    "recipe": Listed("recipe", "recipe", "Repeat an experiment and print its numbers beside the "
+                     "published ones."),
+}  # fmt: skip
+"""The commands in the order of their use."""
 
 
 class Program(click.Group):
@@ -48,7 +68,25 @@ class Program(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order of their use."""
         del ctx
-        return list(self.commands)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, whose module is imported only now."""
+        del ctx
+        listed = COMMANDS.get(cmd_name)
+        if listed is None:
+            return None
+        module = importlib.import_module(f"fstcrf.cli.{listed.module}")
+        command: click.Command = getattr(module, listed.function)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands, of which none is imported for it."""
+        del ctx
+        with formatter.section("Commands"):
+            room = formatter.width - 6 - max(map(len, COMMANDS))
+            unread = [click.Command(name, help=listed.help) for name, listed in COMMANDS.items()]
+            formatter.write_dl([(c.name or "", c.get_short_help_str(room)) for c in unread])
 
     def main(  # type: ignore[override]
         self,
@@ -134,23 +172,3 @@ def main(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         raise click.UsageError("no command; fstcrf demo shows what it can do", ctx)
-
-
-_COMMANDS = (
-    demo,
-    train,
-    tune,
-    compose,
-    pipeline,
-    consistency,
-    fields,
-    tag,
-    evaluate,
-    info,
-    explain,
-    convert,
-    recipe,
-)
-
-for _command in _COMMANDS:
-    main.add_command(_command)

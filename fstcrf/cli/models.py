@@ -1,36 +1,24 @@
-"""Models that the commands use: a tagger, or taggers composed, with grammars on top.
-
-============  ==================================================================
-Model         a tagger or a composition of taggers
-load_model    either, from a file of any known format
-tagger        a tagger from such a file
-taggers       the taggers of a model
-constrained   a model under grammars from files
-grammar_of    grammars from files as one
-tapes         names of the tapes that a model writes
-is_chain      whether its tapes are normalised one by one: it is no transducer then
-plan_text     what a composition compiles to, for people
-tape_columns  the columns that an option gives for tapes
-============  ==================================================================
-"""
+"""Models that the commands use: a tagger, or taggers composed, with grammars on top."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import click
 
+import fstcrf
+from fstcrf import interop, joint, pipelines
 from fstcrf.cli.reporting import Failure
-from fstcrf.errors import DataError
-
-if TYPE_CHECKING:
-    from fstcrf.grammar import Grammar
-    from fstcrf.joint import CRF, Composition
-    from fstcrf.model.options import TrainingRecord
+from fstcrf.errors import DataError, FstcrfError
+from fstcrf.interop.formats import HEAD, is_native
+from fstcrf.joint import CRF
+from fstcrf.model.record import TrainingRecord
+from fstcrf.train.loop import saved_iteration
 
 __all__ = [
     "Model",
@@ -49,7 +37,7 @@ __all__ = [
     "warn_of_earlier",
 ]
 
-Model: TypeAlias = "CRF | Composition"
+Model: TypeAlias = "CRF | joint.Composition"
 
 
 def load_model(path: str) -> Model:
@@ -62,26 +50,19 @@ def load_model(path: str) -> Model:
     ModelFileError, OSError
         It cannot be loaded.
     """
-    from fstcrf.interop.formats import HEAD, is_native
-
     if Path(path).is_dir():
         raise _folder(path)
     with Path(path).open("rb") as file:
         head = file.read(HEAD)
     if is_native(head):
-        from fstcrf.joint import load
+        return joint.load(path)
 
-        return load(path)
-    from fstcrf.interop.conversion import read_tagger
-
-    return read_tagger(path)
+    return interop.read_tagger(path)
 
 
 def _folder(path: str) -> DataError:
     """Return the error of a folder; of one that a pipeline has made, it says what to give."""
-    from fstcrf.pipelines.trained import COMPOSITION
-
-    whole = Path(path) / COMPOSITION
+    whole = Path(path) / pipelines.trained.COMPOSITION
     if not whole.exists():
         return DataError("a folder, expected the file of a model", path=path)
     return DataError(
@@ -100,8 +81,6 @@ def tagger(path: str) -> CRF:
     ModelFileError, OSError
         It cannot be loaded.
     """
-    from fstcrf.joint import CRF
-
     model = load_model(path)
     if not isinstance(model, CRF):
         raise DataError("a composition of taggers; expected one of the taggers", path=path)
@@ -110,12 +89,10 @@ def tagger(path: str) -> CRF:
 
 def taggers(model: Model) -> tuple[CRF, ...]:
     """Return the taggers of a model."""
-    from fstcrf.joint import CRF
-
     return (model,) if isinstance(model, CRF) else model.taggers
 
 
-def constrained(model: Model, grammars: Sequence[str]) -> Composition:
+def constrained(model: Model, grammars: Sequence[str]) -> joint.Composition:
     """Return a model under the grammars of files, or of those that come with fstcrf by name.
 
     Parameters
@@ -131,20 +108,17 @@ def constrained(model: Model, grammars: Sequence[str]) -> Composition:
     OSError
         A file that cannot be read.
     """
-    from fstcrf.joint import compose
-    from fstcrf.pipelines.declaration import on_tape
-
-    composition = compose(model)
+    composition = joint.compose(model)
     for given in grammars:
         tape, _, name = given.rpartition("=")
         known = tape in composition.tapes
         composition = composition.constrained(
-            on_tape(_grammar(name), tape) if known else _grammar(given)
+            pipelines.declaration.on_tape(_grammar(name), tape) if known else _grammar(given)
         )
     return composition
 
 
-def grammar_of(names: Sequence[str]) -> Grammar | None:
+def grammar_of(names: Sequence[str]) -> fstcrf.Grammar | None:
     """Return the conjunction of grammars by file or name; None without any.
 
     Raises
@@ -155,28 +129,24 @@ def grammar_of(names: Sequence[str]) -> Grammar | None:
     return reduce(and_, map(_grammar, names)) if names else None
 
 
-def _grammar(name: str) -> Grammar:
-    from fstcrf.grammar import Grammar
-
+def _grammar(name: str) -> fstcrf.Grammar:
     plain = not Path(name).suffix and Path(name).name == name
-    return Grammar.shipped(name) if plain and not Path(name).exists() else Grammar.from_file(name)
+    if plain and not Path(name).exists():
+        return fstcrf.Grammar.shipped(name)
+    return fstcrf.Grammar.from_file(name)
 
 
 def tapes(model: Model) -> tuple[str, ...]:
     """Return the names of the tapes that a model writes."""
-    from fstcrf.joint import CRF
-
     return (model.tape,) if isinstance(model, CRF) else model.tapes
 
 
 def is_chain(model: Model) -> bool:
     """Tell whether the tapes of a model are normalised one by one: it is no transducer then."""
-    from fstcrf.joint import CRF
-
     return not isinstance(model, CRF) and model.conditional
 
 
-def plan_text(model: Composition) -> str:
+def plan_text(model: joint.Composition) -> str:
     """Return what a composition compiles to and what it costs; of a chain, its factors."""
     if not model.conditional:
         return str(model.plan())
@@ -314,8 +284,6 @@ def save_interrupted(
 
 def _goes_on(checkpoint: str, record: TrainingRecord, command: str) -> str:
     """Say how the run goes on; nothing where it has left no state."""
-    from fstcrf.train.loop import saved_iteration
-
     iteration = saved_iteration(checkpoint)
     if iteration is None:
         return ""
@@ -342,9 +310,6 @@ def _described(earlier: TrainingRecord | None) -> str:
 
 def _record(path: str) -> TrainingRecord | None:
     """Return the record of a tagger; None where a file is none, or cannot be read."""
-    from fstcrf.errors import FstcrfError
-    from fstcrf.joint import CRF
-
     try:
         return CRF.load(path).record
     except (FstcrfError, OSError):
@@ -359,8 +324,6 @@ def _elsewhere(model: Model, output: str) -> Path:
     OSError
         It could not be saved.
     """
-    import tempfile
-
     spare = Path(tempfile.mkdtemp(prefix="fstcrf-")) / Path(output).name
     try:
         model.save(spare)

@@ -1,33 +1,24 @@
-"""``fstcrf pipeline``: taggers in a row, declared in a TOML file.
-
-========  ==================
-pipeline  its two commands
-========  ==================
-"""
+"""``fstcrf pipeline``: taggers in a row, declared in a TOML file."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from fstcrf.arrays import Floats
 from fstcrf.cli.answers import Counts, Search, search_budget
 from fstcrf.cli.models import constrained, is_chain
 from fstcrf.cli.options import grammar_option, input_options, search_options, threads_option
 from fstcrf.cli.reporting import INTERRUPTED, STOPPING, Failure, reporter, stopping, warnings_to
 from fstcrf.cli.sources import model_input
 from fstcrf.cli.tagging import Addition, Wishes, check_sums, shown, tagged, write_tagged
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from fstcrf.corpus import Corpus
-    from fstcrf.pipelines import TrainedPipeline
-    from fstcrf.pipelines.trained import Decode
+from fstcrf.corpus import Column, Corpus
+from fstcrf.pipelines import TrainedPipeline, load_pipeline, read_pipeline
+from fstcrf.pipelines.trained import Decode
 
 __all__ = ["pipeline"]
 
@@ -52,8 +43,6 @@ def train(path: str, output: str, *, threads: int, log_json: bool) -> None:
     \b
     fstcrf pipeline train notices.toml -o notices
     """
-    from fstcrf.pipelines import read_pipeline
-
     declared = read_pipeline(path)
     if Path(output).exists() and not Path(output).is_dir():
         raise click.UsageError(f"--output {output} is a file, expected a folder")
@@ -141,8 +130,6 @@ def tag(
 
 def _loaded(folder: str, decode: Decode | None, grammar: tuple[str, ...]) -> TrainedPipeline:
     """Return the pipeline of a folder, which decodes as asked, under grammars."""
-    from fstcrf.pipelines import load_pipeline
-
     model = load_pipeline(folder)
     model = replace(model, decoder=decode or model.decoder)
     if not grammar:
@@ -223,8 +210,6 @@ def _ranked(
     probabilities: bool,
 ) -> Addition:
     """Return the best labellings of some tapes of each sentence, with their probabilities."""
-    from fstcrf.corpus import Column
-
     names = tapes or model.tapes
     ranked = model.nbest_all(batch, n or 1, threads=threads, tapes=tapes)
     rows = model.marginals_all(batch, threads=threads) if probabilities else None
@@ -246,9 +231,7 @@ def _ranked(
     return Addition(tuple(map(Column.from_strings, cells)), comments, sentences)
 
 
-def _with_chances(
-    labels: Sequence[str], names: Sequence[str], table: NDArray[np.float64]
-) -> list[str]:
+def _with_chances(labels: Sequence[str], names: Sequence[str], table: Floats) -> list[str]:
     """Return labels of a task with their probabilities: ``label/probability``."""
     number = {label: j for j, label in enumerate(names)}
     return [f"{label}/{table[t, number[label]]:f}" for t, label in enumerate(labels)]
@@ -261,8 +244,6 @@ def _several(answer: Any, names: Sequence[str]) -> dict[str, Any]:
 
 def _sure(model: TrainedPipeline, batch: Corpus) -> Addition:
     """Return the best labels of the sentences, and how sure they are."""
-    from fstcrf.corpus import Column
-
     found = model.confidence_all(batch)
     comments = [f"# {one.probability} legal: {one.legal}" for one in found]
     cells: list[list[str]] = [[] for _ in model.tapes]

@@ -1,22 +1,15 @@
-"""``fstcrf recipe``: experiments that anyone can repeat, each one command.
-
-======  =============
-recipe  the command
-======  =============
-"""
+"""``fstcrf recipe``: experiments that anyone can repeat, each one command."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from fstcrf.cli.reporting import say
-
-if TYPE_CHECKING:
-    from fstcrf.recipes.report import Report
+from fstcrf.recipes import RECIPES, Setting, run_recipe
+from fstcrf.recipes.report import Report
 
 __all__ = ["recipe"]
 
@@ -51,8 +44,6 @@ def recipe(
     \b
     fstcrf recipe usaddress --data corpora --report out
     """
-    from fstcrf.recipes import RECIPES, Setting, run_recipe
-
     if name is None:
         for known in RECIPES.values():
             click.echo(f"{known.name:<16} {known.title}")

@@ -1,20 +1,5 @@
 """What a failure looks like on the command line: one line on stderr and an exit status.
 
-==============  ================================================================
-Failure         a message and an exit status, shown by the program
-as_failure      any exception as a `Failure`
-say             one line on stderr
-stopping        the first Ctrl-C is answered by a line
-tell            a line on stderr as it stands
-log             an event on stderr, as JSON
-as_json         messages of a block are such events
-keep_stdout     flush standard output, or give it up for good
-interruptible   SIGTERM is taken like Ctrl-C
-warnings_to     warnings about labels as lines
-warned          answers that are not proven are warned of in a line on stderr
-counted         a block counts them itself
-==============  ================================================================
-
 Exit status: 0 done, 1 a failure of the work, 2 wrong usage, 130 interrupted.
 """
 
@@ -340,10 +325,9 @@ def _bar(max_iterations: int | None) -> Iterator[_Live]:
 
 
 def _stage(progress: Progress) -> str:
-    """Say which fold is trained, if it is one."""
-    from fstcrf.model.reads import FoldProgress
-
-    return f"{progress.stage}: " if isinstance(progress, FoldProgress) else ""
+    """Say which fold, or which task, is trained, if it is one."""
+    stage: str | None = getattr(progress, "stage", None)
+    return "" if stage is None else f"{stage}: "
 
 
 def _figures(progress: Progress) -> str:
@@ -385,9 +369,7 @@ def working(what: str) -> Iterator[None]:
 
 def place(batch: Corpus, sentence: int | None = None) -> str:
     """Return what is to be said of one sentence of a batch, or of the longest of all of them."""
-    import numpy as np
-
-    lengths = np.diff(batch.offsets)
+    lengths = batch.offsets[1:] - batch.offsets[:-1]
     longest = int(lengths.argmax()) if sentence is None else sentence
     where = batch.where(int(batch.offsets[longest]))
     at = f" (line {where['line']:,})" if "line" in where else ""

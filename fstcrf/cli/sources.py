@@ -1,30 +1,29 @@
-"""What the commands read: files of columns, CoNLL-U or item text, told by options or by a model.
-
-================  ==================================================================
-Input             how the input is read
-check_columns     that data has what a model reads
-training_input    the input of training, from options
-model_input       the input of a model, from options and the model
-scored_input      labels to be scored, from options
-================  ==================================================================
-"""
+"""What the commands read: files of columns, CoNLL-U or item text, told by options or by a model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import click
 
-from fstcrf.cli.models import taggers
+from fstcrf.cli.models import Model, taggers
+from fstcrf.corpus import (
+    Corpus,
+    read_columns,
+    read_conllu,
+    read_items,
+    stream_columns,
+    stream_conllu,
+    stream_items,
+)
+from fstcrf.corpus.columns import WidthError
+from fstcrf.corpus.conllu import CONLLU, JOINED
+from fstcrf.corpus.items import LABEL
 from fstcrf.errors import DataError
-
-if TYPE_CHECKING:
-    from fstcrf.cli.models import Model
-    from fstcrf.corpus import Corpus
-    from fstcrf.joint import CRF
+from fstcrf.features import FeatureIndex, LiteralIndex
+from fstcrf.joint import CRF
 
 __all__ = ["Input", "check_columns", "model_input", "scored_input", "training_input"]
 
@@ -73,8 +72,6 @@ class Input:
         DataError
             It is not what it should be.
         """
-        from fstcrf.corpus import read_columns, read_conllu, read_items
-
         if self.items:
             return read_items(path)
         with self._advising():
@@ -94,8 +91,6 @@ class Input:
         DataError
             It is not what it should be.
         """
-        from fstcrf.corpus import stream_columns, stream_conllu, stream_items
-
         if self.items:
             batches = stream_items(path)
         elif self.conllu:
@@ -111,12 +106,8 @@ class Input:
     def written(self, corpus: Corpus) -> tuple[list[str], str]:
         """Return the columns to write back, and what stands between them."""
         if self.items:  # the attributes have done their work
-            from fstcrf.corpus.items import LABEL
-
             return [LABEL], "\t"
         if self.conllu:
-            from fstcrf.corpus.conllu import CONLLU
-
             return list(CONLLU), "\t"
         second = {name for name, _ in self.aliases}
         return [name for name in corpus.columns if name not in second], self.separator or " "
@@ -124,8 +115,6 @@ class Input:
     @contextmanager
     def _advising(self) -> Iterator[None]:
         """Say of a file with other columns than expected what is to be done."""
-        from fstcrf.corpus.columns import WidthError
-
         try:
             yield
         except WidthError as error:
@@ -202,8 +191,6 @@ def model_input(
     click.UsageError
         Options that do not belong together, or taggers trained on different columns.
     """
-    from fstcrf.corpus.conllu import CONLLU, JOINED
-
     parts = taggers(model)
     if _literal(parts):
         if columns is not None or kind is not None:
@@ -242,8 +229,6 @@ def model_input(
 
 def _renamed(known: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """Return what training called the columns of CoNLL-U, where that was something else."""
-    from fstcrf.corpus.conllu import CONLLU
-
     return tuple((new, name) for new, name in zip(known, CONLLU, strict=False) if new != name)
 
 
@@ -285,15 +270,11 @@ def _labels_behind(parts: Sequence[CRF]) -> tuple[tuple[str, str], ...]:
 
 def _literal(parts: Sequence[CRF]) -> bool:
     """Tell whether taggers read attribute lists; those of a composition all do, or none."""
-    from fstcrf.features import LiteralIndex
-
     return any(isinstance(tagger.index, LiteralIndex) for tagger in parts)
 
 
 def _columns_read(model: Model) -> set[str]:
     """Return the columns that a model reads, without the tapes that its taggers write."""
-    from fstcrf.features import FeatureIndex
-
     parts = taggers(model)
     tapes = {tape.name for tagger in parts for tape in tagger.reads}
     read = tapes - {tagger.tape for tagger in parts}

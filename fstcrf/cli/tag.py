@@ -1,20 +1,16 @@
-"""``fstcrf tag``: the input's columns and the predicted label, sentence after sentence.
-
-===  =============
-tag  the command
-===  =============
-"""
+"""``fstcrf tag``: the input's columns and the predicted label, sentence after sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import click
 
+from fstcrf import joint
 from fstcrf.cli.answers import Counts, Search, search_budget
 from fstcrf.cli.documents import check_alone, document_options, document_source, document_tagger
-from fstcrf.cli.models import constrained, is_chain, load_model, tape_columns, tapes
+from fstcrf.cli.models import Model, constrained, is_chain, load_model, tape_columns, tapes
 from fstcrf.cli.options import (
     Assignment,
     grammar_option,
@@ -25,11 +21,7 @@ from fstcrf.cli.options import (
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import Input, model_input
 from fstcrf.cli.tagging import Addition, Wishes, cascaded, check_sums, shown, tagged, write_tagged
-
-if TYPE_CHECKING:
-    from fstcrf.cli.models import Model
-    from fstcrf.corpus import Corpus
-    from fstcrf.joint import Composition
+from fstcrf.corpus import Corpus
 
 __all__ = ["tag"]
 
@@ -163,7 +155,7 @@ def _answer(model: Model, counts: Counts, given: dict[str, Any]) -> Callable[[Co
     check_sums(model, wishes)
     if given["joint"]:
         return lambda batch: tagged(model, batch, wishes, counts)
-    composition, names = cast("Composition", model), given["tapes"]
+    composition, names = cast("joint.Composition", model), given["tapes"]
     return lambda batch: _printed(cascaded(composition, batch, threads), model, names)
 
 

@@ -7,11 +7,12 @@ train  the command
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -30,7 +31,6 @@ from fstcrf.cli.options import (
     given_options,
     in_flags,
     input_options,
-    method_options,
     threads_option,
 )
 from fstcrf.cli.reporting import (
@@ -44,6 +44,8 @@ from fstcrf.cli.reporting import (
 )
 from fstcrf.cli.sources import training_input
 from fstcrf.interruption import undisturbed
+from fstcrf.model.options import CHOICES, DEFAULTS, fields_named, in_words, summary
+from fstcrf.train.settings import Field
 
 if TYPE_CHECKING:
     from fstcrf.corpus import Corpus
@@ -57,6 +59,70 @@ __all__ = [
 _CHECKPOINT_EVERY = 10
 
 
+# --- Options that the structs of settings declare -------------------------------------------------
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_LETTERS = {
+    "jackknife": "K",
+    "hash_bits": "K",
+    "scheme": "[FROM:]SCHEME",
+    "start_label": "LABEL",
+    "order": "0|1|2",
+}
+_TITLES = {"objective": "What is optimised", "method": "How the weights are found"}
+_OFF = {"error_sensitive": "--error-insensitive"}
+
+
+def training_options(command: Command) -> Command:
+    """Add the options of training: names, kinds, ranges, defaults and help are the structs'."""
+    for name in reversed(list(DEFAULTS)):
+        command = _option(name)(command)
+    return command
+
+
+def _option(name: str) -> Callable[[Command], Command]:
+    if name == "partial":
+        text = "Read _ and a|b in the target as labels, not as unknown and as either."
+        return click.option("--whole-labels", is_flag=True, help=text)
+    flag, usual = _flag(name), DEFAULTS[name]
+    if name in CHOICES:
+        known = ";  ".join(f"{one}: {summary(one)}" for one in CHOICES[name])
+        text = f"{_TITLES[name]}.  {known}."
+        kind = click.Choice(CHOICES[name])
+        return click.option(flag, type=kind, default=usual, show_default=True, help=text)
+    text = re.sub(r"`(\w+)`", lambda found: _flag(found[1]), in_words(name, "  [default: {}]"))
+    field = fields_named(name)[0]
+    if field.types == (bool,):
+        both = f"{flag}/{_OFF.get(name, flag.replace('--', '--no-'))}" if usual else flag
+        return click.option(both, is_flag=True, default=usual, show_default=usual, help=text)
+    metavar = _LETTERS.get(name, {int: "N", float: "X"}.get(field.types[0]))
+    return click.option(flag, metavar=metavar, type=_kind(field), default=usual, help=text)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _kind(field: Field) -> click.ParamType[Any]:
+    """Return what click reads a value with."""
+    if field.choices and isinstance(field.choices[0], int):
+        return click.IntRange(field.choices[0], field.choices[-1])
+    if field.choices:
+        return click.Choice(list(field.choices))
+    if field.types == (str,):
+        return click.STRING
+    low, above = field.meta.ge, field.meta.gt
+    if field.types == (int,):
+        return click.INT if low is None else click.IntRange(min=int(low))
+    if low is None and above is None:
+        return click.FLOAT
+    return click.FloatRange(min=low if above is None else above, min_open=above is not None)
+
+
+# --- The command ----------------------------------------------------------------------------------
+
+
 @click.command()
 @click.argument("paths", metavar="TRAIN...", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="MODEL", required=True, help="Where the model goes.")
@@ -66,125 +132,8 @@ _CHECKPOINT_EVERY = 10
 )
 @click.option("--target", metavar="COLUMN", required=True, help="Column of the labels.")
 @click.option("--template", metavar="FILE", required=True, help="Feature templates, as of CRF++.")
-@click.option(
-    "--order",
-    metavar="0|1|2",
-    type=click.IntRange(0, 2),
-    default=1,
-    show_default=True,
-    help="How many earlier labels a label depends on.",
-)
-@click.option(
-    "--objective",
-    type=click.Choice(["likelihood", "mce", "mce-f"]),
-    default="likelihood",
-    show_default=True,
-    help="What is optimised: the likelihood; a smooth count of sentences with an error (mce); a "
-    "smooth F of spans (mce-f). The last two start best from a model (--warm-start).",
-)
-@click.option(
-    "--method",
-    type=click.Choice(
-        [
-            *("lbfgs", "cg", "preconditioned-cg", "mixed-cg", "gis", "quickprop"),
-            *("l2sgd", "gpd", "ap", "pa", "arow", "perceptron"),
-        ]
-    ),
-    default="lbfgs",
-    show_default=True,
-    help="How the weights are found: the likelihood by L-BFGS, conjugate gradients, iterative "
-    "scaling (gis), quickprop or stochastic gradients (l2sgd); mce and mce-f by lbfgs, quickprop "
-    "or stochastic gradients (gpd); ap, pa and arow are CRFsuite's, perceptron is ap for a few "
-    "iterations.",
-)
-@click.option(
-    "--l2",
-    metavar="X",
-    type=click.FloatRange(min=0),
-    default=0.5,
-    show_default=True,
-    help="Strength of the penalty l2·|weights|² (CRFsuite's c2).",
-)
-@click.option(
-    "--l1",
-    metavar="X",
-    type=click.FloatRange(min=0),
-    default=0.0,
-    show_default=True,
-    help="Strength of the penalty l1·sum |weights| (CRFsuite's c1), which makes many of them zero.",
-)
-@method_options
-@click.option(
-    "--features",
-    type=click.Choice(["supported", "complete"]),
-    default="supported",
-    show_default=True,
-    help="Weights of the pairs of attribute and label that occur, or of all.",
-)
-@click.option(
-    "--transitions",
-    type=click.Choice(["observed", "all"]),
-    default="observed",
-    show_default=True,
-    help="Weights of the label pairs that occur, or of all.",
-)
-@click.option(
-    "--min-count",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Drop attributes that fewer tokens have.",
-)
-@click.option(
-    "--min-frequency",
-    metavar="X",
-    type=float,
-    help="Drop weights whose attribute and label, or label pair, occur less often together.",
-)
-@click.option("--hash-bits", metavar="K", type=int, help="Hash the attributes into 2^K rows.")
-@click.option(
-    "--boundary",
-    type=click.Choice(["pad", "skip"]),
-    default="pad",
-    show_default=True,
-    help="Beyond the sentence: attributes like _B-1, or none.",
-)
-@click.option(
-    "--scheme",
-    metavar="[FROM:]SCHEME",
-    help="Leave out label pairs that are illegal in iob1, iob2 (bio), bioes (iobes) or bilou, or "
-    "that are not observed. iob1:iob2 converts the gold labels from the first to the second.",
-)
-@click.option(
-    "--on-illegal",
-    type=click.Choice(["error", "repair", "skip"]),
-    default="error",
-    show_default=True,
-    help="Gold labels that break --scheme: stop; take the spans that conlleval reads in them; "
-    "leave their sentences out.",
-)
-@click.option(
-    "--start-label",
-    metavar="LABEL",
-    help="Order 2: the label taken to precede a sentence.  [default: O where there is one]",
-)
-@click.option("--ends", is_flag=True, help="Weights for the first and the last label.")
+@training_options
 @click.option("--dev", metavar="FILE", help="Held-out data: keep the best iteration on it.")
-@click.option(
-    "--patience",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    help="Stop after so many iterations that are no better on --dev.",
-)
-@click.option(
-    "--max-iterations",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Most iterations.  [default: ap, pa, arow 100, gpd 30, perceptron 10, else 1000]",
-)
 @click.option(
     "--grammar",
     metavar="FILE",
@@ -198,28 +147,6 @@ _CHECKPOINT_EVERY = 10
     multiple=True,
     help="An earlier tagger, whose labels %y[0,TAPE] reads. Repeatable.",
 )
-@click.option(
-    "--jackknife",
-    metavar="K",
-    type=click.IntRange(min=2),
-    help="Cut TRAIN into K folds; the taggers of --reads, trained again on the others, label each.",
-)
-@click.option(
-    "--passing",
-    type=click.Choice(["best", "nbest", "marginals"]),
-    default="best",
-    show_default=True,
-    help="What the taggers of --reads pass on: their best labels; several labellings, each by its "
-    "probability; the probability of each label, as the value of the attributes that read it.",
-)
-@click.option(
-    "--candidates",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=5,
-    show_default=True,
-    help="How many labellings --passing nbest takes.",
-)
 @click.option("--tape", metavar="NAME", help="Name of the labels it writes.  [default: target]")
 @click.option("--warm-start", metavar="MODEL", help="Start from the weights of a model.")
 @click.option(
@@ -227,11 +154,6 @@ _CHECKPOINT_EVERY = 10
     type=Assignment(),
     multiple=True,
     help="Weight of sentences with this label. Repeatable.",
-)
-@click.option(
-    "--whole-labels",
-    is_flag=True,
-    help="Read _ and a|b in the target as labels, not as unknown and as either.",
 )
 @click.option(
     "--checkpoint",
@@ -250,14 +172,6 @@ _CHECKPOINT_EVERY = 10
     "--resume", is_flag=True, help="Go on from the saved state, from the start where there is none."
 )
 @threads_option
-@click.option(
-    "--seed",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Of the order of sentences, where the method shuffles them.",
-)
 @click.option("--log-json", is_flag=True, help="Progress as JSON lines on standard error.")
 def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
     """Train a tagger.

@@ -106,7 +106,7 @@ class LocalModel:
 
 
 def _scores(lattices: Sequence[Lattice], joint: JointArrays, labelling: Labelling) -> LocalScores:
-    if joint.varying:
+    if joint.per_token:
         parts = [joint_arrays(lattice) for lattice in lattices]
         node = np.concatenate([part.node for part in parts])
         step = np.concatenate([part.step for part in parts])

@@ -17,7 +17,7 @@ from fstcrf.documents.local import LocalScores
 from fstcrf.documents.options import number, one_of, whole_number
 from fstcrf.documents.violations import ViolationModel, bound_to, log_score
 from fstcrf.errors import NumericError, OptionError
-from fstcrf.kernel.gibbs import Chain, Gibbs
+from fstcrf.kernel.gibbs import Gibbs, MarkovChain
 
 __all__ = ["Annealing", "DocumentChain", "Schedule", "Start", "Sweeps", "starts"]
 
@@ -206,7 +206,7 @@ class _PythonGibbs:
         return found
 
     def sweep(
-        self, chain: Chain, temperatures: Floats, whole: NDArray[np.bool_], uniform: Floats
+        self, chain: MarkovChain, temperatures: Floats, whole: NDArray[np.bool_], uniform: Floats
     ) -> Floats:
         """Sweep over the document, changing a chain in place; as `kernel.gibbs.Gibbs.sweep`."""
         self._remember(chain)
@@ -224,14 +224,14 @@ class _PythonGibbs:
             self._remember(chain)
         return scores
 
-    def _remember(self, chain: Chain) -> None:
+    def _remember(self, chain: MarkovChain) -> None:
         if self._total > chain.best_score + 1e-9:
             chain.best_score, chain.best = self._total, chain.path.copy()
 
     # --- One token ------------------------------------------------------------------------------
 
     def _token(
-        self, chain: Chain, first: int, end: int, t: int, temperature: float, u: float
+        self, chain: MarkovChain, first: int, end: int, t: int, temperature: float, u: float
     ) -> None:
         labels = self._local.labelling.n_labels
         now = self._label[chain.path[t]]
@@ -275,7 +275,7 @@ class _PythonGibbs:
             if n == first:
                 total += graph.initial[new] - graph.initial[old]
             else:
-                arc = graph.score[n] if graph.moving else graph.score
+                arc = graph.score[n] if graph.per_token else graph.score
                 total += arc[now * size + new] - arc[was * size + old]
             if new == old and n > t:
                 return float(total)
@@ -286,10 +286,10 @@ class _PythonGibbs:
     # --- One sentence ---------------------------------------------------------------------------
 
     def _sentence(
-        self, chain: Chain, first: int, end: int, temperature: float, draws: Floats, u: float
+        self, chain: MarkovChain, first: int, end: int, temperature: float, draws: Floats, u: float
     ) -> None:
         local, by = self._local, 1.0 / temperature if temperature else 1.0
-        score = local.graph.score[first:end] if local.graph.moving else local.graph.score
+        score = local.graph.score[first:end] if local.graph.per_token else local.graph.score
         graph = kernel.Graph(local.graph.initial * by, local.graph.final * by, score * by)
         node, offsets = local.node[first:end] * by, np.asarray([0, end - first])
         if temperature:
@@ -312,7 +312,7 @@ class _PythonGibbs:
         graph, size = self._local.graph, self._local.graph.n_states
         rows = np.arange(first, first + len(path))
         arcs = path[:-1].astype(np.int64) * size + path[1:]
-        score = graph.score[rows[1:], arcs] if graph.moving else graph.score[arcs]
+        score = graph.score[rows[1:], arcs] if graph.per_token else graph.score[arcs]
         ends = graph.initial[path[0]] + graph.final[path[-1]]
         return float(ends + self._local.node[rows, path].sum() + score.sum())
 
@@ -367,7 +367,7 @@ def _sample(graph: kernel.Graph, node: Floats, draws: Floats) -> NDArray[np.int3
     arcs = graph.score.reshape((-1, size, size))
 
     def into(t: int) -> Floats:
-        rows: Floats = arcs[t if graph.moving else 0]
+        rows: Floats = arcs[t if graph.per_token else 0]
         return rows
 
     for t in range(1, length):
@@ -448,7 +448,7 @@ class DocumentChain:
             read = [tapes.index(tape_of(model, tapes)) for model in models]
             self._engine = _PythonGibbs(document, local, models, read)
             path = self._engine.begin(paths)
-        self.chain = Chain(path, path.copy())
+        self.chain = MarkovChain(path, path.copy())
 
     @property
     def best_score(self) -> float:

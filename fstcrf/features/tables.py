@@ -33,7 +33,7 @@ from fstcrf.features.reader import (
 )
 from fstcrf.features.template import tape_column
 from fstcrf.kernel import SparseRows
-from fstcrf.kernel.lookup import Firing, KeyFamily, RowFinder, Term, compacted
+from fstcrf.kernel.lookup import Firing, KeyFamily, KeyTerm, RowFinder, compacted
 from fstcrf.once import made_once
 
 __all__ = [
@@ -94,10 +94,10 @@ class _PlainFamilies:
         self.finder = RowFinder(made, reach=reach)
 
 
-def _terms(family: Family, packing: Packing, place: dict[Source, int], reach: int) -> list[Term]:
+def _terms(family: Family, packing: Packing, place: dict[Source, int], reach: int) -> list[KeyTerm]:
     (member,) = family.members
     return [
-        Term(place[source], term.offset, term.pads and reach > 0, width)
+        KeyTerm(place[source], term.offset, term.pads and reach > 0, width)
         for source, term, width in zip(family.sources, member, packing.widths, strict=True)
     ]
 

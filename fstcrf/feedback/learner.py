@@ -30,7 +30,7 @@ from fstcrf.feedback.state import (
     encoded,
 )
 from fstcrf.joint import CRF
-from fstcrf.kernel import Aim, Batch, Descent, Proposals, Rule, SparseRows
+from fstcrf.kernel import Aim, Descent, FeedbackBatch, Proposals, Rule, SparseRows
 from fstcrf.model.reading import SentenceLike, read_one
 from fstcrf.train.bandit import feedback_over
 from fstcrf.train.online import collect_parameters, online_parameters
@@ -45,7 +45,7 @@ class _Recent(NamedTuple):
     """A proposal of this process as the kernel has it: answers mostly come soon."""
 
     shown: Proposal
-    batch: Batch
+    batch: FeedbackBatch
     made: Proposals
 
 
@@ -316,7 +316,7 @@ class FeedbackLearner:
             recent = _Recent(self._shown(kept.id, made), batch, made)
         return recent
 
-    def _batch(self, design: SparseRows) -> Batch:
+    def _batch(self, design: SparseRows) -> FeedbackBatch:
         return self._feedback.batch(np.asarray([0, len(design)]), design)
 
     def _check_open(self, proposals: Sequence[Proposal | int]) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import LabelError, NumericError, ShapeError, TooLargeError
-from fstcrf.kernel.order import connected
+from fstcrf.kernel.acyclic import connected
 
 __all__ = [
     "Acceptor",

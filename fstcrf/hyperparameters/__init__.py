@@ -1,12 +1,4 @@
-"""Options of training, chosen on held-out data: the search is optuna's (extra ``tune``).
-
-=======  ================================================================
-tune     search for the options and the template that do best
-Tuning   what was tried, which did best, and the tagger trained by that
-Trial    options that were tried, and how they did
-Range    numbers from one to another, on a log scale
-=======  ================================================================
-"""
+"""Options of training, chosen on held-out data: the search is optuna's (extra ``tune``)."""
 
 from typing import TYPE_CHECKING
 

@@ -1,18 +1,10 @@
-"""How well options do: on held-out data iteration by iteration, or fold by fold.
-
-=========  ==========================================================
-Training   what is trained, on what
-Held       scored on data of its own
-Folded     scored on each fold of the training data in turn
-Told       hears (step, score so far) and may raise to stop a trial
-=========  ==========================================================
-"""
+"""How well options do: on held-out data iteration by iteration, or fold by fold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -20,18 +12,16 @@ from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import FeatureIndex
+from fstcrf.hyperparameters.space import StepReport
 from fstcrf.joint import CRF
-from fstcrf.model.options import TrainingRecord
 from fstcrf.model.reads import FoldProgress, folds, ordered, with_labels
+from fstcrf.model.record import TrainingRecord
 from fstcrf.model.source import has_spans
 from fstcrf.model.targets import UNKNOWN, label_set
+from fstcrf.train import Progress
 
-if TYPE_CHECKING:
-    from fstcrf.train import Progress
+__all__ = ["CrossValidation", "HoldOut", "Training"]
 
-__all__ = ["Folded", "Held", "Told", "Training"]
-
-Told = Callable[[int, float], None]
 Labels = list[list[str]]
 
 
@@ -93,7 +83,7 @@ class Training:
         )
 
 
-class Held:
+class HoldOut:
     """Scores on data of its own, after each iteration.
 
     Parameters
@@ -123,7 +113,9 @@ class Held:
         where = dev.source if isinstance(dev, Corpus) else None
         _check_gold(gold, training.gold, "the held-out data", where)
 
-    def __call__(self, template: Any, options: Mapping[str, Any], told: Told) -> tuple[float, int]:
+    def __call__(
+        self, template: Any, options: Mapping[str, Any], report_step: StepReport
+    ) -> tuple[float, int]:
         """Return the best score of any iteration, and the number of iterations."""
         best = -np.inf
 
@@ -132,7 +124,7 @@ class Held:
             if isinstance(progress, FoldProgress) or progress.dev is None:
                 return  # an earlier tagger, jack-knifed
             best = max(best, progress.dev)
-            told(progress.iteration, best)
+            report_step(progress.iteration, best)
 
         record = _record(self.trained(template, options, report=report))
         return float(record.dev_score or 0.0), record.iterations
@@ -142,7 +134,7 @@ class Held:
         return self._training.model(template, options, **self._more, **more)
 
 
-class Folded:
+class CrossValidation:
     """Scores on each fold of the training data, by a tagger trained on the others.
 
     Parameters
@@ -178,12 +170,14 @@ class Folded:
             _check_gold(held.gold, gold, f"fold {number + 1} of {k}", None)
             self._parts.append((_known(rest), held))
 
-    def __call__(self, template: Any, options: Mapping[str, Any], told: Told) -> tuple[float, int]:
+    def __call__(
+        self, template: Any, options: Mapping[str, Any], report_step: StepReport
+    ) -> tuple[float, int]:
         """Return the mean score of the folds, and their number."""
         scores: list[float] = []
         for rest, held in self._parts:
             scores.append(_score(rest.model(template, options), held))
-            told(len(scores), float(np.mean(scores)))
+            report_step(len(scores), float(np.mean(scores)))
         return float(np.mean(scores)), len(scores)
 
     def trained(self, template: Any, options: Mapping[str, Any], **more: Any) -> CRF:
@@ -230,14 +224,8 @@ def _with(
     target: str | Labels,
     weights: Mapping[str, float] | None = None,
 ) -> Training:
-    return Training(
-        data,
-        target,
-        training.reads,
-        training.class_weights if weights is None else weights,
-        training.threads,
-        training.fixed,
-    )
+    kept = training.class_weights if weights is None else weights
+    return replace(training, data=data, target=target, class_weights=kept)
 
 
 def _record(model: CRF) -> TrainingRecord:

@@ -1,4 +1,4 @@
-"""What a search has found."""
+"""The search for options of training, and what it has found."""
 
 from __future__ import annotations
 
@@ -6,33 +6,29 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import Any
 
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.features import TemplateSet, is_literal
-from fstcrf.hyperparameters.scoring import Folded, Held, Told, Training
+from fstcrf.grammar import Grammar
+from fstcrf.hyperparameters.scoring import CrossValidation, HoldOut, Training
 from fstcrf.hyperparameters.space import (
     Choice,
     Point,
     Range,
     Space,
+    StepReport,
     Template,
     Trial,
     check_templates,
     named,
 )
 from fstcrf.hyperparameters.study import PRUNERS, Evaluate, Pruner, Study, installed
-from fstcrf.model.options import DEFAULTS, checked_options
-from fstcrf.model.readers import check_given, is_read
+from fstcrf.joint import CRF
+from fstcrf.model.options import DEFAULTS, checked_options, is_read
 from fstcrf.model.structure import fingerprint, order_of
 from fstcrf.model.targets import label_set
-
-if TYPE_CHECKING:
-    from fstcrf.grammar import Grammar
-    from fstcrf.joint import CRF
 
 __all__ = [
     "Tuning",
@@ -261,11 +257,11 @@ def tune(
 class _Scored:
     """Points of the space as trainings: their templates are named."""
 
-    held: Held | Folded
+    held: HoldOut | CrossValidation
     templates: Mapping[str, TemplateSet]
 
-    def score(self, point: Point, told: Told) -> tuple[float, int]:
-        return self.held(*self._arguments(point), told)
+    def score(self, point: Point, report_step: StepReport) -> tuple[float, int]:
+        return self.held(*self._arguments(point), report_step)
 
     def train(self, trial: Trial, **more: Any) -> CRF:
         chosen = {**trial.options, "template": trial.template}
@@ -304,10 +300,10 @@ def _held(
     dev_target: Sequence[Sequence[str]] | None,
     folds: int | None,
     seed: int,
-) -> Held | Folded:
+) -> HoldOut | CrossValidation:
     if folds is not None:
-        return Folded(training, folds, seed)
-    return Held(training, dev, None if dev_target is None else _lists(dev_target))
+        return CrossValidation(training, folds, seed)
+    return HoldOut(training, dev, None if dev_target is None else _lists(dev_target))
 
 
 def _identity(
@@ -431,14 +427,8 @@ def searched(
     space = Space(choices | given)
     for point in space.sides():
         point.pop("template", None)
-        settings = checked_options({**point, "seed": seed})
-        check_given(
-            point,
-            msgspec.structs.asdict(settings),
-            reads=reads,
-            dev=dev,
-            warm_start=warm_start is not None,
-        )
+        warm = warm_start is not None
+        checked_options({**point, "seed": seed}, reads=reads, dev=dev, warm_start=warm)
     return space
 
 

@@ -1,11 +1,11 @@
-"""Options that were tried, and how they did."""
+"""Trials, and the space that they are taken from: values of options, templates."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -13,8 +13,7 @@ from fstcrf.corpus import Corpus
 from fstcrf.errors import OptionError, TemplateError
 from fstcrf.features import TemplateSet
 from fstcrf.features.template import as_templates, is_template_text, tape_column
-from fstcrf.model.options import DEFAULTS
-from fstcrf.model.readers import is_read
+from fstcrf.model.options import DEFAULTS, is_read
 
 if TYPE_CHECKING:
     import optuna
@@ -25,6 +24,7 @@ __all__ = [
     "Point",
     "Range",
     "Space",
+    "StepReport",
     "Template",
     "Trial",
     "check_templates",
@@ -148,6 +148,9 @@ class Range(NamedTuple):
     def __str__(self) -> str:
         return f"{self.low:g}..{self.high:g}"
 
+
+StepReport = Callable[[int, float], None]
+"""Hears (step, score so far) of a trial, and may raise to stop it."""
 
 Choice = float | int | str | bool | None | Range
 Point = dict[str, Any]

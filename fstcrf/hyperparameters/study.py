@@ -1,9 +1,4 @@
-"""Journals of searches: files of optuna, with finished trials only.
-
-======  ==============================================
-opened  the study of a journal, checked
-======  ==============================================
-"""
+"""Studies: trials made one after the other by optuna, and journals of the finished ones."""
 
 from __future__ import annotations
 
@@ -20,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fstcrf.errors import DataError, NumericError, OptionError
-from fstcrf.hyperparameters.scoring import Told
-from fstcrf.hyperparameters.space import Outcome, Point, Space, Trial
+from fstcrf.hyperparameters.space import Outcome, Point, Space, StepReport, Trial
 from fstcrf.lazy import optional
 
 if TYPE_CHECKING:
@@ -115,7 +109,7 @@ def _check_lines(path: Path) -> None:
 
 Pruner = Literal["median", "halving", "none"]
 PRUNERS: tuple[Pruner, ...] = ("median", "halving", "none")
-Evaluate = Callable[[Point, Told], tuple[float, int]]
+Evaluate = Callable[[Point, StepReport], tuple[float, int]]
 
 _FREE_TRIALS = 4  # complete ones, before a median means anything
 _FREE_ITERATIONS = 20  # the first ones say little
@@ -207,13 +201,13 @@ class Study:
         Parameters
         ----------
         evaluate : callable
-            Point, `Told` → score and steps.
+            Point, `StepReport` → score and steps.
         """
         with _quiet(self._optuna):
             trial, point = self._asked()
         number, started, step = len(self._finished()) + 1, time.perf_counter(), 0
 
-        def told(at: int, score: float) -> None:
+        def report_step(at: int, score: float) -> None:
             nonlocal step
             step = at
             trial.report(score, at)
@@ -223,7 +217,7 @@ class Study:
         score: float | None = None
         outcome: Outcome = "complete"
         try:
-            score, step = evaluate(point, told)
+            score, step = evaluate(point, report_step)
             for later in range(step + 1, self._last + 1):  # it keeps what it has reached
                 trial.report(score, later)
         except self._optuna.TrialPruned:

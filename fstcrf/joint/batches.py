@@ -354,7 +354,7 @@ def lattices(composition: JointModel, sentences: Data) -> list[Lattice]:
 
 
 def check_paths(
-    searched: kernel.Searched, run: Run, bound: kernel.Bound, program: Program, values: Values
+    searched: kernel.SearchResult, run: Run, bound: kernel.Bound, program: Program, values: Values
 ) -> None:
     """Raise NoPathError where a sentence has no path, or none was found."""
     unsettled = np.flatnonzero((searched.found < 1) & (searched.bound > -np.inf))
@@ -401,8 +401,8 @@ def _bound(
     *,
     checked: bool = False,
 ) -> kernel.Bound:
-    moving = composition.program.moving(values)
-    return kernel.Bound(machine, run.offsets, moving, checked=checked)
+    per_token = composition.program.per_token(values)
+    return kernel.Bound(machine, run.offsets, per_token, checked=checked)
 
 
 def _tame(composition: JointModel) -> bool:

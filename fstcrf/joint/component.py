@@ -208,7 +208,7 @@ class TapeMap:
         given = corpus.columns[tape_column(self.source)].ids
         values = (pinned(given, len(self.acceptor.labels[0])), self.values(len(given)))
         program = self._decider
-        bound = kernel.Bound(program.machine, corpus.offsets, program.moving(values))
+        bound = kernel.Bound(program.machine, corpus.offsets, program.per_token(values))
         path, score = kernel.best_paths(bound)
         dead = np.flatnonzero(np.isneginf(score))
         if len(dead):
@@ -277,20 +277,20 @@ class Component:
         binding = self._binding
         graph = self.weighted.weights.still_graph
         any_token = self._any_token()
-        still = not any(outline.moving for outline in binding.arc)
+        shared = not any(outline.per_token for outline in binding.arc)
         tables = [
             self._on_tapes(term)
             for outline, term in zip(binding.node, any_token.node, strict=True)
-            if not outline.moving
+            if not outline.per_token
         ]
         return Chain(
             name=self.tagger.tape,
             topology=self.tagger.topology,
             initial=graph.initial,
             final=graph.final,
-            arc=self._summed(any_token.arc)[0] if still else None,
+            arc=self._summed(any_token.arc)[0] if shared else None,
             arc_context=self.arc_context,
-            node_contexts=tuple(self._context(o.context) for o in binding.node if o.moving),
+            node_contexts=tuple(self._context(o.context) for o in binding.node if o.per_token),
             tables=tuple((term.context, term.values[0]) for term in tables),
         )
 
@@ -307,12 +307,12 @@ class Component:
         """
         binding = self._binding
         prepared = binding.prepare(sentences)
-        moving = [outline.moving for outline in binding.node]
+        per_token = [outline.per_token for outline in binding.node]
         own_arcs = self.chain.arc is None
 
         def values(first: int, end: int) -> Values:
             found = prepared.potentials(first, end)
-            terms = [t for t, m in zip(found.node, moving, strict=True) if m]
+            terms = [t for t, m in zip(found.node, per_token, strict=True) if m]
             nodes = [self._on_tapes(term).values for term in terms]
             if not own_arcs:
                 return tuple(nodes)

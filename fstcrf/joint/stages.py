@@ -157,7 +157,7 @@ class Stage:
     def free_bound(self, given: Given) -> kernel.Bound:
         """Return the tagger alone with these potentials."""
         values = (given.node,) if given.arc is None else (given.node, given.arc)
-        return kernel.Bound(self.free.machine, given.offsets, self.free.moving(values))
+        return kernel.Bound(self.free.machine, given.offsets, self.free.per_token(values))
 
     def legal_bound(self, given: Given) -> kernel.Bound:
         """Return the tagger, weighted and under its grammar, with these potentials."""
@@ -169,7 +169,7 @@ class Stage:
             pinned(label, len(tagger.labels))
             for label, tagger in zip(given.fixed, self.fixed, strict=True)
         ]
-        return kernel.Bound(self.legal.machine, given.offsets, self.legal.moving((*fixed, *own)))
+        return kernel.Bound(self.legal.machine, given.offsets, self.legal.per_token((*fixed, *own)))
 
     def labels(self, path: Ints) -> Ints:
         """Return the labels of the tagger's own tape along joint states; −1 stays."""
@@ -275,7 +275,7 @@ def possible_lengths(program: Program | None, lengths: NDArray[np.int64]) -> NDA
     sizes, place = np.unique(lengths, return_inverse=True)
     for number, size in enumerate(sizes.tolist()):
         values = tuple(np.zeros((size, *shape)) for shape in program.input_shapes())
-        bound = kernel.Bound(machine, np.asarray([0, size]), program.moving(values))
+        bound = kernel.Bound(machine, np.asarray([0, size]), program.per_token(values))
         found[place == number] = kernel.best_paths(bound)[1][0] > -np.inf
     return found
 

@@ -150,9 +150,9 @@ class CRF(Model, Composable[list[str], Floats]):
     # --- Making, saving -----------------------------------------------------------------------
 
     if TYPE_CHECKING:
-        train = staticmethod(_of_crf(training.train))
+        train = staticmethod(_of_crf(training.train_crf))
     else:  # as above
-        train = StaticFunction("fstcrf.model.training", "train", _of_crf)
+        train = StaticFunction("fstcrf.model.training", "train_crf", _of_crf)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CRF:

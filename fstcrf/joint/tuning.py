@@ -229,7 +229,7 @@ def _decided(
                 for what, v in zip(program.inputs, values, strict=True)
             )
             decoder = program.decoder
-            bound = kernel.Bound(decoder.machine, run.offsets, program.moving(mine))
+            bound = kernel.Bound(decoder.machine, run.offsets, program.per_token(mine))
             searched = decoder.paths(bound)
             check_paths(searched, run, bound, program, mine)
             found.append(path_labels(unit, searched.path[0]))

@@ -1,26 +1,4 @@
-"""The compiled kernel behind checked NumPy functions; nothing else touches ``ffi``.
-
-==================  ===================================================
-machines            compositions without and with the potentials of sentences
-parts               what they are put together from: axes, factors, residual automaton
-views               those parts as C reads them
-alone               best paths of sentences that come one at a time
-lazy                best paths under grammars that are not multiplied out
-decoding            best paths, n best, sums, posteriors, samples of compositions
-graphs              forward-backward, best paths, max-marginals
-rows                sparse rows × table: potentials and gradients
-packed              the same for a table that is mostly empty: tagging
-lookup              string numbers → keys → rows of attributes
-strings             column files: bytes → numbers, numbers → bytes
-online              epochs of perceptron, passive-aggressive, AROW and SGD
-learner_call        what the kernel is told of them, checked
-feedback            samples, rewards, and steps along what was sampled
-descent             what learning from rewards is told, and what it changes
-sweep               potentials, forward-backward and gradient of a shard at once
-vectors             inner products and combinations, for L-BFGS
-native              the gate: checks, statuses, choice of variant
-==================  ===================================================
-"""
+"""The compiled kernel behind checked NumPy functions; nothing else touches ``ffi``."""
 
 from fstcrf.kernel.decoding import (
     AxisPosterior,
@@ -36,7 +14,7 @@ from fstcrf.kernel.decoding import (
     sample_paths,
 )
 from fstcrf.kernel.descent import Aim, Controls, Descent, Judge, Rule
-from fstcrf.kernel.feedback import Batch, Feedback, Heard, Proposals
+from fstcrf.kernel.feedback import Feedback, FeedbackBatch, Proposals, Reinforcement
 from fstcrf.kernel.graphs import (
     BestPaths,
     Domain,
@@ -48,12 +26,12 @@ from fstcrf.kernel.graphs import (
     maxima,
     viterbi,
 )
-from fstcrf.kernel.lazy import Budget, Conjunction, Reader, Searched, lazy_paths
+from fstcrf.kernel.lazy import Budget, Conjunction, LazyAcceptor, SearchResult, lazy_paths
 from fstcrf.kernel.machines import Axis, Bound, Factor, Machine, Residual
 from fstcrf.kernel.native import use, variant, variants
 from fstcrf.kernel.online import Learner, Parameters, PassiveAggressive
 from fstcrf.kernel.rows import PackedTable, SparseRows, padded
-from fstcrf.kernel.single import Alone, Found
+from fstcrf.kernel.single import SentenceMachine, SentencePath
 from fstcrf.kernel.sweep import (
     Layout,
     Shard,
@@ -67,10 +45,8 @@ from fstcrf.kernel.sweep import (
 
 __all__ = [
     "Aim",
-    "Alone",
     "Axis",
     "AxisPosterior",
-    "Batch",
     "BestPaths",
     "Bound",
     "Budget",
@@ -80,11 +56,11 @@ __all__ = [
     "Domain",
     "Factor",
     "Feedback",
-    "Found",
+    "FeedbackBatch",
     "Graph",
-    "Heard",
     "Judge",
     "Layout",
+    "LazyAcceptor",
     "Learner",
     "Machine",
     "PackedTable",
@@ -93,10 +69,12 @@ __all__ = [
     "Posterior",
     "Proposals",
     "Ranked",
-    "Reader",
+    "Reinforcement",
     "Residual",
     "Rule",
-    "Searched",
+    "SearchResult",
+    "SentenceMachine",
+    "SentencePath",
     "Shard",
     "ShardAttributes",
     "SparseRows",

@@ -1,14 +1,4 @@
-"""Any acyclic acceptor as flat arrays: best paths, sums, samples.
-
-===================  ==========================================================
-Acyclic              a machine whose states are in topological order, checked once
-best, nbest          best paths
-log_partition        log Z
-marginals            posterior probability of every arc
-max_marginals        best score through every arc
-sample               exact samples
-lengths              labels on the shortest and longest way to each state
-===================  ==========================================================
+"""Acceptors as flat arrays: best paths, sums and samples of acyclic ones; order and reach of any.
 
 A path is a sequence of arcs from state 0; its score is the sum of their scores and of the final
 score of the state where it ends. All of it is natural logs; −inf forbids. Sums are taken in the log
@@ -22,31 +12,31 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.kernel.native import array_in, check, ffi, lib
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
 __all__ = [
     "Acyclic",
-    "Paths",
+    "ArcPaths",
     "best",
+    "connected",
     "lengths",
     "log_partition",
     "marginals",
     "max_marginals",
     "nbest",
     "sample",
+    "topological",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 
 _ROOM = 1024  # entries of the first search for the n best
 _MANY = 1000
 
 
-class Paths(NamedTuple):
+class ArcPaths(NamedTuple):
     """Some paths, best first.
 
     arcs : int32 [k, W]; arcs of each path, −1 behind the last; W: arcs of the longest path.
@@ -79,7 +69,7 @@ class Acyclic:
         NaN, +inf, or a score beyond 1e300.
     """
 
-    row: NDArray[np.int64]
+    row: Longs
     target: Ints
     score: Floats
     final: Floats
@@ -125,12 +115,8 @@ class Acyclic:
 
     def _suffix(self, function: Any) -> Floats:
         suffix = np.empty(len(self.final))
-        check(function(self.handle, _out(suffix, "suffix")), "suffix")
+        check(function(self.handle, array_out(suffix)), "suffix")
         return suffix
-
-
-def _out(array: NDArray[Any], name: str) -> Any:
-    return array_in(array, array.dtype, array.shape, name, writable=True)
 
 
 def lengths(machine: Acyclic, label: Ints | None = None) -> tuple[Ints, Ints]:
@@ -155,9 +141,7 @@ def lengths(machine: Acyclic, label: Ints | None = None) -> tuple[Ints, Ints]:
     states, arcs = len(machine.final), len(machine.target)
     shortest, longest = np.empty(states, dtype=np.int32), np.empty(states, dtype=np.int32)
     labels = ffi.NULL if label is None else array_in(label, np.int32, (arcs,), "label")
-    status = lib.fc_acyclic_lengths(
-        machine.handle, labels, _out(shortest, "shortest"), _out(longest, "longest")
-    )
+    status = lib.fc_acyclic_lengths(machine.handle, labels, array_out(shortest), array_out(longest))
     check(status, "lengths")
     return shortest, longest
 
@@ -179,14 +163,14 @@ def best(machine: Acyclic) -> tuple[Ints, float]:
     status = lib.fc_acyclic_best(
         machine.handle,
         array_in(suffix, np.float64, suffix.shape, "suffix"),
-        _out(path, "path"),
+        array_out(path),
         length,
     )
     check(status, "best")
     return path[: length[0]].copy(), float(suffix[0])
 
 
-def nbest(machine: Acyclic, n: int) -> Paths:
+def nbest(machine: Acyclic, n: int) -> ArcPaths:
     """Return the n best paths, or all where there are fewer; ties as for `best`.
 
     Raises
@@ -213,15 +197,15 @@ def nbest(machine: Acyclic, n: int) -> Paths:
             steps,
             room,
             heap,
-            _out(path, "path"),
-            _out(score, "score"),
+            array_out(path),
+            array_out(score),
             count,
         )
         if status != lib.FC_EFULL:
             break
         room *= 4
     check(status, "nbest")
-    return Paths(path[: count[0]], score[: count[0]])
+    return ArcPaths(path[: count[0]], score[: count[0]])
 
 
 def _count(machine: Acyclic) -> int:
@@ -255,8 +239,8 @@ def marginals(machine: Acyclic) -> tuple[Floats, Floats]:
     status = lib.fc_acyclic_marginals(
         machine.handle,
         array_in(suffix, np.float64, suffix.shape, "suffix"),
-        _out(node, "node"),
-        _out(arc, "arc"),
+        array_out(node),
+        array_out(arc),
     )
     check(status, "marginals")
     return node, arc
@@ -269,8 +253,8 @@ def max_marginals(machine: Acyclic) -> Floats:
     status = lib.fc_acyclic_max_marginals(
         machine.handle,
         array_in(suffix, np.float64, suffix.shape, "suffix"),
-        _out(prefix, "prefix"),
-        _out(arc, "arc"),
+        array_out(prefix),
+        array_out(arc),
     )
     check(status, "max_marginals")
     return arc
@@ -307,8 +291,98 @@ def sample(machine: Acyclic, n: int, generator: np.random.Generator) -> Ints:
         n,
         width,
         array_in(uniform, np.float64, uniform.shape, "uniform"),
-        _out(path, "path"),
-        _out(work, "work"),
+        array_out(path),
+        array_out(work),
     )
     check(status, "sample")
     return path
+
+
+# --- Machines that may have cycles: which states lie on a path, and in which order ---------------
+
+
+def connected(row: Longs, target: Ints, start: int, ends: Bools) -> Bools:
+    """Return which states lie on a path from the start to a state that ends, bool [S].
+
+    Parameters
+    ----------
+    row : int64 [S + 1]
+        The arcs that leave state s are ``row[s] : row[s + 1]``.
+    target : int32 [A]
+    start : int
+        −1: none.
+    ends : bool [S]
+
+    Raises
+    ------
+    ShapeError
+        Sizes that disagree, or an arc to a state that is not there.
+    """
+    states, arcs = len(ends), len(target)
+    if not states:
+        return np.zeros(0, dtype=bool)
+    keep, turned = np.empty(states, dtype=np.uint8), np.empty(states + 1, dtype=np.int64)
+    work, where = np.empty(states + arcs, dtype=np.int32), ffi.new("int64_t *")
+    status = lib.fc_connected(
+        *_arcs(row, target, states),
+        start,
+        array_in(ends.astype(np.uint8), np.uint8, (states,), "ends"),
+        array_out(keep),
+        array_out(turned),
+        array_out(work),
+        where,
+    )
+    _check(status, where[0])
+    return keep.astype(bool)
+
+
+def topological(row: Longs, target: Ints) -> tuple[Ints, int]:
+    """Return numbers of the states such that every arc leads to a higher one.
+
+    Parameters
+    ----------
+    row, target
+        As for `connected`.
+
+    Returns
+    -------
+    number : int32 [S]
+        New number of each state.
+    cycle : int
+        −1, or a state on a cycle; the numbers mean nothing then.
+
+    Raises
+    ------
+    ShapeError
+        As for `connected`.
+    """
+    states = len(row) - 1
+    number = np.empty(states, dtype=np.int32)
+    if not states:
+        return number, -1
+    work, cycle = np.empty(2 * states, dtype=np.int32), ffi.new("int64_t *")
+    where = ffi.new("int64_t *")
+    status = lib.fc_topological(
+        *_arcs(row, target, states),
+        array_out(number),
+        cycle,
+        array_out(work),
+        where,
+    )
+    _check(status, where[0])
+    return number, int(cycle[0])
+
+
+def _arcs(row: Longs, target: Ints, states: int) -> tuple[int, Any, Any]:
+    if len(row) != states + 1 or row[-1] != len(target):
+        raise ShapeError(f"row is {list(row.shape)}, expected [{states + 1}] up to {len(target)}")
+    return (
+        states,
+        array_in(row, np.int64, row.shape, "row"),
+        array_in(target, np.int32, target.shape, "target"),
+    )
+
+
+def _check(status: int, where: int) -> None:
+    if status != lib.FC_OK:
+        raise ShapeError(f"arcs are not sorted by source, or name no state: entry {where}")

@@ -6,15 +6,15 @@ threads do not change a bit of them.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.graphs import Domain, domain_number
 from fstcrf.kernel.machines import Bound
-from fstcrf.kernel.native import array_in, check, ffi, lib
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
 __all__ = [
     "AxisPosterior",
@@ -30,9 +30,6 @@ __all__ = [
     "sample_paths",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
-
 
 class Ranked(NamedTuple):
     """The n best paths of each sentence.
@@ -47,7 +44,7 @@ class Ranked(NamedTuple):
         Joint states; −1 beyond `found`.
     """
 
-    found: NDArray[np.int64]
+    found: Longs
     score: Floats
     path: Ints
 
@@ -88,8 +85,8 @@ class Variants(NamedTuple):
         All node potentials of that token.
     """
 
-    sentence: NDArray[np.int64]
-    ptr: NDArray[np.int64]
+    sentence: Longs
+    ptr: Longs
     token: Ints
     node: Floats
 
@@ -108,11 +105,9 @@ def best_paths(batch: Bound) -> tuple[Ints, Floats]:
     """
     path, score = np.empty(batch.n_tokens, dtype=np.int32), np.empty(batch.n_sentences)
     status = lib.fc_machine_best(
-        batch.view,
-        batch.n_sentences,
-        batch.offsets,
-        _out(path),
-        _out(score),
+        *batch.inputs,
+        array_out(path),
+        array_out(score),
         batch.scratch(),
     )
     check(status, "best")
@@ -134,15 +129,13 @@ def nbest_paths(batch: Bound, n: int) -> Ranked:
     path = np.empty((n, batch.n_tokens), dtype=np.int32)
     queue = np.empty(lib.fc_queue_size(batch.view, n, batch.longest))
     status = lib.fc_machine_nbest(
-        batch.view,
-        batch.n_sentences,
-        batch.offsets,
+        *batch.inputs,
         n,
-        _out(path),
-        _out(score),
-        _out(count),
+        array_out(path),
+        array_out(score),
+        array_out(count),
         batch.scratch(),
-        _out(queue),
+        array_out(queue),
     )
     check(status, "nbest")
     return Ranked(count, score, path)
@@ -159,11 +152,9 @@ def log_partitions(batch: Bound, *, domain: Domain = "auto") -> Floats:
     log_z = np.empty(batch.n_sentences)
     where = ffi.new("int64_t *")
     status = lib.fc_machine_log_partition(
-        batch.view,
-        batch.n_sentences,
-        batch.offsets,
+        *batch.inputs,
         domain_number(domain),
-        _out(log_z),
+        array_out(log_z),
         batch.scratch(),
         where,
     )
@@ -206,14 +197,12 @@ def axis_posterior(
     nats = np.empty(batch.n_sentences) if entropy else None
     where = ffi.new("int64_t *")
     status = lib.fc_machine_marginals(
-        batch.view,
-        batch.n_sentences,
-        batch.offsets,
+        *batch.inputs,
         domain_number(domain),
-        _out(log_z),
-        [_out(a) for a in node],
-        [ffi.NULL if a is None else _out(a) for a in arc],
-        ffi.NULL if nats is None else _out(nats),
+        array_out(log_z),
+        [array_out(a) for a in node],
+        [ffi.NULL if a is None else array_out(a) for a in arc],
+        ffi.NULL if nats is None else array_out(nats),
         batch.scratch(),
         where,
     )
@@ -225,10 +214,8 @@ def axis_max_marginals(batch: Bound) -> tuple[Floats, ...]:
     """Return, for every axis, the score of the best path through each state, float64 [N, S_c]."""
     node = _per_axis(batch)
     status = lib.fc_machine_max_marginals(
-        batch.view,
-        batch.n_sentences,
-        batch.offsets,
-        [_out(a) for a in node],
+        *batch.inputs,
+        [array_out(a) for a in node],
         batch.scratch(),
     )
     check(status, "max_marginals")
@@ -256,12 +243,10 @@ def sample_paths(batch: Bound, uniform: Floats) -> Ints:
     shape = (len(uniform), batch.n_tokens)
     path = np.empty(shape, dtype=np.int32)
     status = lib.fc_machine_sample(
-        batch.view,
-        batch.n_sentences,
-        batch.offsets,
+        *batch.inputs,
         shape[0],
         array_in(uniform, np.float64, shape, "uniform"),
-        _out(path),
+        array_out(path),
         batch.scratch(),
     )
     check(status, "sample")
@@ -295,16 +280,14 @@ def rescored(batch: Bound, variants: Variants, *, best: bool) -> Floats:
     if len(variants.ptr) != count + 1 or int(variants.ptr[-1]) != changes:
         raise ShapeError(f"ptr says {int(variants.ptr[-1])} changes, there are {changes}")
     status = lib.fc_machine_rescore(
-        batch.view,
-        batch.n_sentences,
-        batch.offsets,
+        *batch.inputs,
         count,
         array_in(variants.sentence, np.int64, (count,), "sentence"),
         array_in(variants.ptr, np.int64, (count + 1,), "ptr"),
         array_in(variants.token, np.int32, (changes,), "token"),
         array_in(variants.node, np.float64, (changes, batch.machine.width), "node"),
         best,
-        _out(total),
+        array_out(total),
         batch.scratch(),
         where,
     )
@@ -312,22 +295,16 @@ def rescored(batch: Bound, variants: Variants, *, best: bool) -> Floats:
     return total
 
 
-def dead_tokens(batch: Bound) -> NDArray[np.int64]:
+def dead_tokens(batch: Bound) -> Longs:
     """Return the first token of each sentence at which every path has died, int64 [B].
 
     The last token where only the end is shut, or where paths are left.
     """
     position = np.empty(batch.n_sentences, dtype=np.int64)
-    status = lib.fc_machine_dead(
-        batch.view, batch.n_sentences, batch.offsets, _out(position), batch.scratch()
-    )
+    status = lib.fc_machine_dead(*batch.inputs, array_out(position), batch.scratch())
     check(status, "dead tokens")
     return position
 
 
 def _per_axis(batch: Bound) -> tuple[Floats, ...]:
     return tuple(np.empty((batch.n_tokens, axis.n_states)) for axis in batch.machine.axes)
-
-
-def _out(array: NDArray[Any]) -> Any:
-    return array_in(array, array.dtype, array.shape, "result", writable=True)

@@ -1,13 +1,4 @@
-"""What learning from rewards is told, and what it changes: aims, rules of the step, parameters.
-
-=========  ====================================================================
-Aim        what a reward says: objective, clipping, temperature, control variate
-Rule       how far a step goes: constant rate, momentum, ADADELTA; decay
-Descent    the parameters on their way, with what the rule remembers
-Controls   running means of signals
-Judge      rewards from gold labels
-=========  ====================================================================
-"""
+"""Learning from rewards: objectives, rules of the step, parameters, control variates, judges."""
 
 from __future__ import annotations
 
@@ -16,8 +7,8 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bytes, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.native import array_in, check, ffi, lib
 from fstcrf.kernel.online import Parameters
@@ -25,10 +16,10 @@ from fstcrf.kernel.rows import SparseRows
 
 __all__ = [
     "Aim",
-    "Batch",
     "Control",
     "Controls",
     "Descent",
+    "FeedbackBatch",
     "Judge",
     "Objective",
     "Opponent",
@@ -38,11 +29,9 @@ __all__ = [
     "controls",
     "finite",
     "judge",
-    "out",
-    "parameters",
 ]
 
-Floats = NDArray[np.float64]
+
 Objective = Literal["expected-loss", "preference", "cross-entropy"]
 Control = Literal["none", "mean", "sentence"]
 Opponent = Literal["opposite", "same"]
@@ -202,7 +191,7 @@ class Descent:
     theta: Parameters
     first: Parameters | None = None
     second: Parameters | None = None
-    touched: NDArray[np.int64] | None = None
+    touched: Longs | None = None
     scale: float = 1.0
     step: int = 0
 
@@ -302,10 +291,10 @@ class Judge:
         Arrays that disagree.
     """
 
-    gold: NDArray[np.int32]
+    gold: Ints
     n_labels: int
-    step: NDArray[np.uint8] | None = None
-    type: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    step: Bytes | None = None
+    type: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     graded: bool = False
 
     def __post_init__(self) -> None:
@@ -320,14 +309,12 @@ class Judge:
 
 # --- The C structures of learning from rewards ----------------------------------------------------
 
-Order = NDArray[np.int64]
 
-
-class Batch:
+class FeedbackBatch:
     """Sentences ready for a `Feedback`; made by its `batch`."""
 
     def __init__(
-        self, shared: dict[str, Any], graph: Any, offsets: Order, design: SparseRows
+        self, shared: dict[str, Any], graph: Any, offsets: Longs, design: SparseRows
     ) -> None:
         self.lengths = offsets[1:] - offsets[:-1]  # np.diff takes longer than all of one sentence
         if not len(offsets) or offsets[0] != 0 or self.lengths.min(initial=1) < 1:
@@ -358,7 +345,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def tokens(self, order: Order) -> int:
+    def tokens(self, order: Longs) -> int:
         """Return the number of tokens of some sentences.
 
         Raises
@@ -395,12 +382,7 @@ def judge(known: Judge, tokens: int) -> tuple[Any, ...]:
     return ffi.new("fc_judge *", fields), fields
 
 
-def out(array: NDArray[Any], dtype: type[np.generic]) -> Any:
-    """Return the pointer to an array that is written to."""
-    return array_in(array, dtype, array.shape, "out", writable=True)
-
-
-def finite(status: int, what: str, order: Order, where: Any) -> None:
+def finite(status: int, what: str, order: Longs, where: Any) -> None:
     """Turn a status into an exception; numbers that are not finite have one of their own."""
     if status == lib.FC_ENUMERIC:
         raise NumericError(
@@ -425,17 +407,3 @@ def bandit(aim: Aim) -> Any:
             "alike": int(aim.opponent == "same"),
         },
     )
-
-
-def parameters(
-    p: Parameters, shape: tuple[int, ...], slots: int, states: int
-) -> tuple[Any, list[Any]]:
-    """Return the C structure of parameters, and what keeps its memory alive."""
-    shapes = (shape, (slots,), (states,), (states,))
-    pointers = {
-        name: array_in(array, np.float64, wanted, name, writable=True)
-        for name, array, wanted in zip(
-            ("table", "arc", "initial", "final"), p.arrays(), shapes, strict=True
-        )
-    }
-    return ffi.new("fc_parameters *", pointers), list(pointers.values())

@@ -1,12 +1,4 @@
-"""Learning from rewards, in the kernel: samples of labellings, steps along what was sampled.
-
-=========  ================================================================
-Feedback   a topology with parameters: propose, reinforce, or both at once
-Batch      sentences ready for it
-Proposals  samples, and where each of them would lead
-Heard      what became of rewards
-=========  ================================================================
-"""
+"""Learning from rewards: samples of labellings, and steps along what was sampled."""
 
 from __future__ import annotations
 
@@ -15,19 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bytes, Floats, Ints, Longs
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.kernel import descent as call
-from fstcrf.kernel.descent import RULES, Aim, Batch, Controls, Descent, Judge, Rule
-from fstcrf.kernel.graphs import Graph, _graph
-from fstcrf.kernel.native import array_in, check, ffi, lib
+from fstcrf.kernel.descent import RULES, Aim, Controls, Descent, FeedbackBatch, Judge, Rule
+from fstcrf.kernel.graphs import Graph, graph_view
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.kernel.online import parameters_view
 from fstcrf.kernel.rows import SparseRows, padded
 
-__all__ = ["Batch", "Feedback", "Heard", "Proposals"]
+__all__ = ["Feedback", "FeedbackBatch", "Proposals", "Reinforcement"]
 
-Floats = NDArray[np.float64]
-Order = NDArray[np.int64]
 
 _LEAST_SCALE = 1e-9
 
@@ -50,17 +41,17 @@ class Proposals:
         Log-probability of each (first) sample.
     """
 
-    order: Order
-    path: NDArray[np.int32]
-    other: NDArray[np.int32]
+    order: Longs
+    path: Ints
+    other: Ints
     node: Floats
     arc: Floats
     log_p: Floats
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What became of rewards, float64 [n] each.
+class Reinforcement:
+    """What was learnt from rewards, float64 [n] each.
 
     Parameters
     ----------
@@ -101,24 +92,24 @@ class Feedback:
     Raises
     ------
     ShapeError
-        Sizes or dtypes that disagree, a graph that moves, a slot out of range.
+        Sizes or dtypes that disagree, a graph with potentials per token, a slot out of range.
     """
 
     def __init__(
         self,
         graph: Graph,
         *,
-        slots: NDArray[np.int32],
-        arc_slot: NDArray[np.int32],
-        arc_mask: NDArray[np.uint8],
-        label: NDArray[np.int32],
+        slots: Ints,
+        arc_slot: Ints,
+        arc_mask: Bytes,
+        label: Ints,
         ends: bool,
         descent: Descent,
-        mask: NDArray[np.uint8] | None = None,
+        mask: Bytes | None = None,
     ) -> None:
         rows, width = descent.theta.table.shape
-        if graph.moving or width != padded(width):
-            raise ShapeError("a graph that does not move and rows of whole registers are expected")
+        if graph.per_token or width != padded(width):
+            raise ShapeError("shared arc potentials and rows of whole registers are expected")
         for name, numbers, limit in (
             ("slots", slots, width),
             ("arc_slot", arc_slot, len(arc_mask)),
@@ -127,7 +118,7 @@ class Feedback:
                 raise ShapeError(f"{name} holds numbers outside [0, {limit})")
         states = graph.n_states
         self.descent, self.n_states, self.n_arc_slots = descent, states, len(arc_mask)
-        self._graph, self._memory = _graph(graph)
+        self._graph, self._memory = graph_view(graph)
         pointers = {
             "slot": array_in(slots, np.int32, (states, slots.shape[1]), "slots"),
             "arc_slot": array_in(arc_slot, np.int32, (graph.n_arcs,), "arc_slot"),
@@ -142,7 +133,7 @@ class Feedback:
         self._prepared: _Prepared | None = None
         self._means: tuple[Controls, int, tuple[Any, ...]] | None = None
 
-    def batch(self, offsets: Order, design: SparseRows) -> Batch:
+    def batch(self, offsets: Longs, design: SparseRows) -> FeedbackBatch:
         """Return sentences, int64 [B + 1], over a design [N, R], ready for the calls below.
 
         Raises
@@ -150,16 +141,16 @@ class Feedback:
         ShapeError
             Sizes that disagree, or an empty sentence.
         """
-        return Batch(self._shared, self._graph, offsets, design)
+        return FeedbackBatch(self._shared, self._graph, offsets, design)
 
     def propose(
-        self, batch: Batch, order: Order, aim: Aim, rule: Rule, uniform: Floats
+        self, batch: FeedbackBatch, order: Longs, aim: Aim, rule: Rule, uniform: Floats
     ) -> Proposals:
         """Return exact samples for sentences, all at the parameters of now.
 
         Parameters
         ----------
-        batch : Batch
+        batch : FeedbackBatch
         order : int64 [n]
             Sentences.
         aim : Aim
@@ -189,18 +180,18 @@ class Feedback:
             *self._inputs(batch, order, aim),
             descent.pointer,
             array_in(uniform, np.float64, (tokens * (1 + aim.pairs),), "uniform"),
-            call.out(made.path, np.int32),
-            call.out(other, np.int32) if aim.pairs else ffi.NULL,
-            call.out(made.node, np.float64),
-            call.out(made.arc, np.float64),
-            call.out(made.log_p, np.float64),
+            array_out(made.path),
+            array_out(other) if aim.pairs else ffi.NULL,
+            array_out(made.node),
+            array_out(made.arc),
+            array_out(made.log_p),
             batch.work,
             where,
         )
         call.finite(status, "propose", order, where)
         return made
 
-    def judge(self, batch: Batch, made: Proposals, aim: Aim, judge: Judge) -> Floats:
+    def judge(self, batch: FeedbackBatch, made: Proposals, aim: Aim, judge: Judge) -> Floats:
         """Return the rewards of samples, float64 [n] in [0, 1]."""
         reward = np.empty(len(made.order))
         arguments = self._inputs(batch, made.order, aim)[1:]
@@ -208,27 +199,27 @@ class Feedback:
         status = lib.fc_judge_paths(
             *arguments,
             keep[0],
-            call.out(made.path, np.int32),
-            call.out(made.other, np.int32) if aim.pairs else ffi.NULL,
-            call.out(reward, np.float64),
+            array_in(made.path, np.int32, made.path.shape, "path"),
+            array_in(made.other, np.int32, made.other.shape, "other") if aim.pairs else ffi.NULL,
+            array_out(reward),
         )
         check(status, "judge")
         return reward
 
     def reinforce(
         self,
-        batch: Batch,
+        batch: FeedbackBatch,
         made: Proposals,
         aim: Aim,
         rule: Rule,
         controls: Controls,
         reward: Floats,
-    ) -> Heard:
+    ) -> Reinforcement:
         """Make a step for each proposal, in their order.
 
         Parameters
         ----------
-        batch : Batch
+        batch : FeedbackBatch
             The sentences of the proposals.
         made : Proposals
         aim, rule : Aim, Rule
@@ -261,24 +252,24 @@ class Feedback:
             array_in(made.log_p, np.float64, (n,), "log_p"),
             array_in(made.node, np.float64, (len(made.path), self.n_states), "node"),
             array_in(made.arc, np.float64, (n, self.n_arc_slots), "arc"),
-            call.out(coefficient, np.float64),
+            array_out(coefficient),
             batch.work,
             where,
         )
         self._read_back(descent, rule)
         call.finite(status, "reinforce", made.order, where)
-        return Heard(reward, made.log_p, coefficient)
+        return Reinforcement(reward, made.log_p, coefficient)
 
     def epoch(
         self,
-        batch: Batch,
-        order: Order,
+        batch: FeedbackBatch,
+        order: Longs,
         aim: Aim,
         rule: Rule,
         controls: Controls,
         judge: Judge,
         uniform: Floats,
-    ) -> Heard:
+    ) -> Reinforcement:
         """Propose, judge and step, one sentence after the other; arguments as above.
 
         Raises
@@ -287,7 +278,7 @@ class Feedback:
             A step that is not finite; the steps before it are done.
         """
         n, tokens = len(order), batch.tokens(order)
-        heard = Heard(np.empty(n), np.empty(n), np.empty(n))
+        heard = Reinforcement(np.empty(n), np.empty(n), np.empty(n))
         descent, verdict = self._descent(rule, batch), call.judge(judge, int(batch.offsets[-1]))
         baseline, where = self._baseline(controls, batch), ffi.new("int64_t *")
         status = lib.fc_feedback_epoch(
@@ -296,9 +287,9 @@ class Feedback:
             baseline[0],
             descent.pointer,
             array_in(uniform, np.float64, (tokens * (1 + aim.pairs),), "uniform"),
-            call.out(heard.reward, np.float64),
-            call.out(heard.log_p, np.float64),
-            call.out(heard.coefficient, np.float64),
+            array_out(heard.reward),
+            array_out(heard.log_p),
+            array_out(heard.coefficient),
             batch.work,
             where,
         )
@@ -306,18 +297,20 @@ class Feedback:
         call.finite(status, "feedback", order, where)
         return heard
 
-    def _inputs(self, batch: Batch, order: Order, aim: Aim) -> tuple[Any, ...]:
+    def _inputs(
+        self, batch: FeedbackBatch, order: Longs, aim: Aim
+    ) -> tuple[Any, Any, Any, int, Any, Any]:
         turns = array_in(order, np.int64, (len(order),), "order")
         return self._graph, batch.batch, batch.learner, len(order), turns, call.bandit(aim)
 
-    def _baseline(self, controls: Controls, batch: Batch) -> tuple[Any, ...]:
+    def _baseline(self, controls: Controls, batch: FeedbackBatch) -> tuple[Any, ...]:
         """Return the C structure of running means and its memory; mostly that of the last call."""
         known, size = self._means, len(batch)
         if known is None or known[0] is not controls or known[1] != size:
             known = self._means = (controls, size, call.controls(controls, size))
         return known[2]
 
-    def _descent(self, rule: Rule, batch: Batch) -> _Prepared:
+    def _descent(self, rule: Rule, batch: FeedbackBatch) -> _Prepared:
         """Return the C structure of the descent, and what keeps its memory alive."""
         state = self.descent
         state.prepare(rule)
@@ -346,7 +339,7 @@ class Feedback:
             ("theta", "first", "second"), (state.theta, state.first, state.second), strict=True
         ):
             # What a rule does not remember is never read; the struct is, for its address.
-            part, memory = call.parameters(
+            part, memory = parameters_view(
                 held or state.theta, (rows, width), self.n_arc_slots, self.n_states
             )
             fields[name] = part

@@ -1,13 +1,4 @@
-"""Penalties of spans that disagree, as the kernel reads them.
-
-==============  =========================================
-Agreement       penalties of a document, of three kinds:
-SequenceTables  ... over numbered token sequences
-ValueTables     ... over what spans say
-WordTables      ... over the places of their last words
-agreement_view  the kernel's structure
-==============  =========================================
-"""
+"""Gibbs sampling of a document: a graph for its sentences, penalties of spans that disagree."""
 
 from __future__ import annotations
 
@@ -16,25 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError
-from fstcrf.kernel.graphs import Graph, _Call, viterbi
-from fstcrf.kernel.native import array_in, check, ffi, lib
+from fstcrf.kernel.graphs import Graph, GraphCall, viterbi
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
 __all__ = [
     "Agreement",
-    "Chain",
     "Gibbs",
     "Labelling",
+    "MarkovChain",
     "SequenceTables",
     "ValueTables",
     "WordTables",
     "agreement_view",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -51,7 +39,7 @@ class SequenceTables:
         Log penalties for each token: types of one sequence; outer and inner type.
     """
 
-    first: NDArray[np.int64]
+    first: Longs
     sequence: Ints
     same: Floats
     within: Floats
@@ -72,7 +60,7 @@ class ValueTables:
     """
 
     table: Ints
-    value: NDArray[np.int32]
+    value: Ints
     differ: Floats
 
 
@@ -108,8 +96,8 @@ class Agreement:
         What is penalised.
     """
 
-    starts: NDArray[np.uint8]
-    inside: NDArray[np.uint8]
+    starts: Bytes
+    inside: Bytes
     type: Ints
     n_types: int
     sequences: SequenceTables | None = None
@@ -117,9 +105,7 @@ class Agreement:
     words: WordTables | None = None
 
 
-def agreement_view(
-    agreement: Agreement | None, labels: int, tokens: int
-) -> tuple[object, list[Any]]:
+def agreement_view(agreement: Agreement | None, labels: int, tokens: int) -> tuple[Any, list[Any]]:
     """Return the kernel's structure, and the arrays that must live as long.
 
     Raises
@@ -232,7 +218,7 @@ class Labelling:
 
 
 @dataclass(slots=True, eq=False)
-class Chain:
+class MarkovChain:
     """Where a chain of samples stands.
 
     Parameters
@@ -274,7 +260,7 @@ class Gibbs:
     def __init__(
         self,
         graph: Graph,
-        offsets: NDArray[np.int64],
+        offsets: Longs,
         node: Floats,
         labelling: Labelling,
         agreement: Agreement | None = None,
@@ -282,7 +268,7 @@ class Gibbs:
         if graph.source is not None:
             raise ShapeError("the graph is sparse, expected a dense one")
         self.graph, self.offsets, self.node, self.labelling = graph, offsets, node, labelling
-        self._call = _Call(graph, offsets, node)
+        self._call = GraphCall(graph, offsets, node)
         states, labels = graph.n_states, labelling.n_labels
         memory = [
             array_in(labelling.label, np.int32, (states,), "label"),
@@ -318,13 +304,13 @@ class Gibbs:
         return path
 
     def sweep(
-        self, chain: Chain, temperatures: Floats, whole: NDArray[np.bool_], uniform: Floats
+        self, chain: MarkovChain, temperatures: Floats, whole: Bools, uniform: Floats
     ) -> Floats:
         """Sweep over the document, changing a chain in place.
 
         Parameters
         ----------
-        chain : Chain
+        chain : MarkovChain
         temperatures : float64 [n]
             Of each sweep; at 0 the best label is taken.
         whole : bool [n]
@@ -354,7 +340,7 @@ class Gibbs:
             array_in(kinds, np.uint8, (n,), "whole"),
             array_in(uniform, np.float64, (n, self.n_draws), "uniform"),
             array_in(chain.path, np.int32, (tokens,), "path", writable=True),
-            array_in(score, np.float64, (n,), "score", writable=True),
+            array_out(score),
             array_in(chain.best, np.int32, (tokens,), "best", writable=True),
             best,
             self._work,

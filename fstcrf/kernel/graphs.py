@@ -1,14 +1,5 @@
 """Forward-backward, best paths and max-marginals of batches of sentences over one graph.
 
-===================  ==========================================================
-Graph                states and arcs with potentials, checked once
-forward_backward     log Z and posterior probabilities
-log_partition        log Z
-viterbi              best paths
-max_marginals        best score through every (token, state)
-maxima               the same with both halves of it, and best paths
-===================  ==========================================================
-
 Sentences lie one after the other: sentence b owns the rows ``offsets[b] : offsets[b + 1]`` of the
 node potentials. All potentials are natural-log scores; −inf forbids; NaN, +inf and numbers beyond
 1e300, which could add up to it, are errors.
@@ -20,18 +11,21 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.kernel.native import array_in, check, ffi, lib
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.kernel.rows import row_starts
 
 __all__ = [
     "BestPaths",
     "Domain",
     "Graph",
+    "GraphCall",
     "Posterior",
     "domain_number",
     "forward_backward",
+    "graph_view",
     "log_partition",
     "max_marginals",
     "maxima",
@@ -39,7 +33,6 @@ __all__ = [
 ]
 
 Domain = Literal["auto", "linear", "log"]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +60,15 @@ class Graph:
     initial: Floats
     final: Floats
     score: Floats
-    source: NDArray[np.int32] | None = None
-    target: NDArray[np.int32] | None = None
+    source: Ints | None = None
+    target: Ints | None = None
 
     def __post_init__(self) -> None:
         if not len(self.initial):
             raise ShapeError("a graph needs a state: initial is empty")
-        handle, _ = _graph(self)
+        handle, _ = graph_view(self)
         where = ffi.new("int64_t *")
-        n = len(self.score) if self.moving else 0
+        n = len(self.score) if self.per_token else 0
         status = lib.fc_check_graph(handle, n, where)
         if status == lib.FC_ENUMERIC:
             raise NumericError(
@@ -97,8 +90,8 @@ class Graph:
         return self.n_states**2 if self.source is None else len(self.source)
 
     @property
-    def moving(self) -> bool:
-        """Does each token have arc potentials of its own."""
+    def per_token(self) -> bool:
+        """Whether each token has arc potentials of its own."""
         return self.score.ndim == 2
 
 
@@ -107,7 +100,7 @@ class Posterior(NamedTuple):
 
     log_z : float64 [B]; −inf where no path exists.
     node : float64 [N, S]; probability of each state at each token, times the sentence's weight.
-    arc : float64 [arcs], summed over tokens and sentences, or [N, arcs] for a moving graph.
+    arc : float64 [arcs], summed over tokens and sentences, or [N, arcs] where they are per token.
     """
 
     log_z: Floats
@@ -115,9 +108,7 @@ class Posterior(NamedTuple):
     arc: Floats
 
 
-def log_partition(
-    graph: Graph, offsets: NDArray[np.int64], node: Floats, *, domain: Domain = "auto"
-) -> Floats:
+def log_partition(graph: Graph, offsets: Longs, node: Floats, *, domain: Domain = "auto") -> Floats:
     """Return log Z of each sentence, −inf where no path exists.
 
     Parameters
@@ -142,13 +133,13 @@ def log_partition(
     OptionError
         Another domain.
     """
-    call = _Call(graph, offsets, node)
+    call = GraphCall(graph, offsets, node)
     log_z = np.empty(call.B)
     status = lib.fc_log_partition(
         call.graph,
         call.batch,
         domain_number(domain),
-        array_in(log_z, np.float64, (call.B,), "log_z", writable=True),
+        array_out(log_z),
         call.work,
         call.where,
     )
@@ -158,7 +149,7 @@ def log_partition(
 
 def forward_backward(
     graph: Graph,
-    offsets: NDArray[np.int64],
+    offsets: Longs,
     node: Floats,
     *,
     weight: Floats | None = None,
@@ -182,21 +173,21 @@ def forward_backward(
     ShapeError, NumericError, OptionError
         As for `log_partition`; also for a weight that is not finite.
     """
-    call = _Call(graph, offsets, node)
+    call = GraphCall(graph, offsets, node)
     weights = np.ones(call.B) if weight is None else weight
     if not np.isfinite(weights).all():
         first = int(np.flatnonzero(~np.isfinite(weights))[0])
         raise NumericError(f"the weight of sentence {first} is not finite")
     log_z, posterior = np.empty(call.B), np.empty_like(node)
-    arc = np.empty((len(node), graph.n_arcs) if graph.moving else (graph.n_arcs,))
+    arc = np.empty((len(node), graph.n_arcs) if graph.per_token else (graph.n_arcs,))
     status = lib.fc_forward_backward(
         call.graph,
         call.batch,
         domain_number(domain),
         array_in(weights, np.float64, (call.B,), "weight"),
-        array_in(log_z, np.float64, (call.B,), "log_z", writable=True),
-        array_in(posterior, np.float64, node.shape, "posterior", writable=True),
-        array_in(arc, np.float64, arc.shape, "arc", writable=True),
+        array_out(log_z),
+        array_out(posterior),
+        array_out(arc),
         call.work,
         call.where,
     )
@@ -204,9 +195,7 @@ def forward_backward(
     return Posterior(log_z, posterior, arc)
 
 
-def viterbi(
-    graph: Graph, offsets: NDArray[np.int64], node: Floats
-) -> tuple[NDArray[np.int32], Floats]:
+def viterbi(graph: Graph, offsets: Longs, node: Floats) -> tuple[Ints, Floats]:
     """Return the best path of each sentence and its score.
 
     Ties: the smaller state wins, at the earliest token where the candidates differ.
@@ -223,20 +212,20 @@ def viterbi(
     ShapeError, NumericError
         As for `log_partition`.
     """
-    call = _Call(graph, offsets, node)
+    call = GraphCall(graph, offsets, node)
     path, score = np.empty(len(node), dtype=np.int32), np.empty(call.B)
     status = lib.fc_viterbi(
         call.graph,
         call.batch,
-        array_in(path, np.int32, path.shape, "path", writable=True),
-        array_in(score, np.float64, score.shape, "score", writable=True),
+        array_out(path),
+        array_out(score),
         call.work,
     )
     check(status, "viterbi")
     return path, score
 
 
-def max_marginals(graph: Graph, offsets: NDArray[np.int64], node: Floats) -> Floats:
+def max_marginals(graph: Graph, offsets: Longs, node: Floats) -> Floats:
     """Return the score of the best path through each (token, state), −inf where there is none.
 
     Returns
@@ -248,12 +237,12 @@ def max_marginals(graph: Graph, offsets: NDArray[np.int64], node: Floats) -> Flo
     ShapeError, NumericError
         As for `log_partition`.
     """
-    call = _Call(graph, offsets, node)
+    call = GraphCall(graph, offsets, node)
     out = np.empty_like(node)
     status = lib.fc_max_marginals(
         call.graph,
         call.batch,
-        array_in(out, np.float64, out.shape, "out", writable=True),
+        array_out(out),
         call.work,
     )
     check(status, "max_marginals")
@@ -276,14 +265,14 @@ class BestPaths(NamedTuple):
         Score of a state and the best of what can follow it.
     """
 
-    path: NDArray[np.int32]
+    path: Ints
     score: Floats
     marginal: Floats
     forward: Floats
     ahead: Floats
 
 
-def maxima(graph: Graph, offsets: NDArray[np.int64], node: Floats) -> BestPaths:
+def maxima(graph: Graph, offsets: Longs, node: Floats) -> BestPaths:
     """Return best paths and max-marginals with both halves of them: what competitors are read off.
 
     Raises
@@ -291,19 +280,21 @@ def maxima(graph: Graph, offsets: NDArray[np.int64], node: Floats) -> BestPaths:
     ShapeError, NumericError
         As for `log_partition`.
     """
-    call = _Call(graph, offsets, node)
+    call = GraphCall(graph, offsets, node)
     path, score = np.empty(len(node), dtype=np.int32), np.empty(call.B)
-    parts = np.empty_like(node), np.empty_like(node), np.empty_like(node)
+    marginal, forward, ahead = (np.empty_like(node) for _ in range(3))
     status = lib.fc_maxima(
         call.graph,
         call.batch,
-        array_in(path, np.int32, path.shape, "path", writable=True),
-        array_in(score, np.float64, score.shape, "score", writable=True),
-        *(array_in(part, np.float64, part.shape, "out", writable=True) for part in parts),
+        array_out(path),
+        array_out(score),
+        array_out(marginal),
+        array_out(forward),
+        array_out(ahead),
         call.work,
     )
     check(status, "maxima")
-    return BestPaths(path, score, *parts)
+    return BestPaths(path, score, marginal, forward, ahead)
 
 
 _DOMAIN = {"auto": lib.FC_AUTO, "linear": lib.FC_LINEAR, "log": lib.FC_LOG}
@@ -316,18 +307,18 @@ def domain_number(name: str) -> Any:
     return _DOMAIN[name]
 
 
-class _Call:
+class GraphCall:
     """The C structures of one call, and what keeps their memory alive."""
 
-    def __init__(self, graph: Graph, offsets: NDArray[np.int64], node: Floats) -> None:
+    def __init__(self, graph: Graph, offsets: Longs, node: Floats) -> None:
         self.B = offsets.size - 1
         if self.B < 0:
             raise ShapeError("offsets is empty, expected [B + 1] numbers from 0")
         bounds = array_in(offsets, np.int64, (self.B + 1,), "offsets")
         n = int(offsets[-1])
-        if graph.moving and len(graph.score) != n:
+        if graph.per_token and len(graph.score) != n:
             raise ShapeError(f"arc potentials of {len(graph.score)} tokens for {n} tokens")
-        self.graph, self._graph_memory = _graph(graph)
+        self.graph, self._graph_memory = graph_view(graph)
         rows = array_in(node, np.float64, (n, graph.n_states), "node")
         self.batch = ffi.new("fc_batch *", {"B": self.B, "offsets": bounds, "node": rows})
         self._batch_memory = (rows, bounds)
@@ -345,12 +336,12 @@ class _Call:
         self.work = ffi.from_buffer("double[]", scratch)
 
 
-def _graph(graph: Graph) -> tuple[Any, list[Any]]:
+def graph_view(graph: Graph) -> tuple[Any, list[Any]]:
     """Return the C view of a graph and the memory it points into."""
     if (graph.source is None) != (graph.target is None):
         raise ShapeError("source and target go together: one of them is missing")
     states, arcs = graph.n_states, graph.n_arcs
-    shape = (len(graph.score), arcs) if graph.moving else (arcs,)
+    shape = (len(graph.score), arcs) if graph.per_token else (arcs,)
     fields: dict[str, Any] = {
         "score": array_in(graph.score, np.float64, shape, "score"),
         "initial": array_in(graph.initial, np.float64, (states,), "initial"),
@@ -364,8 +355,7 @@ def _graph(graph: Graph) -> tuple[Any, list[Any]]:
             raise ShapeError("a sparse graph has no arcs; there must be an arc")
         if graph.source.min() < 0 or graph.source.max() >= states:
             raise ShapeError(f"an arc leaves a state that is none of the {states}")
-        row = np.zeros(states + 1, dtype=np.int64)
-        np.cumsum(np.bincount(graph.source, minlength=states), out=row[1:])
+        row = row_starts(graph.source, states)
         fields["row"] = array_in(row, np.int64, row.shape, "row")
-    scalars = {"S": states, "A": arcs if sparse else 0, "moving": int(graph.moving)}
+    scalars = {"S": states, "A": arcs if sparse else 0, "moving": int(graph.per_token)}
     return ffi.new("fc_graph *", {**scalars, **fields}), list(fields.values())

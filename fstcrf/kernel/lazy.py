@@ -1,14 +1,4 @@
-"""Grammars that are not multiplied out: best-first search over states made as they are met.
-
-============  ==========================================================================
-Budget        when a search gives up
-Reader        an acceptor that reads the labels of a machine's joint states
-Conjunction   readers, ready for the kernel
-Arena         the memory of a search
-Searched      paths, and what has been proven of them
-lazy_paths    the n best paths of each sentence that a machine and a conjunction accept
-============  ==========================================================================
-"""
+"""Grammars that are not multiplied out: best-first search over states made as they are met."""
 
 from __future__ import annotations
 
@@ -22,15 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.machines import Bound, Machine
-from fstcrf.kernel.native import array_in, check, ffi, lib
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 from fstcrf.once import making
 
-__all__ = ["BEAM", "Arena", "Budget", "Conjunction", "Reader", "Searched", "lazy_paths"]
+__all__ = ["BEAM", "Arena", "Budget", "Conjunction", "LazyAcceptor", "SearchResult", "lazy_paths"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 
 BEAM = 64
 """States of a token that are followed when a search is given up."""
@@ -90,7 +79,7 @@ class Budget:
 
 
 @dataclass(frozen=True, eq=False)
-class Reader:
+class LazyAcceptor:
     """A deterministic acceptor that reads a class of joint states at every token, from state 0.
 
     Parameters
@@ -162,7 +151,7 @@ class Conjunction:
         NaN or +inf among the scores.
     """
 
-    def __init__(self, machine: Machine, readers: Sequence[Reader]) -> None:
+    def __init__(self, machine: Machine, readers: Sequence[LazyAcceptor]) -> None:
         self.machine, self.readers = machine, tuple(readers)
         self._views: dict[int, tuple[Any, list[Any]]] = {}  # never replaced: searches read them
         self._spare = threading.local()
@@ -218,7 +207,7 @@ class Conjunction:
         return view, keep
 
     def _fields(
-        self, reader: Reader, place: tuple[int, int, int], longest: int, keep: list[Any]
+        self, reader: LazyAcceptor, place: tuple[int, int, int], longest: int, keep: list[Any]
     ) -> dict[str, Any]:
         states, classes = reader.target.shape
         joint = self.machine.outer * self.machine.width
@@ -241,7 +230,7 @@ class Conjunction:
         return fields
 
 
-class Searched(NamedTuple):
+class SearchResult(NamedTuple):
     """The n best paths of each sentence, as far as they were found.
 
     Parameters
@@ -261,18 +250,18 @@ class Searched(NamedTuple):
         States taken from the queue.
     """
 
-    found: NDArray[np.int64]
-    proven: NDArray[np.int64]
+    found: Longs
+    proven: Longs
     score: Floats
     path: Ints
     bound: Floats
-    popped: NDArray[np.int64]
+    popped: Longs
 
-    def unproven(self, n: int) -> NDArray[np.bool_]:
+    def unproven(self, n: int) -> Bools:
         """Return whether fewer than the n best paths of a sentence are proven, bool [B]."""
         return (self.proven < n) & (self.bound > -np.inf)
 
-    def put(self, tokens: NDArray[np.int64], sentences: Sequence[int], other: Searched) -> None:
+    def put(self, tokens: Longs, sentences: Sequence[int], other: SearchResult) -> None:
         """Take over what was found for some of the sentences, of which these are the tokens."""
         self.path[:, tokens] = other.path
         for mine, found in zip(self._but_path(), other._but_path(), strict=True):
@@ -289,7 +278,7 @@ def lazy_paths(
     budget: Budget | None = None,
     *,
     beam: int = BEAM,
-) -> Searched:
+) -> SearchResult:
     """Return the n best paths of each sentence that the machine and the grammar accept.
 
     Exact, unless the budget ends a search. Memory grows with the states visited.
@@ -316,7 +305,7 @@ def lazy_paths(
     limit = budget or Budget()
     size = batch.n_sentences
     counts = [np.zeros(size, dtype=np.int64) for _ in range(3)]
-    found = Searched(
+    found = SearchResult(
         found=counts[0],
         proven=counts[1],
         score=np.full((size, n), -np.inf),
@@ -329,7 +318,7 @@ def lazy_paths(
 
 
 def _run(
-    batch: Bound, grammar: Conjunction, n: int, budget: Budget, beam: int, found: Searched
+    batch: Bound, grammar: Conjunction, n: int, budget: Budget, beam: int, found: SearchResult
 ) -> None:
     arena = grammar.arena(batch.n_sentences)
     view, work = grammar.view(batch.longest), batch.scratch()
@@ -348,12 +337,12 @@ def _run(
             steps,
             give_up,
             arena.view,
-            _out(found.path),
-            _out(found.score),
-            _out(found.found),
-            _out(found.proven),
-            _out(found.bound),
-            _out(found.popped),
+            array_out(found.path),
+            array_out(found.score),
+            array_out(found.found),
+            array_out(found.proven),
+            array_out(found.bound),
+            array_out(found.popped),
             work,
         )
         if status == lib.FC_OK:
@@ -415,7 +404,3 @@ class Arena:
 def _dtype(name: str) -> np.dtype[Any]:
     """Return an opaque dtype of the size of a C structure."""
     return np.dtype((np.void, ffi.sizeof(name)))
-
-
-def _out(array: NDArray[Any]) -> Any:
-    return array_in(array, array.dtype, array.shape, "result", writable=True)

@@ -1,12 +1,4 @@
-"""The attributes of tokens: string numbers packed into keys, keys looked up.
-
-=========  ===================================================================
-Term       one string number of a key
-KeyFamily  how the keys of one kind of attributes are made, and their rows
-RowFinder  the row of each family at each token
-compacted  the same without the absent ones
-=========  ===================================================================
-"""
+"""Rows of attributes: string numbers of tokens packed into keys, keys looked up."""
 
 from __future__ import annotations
 
@@ -17,10 +9,11 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import ShapeError
-from fstcrf.kernel.native import SLOT, array_in, check, ffi, lib
+from fstcrf.kernel.native import SLOT, array_in, array_out, check, ffi, lib
 
-__all__ = ["Firing", "KeyFamily", "RowFinder", "Term", "compacted"]
+__all__ = ["Firing", "KeyFamily", "KeyTerm", "RowFinder", "compacted"]
 
 Firing = Literal["every", "first", "last", "inner"]
 _FIRING = {
@@ -31,7 +24,7 @@ _FIRING = {
 }
 
 
-class Term(NamedTuple):
+class KeyTerm(NamedTuple):
     """One string number of a key.
 
     Parameters
@@ -71,16 +64,16 @@ class KeyFamily:
     """
 
     firing: Firing
-    terms: tuple[Term, ...]
-    direct: NDArray[np.int32] | None
+    terms: tuple[KeyTerm, ...]
+    direct: Ints | None
     slots: NDArray[Any] | None
 
     @classmethod
     def of(
         cls,
-        terms: Sequence[Term],
+        terms: Sequence[KeyTerm],
         keys: NDArray[np.uint64],
-        rows: NDArray[np.int32],
+        rows: Ints,
         *,
         firing: Firing = "every",
     ) -> Self:
@@ -108,7 +101,7 @@ class KeyFamily:
             array_in(rows, np.int32, keys.shape, "rows"),
             len(slots),
             64 - bits,
-            array_in(slots, SLOT, slots.shape, "slots", writable=True),
+            array_out(slots),
         )
         check(status, "hash table")
         return cls(firing, tuple(terms), None, slots)
@@ -147,7 +140,7 @@ class RowFinder:
     def __len__(self) -> int:
         return len(self._memory)
 
-    def rows(self, codes: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.int32]:
+    def rows(self, codes: Ints, offsets: Longs) -> Ints:
         """Return the row of each family at each token, −1 where there is none.
 
         Parameters
@@ -168,19 +161,20 @@ class RowFinder:
         status = lib.fc_find_rows(
             len(offsets) - 1,
             array_in(offsets, np.int64, offsets.shape, "offsets"),
-            *codes.shape,
+            codes.shape[0],
+            codes.shape[1],
             array_in(codes, np.int32, codes.shape, "codes"),
             self._reach,
             len(self),
             self._families,
-            array_in(out, np.int32, out.shape, "out", writable=True),
+            array_out(out),
             where,
         )
         check(status, "looking attributes up", where[0])
         return out
 
 
-def compacted(rows: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def compacted(rows: Ints) -> tuple[Longs, Ints]:
     """Return what is not negative in int32 [N, F], as sparse rows.
 
     Returns
@@ -194,8 +188,8 @@ def compacted(rows: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.in
         n,
         width,
         array_in(rows, np.int32, rows.shape, "rows"),
-        array_in(indptr, np.int64, indptr.shape, "indptr", writable=True),
-        array_in(index, np.int32, index.shape, "index", writable=True),
+        array_out(indptr),
+        array_out(index),
     )
     check(status, "compacting rows")
     return indptr, index[: indptr[n]]

@@ -1,13 +1,7 @@
-"""What a machine is put together from: arrays with their sizes, not checked.
-
-========  ==========================================================
-Axis      one tape's chain: its states, arcs and arc potentials
-Factor    potentials that are added at every token
-Residual  a deterministic automaton over the labels of a token
-========  ==========================================================
+"""Machines: compositions as axes, factors and a residual automaton, without and with a batch.
 
 Tables that depend on other tapes' labels have several rows; ``place`` says which row belongs to an
-outer index. What is None here is *moving*: it comes with the batch, one table a token.
+outer index. What is None here is *per token*: it comes with the batch, one table a token.
 """
 
 from __future__ import annotations
@@ -18,10 +12,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, ShapeError
 from fstcrf.kernel.native import array_in, ffi, lib
+from fstcrf.kernel.rows import row_starts
 
 __all__ = [
     "MAX_AXES",
@@ -30,14 +25,8 @@ __all__ = [
     "Factor",
     "Machine",
     "Residual",
-    "axis_view",
-    "factor_view",
-    "kept",
-    "residual_view",
+    "machine_view",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -51,7 +40,8 @@ class Axis:
         Ends of the arcs, sorted by source, then target. Without them every pair of states is an
         arc, number ``i * n_states + j`` from i to j.
     score : float64 [contexts, arcs], optional
-        Potential of each arc; None: moving, [N, contexts, arcs], row n for the arcs into token n.
+        Potential of each arc; None: per token, [N, contexts, arcs], row n for the arcs into token
+        n.
     place : int32 [product of the earlier axes' states], optional
         Context of an outer index; None: the first.
     contexts : int
@@ -83,7 +73,7 @@ class Factor:
     place : int32 [outer], optional
         Row of an outer index; None: the first.
     value : float64 [rows, width], optional
-        None: moving, [N, rows, width].
+        None: per token, [N, rows, width].
     """
 
     rows: int
@@ -124,7 +114,7 @@ class Residual:
 # --- The parts of a machine as C reads them -------------------------------------------------------
 
 
-def kept(array: Any, dtype: Any, shape: tuple[int, ...], name: str, keep: list[Any]) -> Any:
+def _kept(array: Any, dtype: Any, shape: tuple[int, ...], name: str, keep: list[Any]) -> Any:
     """Return the pointer to an array of that type and shape, which is kept alive.
 
     Raises
@@ -138,28 +128,27 @@ def kept(array: Any, dtype: Any, shape: tuple[int, ...], name: str, keep: list[A
 
 
 def _place(place: Ints | None, n: int, keep: list[Any]) -> Any:
-    return ffi.NULL if place is None else kept(place, np.int32, (n,), "place", keep)
+    return ffi.NULL if place is None else _kept(place, np.int32, (n,), "place", keep)
 
 
 def _arcs(source: Ints, target: Ints, n: int, keep: list[Any]) -> dict[str, Any]:
     """Return the fields of a list of arcs sorted by source."""
     shape = (source.size,)
     ends = (
-        kept(source, np.int32, shape, "source", keep),
-        kept(target, np.int32, shape, "target", keep),
+        _kept(source, np.int32, shape, "source", keep),
+        _kept(target, np.int32, shape, "target", keep),
     )
     if len(source) and (source.min() < 0 or source.max() >= n):
         raise ShapeError(f"an arc leaves a state that is none of the {n}")
-    row = np.zeros(n + 1, dtype=np.int64)
-    np.cumsum(np.bincount(source, minlength=n), out=row[1:])
+    row = row_starts(source, n)
     return {
-        "row": kept(row, np.int64, (n + 1,), "row", keep),
+        "row": _kept(row, np.int64, (n + 1,), "row", keep),
         "source": ends[0],
         "target": ends[1],
     }
 
 
-def axis_view(axis: Axis, outer: int, rest: Iterator[Floats], keep: list[Any]) -> dict[str, Any]:
+def _axis_view(axis: Axis, outer: int, rest: Iterator[Floats], keep: list[Any]) -> dict[str, Any]:
     """Return the fields of an axis; `outer` is the product of the earlier axes' states."""
     fields: dict[str, Any] = {
         "S": axis.n_states,
@@ -174,15 +163,15 @@ def axis_view(axis: Axis, outer: int, rest: Iterator[Floats], keep: list[Any]) -
         fields["A"] = len(axis.source)
     if axis.score is not None:
         shape = (axis.contexts, axis.n_arcs)
-        fields["score"] = kept(axis.score, np.float64, shape, "arc potentials", keep)
+        fields["score"] = _kept(axis.score, np.float64, shape, "arc potentials", keep)
     else:
         values = next(rest, None)
         if values is not None:
-            fields["score"] = kept(values, np.float64, values.shape, "arc potentials", keep)
+            fields["score"] = _kept(values, np.float64, values.shape, "arc potentials", keep)
     return fields
 
 
-def factor_view(
+def _factor_view(
     factor: Factor, outer: int, rest: Iterator[Floats], keep: list[Any]
 ) -> dict[str, Any]:
     """Return the fields of a factor."""
@@ -196,11 +185,11 @@ def factor_view(
     if values is not None:
         tokens = () if factor.value is not None else values.shape[:1]
         shape = (*tokens, factor.rows, factor.width)
-        fields["value"] = kept(values, np.float64, shape, "factor", keep)
+        fields["value"] = _kept(values, np.float64, shape, "factor", keep)
     return fields
 
 
-def residual_view(residual: Residual, outer: int, keep: list[Any]) -> Any:
+def _residual_view(residual: Residual, outer: int, keep: list[Any]) -> Any:
     """Return the C view of a residual automaton."""
     n = residual.n_states
     shape = (len(residual.source), residual.rows, residual.width)
@@ -210,9 +199,9 @@ def residual_view(residual: Residual, outer: int, keep: list[Any]) -> Any:
         "rows": residual.rows,
         "width": residual.width,
         "place": _place(residual.place, outer, keep),
-        "value": kept(residual.value, np.float64, shape, "residual", keep),
-        "initial": kept(residual.initial, np.float64, (n,), "residual initial", keep),
-        "final": kept(residual.final, np.float64, (n,), "residual final", keep),
+        "value": _kept(residual.value, np.float64, shape, "residual", keep),
+        "initial": _kept(residual.initial, np.float64, (n,), "residual initial", keep),
+        "final": _kept(residual.final, np.float64, (n,), "residual final", keep),
         **_arcs(residual.source, residual.target, n, keep),
     }
     view = ffi.new("fc_residual *", fields)
@@ -284,8 +273,8 @@ class Machine:
         """States of the residual automaton, at least 1."""
         return 1 if self.residual is None else self.residual.n_states
 
-    def moving_shapes(self, n_tokens: int) -> list[tuple[int, int, int]]:
-        """Return the shapes of what comes with a batch: moving factors, then moving axes."""
+    def per_token_shapes(self, n_tokens: int) -> list[tuple[int, int, int]]:
+        """Return the shapes of what comes with a batch: per-token factors, then per-token axes."""
         factors = [(n_tokens, f.rows, f.width) for f in self.factors if f.value is None]
         axes = [(n_tokens, a.contexts, a.n_arcs) for a in self.axes if a.score is None]
         return factors + axes
@@ -301,8 +290,8 @@ class Machine:
 
     @cached_property
     def _static(self) -> tuple[Any, list[Any]]:
-        """The C view without moving potentials, and the memory it points into."""
-        return _machine_view(self, (), None)
+        """The C view without per-token potentials, and the memory it points into."""
+        return machine_view(self, (), None)
 
 
 class Bound:
@@ -313,8 +302,8 @@ class Bound:
     machine : Machine
     offsets : int64 [B + 1]
         Bounds of the sentences, which have at least one token.
-    moving : tuple of float64 arrays
-        As `Machine.moving_shapes` wants them.
+    per_token : tuple of float64 arrays
+        As `Machine.per_token_shapes` wants them.
     checked : bool
         The potentials are known to be numbers below 1e300: sums of finite weights.
 
@@ -334,8 +323,8 @@ class Bound:
     def __init__(
         self,
         machine: Machine,
-        offsets: NDArray[np.int64],
-        moving: tuple[Floats, ...],
+        offsets: Longs,
+        per_token: tuple[Floats, ...],
         *,
         checked: bool = False,
     ) -> None:
@@ -347,34 +336,34 @@ class Bound:
         lengths = np.diff(offsets)
         if offsets[0] != 0 or (lengths < 1).any():
             raise ShapeError("a sentence is empty or offsets do not start at 0")
-        shapes = machine.moving_shapes(self.n_tokens)
-        if len(moving) != len(shapes):
-            raise ShapeError(f"{len(moving)} arrays of moving potentials, expected {len(shapes)}")
+        shapes = machine.per_token_shapes(self.n_tokens)
+        if len(per_token) != len(shapes):
+            raise ShapeError(
+                f"{len(per_token)} arrays of per-token potentials, expected {len(shapes)}"
+            )
         n_factors = sum(f.value is None for f in machine.factors)
-        for k, (array, shape) in enumerate(zip(moving, shapes, strict=True)):
-            values = array_in(array, np.float64, shape, f"moving potentials {k}")
+        for k, (array, shape) in enumerate(zip(per_token, shapes, strict=True)):
+            values = array_in(array, np.float64, shape, f"per-token potentials {k}")
             if not checked:
                 self._check_numbers(k, array, values, offsets if k >= n_factors else None)
-        self.view, self._memory = _machine_view(machine, moving, machine._static)  # noqa: SLF001
-        self._moving, self.bounds = moving, offsets
+        self.view, self._memory = machine_view(machine, per_token, machine._static)  # noqa: SLF001
+        self._per_token, self.bounds = per_token, offsets
         self.longest = int(lengths.max(initial=0))
 
     def select(self, sentences: Sequence[int], machine: Machine | None = None) -> Bound:
         """Return some of the sentences, maybe under another machine of the same potentials."""
         lengths = np.diff(self.bounds)[sentences]
         tokens = self.tokens(sentences)
-        moving = tuple(np.ascontiguousarray(array[tokens]) for array in self._moving)
+        per_token = tuple(np.ascontiguousarray(array[tokens]) for array in self._per_token)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return Bound(machine or self.machine, offsets, moving, checked=True)
+        return Bound(machine or self.machine, offsets, per_token, checked=True)
 
-    def tokens(self, sentences: Sequence[int]) -> NDArray[np.int64]:
+    def tokens(self, sentences: Sequence[int]) -> Longs:
         """Return the numbers of the tokens of some sentences, one after the other."""
         ranges = [np.arange(*self.bounds[k : k + 2].tolist()) for k in sentences]
         return np.concatenate(ranges) if ranges else np.empty(0, dtype=np.int64)
 
-    def _check_numbers(
-        self, k: int, array: Floats, values: Any, offsets: NDArray[np.int64] | None
-    ) -> None:
+    def _check_numbers(self, k: int, array: Floats, values: Any, offsets: Longs | None) -> None:
         place = lib.fc_first_invalid(array.size, values)
         if place < 0:
             return
@@ -387,8 +376,13 @@ class Bound:
             place = int(bad[0]) * array[0].size + int(np.flatnonzero(wrong)[0])
         token, cell = divmod(int(place), array[0].size)
         raise NumericError(
-            f"NaN, +inf or beyond 1e300 in moving potentials {k}: token {token}, entry {cell}"
+            f"NaN, +inf or beyond 1e300 in per-token potentials {k}: token {token}, entry {cell}"
         )
+
+    @property
+    def inputs(self) -> tuple[Any, int, Any]:
+        """What all questions begin with: the C view, number and bounds of sentences."""
+        return self.view, self.n_sentences, self.offsets
 
     def scratch(self) -> Any:
         """Return work space for one call: threads may ask the same batch at once."""
@@ -408,24 +402,24 @@ def _refuse(status: int, where: int) -> None:
     raise ShapeError(f"{what} has sizes or indices that disagree, or two edges for one label")
 
 
-def _machine_view(
-    machine: Machine, moving: tuple[Floats, ...], checked: tuple[Any, list[Any]] | None
+def machine_view(
+    machine: Machine, per_token: tuple[Floats, ...], checked: tuple[Any, list[Any]] | None
 ) -> tuple[Any, list[Any]]:
     """Return the C view of a machine and the memory it points into.
 
     The residual automaton is that of the view `checked`, where there is one.
     """
     keep: list[Any] = [checked]
-    rest = iter(moving)
-    factors = [factor_view(f, machine.outer, rest, keep) for f in machine.factors]
+    rest = iter(per_token)
+    factors = [_factor_view(f, machine.outer, rest, keep) for f in machine.factors]
     outer = [1]
     for axis in machine.axes[:-1]:
         outer.append(outer[-1] * axis.n_states)
-    axes = [axis_view(a, n, rest, keep) for a, n in zip(machine.axes, outer, strict=True)]
+    axes = [_axis_view(a, n, rest, keep) for a, n in zip(machine.axes, outer, strict=True)]
     residual = ffi.NULL
     if machine.residual is not None:
         residual = (
-            checked[0].residual if checked else residual_view(machine.residual, outer[-1], keep)
+            checked[0].residual if checked else _residual_view(machine.residual, outer[-1], keep)
         )
     shape = (outer[-1], machine.width)
     keep += [ffi.new("fc_axis[]", axes), ffi.new("fc_factor[]", factors), residual]
@@ -439,8 +433,8 @@ def _machine_view(
             "axis": keep[-3],
             "factor": keep[-2],
             "residual": residual,
-            "initial": kept(machine.initial, np.float64, shape, "initial", keep),
-            "final": kept(machine.final, np.float64, shape, "final", keep),
+            "initial": _kept(machine.initial, np.float64, shape, "initial", keep),
+            "final": _kept(machine.final, np.float64, shape, "final", keep),
         },
     )
     return view, keep

@@ -1,12 +1,6 @@
-"""The gate to the compiled module: the only code that touches ``ffi``.
+"""The gate to the compiled module: arrays as pointers, statuses as exceptions, variants.
 
-=============  =======================================================
-array_in       an array as a C pointer, after dtype, shape and contiguity
-check          a status as an exception
-use, variant   choose the instruction-set variant; name the one in use
-variants       the variants that this machine runs
-ENTRY, SLOT    C structures as dtypes: entries of packed rows, slots of hash tables
-=============  =======================================================
+``ENTRY`` and ``SLOT`` are C structures as dtypes: entries of packed rows, slots of hash tables.
 """
 
 from __future__ import annotations
@@ -19,7 +13,18 @@ import numpy as np
 from fstcrf._kernel import ffi, lib
 from fstcrf.errors import KernelError, NumericError, OptionError, ShapeError
 
-__all__ = ["ENTRY", "SLOT", "array_in", "check", "ffi", "lib", "use", "variant", "variants"]
+__all__ = [
+    "ENTRY",
+    "SLOT",
+    "array_in",
+    "array_out",
+    "check",
+    "ffi",
+    "lib",
+    "use",
+    "variant",
+    "variants",
+]
 
 ENTRY = np.dtype([("weight", np.float64), ("slot", np.int64)])
 SLOT = np.dtype([("key", np.uint64), ("row", np.int64)])
@@ -69,6 +74,11 @@ def array_in(
     if writable and not array.flags.writeable:
         raise ShapeError(f"{name} is read-only; pass {name}.copy()")
     return ffi.from_buffer(_POINTER[wanted], array, require_writable=writable)
+
+
+def array_out(array: np.ndarray[Any, Any]) -> Any:
+    """Return a pointer to an array that was made for a result."""
+    return array_in(array, array.dtype, array.shape, "result", writable=True)
 
 
 def check(status: int, what: str, where: int | None = None) -> None:

@@ -1,12 +1,4 @@
-"""What the kernel is told of an online learner, checked.
-
-===============  =====================================================
-Parameters       tables of weights: attributes, arcs, ends
-LearnerCall      the C structures of one call
-check_learner    refuse what would lead the kernel outside its tables
-parameters       parameters as the kernel takes them
-===============  =====================================================
-"""
+"""Epochs of online learners: perceptron, passive-aggressive, AROW, stochastic gradient descent."""
 
 from __future__ import annotations
 
@@ -14,23 +6,19 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bytes, Floats, Ints, Longs
 from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
-from fstcrf.kernel.graphs import Graph, _graph
+from fstcrf.kernel.graphs import Graph, graph_view
 from fstcrf.kernel.native import array_in, check, ffi, lib
 from fstcrf.kernel.rows import SparseRows, padded
 
 __all__ = [
     "Learner",
-    "LearnerCall",
     "Parameters",
     "PassiveAggressive",
-    "check_learner",
-    "parameters",
+    "parameters_view",
 ]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +49,13 @@ class Parameters:
         return self.table, self.arc, self.initial, self.final
 
 
-def check_learner(learner: Learner) -> None:
+def _check(learner: Learner) -> None:
     """Refuse what would lead the kernel outside its tables."""
     slots, mask = learner.slots, learner.mask
-    if learner.graph.moving:
-        raise ShapeError("a learner's graph does not move, but its score has a row for each token")
+    if learner.graph.per_token:
+        raise ShapeError(
+            "a learner's arc potentials are shared, but score has a row for each token"
+        )
     if not learner.offsets.size:
         raise ShapeError("offsets is empty, expected [B + 1] numbers from 0")
     if learner.offsets.flat[0] != 0 or (np.diff(learner.offsets) < 1).any():
@@ -84,15 +74,11 @@ def check_learner(learner: Learner) -> None:
         raise ShapeError(f"arc_slot holds numbers outside [0, {trained})")
 
 
-def parameters(p: Parameters, learner: Learner) -> tuple[Any, list[Any]]:
+def parameters_view(
+    p: Parameters, table: tuple[int, ...], slots: int, states: int
+) -> tuple[Any, list[Any]]:
     """Return the C structure of parameters, and what keeps its memory alive."""
-    states = (learner.graph.n_states,)
-    shapes = {
-        "table": learner.mask.shape,
-        "arc": learner.arc_mask.shape,
-        "initial": states,
-        "final": states,
-    }
+    shapes = {"table": table, "arc": (slots,), "initial": (states,), "final": (states,)}
     pointers = {
         name: array_in(getattr(p, name), np.float64, shape, name, writable=True)
         for name, shape in shapes.items()
@@ -100,14 +86,14 @@ def parameters(p: Parameters, learner: Learner) -> tuple[Any, list[Any]]:
     return ffi.new("fc_parameters *", pointers), list(pointers.values())
 
 
-class LearnerCall:
+class _Call:
     """The C structures of one call, and what keeps their memory alive."""
 
     def __init__(self, learner: Learner) -> None:
         graph, design, rows = learner.graph, learner.design, learner.mask.shape
         bounds = array_in(learner.offsets, np.int64, (learner.offsets.size,), "offsets")
         n, sentences = int(learner.offsets[-1]), len(learner.offsets) - 1
-        self.graph, self._graph_memory = _graph(graph)
+        self.graph, self._graph_memory = graph_view(graph)
         value = design.value
         fields = {
             "slot": array_in(
@@ -137,15 +123,16 @@ class LearnerCall:
         self.weight = array_in(learner.weight, np.float64, (sentences,), "weight")
         self.where = ffi.new("int64_t *")
         self._longest = int(np.diff(learner.offsets).max(initial=0))
+        self._shape = learner.mask.shape, len(learner.arc_mask), graph.n_states
 
-    def inputs(self, order: NDArray[np.int64]) -> tuple[Any, ...]:
-        """Return what all epochs begin with: structures, order of sentences, targets.
+    def parameters(self, p: Parameters) -> Any:
+        """Return the C structure of parameters."""
+        view, memory = parameters_view(p, *self._shape)
+        self._memory += memory
+        return view
 
-        Raises
-        ------
-        ShapeError, OptionError
-            An array of another kind; a number that is no sentence.
-        """
+    def inputs(self, order: Longs) -> tuple[Any, Any, Any, int, Any, Any, Any]:
+        """Return what all epochs begin with: structures, order of sentences, targets."""
         sentences = self.batch.B
         if order.size and not 0 <= order.min() <= order.max() < sentences:
             raise OptionError(f"order names a sentence that is none of the {sentences}")
@@ -164,6 +151,7 @@ class LearnerCall:
 
 
 # --- One epoch of training a sentence at a time ---------------------------------------------------
+
 PassiveAggressive = Literal["PA", "PA-I", "PA-II"]
 
 _VARIANTS = {"PA": lib.FC_PA, "PA-I": lib.FC_PA_I, "PA-II": lib.FC_PA_II}
@@ -201,46 +189,46 @@ class Learner:
     Raises
     ------
     ShapeError
-        Sizes or dtypes that disagree, a graph that moves, a slot out of range.
+        Sizes or dtypes that disagree, a graph with potentials per token, a slot out of range.
     DataError
         A gold path along an arc that does not exist.
     """
 
     graph: Graph
-    offsets: NDArray[np.int64]
+    offsets: Longs
     design: SparseRows
-    slots: NDArray[np.int32]
-    mask: NDArray[np.uint8]
-    arc_mask: NDArray[np.uint8]
+    slots: Ints
+    mask: Bytes
+    arc_mask: Bytes
     ends: bool
-    gold: NDArray[np.int32]
+    gold: Ints
     weight: Floats
-    arc_slot: NDArray[np.int32] | None = None
-    label: NDArray[np.int32] | None = None
+    arc_slot: Ints | None = None
+    label: Ints | None = None
 
     def __post_init__(self) -> None:
-        check_learner(self)
-        call = LearnerCall(self)
+        _check(self)
+        call = _Call(self)
         status = lib.fc_check_path(call.graph, call.batch, call.gold, call.where)
         if status != lib.FC_OK:
             raise DataError(f"the gold path leaves the topology at token {call.where[0]}")
 
     @property
-    def arc_slots(self) -> NDArray[np.int32]:
+    def arc_slots(self) -> Ints:
         """Slot of each arc, int32 [arcs]."""
         if self.arc_slot is None:
             return np.arange(self.graph.n_arcs, dtype=np.int32)
         return self.arc_slot
 
     @property
-    def state_labels(self) -> NDArray[np.int32]:
+    def state_labels(self) -> Ints:
         """Label of each state, int32 [S]."""
         if self.label is None:
             return np.arange(self.graph.n_states, dtype=np.int32)
         return self.label
 
     def perceptron_epoch(
-        self, order: NDArray[np.int64], theta: Parameters, sums: Parameters, step: int
+        self, order: Longs, theta: Parameters, sums: Parameters, step: int
     ) -> tuple[int, int, float]:
         """Run one epoch of the averaged perceptron in place.
 
@@ -269,27 +257,24 @@ class Learner:
         OptionError
             A number in `order` that is no sentence.
         """
-        call = LearnerCall(self)
-        theta_c, keep_theta = parameters(theta, self)
-        sums_c, keep_sums = parameters(sums, self)
+        call = _Call(self)
         counter, errors = ffi.new("double *", float(step)), ffi.new("int64_t *")
         loss = ffi.new("double *")
         status = lib.fc_perceptron(
             *call.inputs(order),
-            theta_c,
-            sums_c,
+            call.parameters(theta),
+            call.parameters(sums),
             counter,
             errors,
             loss,
             call.work(),
         )
-        del keep_theta, keep_sums
         check(status, "perceptron")
         return int(counter[0]), int(errors[0]), float(loss[0])
 
     def passive_aggressive_epoch(
         self,
-        order: NDArray[np.int64],
+        order: Longs,
         theta: Parameters,
         sums: Parameters,
         step: int,
@@ -329,29 +314,26 @@ class Learner:
         ShapeError, OptionError
             As for `perceptron_epoch`.
         """
-        call = LearnerCall(self)
-        theta_c, keep_theta = parameters(theta, self)
-        sums_c, keep_sums = parameters(sums, self)
+        call = _Call(self)
         counter, loss = ffi.new("double *", float(step)), ffi.new("double *")
         status = lib.fc_passive_aggressive(
             *call.inputs(order),
             _VARIANTS[variant],
             aggressiveness,
             int(error_sensitive),
-            theta_c,
-            sums_c,
+            call.parameters(theta),
+            call.parameters(sums),
             counter,
             loss,
             call.difference_work(),
             call.where,
         )
-        del keep_theta, keep_sums
         _finite(status, order, call, "the weights are too large: lower the aggressiveness")
         check(status, "passive-aggressive", call.where[0])
         return int(counter[0]), float(loss[0])
 
     def arow_epoch(
-        self, order: NDArray[np.int64], theta: Parameters, variance: Parameters, *, gamma: float
+        self, order: Longs, theta: Parameters, variance: Parameters, *, gamma: float
     ) -> float:
         """Run one epoch of adaptive regularisation of weights (AROW) in place.
 
@@ -376,27 +358,24 @@ class Learner:
         ShapeError, OptionError
             As for `perceptron_epoch`.
         """
-        call = LearnerCall(self)
-        theta_c, keep_theta = parameters(theta, self)
-        variance_c, keep_variance = parameters(variance, self)
+        call = _Call(self)
         loss = ffi.new("double *")
         status = lib.fc_arow(
             *call.inputs(order),
             gamma,
-            theta_c,
-            variance_c,
+            call.parameters(theta),
+            call.parameters(variance),
             loss,
             call.difference_work(),
             call.where,
         )
-        del keep_theta, keep_variance
         _finite(status, order, call, "the weights are too large: lower the variance")
         check(status, "arow", call.where[0])
         return float(loss[0])
 
     def sgd_epoch(
         self,
-        order: NDArray[np.int64],
+        order: Longs,
         rate: Floats,
         decay: float,
         theta: Parameters,
@@ -429,25 +408,23 @@ class Learner:
         ShapeError, OptionError
             As for `perceptron_epoch`.
         """
-        call = LearnerCall(self)
-        theta_c, keep = parameters(theta, self)
+        call = _Call(self)
         factor, loss = ffi.new("double *", scale), ffi.new("double *")
         status = lib.fc_sgd(
             *call.inputs(order),
             array_in(rate, np.float64, order.shape, "rate"),
             decay,
-            theta_c,
+            call.parameters(theta),
             factor,
             loss,
             call.work(),
             call.where,
         )
-        del keep
         _finite(status, order, call, "lower the step size")
         check(status, "sgd", call.where[0])
         return float(factor[0]), float(loss[0])
 
 
-def _finite(status: int, order: NDArray[np.int64], call: LearnerCall, advice: str) -> None:
+def _finite(status: int, order: Longs, call: _Call, advice: str) -> None:
     if status == lib.FC_ENUMERIC:
         raise NumericError(f"diverged at sentence {order[call.where[0]]}: {advice}")

@@ -1,10 +1,4 @@
-"""Sparse rows times a table: potentials from weights, gradients from posteriors.
-
-========  ====================================================================
-SparseRows  a checked sparse matrix in rows (CSR) over int32 columns
-padded      a width rounded up to whole vector registers
-========  ====================================================================
-"""
+"""Sparse rows (CSR) times a table: potentials from weights, gradients from posteriors."""
 
 from __future__ import annotations
 
@@ -14,13 +8,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints, Longs, Singles
 from fstcrf.errors import ShapeError
-from fstcrf.kernel.native import ENTRY, array_in, check, ffi, lib
+from fstcrf.kernel.native import ENTRY, array_in, array_out, check, ffi, lib
 
 __all__ = [
     "PackedTable",
     "SparseRows",
     "padded",
+    "row_starts",
 ]
 
 _LANES = 8
@@ -29,6 +25,13 @@ _LANES = 8
 def padded(width: int) -> int:
     """Round a width up to whole vector registers."""
     return -(-max(width, 1) // _LANES) * _LANES
+
+
+def row_starts(rows: NDArray[np.integer], n_rows: int) -> Longs:
+    """Return where the entries of each row begin, int64 [n_rows + 1], of entries sorted by row."""
+    starts = np.zeros(n_rows + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=n_rows), out=starts[1:])
+    return starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +55,9 @@ class SparseRows:
         Sizes that disagree or an index out of range.
     """
 
-    indptr: NDArray[np.int64]
-    index: NDArray[np.int32]
-    value: NDArray[np.float32] | None
+    indptr: Longs
+    index: Ints
+    value: Singles | None
     n_columns: int
 
     def __post_init__(self) -> None:
@@ -79,9 +82,7 @@ class SparseRows:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
-    def times(
-        self, table: NDArray[np.float64], *, out: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64]:
+    def times(self, table: Floats, *, out: Floats | None = None) -> Floats:
         """Return the product with a table.
 
         Parameters
@@ -120,11 +121,11 @@ class SparseRows:
 
     def scatter(
         self,
-        token: NDArray[np.int64],
-        slot: NDArray[np.int64],
-        mass: NDArray[np.float64],
-        place: NDArray[np.int32],
-        out: NDArray[np.float64],
+        token: Longs,
+        slot: Longs,
+        mass: Floats,
+        place: Ints,
+        out: Floats,
     ) -> None:
         """Add the attributes of some tokens to parameters, each times a mass.
 
@@ -182,10 +183,8 @@ class SparseRows:
         """Return the transpose [R, N], its entries in the order of N within each row."""
         order = np.argsort(self.index, kind="stable")
         rows = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.indptr))
-        indptr = np.zeros(self.n_columns + 1, dtype=np.int64)
-        np.cumsum(np.bincount(self.index, minlength=self.n_columns), out=indptr[1:])
         value = None if self.value is None else self.value[order]
-        return SparseRows(indptr, rows[order], value, len(self))
+        return SparseRows(row_starts(self.index, self.n_columns), rows[order], value, len(self))
 
 
 # --- Sparse rows times a table that is mostly empty -----------------------------------------------
@@ -208,8 +207,8 @@ class PackedTable:
         The last of each list has the slot ``~slot``.
     """
 
-    place: NDArray[np.int32]
-    table: NDArray[np.float64]
+    place: Ints
+    table: Floats
     entries: NDArray[Any]
 
     @classmethod
@@ -217,8 +216,8 @@ class PackedTable:
         cls,
         n_rows: int,
         width: int,
-        cells: NDArray[np.int64],
-        weights: NDArray[np.float64],
+        cells: Longs,
+        weights: Floats,
     ) -> Self:
         """Lay out the weights at some cells, ``row * width + column`` each; the rest is zero.
 
@@ -252,14 +251,25 @@ class PackedTable:
             at,
             array_in(weights, np.float64, (n,), "weights"),
             least,
-            array_in(place, np.int32, place.shape, "place", writable=True),
-            array_in(table, np.float64, table.shape, "table", writable=True),
-            array_in(entries, ENTRY, entries.shape, "entries", writable=True),
+            array_out(place),
+            array_out(table),
+            array_out(entries),
         )
         check(status, "packing weights")
         return cls(place, table, entries)
 
-    def gathered(self, rows: SparseRows, width: int) -> NDArray[np.float64]:
+    def view(self) -> tuple[Any, dict[str, Any]]:
+        """Return the C view of the table, and the memory it points into."""
+        fields = {
+            "place": array_in(self.place, np.int32, self.place.shape, "place"),
+            "table": array_in(self.table, np.float64, self.table.shape, "table"),
+            "entry": array_in(self.entries, ENTRY, self.entries.shape, "entries"),
+        }
+        sizes = {"R": len(self.place), "W": self.table.shape[1]}
+        counts = {"rows": len(self.table), "entries": len(self.entries)}
+        return ffi.new("fc_packed *", {**sizes, **counts, **fields}), fields
+
+    def gathered(self, rows: SparseRows, width: int) -> Floats:
         """Return rows times the table, its first columns only.
 
         Parameters
@@ -275,14 +285,7 @@ class PackedTable:
         n, full = len(rows), self.table.shape[1]
         if rows.n_columns != len(self.place):
             raise ShapeError(f"rows over {rows.n_columns} columns, a table of {len(self.place)}")
-        fields = {
-            "place": array_in(self.place, np.int32, self.place.shape, "place"),
-            "table": array_in(self.table, np.float64, self.table.shape, "table"),
-            "entry": array_in(self.entries, ENTRY, self.entries.shape, "entries"),
-        }
-        sizes = {"R": len(self.place), "W": full}
-        counts = {"rows": len(self.table), "entries": len(self.entries)}
-        packed = ffi.new("fc_packed *", {**sizes, **counts, **fields})
+        packed, _memory = self.view()
         out, scratch, value = np.empty((n, width)), np.empty(full), rows.value
         status = lib.fc_gather_packed(
             n,
@@ -291,8 +294,8 @@ class PackedTable:
             array_in(rows.index, np.int32, rows.index.shape, "index"),
             ffi.NULL if value is None else array_in(value, np.float32, value.shape, "value"),
             width,
-            array_in(out, np.float64, out.shape, "out", writable=True),
-            array_in(scratch, np.float64, scratch.shape, "scratch", writable=True),
+            array_out(out),
+            array_out(scratch),
         )
         check(status, "rows times packed table")
         return out

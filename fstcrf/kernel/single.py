@@ -1,8 +1,4 @@
-"""Sentences that come one at a time: what does not change between them is laid out once.
-
-======  ==================================================================
-Single  a packed table and a graph, for potentials, best paths, posteriors
-======  ==================================================================
+"""One sentence at a time: what does not change between them is laid out once.
 
 The same calls as those of `PackedTable` and `graphs`, with a fifth of their cost around the C code:
 for a sentence of six tokens that cost is all there is.
@@ -13,25 +9,23 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints, Longs, Singles
 from fstcrf.errors import NumericError, ShapeError
 from fstcrf.kernel.graphs import Graph
 from fstcrf.kernel.lazy import BEAM, Arena, Budget, Conjunction
-from fstcrf.kernel.machines import Machine, _machine_view
-from fstcrf.kernel.native import ENTRY, array_in, check, ffi, lib
+from fstcrf.kernel.machines import Machine, machine_view
+from fstcrf.kernel.native import array_in, check, ffi, lib
 from fstcrf.kernel.rows import PackedTable
 
 __all__ = [
-    "Alone",
-    "Found",
-    "Single",
+    "SentenceGraph",
+    "SentenceMachine",
+    "SentencePath",
 ]
 
-Floats = NDArray[np.float64]
 
-
-class Single:
+class SentenceGraph:
     """A packed table and a graph.
 
     Parameters
@@ -50,16 +44,9 @@ class Single:
     def __init__(self, table: PackedTable, graph: Graph) -> None:
         self._rows, self._width = len(table.place), table.table.shape[1]
         self._states, self._arcs = graph.n_states, graph.n_arcs
-        if graph.moving or graph.source is not None or self._states > self._width:
+        if graph.per_token or graph.source is not None or self._states > self._width:
             raise ShapeError(f"a dense graph of at most {self._width} states is expected")
-        weights = {
-            "place": array_in(table.place, np.int32, table.place.shape, "place"),
-            "table": array_in(table.table, np.float64, table.table.shape, "table"),
-            "entry": array_in(table.entries, ENTRY, table.entries.shape, "entries"),
-        }
-        sizes = {"R": self._rows, "W": self._width}
-        counts = {"rows": len(table.table), "entries": len(table.entries)}
-        self._packed = ffi.new("fc_packed *", {**sizes, **counts, **weights})
+        self._packed, weights = table.view()
         scores = {
             "score": array_in(graph.score, np.float64, (self._arcs,), "score"),
             "initial": array_in(graph.initial, np.float64, (self._states,), "initial"),
@@ -70,9 +57,9 @@ class Single:
 
     def potentials(
         self,
-        indptr: NDArray[np.int64],
-        index: NDArray[np.int32],
-        value: NDArray[np.float32] | None,
+        indptr: Longs,
+        index: Ints,
+        value: Singles | None,
     ) -> Floats:
         """Return the sums of the table's rows, float64 [T, S].
 
@@ -108,7 +95,7 @@ class Single:
         check(status, "rows times packed table")
         return out
 
-    def viterbi(self, node: Floats) -> NDArray[np.int32]:
+    def viterbi(self, node: Floats) -> Ints:
         """Return the best path of one sentence, int32 [T]; ties as in `graphs.viterbi`.
 
         Parameters
@@ -179,7 +166,7 @@ class Single:
 _NO_END = 1 << 60
 
 
-class Found(NamedTuple):
+class SentencePath(NamedTuple):
     """The best path of a sentence, as far as it was found.
 
     Parameters
@@ -203,13 +190,13 @@ class Found(NamedTuple):
     popped: int
 
 
-class Alone:
-    """A machine, and a grammar beside it, for sentences one at a time; one thread at a time.
+class SentenceMachine:
+    """A machine, and a grammar beside it, for one sentence at a time; one thread at a time.
 
     Parameters
     ----------
     machine : Machine
-        With one moving factor, and axes that do not move.
+        With one per-token factor, and axes of shared potentials.
     grammar : Conjunction, optional
         Over the same machine.
 
@@ -220,15 +207,15 @@ class Alone:
     """
 
     def __init__(self, machine: Machine, grammar: Conjunction | None = None) -> None:
-        moving = [k for k, factor in enumerate(machine.factors) if factor.value is None]
-        if len(moving) != 1 or any(axis.score is None for axis in machine.axes):
+        per_token = [k for k, factor in enumerate(machine.factors) if factor.value is None]
+        if len(per_token) != 1 or any(axis.score is None for axis in machine.axes):
             raise ShapeError("the machine brings other potentials than those of one factor")
         self._machine, self._grammar = machine, grammar
-        factor = machine.factors[moving[0]]
+        factor = machine.factors[per_token[0]]
         self._shape = factor.rows, factor.width
         nothing = (np.zeros((1, *self._shape)),)
-        self._view, self._keep = _machine_view(machine, nothing, machine._static)  # noqa: SLF001
-        self._factor = self._view.factor[moving[0]]
+        self._view, self._keep = machine_view(machine, nothing, machine._static)  # noqa: SLF001
+        self._factor = self._view.factor[per_token[0]]
         self._scores, self._counts = ffi.new("double[2]"), ffi.new("int64_t[3]")
         score, bound = (self._scores + k for k in range(2))
         count, proven, popped = (self._counts + k for k in range(3))
@@ -237,13 +224,13 @@ class Alone:
         self._arena = None if grammar is None else Arena(grammar.words)
         self._room = 0
 
-    def best(self, values: NDArray[np.float64], budget: Budget | None = None) -> Found:
+    def best(self, values: Floats, budget: Budget | None = None) -> SentencePath:
         """Return the best path.
 
         Parameters
         ----------
         values : float64 [T, rows, width]
-            Of the moving factor; T at least 1.
+            Of the per-token factor; T at least 1.
         budget : Budget, optional
             Its states count; seconds do not.
 
@@ -272,16 +259,16 @@ class Alone:
         if self._grammar is not None:
             self._reader = self._grammar.view(self._room)
 
-    def _expanded(self, tokens: int) -> Found:
+    def _expanded(self, tokens: int) -> SentencePath:
         status = lib.fc_machine_best(
             self._view, 1, self._offsets, self._path, self._scores, self._work
         )
         check(status, "best path")
         score = self._scores[0]
         path = [] if score == -np.inf else ffi.unpack(self._path, tokens)
-        return Found(path, score, proven=True, bound=-np.inf, popped=0)
+        return SentencePath(path, score, proven=True, bound=-np.inf, popped=0)
 
-    def _searched(self, tokens: int, budget: Budget | None) -> Found:
+    def _searched(self, tokens: int, budget: Budget | None) -> SentencePath:
         arena = self._arena
         assert arena is not None  # noqa: S101 (the caller has looked)
         if not arena.reset(1):
@@ -300,7 +287,7 @@ class Alone:
         score, bound = self._scores
         count, proven, popped = self._counts
         path = ffi.unpack(self._path, tokens) if count else []
-        return Found(path, score, proven > 0 or bound == -np.inf, bound, popped)
+        return SentencePath(path, score, proven > 0 or bound == -np.inf, bound, popped)
 
 
 _USUAL = Budget()

@@ -1,16 +1,4 @@
-"""Strings and column files: bytes to numbers, numbers to bytes.
-
-============ ==================================================================
-Strings      distinct strings, numbered by first appearance
-read_lines   lines of fields as numbers
-Lines        what it returns
-RowError     what is wrong with a line
-line_count   number of line ends
-pack_strings strings as one blob of UTF-8
-joined_rows  numbers as lines of fields
-TextColumn   a column that it joins
-============ ==================================================================
-"""
+"""Strings and column files: bytes to numbers, numbers to bytes."""
 
 from __future__ import annotations
 
@@ -19,10 +7,10 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.errors import DataError, FstcrfError, ShapeError
-from fstcrf.kernel.native import array_in, check, ffi, lib
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
 __all__ = [
     "Lines",
@@ -55,9 +43,7 @@ class Strings:
         A string that is there twice, or offsets outside the text.
     """
 
-    def __init__(
-        self, text: NDArray[np.uint8] | None = None, offsets: NDArray[np.int64] | None = None
-    ) -> None:
+    def __init__(self, text: Bytes | None = None, offsets: Longs | None = None) -> None:
         self._text = np.empty(8 * _ROOM, dtype=np.uint8) if text is None else text
         self._offsets = np.zeros(_ROOM + 1, dtype=np.int64) if offsets is None else offsets
         self.view = ffi.new("fc_strings *")
@@ -68,12 +54,12 @@ class Strings:
         return int(self.view.count)
 
     @property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Longs:
         """Where each string begins in `text`, int64 [n + 1]."""
         return self._offsets[: len(self) + 1]
 
     @property
-    def text(self) -> NDArray[np.uint8]:
+    def text(self) -> Bytes:
         """The bytes of all strings."""
         return self._text[: self._offsets[len(self)]]
 
@@ -85,7 +71,7 @@ class Strings:
             return tuple([whole[a:b] for a, b in pairwise(bounds)])
         return tuple([data[a:b].decode() for a, b in pairwise(bounds)])
 
-    def numbers(self, text: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    def numbers(self, text: Bytes, offsets: Longs) -> Longs:
         """Return the numbers of other strings, −1 for unknown ones.
 
         Parameters
@@ -104,7 +90,7 @@ class Strings:
             array_in(offsets, np.int64, offsets.shape, "offsets"),
             array_in(text, np.uint8, text.shape, "text"),
             len(text),
-            array_in(out, np.int64, out.shape, "numbers", writable=True),
+            array_out(out),
         )
         check(status, "looking strings up")
         return out
@@ -125,7 +111,7 @@ class Strings:
         view, where = self.view, ffi.new("int64_t *")
         view.room, view.space, view.slots = room, len(self._text), len(slots)
         self._memory = (
-            array_in(slots, np.uint64, slots.shape, "slots", writable=True),
+            array_out(slots),
             array_in(self._offsets, np.int64, (room + 1,), "offsets"),
             array_in(self._text, np.uint8, self._text.shape, "text"),
         )
@@ -141,7 +127,7 @@ def line_count(data: bytes) -> int:
 
 def pack_strings(
     strings: Sequence[str], *, surrogates: Literal["strict", "surrogatepass"] = "strict"
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+) -> tuple[Bytes, Longs]:
     """Return strings as one blob of UTF-8.
 
     Parameters
@@ -218,11 +204,11 @@ class Lines(NamedTuple):
         Lines that open a document.
     """
 
-    ids: list[NDArray[np.int32]]
-    lines: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    blank_lines: NDArray[np.int32]
-    headers: NDArray[np.int64]
+    ids: list[Ints]
+    lines: Longs
+    starts: Longs
+    blank_lines: Ints
+    headers: Longs
 
 
 def read_lines(
@@ -256,11 +242,11 @@ def read_lines(
         "separator": ffi.from_buffer("uint8_t[]", separator),
         "mark": ffi.from_buffer("uint8_t[]", mark),
         "strings": columns,
-        "ids": array_in(ids, np.int32, ids.shape, "ids", writable=True),
-        "token_line": array_in(lines, np.int64, (n,), "lines", writable=True),
-        "start": array_in(starts, np.int64, (n,), "starts", writable=True),
-        "blank": array_in(blank, np.int32, (n,), "blank", writable=True),
-        "header": array_in(headers, np.int64, (n,), "headers", writable=True),
+        "ids": array_out(ids),
+        "token_line": array_out(lines),
+        "start": array_out(starts),
+        "blank": array_out(blank),
+        "header": array_out(headers),
     }
     sizes = {"size": len(data), "lines": n, "C": len(strings)}
     texts = {"n_separator": len(separator), "n_mark": len(mark)}
@@ -305,14 +291,12 @@ class TextColumn(NamedTuple):
         Where each of them begins.
     """
 
-    ids: NDArray[np.int32]
-    text: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
+    ids: Ints
+    text: Bytes
+    offsets: Longs
 
 
-def joined_rows(
-    columns: Sequence[TextColumn], breaks: NDArray[np.int32], *, separator: bytes
-) -> memoryview:
+def joined_rows(columns: Sequence[TextColumn], breaks: Ints, *, separator: bytes) -> memoryview:
     """Return a line for each token, and as many empty lines behind it as `breaks` says.
 
     Parameters
@@ -345,7 +329,7 @@ def joined_rows(
         ffi.from_buffer("uint8_t[]", separator),
         behind,
         size[0],
-        array_in(out, np.uint8, out.shape, "out", writable=True),
+        array_out(out),
     )
     check(status, "joining rows")
     return out.data

@@ -1,12 +1,4 @@
-"""Training at full speed: one sweep over a shard gives log Z and gradient.
-
-================  ==================================================================
-Layout            where the parameters of each attribute are
-ShardAttributes   attributes of tokens, numbered for one shard
-Shard             a fixed run of sentences
-Sweep             what one sweep gives
-================  ==================================================================
-"""
+"""Training at full speed: one sweep over a shard gives log Z and gradient."""
 
 from __future__ import annotations
 
@@ -19,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints, Longs, Singles
 from fstcrf.errors import ShapeError
-from fstcrf.kernel.graphs import Graph, _graph
-from fstcrf.kernel.native import array_in, check, ffi, lib
+from fstcrf.kernel.graphs import Graph, graph_view
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
 __all__ = [
     "Layout",
@@ -35,8 +28,6 @@ __all__ = [
     "norm",
 ]
 
-Floats = NDArray[np.float64]
-Float32 = NDArray[np.float32]
 
 _CACHE_LINE = 64
 
@@ -64,9 +55,9 @@ class Layout:
         collected at the same time.
     """
 
-    ptr: NDArray[np.int64]
+    ptr: Longs
     slot: NDArray[np.uint16]
-    cuts: NDArray[np.int64]
+    cuts: Longs
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +76,15 @@ class ShardAttributes:
         Parameter of each single entry.
     """
 
-    row_ptr: NDArray[np.int64]
-    row: NDArray[np.int32]
-    row_value: Float32 | None
-    single_ptr: NDArray[np.int64]
-    single: NDArray[np.int32]
+    row_ptr: Longs
+    row: Ints
+    row_value: Singles | None
+    single_ptr: Longs
+    single: Ints
     single_slot: NDArray[np.uint16]
-    single_value: Float32 | None
-    rows: NDArray[np.int32]
-    singles: NDArray[np.int32]
+    single_value: Singles | None
+    rows: Ints
+    singles: Ints
 
 
 class Sweep(NamedTuple):
@@ -116,10 +107,10 @@ class SweepWorkspace:
     """Scratch of one thread: weights and work area, grown as needed."""
 
     def __init__(self) -> None:
-        self._weight: Float32 = np.empty(0, dtype=np.float32)
+        self._weight: Singles = np.empty(0, dtype=np.float32)
         self._work: Floats = np.empty(0)
 
-    def weight(self, size: int) -> Float32:
+    def weight(self, size: int) -> Singles:
         """Return float32 [size]."""
         if len(self._weight) < size:
             self._weight = aligned(size, np.float32)
@@ -138,7 +129,7 @@ class Shard:
     Parameters
     ----------
     graph : Graph
-        A graph of the same structure as those of the sweeps: dense, not moving.
+        A graph of the same structure as those of the sweeps: dense, not per-token.
     layout : Layout
     width : int
         Padded number of slots, P; a multiple of 8.
@@ -160,14 +151,14 @@ class Shard:
         layout: Layout,
         *,
         width: int,
-        state_slots: NDArray[np.int32] | None,
-        offsets: NDArray[np.int64],
+        state_slots: Ints | None,
+        offsets: Longs,
         weight: Floats,
         attributes: ShardAttributes,
     ) -> None:
         own = attributes
         self.size = len(own.rows) * width + len(own.singles)
-        self.gradient: Float32 = aligned(self.size, np.float32)
+        self.gradient: Singles = aligned(self.size, np.float32)
         pointers = _pointers(graph.n_states, state_slots, offsets, weight, own)
         scalars = {
             "B": len(offsets) - 1,
@@ -193,7 +184,7 @@ class Shard:
 
     def _check(self, graph: Graph) -> None:
         where = ffi.new("int64_t *")
-        handle, _keep = _graph(graph)
+        handle, _keep = graph_view(graph)
         status = lib.fc_check_shard(handle, self._shard, self._layout, where)
         if status != lib.FC_OK:
             raise ShapeError(f"shard: a size or index is out of range (at {where[0]})")
@@ -209,7 +200,7 @@ class Shard:
         Parameters
         ----------
         graph : Graph
-            Dense, not moving.
+            Dense, not per-token.
         theta : float64 [parameters of attributes]
         space : SweepWorkspace
             Of this thread.
@@ -220,11 +211,11 @@ class Shard:
             Another number of states or parameters than the shard's.
         """
         states = graph.n_states
-        if states != self._n_states or graph.source is not None or graph.moving:
+        if states != self._n_states or graph.source is not None or graph.per_token:
             raise ShapeError(f"a sweep needs a dense graph of {self._n_states} states")
-        handle, _keep = _graph(graph)
+        handle, _keep = graph_view(graph)
         weight = space.weight(self.size)
-        weights = array_in(weight, np.float32, (self.size,), "weight", writable=True)
+        weights = array_out(weight)
         parameters = array_in(theta, np.float64, (self._n_parameters,), "theta")
         check(lib.fc_spread(self._shard, self._layout, parameters, weights), "spread")
         self.gradient[:] = 0.0
@@ -235,11 +226,11 @@ class Shard:
             handle,
             self._shard,
             weights,
-            array_in(self.gradient, np.float32, (self.size,), "gradient", writable=True),
+            array_out(self.gradient),
             loss,
-            array_in(arc, np.float64, arc.shape, "arc", writable=True),
-            array_in(begin, np.float64, begin.shape, "begin", writable=True),
-            array_in(end, np.float64, end.shape, "end", writable=True),
+            array_out(arc),
+            array_out(begin),
+            array_out(end),
             rescued,
             ffi.from_buffer("double[]", work, require_writable=True),
         )
@@ -272,8 +263,8 @@ class Shard:
 
 def _pointers(
     n_states: int,
-    state_slots: NDArray[np.int32] | None,
-    offsets: NDArray[np.int64],
+    state_slots: Ints | None,
+    offsets: Longs,
     weight: Floats,
     own: ShardAttributes,
 ) -> dict[str, Any]:
@@ -301,7 +292,7 @@ def _pointers(
     }
 
 
-def _runs(numbers: NDArray[np.int32], cuts: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+def _runs(numbers: Ints, cuts: Longs) -> Iterator[Longs]:
     """Yield, for each block, the runs of places (int64 [m, 2]) whose numbers lie between its cuts.
 
     `numbers` are a few ascending sequences, one behind the other.
@@ -337,7 +328,7 @@ class VectorStore:
     def __init__(self, count: int, size: int) -> None:
         self._stride = -(-size // 16) * 16
         self._memory = aligned(count * self._stride, np.float32)
-        self.rows: NDArray[np.float32] = self._memory.reshape(count, self._stride)[:, :size]
+        self.rows: Singles = self._memory.reshape(count, self._stride)[:, :size]
 
     def dots(self, vectors: Floats, part: slice = _ALL) -> Floats:
         """Return the inner products with k vectors: float64 [k, n] → [m, k].
@@ -359,7 +350,7 @@ class VectorStore:
             ffi.from_buffer("float[]", self._memory) + first,
             n,
             array_in(vectors, np.float64, (k, n), "vectors") + first,
-            array_in(out, np.float64, (m, k), "out", writable=True),
+            array_out(out),
         )
         check(status, "dots")
         return out

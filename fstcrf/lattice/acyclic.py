@@ -22,8 +22,9 @@ from fstcrf import openfst
 from fstcrf.arguments import LabelSet
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, MissingDependencyError, NoPathError, OptionError, ShapeError
-from fstcrf.kernel import acyclic, order
+from fstcrf.kernel import acyclic
 from fstcrf.kernel.acyclic import Acyclic
+from fstcrf.kernel.rows import row_starts
 from fstcrf.lattice.answer import Path
 from fstcrf.lattice.machines import acyclic_acceptor, lattice_table, machine_labels
 from fstcrf.openfst import Machine
@@ -474,7 +475,7 @@ class AcyclicLattice:
         final = np.full((len(flat.final), width), -np.inf)
         final[:, -1] = flat.final
         return acyclic.Acyclic(
-            order.rows(source, final.size),
+            row_starts(source, final.size),
             target[by_source].astype(np.int32),
             flat.score[arcs][by_source],
             final.reshape(-1),
@@ -487,9 +488,9 @@ class AcyclicLattice:
     def _first_dead(self, machine: Machine) -> int:
         """First token that no path from the start passes."""
         taken = machine.score > -np.inf
-        row = order.rows(machine.source[taken], machine.n_states)
+        row = row_starts(machine.source[taken], machine.n_states)
         everywhere = np.ones(machine.n_states, dtype=bool)
-        reached = order.connected(row, machine.target[taken], machine.start, everywhere)
+        reached = acyclic.connected(row, machine.target[taken], machine.start, everywhere)
         return int(self._lengths[0][reached].max(initial=0))
 
     def _no_path(self) -> NoPathError:

@@ -79,7 +79,7 @@ class Group:
     def values(self) -> tuple[Floats, ...]:
         """What all sentences bring, as the kernel wants it."""
         parts = zip(*(lattice.values for lattice in self.lattices), strict=True)
-        return self.program.moving([p[0] if len(p) == 1 else np.concatenate(p) for p in parts])
+        return self.program.per_token([p[0] if len(p) == 1 else np.concatenate(p) for p in parts])
 
     @made_once
     def searched(self) -> kernel.Bound:
@@ -109,7 +109,7 @@ class Group:
         """The same, NaN where that takes a product too large to expand for it."""
         return self.log_z if self.program.summable else np.full(len(self.lattices), np.nan)
 
-    def paths(self, n: int, budget: Budget | None) -> kernel.Searched:
+    def paths(self, n: int, budget: Budget | None) -> kernel.SearchResult:
         """Return the n best paths of each sentence."""
         return self.program.decoder.paths(self.searched, n, budget)
 

@@ -261,7 +261,7 @@ def _most(acceptor: Acceptor, tokens: int) -> float:
     flat = acceptor.n_states, -1
     score = None if acceptor.score is None else acceptor.score.reshape(flat)
     nothing = np.zeros(1, dtype=np.int32)
-    reader = kernel.Reader(nothing, acceptor.target.reshape(flat), score, acceptor.final)
+    reader = kernel.LazyAcceptor(nothing, acceptor.target.reshape(flat), score, acceptor.final)
     ahead = reader.ahead(tokens)
     return float(ahead[min(tokens, len(ahead) - 1), 0])
 

@@ -13,7 +13,8 @@ from fstcrf import kernel
 from fstcrf.arguments import LabelSet
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import DataError, ShapeError, TooLargeError
-from fstcrf.kernel import order
+from fstcrf.kernel import acyclic
+from fstcrf.kernel.rows import row_starts
 from fstcrf.lattice.answer import Labels, Path
 from fstcrf.lattice.tapes import Taped
 from fstcrf.openfst import (
@@ -149,11 +150,11 @@ def acyclic_acceptor(machine: Machine) -> Machine:
 
 
 def _numbered(machine: Machine) -> Machine:
-    number, cycle = order.topological(machine.row, machine.target)
+    number, cycle = acyclic.topological(machine.row, machine.target)
     if cycle >= 0:
         free = machine.ilabel == 0
-        row = order.rows(machine.source[free], machine.n_states)
-        _, loop = order.topological(row, machine.target[free])
+        row = row_starts(machine.source[free], machine.n_states)
+        _, loop = acyclic.topological(row, machine.target[free])
         what = "a cycle" if loop < 0 else "an epsilon loop"
         raise DataError(
             f"the Fst is cyclic, there is {what} through state {cycle if loop < 0 else loop} of "
@@ -242,7 +243,7 @@ def lattice_machine(lattice: Taped) -> Machine:
     flat = joint.step.reshape(len(joint.step), -1)
     return sausage_machine(
         np.ascontiguousarray(joint.node),
-        np.ascontiguousarray(flat if joint.varying else flat[0]),
+        np.ascontiguousarray(flat if joint.per_token else flat[0]),
         np.ascontiguousarray(joint.initial),
         np.ascontiguousarray(joint.final),
         state_label=joint.label.astype(np.int32),
@@ -264,7 +265,7 @@ class JointArrays:
         Joint label of each state.
     names : list of tuple of str
         The labels of the tapes, in their order, for each joint label.
-    varying : bool
+    per_token : bool
         Tokens have arc potentials of their own.
     """
 
@@ -274,7 +275,7 @@ class JointArrays:
     final: Floats
     label: Longs
     names: list[tuple[str, ...]]
-    varying: bool
+    per_token: bool
 
 
 def joint_arrays(lattice: Taped) -> JointArrays:
@@ -286,8 +287,8 @@ def joint_arrays(lattice: Taped) -> JointArrays:
         More arcs than memory should be asked for.
     """
     machine = lattice.program.machine
-    varying = any(axis.score is None for axis in machine.axes)
-    _check_size(lattice, len(lattice) if varying else 1)
+    per_token = any(axis.score is None for axis in machine.axes)
+    _check_size(lattice, len(lattice) if per_token else 1)
     factors, axes = _values(lattice)
     node = _node(machine, factors, len(lattice))
     step = _joint_arcs(machine, axes)
@@ -296,7 +297,7 @@ def joint_arrays(lattice: Taped) -> JointArrays:
     if machine.residual is not None:
         node, step, initial, final = _with_residual(machine, node, step, initial, final)
         label = np.tile(label, machine.n_residual)
-    return JointArrays(node, step, initial, final, label, names, varying)
+    return JointArrays(node, step, initial, final, label, names, per_token)
 
 
 def joint_nodes(lattice: Taped) -> Floats:
@@ -320,7 +321,7 @@ def _check_size(lattice: Taped, times: int) -> None:
 def _values(lattice: Taped) -> tuple[list[Floats], list[Floats]]:
     """Return the potentials of factors and of axes; those that all tokens share as [1, ...]."""
     machine = lattice.program.machine
-    brought = iter(lattice.program.moving(lattice.values))
+    brought = iter(lattice.program.per_token(lattice.values))
     factors = [f.value[None] if f.value is not None else next(brought) for f in machine.factors]
     axes = [a.score[None] if a.score is not None else next(brought) for a in machine.axes]
     return factors, axes

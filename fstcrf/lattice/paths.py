@@ -52,7 +52,7 @@ class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
     def __init__(
         self,
         size: int,
-        found: list[tuple[Group, kernel.Searched]],
+        found: list[tuple[Group, kernel.SearchResult]],
         lattices: Sequence[Taped[LabelsT_co, Any]],
     ) -> None:
         self.scores, self.bounds = np.zeros(size), np.zeros(size)
@@ -116,7 +116,7 @@ class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
     def __init__(
         self,
         size: int,
-        found: list[tuple[Group, kernel.Searched]],
+        found: list[tuple[Group, kernel.SearchResult]],
         lattices: Sequence[Taped[LabelsT_co, Any]],
     ) -> None:
         self._size, self._found, self._lattices = size, found, lattices
@@ -170,7 +170,7 @@ class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
             )
 
     @cached_property
-    def _places(self) -> dict[int, tuple[Group, int, kernel.Searched]]:
+    def _places(self) -> dict[int, tuple[Group, int, kernel.SearchResult]]:
         return {
             number: (group, k, ranked)
             for group, ranked in self._found

@@ -2,7 +2,7 @@
 
 ==============  ==========================================================
 Model           what a tagger is made of
-train           what `CRF.train` calls; its options
+train_crf       what `CRF.train` calls; its options
 ==============  ==========================================================
 """
 
@@ -13,9 +13,10 @@ from fstcrf.lazy import importer
 if TYPE_CHECKING:
     from fstcrf.model.explain import Explanation, Push, Weight
     from fstcrf.model.model import Model
-    from fstcrf.model.options import Options, TrainingRecord
+    from fstcrf.model.options import Options
     from fstcrf.model.reading import Tape
-    from fstcrf.model.training import train
+    from fstcrf.model.record import TrainingRecord
+    from fstcrf.model.training import train_crf
 
 __all__ = [
     "Explanation",
@@ -25,7 +26,7 @@ __all__ = [
     "Tape",
     "TrainingRecord",
     "Weight",
-    "train",
+    "train_crf",
 ]
 
 __getattr__ = importer(
@@ -36,8 +37,8 @@ __getattr__ = importer(
         "Options": "options",
         "Push": "explain",
         "Tape": "reading",
-        "TrainingRecord": "options",
+        "TrainingRecord": "record",
         "Weight": "explain",
-        "train": "training",
+        "train_crf": "training",
     },
 )

@@ -230,7 +230,7 @@ def lattice(
     known = None if forced is None else [forced]
     added = None if bias is None else biases(model.topology, bias)
     batch = _batch(model, data, next(data.runs(1)), known, added)
-    values = (batch.node, batch.graph.score) if batch.graph.moving else (batch.node,)
+    values = (batch.node, batch.graph.score) if batch.graph.per_token else (batch.node,)
     return Lattice(program, values)
 
 

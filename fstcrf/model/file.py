@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from fstcrf.errors import FstcrfError, ModelFileError
 from fstcrf.features import FeatureIndex, LiteralIndex
 from fstcrf.model.model import Model
-from fstcrf.model.options import TrainingRecord
 from fstcrf.model.reading import Tape
+from fstcrf.model.record import TrainingRecord
 from fstcrf.storage import read_arrays, write_arrays
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace

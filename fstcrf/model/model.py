@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.features import FeatureIndex, LiteralIndex
-from fstcrf.model.options import TrainingRecord
 from fstcrf.model.reading import Tape
+from fstcrf.model.record import TrainingRecord
 from fstcrf.model.weights import Weights
 from fstcrf.once import made_once
 from fstcrf.plans import Chain, Program

@@ -1,270 +1,411 @@
-"""The options of training, and the record of a run: both are stored in the model.
+"""The options of training, by name and as one struct, and which of them a run reads.
 
-================  ==============================================================
-Options           checked options
-DEFAULTS          their names, and what they are when they are not given
-checked_options   keyword arguments as `Options`
-options_of        the same, backwards
-not_there         what to say of a name that is none
-TrainingRecord    what was trained, on what, and how it went
-================  ==============================================================
+Those of objectives and methods are the fields of their settings (`fstcrf.train.methods`); the rest
+are fields of `Options`. What is given and not read would be ignored in silence: it is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from functools import cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+import dataclasses
+import inspect
+import textwrap
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
 
-import msgspec
 import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
 
 from fstcrf.corpus.schemes import scheme_pair
 from fstcrf.errors import OptionError
-from fstcrf.model.readers import BATCH_METHODS, METHODS, check_read, is_read
+from fstcrf.train import Optimiser, ParameterSpace, Problem
+from fstcrf.train.lbfgs import LBFGSSettings
+from fstcrf.train.likelihood import LikelihoodSettings
+from fstcrf.train.methods import METHODS, OBJECTIVES
+from fstcrf.train.settings import (
+    Field,
+    MethodSettings,
+    Needs,
+    ObjectiveSettings,
+    Run,
+    Settings,
+    fields_of,
+    spoken,
+)
 
 __all__ = [
+    "CHOICES",
     "DEFAULTS",
+    "METHODS",
     "Options",
-    "TrainingRecord",
     "checked_options",
+    "defaults_text",
+    "documented",
+    "fields_named",
+    "in_words",
+    "is_read",
     "not_there",
+    "optimiser_of",
     "options_of",
+    "readers_of",
+    "stored_options",
+    "summary",
 ]
 
-_DEFAULT_ITERATIONS = {
-    **dict.fromkeys(BATCH_METHODS, 1000),
-    "l2sgd": 1000,
-    "gpd": 30,
-    "ap": 100,
-    "pa": 100,
-    "arow": 100,
-    "perceptron": 10,
-}
-_DEFAULT_EPSILON = dict.fromkeys(BATCH_METHODS, 1e-5)
-_DEFAULT_DELTA = {**dict.fromkeys(BATCH_METHODS, 1e-5), "l2sgd": 1e-6, "gpd": 1e-6}
-
-_ABOVE_ZERO = (
-    "aggressiveness",
-    "variance",
-    "gamma",
-    "calibration_rate",
-    "steepness",
-    "psi",
-    "f_gamma",
-    "halving",
-)
-_COUNTS = (
-    "candidates",
-    "min_count",
-    "patience",
-    "max_iterations",
-    "period",
-    "memory",
-    "max_line_search",
-    "preconditioned",
-    "batch",
-    "calibration_sentences",
-    "calibration_candidates",
-    "calibration_trials",
+_READS = Needs(
+    lambda values: values.get("reads", True) or values["passing"] == "best",
+    "is for the taggers of reads=, and there are none",
 )
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of training, as they are stored in the model."""
+@dataclass(frozen=True, kw_only=True)
+class Structure(Settings):
+    """Which label histories a model has, and which weights."""
 
-    order: Literal[0, 1, 2] = 1
-    objective: Literal["likelihood", "mce", "mce-f"] = "likelihood"
-    method: Literal[
-        "lbfgs",
-        "cg",
-        "preconditioned-cg",
-        "mixed-cg",
-        "gis",
-        "quickprop",
-        "l2sgd",
-        "gpd",
-        "ap",
-        "pa",
-        "arow",
-        "perceptron",
-    ] = "lbfgs"
-    l2: float = 0.5
-    l1: float = 0.0
-    features: Literal["supported", "complete"] = "supported"
-    transitions: Literal["observed", "all"] = "observed"
-    boundary: Literal["pad", "skip"] = "pad"
-    min_count: int = 1
-    min_frequency: float | None = None
-    hash_bits: int | None = None
-    scheme: str | None = None
-    on_illegal: Literal["error", "repair", "skip"] = "error"
-    start_label: str | None = None
-    ends: bool = False
-    partial: bool = True
-    jackknife: int | None = None
-    passing: Literal["best", "nbest", "marginals"] = "best"
-    candidates: int = 5
-    max_iterations: int | None = None
-    patience: int = 10
-    seed: int = 0
-    epsilon: float | None = None
-    delta: float | None = None
-    period: int = 10
-    memory: int = 10
-    line_search: Literal["wolfe", "backtracking", "strong-backtracking"] = "wolfe"
-    max_line_search: int = 20
-    preconditioned: int = 20
-    stochastic_epochs: int | None = None
-    calibration_rate: float = 0.1
-    calibration_factor: float = 2.0
-    calibration_sentences: int = 1000
-    calibration_candidates: int = 10
-    calibration_trials: int = 20
-    pa_variant: Literal["PA", "PA-I", "PA-II"] = "PA-I"
-    aggressiveness: float = 1.0
-    error_sensitive: bool = True
-    averaging: bool = True
-    variance: float = 1.0
-    gamma: float = 1.0
-    smoothing: Literal["sigmoid", "logistic"] = "sigmoid"
-    steepness: float = 1.0
-    offset: float = 0.0
-    psi: float | None = None
-    competitors: Literal["mean", "sum"] = "mean"
-    f_gamma: float = 1.0
-    growth: float = 1.75
-    batch: int = 8
-    halving: float = 5.0
+    order: Annotated[
+        Literal[0, 1, 2], Meta(description="how many earlier labels a label depends on")
+    ] = 1
+    features: Annotated[
+        Literal["supported", "complete"],
+        Meta(description="weights of the pairs of attribute and label that occur, or of all"),
+    ] = "supported"
+    transitions: Annotated[
+        Literal["observed", "all"],
+        Meta(description="weights of the pairs of labels that occur, or of all"),
+        Needs(lambda values: values["order"] != 0, "needs an order above 0"),
+    ] = "observed"
+    ends: Annotated[bool, Meta(description="weights for the first and the last label")] = False
+    min_frequency: Annotated[
+        float | None,
+        Meta(
+            description="drop weights whose feature (attribute and label, or pair of labels) "
+            "occurs less often; a feature counts with its value (CRFsuite's feature.minfreq)"
+        ),
+    ] = None
+    scheme: Annotated[
+        str | None,
+        Meta(
+            description="leave out successions of labels that are illegal in iob1, iob2 (bio), "
+            "bioes (iobes) or bilou, or that are not observed; iob1:iob2 converts the gold "
+            "labels, of `dev` too, from the first to the second"
+        ),
+    ] = None
+    start_label: Annotated[
+        str | None,
+        Meta(description="order 2: the label taken to precede a sentence; O where that is a label"),
+        Needs(lambda values: values["order"] == 2, "needs order 2, not {order}"),
+    ] = None
 
-    def __post_init__(self) -> None:
-        self._check_objective()
-        self._check_numbers()
-        self._check_bounds()
-        if self.jackknife is not None and self.jackknife < 2:
-            raise OptionError(f"jackknife is {self.jackknife}, expected at least 2 folds")
-        if self.seed < 0:
-            raise OptionError(f"seed is {self.seed}, expected at least 0")
 
-    def _check_objective(self) -> None:
-        """Refuse a method that does not train the objective."""
-        methods = METHODS[self.objective]
-        if self.method == "gpd" and self.method not in methods:
-            raise OptionError("method 'gpd' is for objective 'mce' or 'mce-f'; take 'l2sgd'")
-        if self.method not in methods:
-            known = ", ".join(map(repr, methods))
-            raise OptionError(
-                f"objective {self.objective!r} is trained by {known}, not {self.method!r}"
-            )
+@dataclass(frozen=True, kw_only=True)
+class Attributes(Settings):
+    """Which attributes of tokens a model knows."""
 
-    def _check_numbers(self) -> None:
-        for name in ("l1", "l2", "epsilon", "delta"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 <= value < np.inf:
-                raise OptionError(f"{name} is {value}, expected a finite number of at least 0")
-        for name in _ABOVE_ZERO:
-            value = getattr(self, name)
-            if value is not None and not 0.0 < value < np.inf:
-                raise OptionError(f"{name} is {value}, expected a finite number above 0")
-        for name in _COUNTS:
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise OptionError(f"{name} is {value}, expected at least 1")
-        if self.stochastic_epochs is not None and self.stochastic_epochs < 0:
-            raise OptionError(f"stochastic_epochs is {self.stochastic_epochs}, expected at least 0")
+    boundary: Annotated[
+        Literal["pad", "skip"],
+        Meta(description="beyond the sentence: attributes like _B-1, or none"),
+    ] = "pad"
+    min_count: Annotated[int, Meta(ge=1, description="drop attributes that fewer tokens have")] = 1
+    hash_bits: Annotated[int | None, Meta(description="hash the attributes into 2^K rows")] = None
 
-    def _check_bounds(self) -> None:
-        for name in ("calibration_factor", "growth"):
-            value = getattr(self, name)
-            if not 1.0 < value < np.inf:
-                raise OptionError(f"{name} is {value}, expected a number above 1")
-        if not np.isfinite(self.offset):
-            raise OptionError(f"offset is {self.offset}, expected a finite number")
-        if self.min_frequency is not None and not np.isfinite(self.min_frequency):
-            raise OptionError(f"min_frequency is {self.min_frequency}, expected a finite number")
+
+@dataclass(frozen=True, kw_only=True)
+class Labels(Settings):
+    """How gold labels are read."""
+
+    on_illegal: Annotated[
+        Literal["error", "repair", "skip"],
+        Meta(
+            description="gold labels that break their `scheme`: an error; the spans that "
+            "conlleval reads in them; or their sentences are left out"
+        ),
+    ] = "error"
+    partial: Annotated[
+        bool, Meta(description="_ is an unknown label and a|b one of several, not labels")
+    ] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passing(Settings):
+    """How the labels of earlier taggers come into the text."""
+
+    jackknife: Annotated[
+        int | None,
+        Meta(
+            ge=2,
+            description="cut the text into K folds; the taggers of `reads`, trained again on the "
+            "others, label each",
+        ),
+        Needs(
+            lambda values: values.get("reads", True),
+            "is for the taggers of reads=, and there are none",
+        ),
+    ] = None
+    passing: Annotated[
+        Literal["best", "nbest", "marginals"],
+        Meta(
+            description="what the taggers of `reads` pass on: their best labels; several "
+            "labellings, each by its probability; the probability of each label, as the value of "
+            "the attributes that read it"
+        ),
+        _READS,
+    ] = "best"
+    candidates: Annotated[
+        int,
+        Meta(ge=1, description="how many labellings `passing` 'nbest' takes"),
+        Needs(
+            lambda values: values["passing"] == "nbest", "needs passing 'nbest', not {passing!r}"
+        ),
+    ] = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course(Settings):
+    """How a run goes, whatever its method."""
+
+    patience: Annotated[
+        int,
+        Meta(ge=1, description="stop after so many iterations that are no better on `dev`"),
+        Needs(
+            lambda values: values.get("dev", True),
+            "is for the held-out data of dev=, and there is none",
+        ),
+    ] = 10
+    seed: Annotated[
+        int,
+        Meta(ge=0, description="of the order of sentences, where the method shuffles them"),
+    ] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Course, Passing, Labels, Attributes, Structure):
+    """All options of a run."""
+
+    objective: ObjectiveSettings = dataclasses.field(default_factory=LikelihoodSettings)
+    method: MethodSettings = dataclasses.field(default_factory=LBFGSSettings)
 
     @property
     def schemes(self) -> tuple[str, str] | None:
         """The scheme of the gold labels and that of the model; None where none is named."""
         return None if self.scheme in (None, "observed") else scheme_pair(str(self.scheme))
 
-    @property
-    def iteration_limit(self) -> int:
-        """`max_iterations`, or what is usual for the method."""
-        return self.max_iterations or _DEFAULT_ITERATIONS[self.method]
-
-    @property
-    def threshold(self) -> float:
-        """`epsilon`, or what is usual for the method."""
-        return _DEFAULT_EPSILON.get(self.method, 0.0) if self.epsilon is None else self.epsilon
-
-    @property
-    def least_gain(self) -> float:
-        """`delta`, or what is usual for the method."""
-        return _DEFAULT_DELTA.get(self.method, 0.0) if self.delta is None else self.delta
+    def named(self) -> dict[str, Any]:
+        """Return the options by name, those of objective and method among them."""
+        return {
+            **{name: getattr(self, name) for name in _GENERAL},
+            "objective": self.objective.name,
+            "method": self.method.name,
+            **{name: getattr(self.objective, name) for name in fields_of(type(self.objective))},
+            **{name: getattr(self.method, name) for name in fields_of(type(self.method))},
+        }
 
 
-DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in msgspec.structs.fields(Options)}
-"""The options of training and their defaults."""
+# --- Which options there are, and who reads them --------------------------------------------------
+
+_GENERAL = fields_of(Options)
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "objective": tuple(OBJECTIVES),
+    "method": tuple(dict.fromkeys(method for known in METHODS.values() for method in known)),
+}
+"""The names of objectives and of methods."""
 
 
-class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What was trained, on what, and how it went.
+def _special() -> Iterator[tuple[str, tuple[str, str], Field]]:
+    for objective, methods in METHODS.items():
+        for method, settings in methods.items():
+            fields = {**fields_of(settings), **fields_of(OBJECTIVES[objective])}
+            for name, field in fields.items():
+                yield name, (objective, method), field
 
-    With the templates, which the index keeps, it says how to train the model again: `target` is
-    the column of the labels (None where they were given as lists), `class_weights` the weights of
-    sentences by label. `run` is the fingerprint of data and options: two models have the same where
-    one run went further than the other.
+
+_SPECIAL: dict[str, dict[tuple[str, str], Field]] = {}
+for _name, _run, _field in _special():
+    _SPECIAL.setdefault(_name, {})[_run] = _field
+
+
+def fields_named(name: str) -> list[Field]:
+    """Return what an option is to those that read it, each meaning and default once."""
+    if name in _GENERAL:
+        return [_GENERAL[name]]
+    found = {(f.meta.description, f.default): f for f in _SPECIAL[name].values()}
+    return list(found.values())
+
+
+def readers_of(name: str) -> dict[tuple[str, str], Field]:
+    """Return the runs, objective and method, that read an option; none where all do."""
+    return _SPECIAL.get(name, {})
+
+
+def _default(name: str) -> Any:
+    usual = {field.default for field in fields_named(name)}
+    return usual.pop() if len(usual) == 1 else None
+
+
+DEFAULTS: Mapping[str, Any] = {
+    "objective": LikelihoodSettings.name,
+    "method": LBFGSSettings.name,
+    **{name: _default(name) for name in (*_GENERAL, *_SPECIAL)},
+}
+"""The options of training and their defaults; None where methods have different ones."""
+
+
+def _unread(name: str, values: Mapping[str, Any]) -> str | None:
+    """Return what an option needs, for it to be read; None where it is."""
+    if name in CHOICES:
+        return None
+    found = _GENERAL.get(name)
+    if found is None:
+        objective, method = values["objective"], values["method"]
+        runs = _SPECIAL[name]
+        methods = [m for o, m in runs if o == objective]
+        if not methods:
+            objectives = _either(dict.fromkeys(o for o, _ in runs))
+            return f"needs objective {objectives}, not {objective!r}"
+        if method not in methods:
+            return f"needs method {_either(methods)}, not {method!r}"
+        found = runs[objective, method]
+    unmet = next((one for one in found.needs if not one.holds(values)), None)
+    return None if unmet is None else unmet.text.format_map(values)
+
+
+def is_read(name: str, values: Mapping[str, Any]) -> bool:
+    """Tell whether a run reads an option.
+
+    Parameters
+    ----------
+    name : str
+    values : mapping of str to value
+        Of all options, with their defaults.
     """
-
-    options: Options
-    sentences: int
-    tokens: int
-    attributes: int
-    parameters: int
-    iterations: int
-    best_iteration: int
-    objective: float
-    dev_score: float | None
-    reason: str
-    interrupted: bool = False
-    target: str | None = None
-    class_weights: dict[str, float] = {}
-    grammar: str | None = None
-    run: str | None = None
+    return _unread(name, values) is None
 
 
-def checked_options(given: Mapping[str, Any]) -> Options:
-    """Return keyword arguments as options.
+def _either(names: Collection[str] | Mapping[str, Any]) -> str:
+    return " or ".join(map(repr, names))
+
+
+# --- From names to options, and back --------------------------------------------------------------
+
+
+def checked_options(
+    given: Mapping[str, Any], *, reads: bool = True, dev: bool = True, warm_start: bool = False
+) -> Options:
+    """Return options by name as `Options`; None is what is not given.
+
+    Parameters
+    ----------
+    given : mapping of str to value
+        ``objective`` and ``method`` are names, or settings.
+    reads, dev, warm_start : bool
+        Are earlier taggers read; is there held-out data; does the run start from a model.
 
     Raises
     ------
     OptionError
-        An unknown option, scheme, or value outside what it may be; an option that the objective,
-        the method or other options leave unread.
+        An unknown option, scheme, or value outside what it may be; one that is said twice; one that
+        objective, method or other options leave unread, with what would read it.
     """
-    unknown = sorted(set(given) - set(Options.__struct_fields__))
+    values = _spread({name: value for name, value in given.items() if value is not None})
+    unknown = sorted(set(values) - set(DEFAULTS))
     if unknown:
-        known = Options.__struct_fields__
         raise OptionError(
-            f"unknown training option {unknown[0]!r}; {not_there(unknown[0], known, known)}"
+            f"unknown training option {unknown[0]!r}; {not_there(unknown[0], DEFAULTS, DEFAULTS)}"
         )
-    for name, value in given.items():
-        _check_kind(name, value)
-    try:
-        found = msgspec.convert(dict(given), Options)
-    except msgspec.ValidationError as error:
-        raise OptionError(f"training options: {error}") from None
-    if found.schemes is None and found.on_illegal != "error":
-        raise OptionError(f"on_illegal {found.on_illegal!r} needs a scheme: scheme 'iob2'")
-    check_read([n for n, v in given.items() if v is not None], msgspec.structs.asdict(found))
+    values = {name: _checked(name, value) for name, value in values.items()}
+    every = {**DEFAULTS, **values, "reads": reads, "dev": dev, "warm_start": warm_start}
+    method = _method(every["objective"], every["method"])
+    objective = OBJECTIVES[every["objective"]]
+    if isinstance(given.get("method"), Settings) and type(given["method"]) is not method:
+        raise OptionError(
+            f"method is {type(given['method']).__name__}, expected {method.__name__} for objective "
+            f"{every['objective']!r}"
+        )
+    general = {name: value for name, value in values.items() if name in _GENERAL}
+    if "scheme" in general and general["scheme"] != "observed":
+        scheme_pair(general["scheme"])
+    elif general.get("on_illegal", "error") != "error":
+        raise OptionError(f"on_illegal {general['on_illegal']!r} needs a scheme: scheme 'iob2'")
+    for name in (name for name in every if name in values):
+        needed = _unread(name, every)
+        if needed is not None:
+            raise OptionError(f"{name} {needed}")
+
+    def own(settings: type[S]) -> S:
+        return settings(**{n: values[n] for n in fields_of(settings) if n in values})
+
+    return Options(**general, objective=own(objective), method=own(method))
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def _spread(given: dict[str, Any]) -> dict[str, Any]:
+    """Return options by name, those inside of settings too."""
+    found = dict(given)
+    for name in CHOICES:
+        settings = given.get(name)
+        if not isinstance(settings, Settings):
+            continue
+        usual = fields_of(type(settings))
+        twice = next((field for field in usual if field in given), None)
+        if twice is not None:
+            raise OptionError(
+                f"{twice} is said twice, as an option and by {name}={type(settings).__name__}(...)"
+            )
+        found[name] = settings.name
+        for field in usual.values():
+            value = getattr(settings, field.name)
+            if value != field.default:
+                found[field.name] = value
     return found
 
 
-def options_of(settings: Options) -> dict[str, Any]:
-    """Return the options that make such a run: what it reads and is not as usual."""
-    values = msgspec.structs.asdict(settings)
-    return {n: v for n, v in values.items() if v != DEFAULTS[n] and is_read(n, values)}
+def _checked(name: str, value: Any) -> Any:
+    if name in CHOICES:
+        known = (
+            OBJECTIVES
+            if name == "objective"
+            else dict.fromkeys(m for o in METHODS.values() for m in o)
+        )
+        if value not in tuple(known):
+            raise OptionError(f"{name} is {value!r}, expected one of {', '.join(map(repr, known))}")
+        return value
+    return fields_named(name)[0].checked(value)
+
+
+def _method(objective: str, method: str) -> type[MethodSettings]:
+    """Return the settings of a method.
+
+    Raises
+    ------
+    OptionError
+        It does not train the objective.
+    """
+    methods = METHODS[objective]
+    if method not in methods:
+        others = [one for one, known in METHODS.items() if method in known]
+        raise OptionError(
+            f"objective {objective!r} is trained by {', '.join(map(repr, methods))}, not "
+            f"{method!r}, which is for objective {_either(others)}"
+        )
+    return methods[method]
+
+
+def stored_options(values: Mapping[str, Any]) -> Options:
+    """Return the options of a record; those that earlier versions kept unread are left out."""
+    return checked_options(_read(values))
+
+
+def _read(values: Mapping[str, Any]) -> dict[str, Any]:
+    every = {**DEFAULTS, **values}
+    return {n: v for n, v in values.items() if v is not None and is_read(n, every)}
+
+
+def options_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a record that make such a run: what it reads and is not as usual."""
+    usual = checked_options({name: values.get(name) for name in CHOICES}).named()
+    return {n: v for n, v in _read(values).items() if v != (DEFAULTS if n in CHOICES else usual)[n]}
 
 
 def not_there(name: str, known: Collection[str], shown: Collection[str]) -> str:
@@ -286,31 +427,115 @@ def not_there(name: str, known: Collection[str], shown: Collection[str]) -> str:
     return f"there are {', '.join(shown)}"
 
 
-_KINDS = {float: "a number", int: "a whole number", bool: "true or false", str: "a text"}
+def optimiser_of(
+    settings: Options,
+    problem: Problem,
+    space: ParameterSpace,
+    theta: NDArray[np.float64],
+    *,
+    threads: int,
+) -> Optimiser:
+    """Return the optimiser of a run that starts from theta, float64 [space.size]."""
+    run = Run(problem, space, theta, settings.objective, settings.seed, threads)
+    return settings.method.optimiser(run)
 
 
-def _check_kind(name: str, value: object) -> None:
-    """Check that a value is of the kind of its option.
+# --- In words -------------------------------------------------------------------------------------
 
-    Raises
-    ------
-    OptionError
-        It is not; says what it may be.
+
+def kind_text(field: Field) -> str:
+    """Return the kind of an option as docstrings have it."""
+    if field.choices:
+        return "{" + ", ".join(map(repr, field.choices)) + "}"
+    return " or ".join(kind.__name__ for kind in field.types) + ", optional" * field.optional
+
+
+def methods_text(name: str, description: str | None = None) -> str:
+    """Return which objectives and methods read an option: ``lbfgs, cg; mce: gpd``.
+
+    Parameters
+    ----------
+    name : str
+    description : str, optional
+        Only those to which the option means this.
     """
-    kind = _hints()[name]
-    try:
-        msgspec.convert(value, kind)
-    except msgspec.ValidationError:
-        raise OptionError(f"{name} is {value!r}, expected {_spoken(kind)}") from None
+    runs = [r for r, f in readers_of(name).items() if description in (None, f.meta.description)]
+    by_methods: dict[tuple[str, ...], list[str]] = {}
+    for objective in METHODS:
+        if methods := tuple(m for o, m in runs if o == objective):
+            by_methods.setdefault(methods, []).append(objective)
+    if len(runs) == sum(map(len, METHODS.values())):
+        return ""
+    told: list[str] = []
+    for methods, objectives in by_methods.items():
+        if "likelihood" in objectives:
+            told += methods
+        elif methods == tuple(METHODS[objectives[0]]):
+            told += objectives
+        elif not set(methods) <= set(told):
+            told.append(f"{' and '.join(methods)} of {' and '.join(objectives)}")
+    return ", ".join(told)
 
 
-@cache
-def _hints() -> dict[str, Any]:
-    return get_type_hints(Options)
+def defaults_text(name: str, description: str | None = None) -> str:
+    """Return the default of an option, of each method where they differ; nothing for None."""
+    if name in _GENERAL:
+        usual = _GENERAL[name].default
+        return "" if usual is None or isinstance(usual, bool) else spoken(usual)
+    by_value: dict[Any, list[str]] = {}
+    for (_, method), field in readers_of(name).items():
+        if description in (None, field.meta.description):
+            by_value.setdefault(field.default, []).append(method)
+    if len(by_value) == 1:
+        (usual,) = by_value
+        return "" if usual is None or isinstance(usual, bool) else spoken(usual)
+    usual = max(by_value, key=lambda value: len(by_value[value]))
+    parts = [spoken(usual)]
+    parts += [
+        f"{', '.join(dict.fromkeys(methods))} {spoken(value)}"
+        for value, methods in by_value.items()
+        if value != usual
+    ]
+    return "; ".join(parts)
 
 
-def _spoken(kind: Any) -> str:
-    """Return what a value of a kind is: a number, one of some texts."""
-    if get_origin(kind) is Literal:
-        return f"one of {', '.join(map(repr, get_args(kind)))}"
-    return " or ".join(_KINDS[one] for one in get_args(kind) or (kind,) if one in _KINDS)
+def in_words(name: str, usual: str = " (default {})") -> str:
+    """Return what an option means, who reads it and what is usual, as a line of text.
+
+    Parameters
+    ----------
+    name : str
+    usual : str
+        How a default is said.
+    """
+    parts = []
+    for description in dict.fromkeys(f.meta.description or "" for f in fields_named(name)):
+        readers, default = methods_text(name, description), defaults_text(name, description)
+        text = f"{readers}: {description}." if readers else f"{_capital(description)}."
+        parts.append(text + (usual.format(default) if default else ""))
+    return "  ".join(parts)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def summary(name: str) -> str:
+    """Return what an objective or a method is."""
+    known = {**OBJECTIVES, **METHODS["mce"], **METHODS["likelihood"]}
+    text = (known[name].__doc__ or "").splitlines()[0].rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def documented(function: F) -> F:
+    """Put the options of training into the docstring of a function, for ``{options}``."""
+    wrap = textwrap.TextWrapper(84, initial_indent="    ", subsequent_indent="    ")
+    lines: list[str] = []
+    for name in (*_GENERAL, *_SPECIAL):
+        kind = kind_text(fields_named(name)[0])
+        lines += [f"{name} : {kind}", *wrap.wrap(in_words(name))]
+    function.__doc__ = (inspect.getdoc(function) or "").replace("{options}", "\n".join(lines))
+    return function

@@ -62,13 +62,13 @@ class Outline:
         The tapes that it depends on.
     shape : tuple of int
         Labels of each tape, then states or arcs.
-    moving : bool
+    per_token : bool
         Whether tokens differ: the first axis of the values is N, else 1.
     """
 
     context: tuple[str, ...]
     shape: tuple[int, ...]
-    moving: bool
+    per_token: bool
 
 
 class Bound(Protocol):
@@ -106,7 +106,7 @@ def bound(
         sizes = tuple(len(labels[tape]) for tape in context)
         shape = (*sizes, cells.width)
         if isinstance(side, Hashed):
-            outline = Outline(context, shape, moving=True)
+            outline = Outline(context, shape, per_token=True)
             table = Spread.of(
                 cells.row, cells.column, cells.weight, n_rows=n_rows, width=cells.width
             )
@@ -143,10 +143,10 @@ def _by_predicate(
         width=int(np.prod(shape)),
     )
     if not is_constant(side, context):
-        return _Looked(Outline(context, shape, moving=True), split.tables, table)
+        return _Looked(Outline(context, shape, per_token=True), split.tables, table)
     numbers = np.arange(n_predicates, dtype=np.int32)
     all_of_them = SparseRows(np.array([0, n_predicates]), numbers, None, n_predicates)
-    outline = Outline(context, shape, moving=False)
+    outline = Outline(context, shape, per_token=False)
     return _Constant(outline, table.times(all_of_them).reshape(1, *shape))
 
 
@@ -311,9 +311,9 @@ class Binding:
         self._node_side, self._node = self._bound(arc=False)
         self._arc_side, self._arc = self._bound(arc=True)
         states, arcs = model.topology.n_states, model.weights.still_graph.n_arcs
-        moving = self._arc_side is not None
-        self.node = (Outline((), (states,), moving=True), *(t.outline for t in self._node))
-        self.arc = (Outline((), (arcs,), moving=moving), *(t.outline for t in self._arc))
+        per_token = self._arc_side is not None
+        self.node = (Outline((), (states,), per_token=True), *(t.outline for t in self._node))
+        self.arc = (Outline((), (arcs,), per_token=per_token), *(t.outline for t in self._arc))
 
     def _bound(self, *, arc: bool) -> tuple[Side | None, tuple[Bound, ...]]:
         """Return the families without open tapes, and the terms of the others."""
@@ -391,7 +391,7 @@ class Binding:
     ) -> Potentials:
         weights = self._model.weights
         graph = weights.graph(arc)
-        score = graph.score if graph.moving else graph.score[None]
+        score = graph.score if graph.per_token else graph.score[None]
         return Potentials(
             (Term((), weights.node(node)), *node_terms),
             (Term((), score), *arc_terms),

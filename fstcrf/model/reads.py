@@ -33,8 +33,9 @@ from fstcrf.lattice import Lattice, marginals, nbest
 from fstcrf.model.decoding import tag_column
 from fstcrf.model.gold import gold_labels, legal_gold
 from fstcrf.model.model import Model
-from fstcrf.model.options import Options, TrainingRecord
+from fstcrf.model.options import Options, stored_options
 from fstcrf.model.potentials import Term, bind
+from fstcrf.model.record import TrainingRecord
 from fstcrf.train import Progress
 
 __all__ = [
@@ -283,7 +284,7 @@ def _check(tagger: Model, corpus: Corpus) -> None:
 
 def labels_for(corpus: Corpus, record: TrainingRecord) -> list[str]:
     """Return the labels that a corpus has for a tagger of this record."""
-    options, target = record.options, str(record.target)
+    options, target = stored_options(record.options), str(record.target)
     return gold_labels(legal_gold(corpus, target, options), target, options)
 
 

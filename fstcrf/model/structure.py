@@ -116,7 +116,7 @@ Floats = NDArray[np.float64]
 def order_of(model: Model) -> int:
     """Return how many earlier labels a label depends on, as training was told or as it looks."""
     if model.record is not None:
-        return model.record.options.order
+        return model.record.order
     topology = model.topology
     if not topology.n_arc_slots:
         return 0
@@ -222,8 +222,9 @@ def run_fingerprint(
     gold: list[list[str]] | None,
 ) -> str:
     """Hash what decides the course of training."""
-    stored = msgspec.structs.replace(settings, max_iterations=None)
-    digest = hashlib.sha256(msgspec.json.encode((stored, problem.topology.labels, gold)))
+    decisive = settings.named()
+    del decisive["max_iterations"]
+    digest = hashlib.sha256(msgspec.json.encode((decisive, problem.topology.labels, gold)))
     arrays: list[NDArray[Any]] = [problem.offsets, problem.weight, theta]
     arrays += [np.packbits(problem.allowed), space.node_cells, space.transitions]
     arrays.append(space.arc_cells)

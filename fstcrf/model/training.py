@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,11 +14,17 @@ from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, LabelWarning, OptionError
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet
 from fstcrf.model.model import Model
-from fstcrf.model.optimisers import chosen_optimiser
-from fstcrf.model.options import Options, TrainingRecord, checked_options, options_of
-from fstcrf.model.readers import check_given
+from fstcrf.model.options import (
+    DEFAULTS,
+    Options,
+    checked_options,
+    documented,
+    optimiser_of,
+    options_of,
+)
 from fstcrf.model.reading import Tape
 from fstcrf.model.reads import labels_for, ordered, record_of
+from fstcrf.model.record import TrainingRecord
 from fstcrf.model.source import (
     Source,
     Target,
@@ -47,17 +52,36 @@ from fstcrf.train import (
     frequent,
     parameter_space,
 )
+from fstcrf.train.descent import LineSearch
 from fstcrf.train.loop import check_checkpoint
+from fstcrf.train.passive_aggressive import Variant
+from fstcrf.train.settings import MethodSettings, ObjectiveSettings
 
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
 
-__all__ = ["retrained", "train"]
+__all__ = ["retrained", "train_crf"]
 
 Floats = NDArray[np.float64]
+ObjectiveName: TypeAlias = Literal["likelihood", "mce", "mce-f"]
+MethodName: TypeAlias = Literal[
+    "lbfgs",
+    "cg",
+    "preconditioned-cg",
+    "mixed-cg",
+    "gis",
+    "quickprop",
+    "l2sgd",
+    "ap",
+    "pa",
+    "arow",
+    "perceptron",
+    "gpd",
+]
 
 
-def train(
+@documented
+def train_crf(
     data: Any,
     target: Target | None = None,
     template: TemplateSet | str | os.PathLike[str] | None = None,
@@ -76,7 +100,56 @@ def train(
     checkpoint_every: int | None = 10,
     resume: bool = False,
     keep_on_interrupt: bool = False,
-    **options: Any,
+    order: Literal[0, 1, 2] = 1,
+    objective: ObjectiveName | ObjectiveSettings = "likelihood",
+    method: MethodName | MethodSettings = "lbfgs",
+    features: Literal["supported", "complete"] = "supported",
+    transitions: Literal["observed", "all"] | None = None,
+    ends: bool = False,
+    min_frequency: float | None = None,
+    scheme: str | None = None,
+    start_label: str | None = None,
+    boundary: Literal["pad", "skip"] = "pad",
+    min_count: int = 1,
+    hash_bits: int | None = None,
+    on_illegal: Literal["error", "repair", "skip"] = "error",
+    partial: bool = True,
+    jackknife: int | None = None,
+    passing: Literal["best", "nbest", "marginals"] = "best",
+    candidates: int | None = None,
+    patience: int | None = None,
+    seed: int = 0,
+    max_iterations: int | None = None,
+    l2: float | None = None,
+    delta: float | None = None,
+    period: int | None = None,
+    epsilon: float | None = None,
+    max_line_search: int | None = None,
+    memory: int | None = None,
+    line_search: LineSearch | None = None,
+    l1: float | None = None,
+    stochastic_epochs: int | None = None,
+    preconditioned: int | None = None,
+    growth: float | None = None,
+    calibration_rate: float | None = None,
+    calibration_factor: float | None = None,
+    calibration_sentences: int | None = None,
+    calibration_candidates: int | None = None,
+    calibration_trials: int | None = None,
+    pa_variant: Variant | None = None,
+    aggressiveness: float | None = None,
+    error_sensitive: bool | None = None,
+    averaging: bool | None = None,
+    variance: float | None = None,
+    gamma: float | None = None,
+    batch: int | None = None,
+    halving: float | None = None,
+    steepness: float | None = None,
+    offset: float | None = None,
+    smoothing: Literal["sigmoid", "logistic"] | None = None,
+    psi: float | None = None,
+    competitors: Literal["mean", "sum"] | None = None,
+    f_gamma: float | None = None,
 ) -> Model:
     """Train a CRF.
 
@@ -125,110 +198,19 @@ def train(
         Go on from `checkpoint`, to the same result bit for bit; from the start where there is none.
     keep_on_interrupt : bool
         On Ctrl-C return the best model so far.
-    **options
-        order : {0, 1, 2}, default 1
-            How many labels before a label its score depends on.
-        objective : {"likelihood", "mce", "mce-f"}, default "likelihood"
-            What is optimised: "mce" a smooth count of sentences with an error, "mce-f" a smooth F
-            of spans, both compare the gold labels with the best others (Suzuki et al. 2006). They
-            are not convex: `warm_start` from a model of the likelihood is the usual beginning.
-            Trained by "lbfgs", "quickprop" or "gpd".
-        method : str, default "lbfgs"
-            The penalised likelihood by L-BFGS ("lbfgs"), conjugate gradients ("cg"; with the
-            diagonal of the Hessian "preconditioned-cg", for the first iterations only "mixed-cg"),
-            generalised iterative scaling ("gis"), QuickProp ("quickprop") or stochastic gradients
-            ("l2sgd"; "gpd" of the objectives that count errors); the averaged perceptron ("ap"),
-            passive-aggressive ("pa") and "arow" as in CRFsuite; the averaged perceptron for a few
-            epochs ("perceptron").
-        l2 : float, default 0.5
-            The objective is −log-likelihood + l2 · |weights|² (CRFsuite's ``c2``).
-        l1 : float, default 0
-            Adds l1 · sum |weights| (CRFsuite's ``c1``): many weights become exactly zero.
-        features : {"supported", "complete"}
-            Weights of the (attribute, label) pairs that occur, or of all.
-        transitions : {"observed", "all"}
-            Weights of the label pairs that occur, or of all.
-        boundary : {"pad", "skip"}
-            What an attribute beyond the sentence is: ``_B-1``, or nothing.
-        min_count : int, default 1
-            Attributes that fewer tokens have are dropped.
-        min_frequency : float, optional
-            Weights whose feature (attribute and label, or transition) occurs less often are
-            dropped; a feature counts with its value (CRFsuite's ``feature.minfreq``).
-        hash_bits : int, optional
-            Hash attributes into 2^k rows.
-        scheme : str, optional
-            "iob1", "iob2", "bioes", "bilou": successions that are illegal under it are not part
-            of the model at all; "observed": those that the data does not show. "iob1:iob2"
-            converts the gold labels, of `dev` too, from the first to the second.
-        on_illegal : {"error", "repair", "skip"}
-            Gold labels that break their scheme: an error; the spans that conlleval reads in them,
-            written in the scheme; or their sentences are left out. What was done is a
-            `LabelWarning`. Held-out labels are always read as conlleval does.
-        start_label : str, optional
-            Order 2: label taken to precede a sentence; ``"O"`` where that is a label.
-        ends : bool
-            Weights for the first and the last label.
-        jackknife : int, optional
-            Cut `data` into so many folds; the labels of `reads` in each of them are those of
-            taggers that were trained again on the others. For taggers that were trained on `data`.
-        passing : {"best", "nbest", "marginals"}
-            What `reads` pass on: their best labels; their `candidates` (5) best labellings, of
-            which each makes a copy of the sentence, weighted by its probability; the probability
-            of each label, as the value of the attributes that read it.
-        max_iterations : int
-            1000; 100 for "ap", "pa" and "arow", 30 for "gpd", 10 for "perceptron".
-        patience : int, default 10
-            Iterations on end without a better score on `dev` that end training.
-        seed : int
-            Of the order of sentences, where that counts.
-        epsilon : float
-            "lbfgs", "gis" and the kinds of "cg" stop when |gradient| < epsilon · max(1, |weights|),
-            default 1e-5. "ap" stops when the share of wrong labels, "pa" and "arow" when the mean
-            loss is below; default 0.
-        delta, period : float, int
-            They and "l2sgd" stop when `period` (10) iterations gained less than delta times the
-            objective; default 1e-5, "l2sgd" 1e-6.
-        memory : int, default 10
-            "lbfgs": pairs of (step, gradient change) that are kept.
-        line_search : {"wolfe", "backtracking", "strong-backtracking"}
-            "lbfgs" without l1; `max_line_search` (20) evaluations at most, also of "cg".
-        preconditioned : int, default 20
-            "mixed-cg": iterations with the preconditioner.
-        stochastic_epochs : int, optional
-            "lbfgs" starts with so many epochs of "l2sgd": 6 where there is enough text for that.
-            Where errors are counted, epochs of "gpd": 10 without a warm start.
-        calibration_rate, calibration_factor : float, default 0.1 and 2
-            "l2sgd": the first step size tried, and the factor to the next one.
-        calibration_sentences, calibration_candidates, calibration_trials : int
-            "l2sgd": sentences to try on (1000), step sizes in each direction (10), in all (20).
-        pa_variant : {"PA", "PA-I", "PA-II"}, default "PA-I"
-            "pa": how far an update goes.
-        aggressiveness : float, default 1
-            "pa": the C of PA-I and PA-II.
-        error_sensitive : bool, default True
-            "pa": the margin is the root of the number of wrong labels, not 1.
-        averaging : bool, default True
-            "pa": average the weights over all steps.
-        variance : float, default 1
-            "arow": of every weight at first.
-        gamma : float, default 1
-            "arow": how slowly means and variances move.
-        smoothing : {"sigmoid", "logistic"}
-            "mce": what makes the count of errors smooth; "mce-f" takes the sigmoid.
-        steepness, offset : float, default 1 and 0
-            The alpha and beta of it: the steeper, the closer to the count.
-        psi : float, optional
-            "mce": how far the best wrong labelling counts alone; when absent, it does.
-        competitors : {"mean", "sum"}
-            "mce" at a finite psi: the mean over wrong labellings, or their sum. With "sum",
-            psi 1 and logistic smoothing the objective is the likelihood.
-        f_gamma : float, default 1
-            "mce-f": above 1, recall counts more than precision.
-        growth : float, default 1.75
-            "quickprop": how many times as long a step may be as the one before.
-        batch, halving : int, float, default 8 and 5
-            "gpd": sentences a step; epochs after which steps are half as long.
+    objective : {"likelihood", "mce", "mce-f"} or ObjectiveSettings
+        What is optimised: "mce" a smooth count of sentences with an error, "mce-f" a smooth F of
+        spans, both compare the gold labels with the best others (Suzuki et al. 2006). They are not
+        convex: `warm_start` from a model of the likelihood is the usual beginning.
+    method : str or MethodSettings
+        The penalised likelihood by L-BFGS ("lbfgs"), conjugate gradients ("cg"; with the diagonal
+        of the Hessian "preconditioned-cg", for the first iterations only "mixed-cg"), generalised
+        iterative scaling ("gis"), QuickProp ("quickprop") or stochastic gradients ("l2sgd"; "gpd"
+        of the objectives that count errors, which "lbfgs" and "quickprop" train, too); the averaged
+        perceptron ("ap"), passive-aggressive ("pa") and "arow" as in CRFsuite; the averaged
+        perceptron for a few epochs ("perceptron"). ``fstcrf.train.methods.LBFGSSettings(memory=5)``
+        says the method and its options in one.
+    {options}
 
     Returns
     -------
@@ -243,18 +225,17 @@ def train(
     NumericError
         Training diverged at once.
     """
-    settings = checked_options(options)
-    if target is None:
-        raise OptionError("no target: give the column of the labels, or those of each sentence")
-    _check_run(threads, checkpoint, checkpoint_every, resume=resume)
-    name = tape or (target if isinstance(target, str) else "label")
-    check_given(
-        options,
-        msgspec.structs.asdict(settings),
+    given = locals()
+    settings = checked_options(
+        {option: given[option] for option in DEFAULTS},
         reads=bool(reads),
         dev=dev is not None,
         warm_start=warm_start is not None,
     )
+    if target is None:
+        raise OptionError("no target: give the column of the labels, or those of each sentence")
+    _check_run(threads, checkpoint, checkpoint_every, resume=resume)
+    name = tape or (target if isinstance(target, str) else "label")
     _check_reads(reads, name)
     source = read_source(
         data,
@@ -290,8 +271,8 @@ def train(
     if checkpoint is not None:
         state = Checkpoint(checkpoint, fingerprint=run, every=checkpoint_every, resume=resume)
     outcome = fit(
-        chosen_optimiser(settings, problem, space, theta, threads=threads),
-        max_iterations=settings.iteration_limit,
+        optimiser_of(settings, problem, space, theta, threads=threads),
+        max_iterations=settings.method.max_iterations,
         evaluate=evaluate,
         patience=settings.patience,
         report=report,
@@ -320,10 +301,10 @@ def retrained(
     options = record.options
     if record.dev_score is not None or record.interrupted:
         # What decided it is not here any more; that it took so many iterations is known.
-        options = msgspec.structs.replace(options, max_iterations=max(record.best_iteration, 1))
+        options = {**options, "max_iterations": max(record.best_iteration, 1)}
     target = str(record.target)
     present = set(labels_for(corpus, record))
-    return train(
+    return train_crf(
         corpus,
         target,
         cast("FeatureIndex", tagger.index).templates,  # as `fold_taggers` saw
@@ -404,7 +385,7 @@ def _record(
     about: dict[str, Any],
 ) -> TrainingRecord:
     return TrainingRecord(
-        options=settings,
+        options=settings.named(),
         sentences=len(source.offsets) - 1,
         tokens=int(source.offsets[-1]),
         attributes=source.index.n_node_rows + source.index.n_arc_rows,

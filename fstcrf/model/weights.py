@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.kernel.single import Single
+from fstcrf.kernel.single import SentenceGraph
 from fstcrf.once import made_once
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace, Tables
@@ -63,7 +63,7 @@ class Weights:
         return self.topology.graph(weights.transition, weights.initial, weights.final)
 
     @made_once
-    def single(self) -> Single | None:
+    def single(self) -> SentenceGraph | None:
         """The same laid out for sentences that come one at a time.
 
         None where they need more: attributes of label pairs, longer histories, or where some
@@ -74,7 +74,7 @@ class Weights:
         whole = graph.source is None and all(np.isfinite(part).all() for part in parts)
         if self.has_arc_attributes or not self.topology.direct or not whole:
             return None
-        return Single(self._packed, graph)
+        return SentenceGraph(self._packed, graph)
 
     @property
     def has_arc_attributes(self) -> bool:

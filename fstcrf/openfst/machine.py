@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.errors import LabelError, NumericError, ShapeError
-from fstcrf.kernel import order
+from fstcrf.kernel import acyclic
+from fstcrf.kernel.rows import row_starts
 
 __all__ = [
     "EPSILON",
@@ -105,7 +106,7 @@ class Machine:
     @property
     def row(self) -> NDArray[np.int64]:
         """int64 [S + 1]: the arcs that leave state s are ``row[s] : row[s + 1]``."""
-        return order.rows(self.source, self.n_states)
+        return row_starts(self.source, self.n_states)
 
     @property
     def is_acceptor(self) -> bool:
@@ -136,8 +137,8 @@ def connect(machine: Machine) -> Machine:
     The states that are left keep their order.
     """
     taken = machine.score > -np.inf
-    row = order.rows(machine.source[taken], machine.n_states)
-    keep = order.connected(row, machine.target[taken], machine.start, machine.final > -np.inf)
+    row = row_starts(machine.source[taken], machine.n_states)
+    keep = acyclic.connected(row, machine.target[taken], machine.start, machine.final > -np.inf)
     taken &= keep[machine.source] & keep[machine.target]
     if taken.all() and keep.all():
         return machine

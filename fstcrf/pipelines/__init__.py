@@ -1,13 +1,4 @@
-"""Taggers in a row, each trained on its own corpus and reading the labels of those before it.
-
-================  ===================================================================
-Task              one of them, declared: its text, template, options, what it reads
-Pipeline          tasks in the order of reading; trains, and goes on where it stopped
-TrainedPipeline   tags: as a cascade, jointly, or by earlier taggers' marginals
-read_pipeline     a pipeline from a TOML file
-load_pipeline     a trained pipeline from its folder
-================  ===================================================================
-"""
+"""Taggers in a row, each trained on its own corpus and reading the labels of those before it."""
 
 from typing import TYPE_CHECKING
 

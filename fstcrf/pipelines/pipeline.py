@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fstcrf.errors import OptionError
 from fstcrf.grammar import Grammar
@@ -16,12 +16,10 @@ from fstcrf.model.reads import FoldProgress
 from fstcrf.model.structure import fingerprint
 from fstcrf.pipelines.task import Task, check_tasks, named
 from fstcrf.pipelines.trained import Decode, Folder, TrainedPipeline, check_decode
+from fstcrf.train import Progress
 from fstcrf.train.loop import saved_iteration
 
-if TYPE_CHECKING:
-    from fstcrf.train import Progress
-
-__all__ = ["Pipeline", "arranged", "reading_order"]
+__all__ = ["Pipeline", "reading_order"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +58,8 @@ class Pipeline:
             raise OptionError(
                 f"grammar is {self.grammar!r}, expected a Grammar: Grammar.from_file, .shipped"
             )
-        object.__setattr__(self, "tasks", tuple(arranged(self.tasks)))
-        check_labels([task for task in self.tasks if isinstance(task, CRF)])
+        object.__setattr__(self, "tasks", tuple(_arranged(self.tasks)))
+        _check_labels([task for task in self.tasks if isinstance(task, CRF)])
 
     def train(
         self,
@@ -172,14 +170,8 @@ def _ancestors(names: Iterable[str], done: dict[str, CRF]) -> Iterable[CRF]:
     return [tagger for tape, tagger in done.items() if tape in wanted]
 
 
-def arranged(tasks: Sequence[Task | CRF]) -> list[Task | CRF]:
-    """Return tasks, each after those that it reads; otherwise in the order given.
-
-    Raises
-    ------
-    OptionError
-        As for `Pipeline`.
-    """
+def _arranged(tasks: Sequence[Task | CRF]) -> list[Task | CRF]:
+    """Return tasks, each after those that it reads; otherwise in the order given."""
     tasks = _each_a_task(tasks)
     if not tasks:
         raise OptionError("a pipeline of nothing: expected tasks, or taggers")
@@ -243,14 +235,8 @@ def _circle(reads: Mapping[str, Sequence[str]], done: Sequence[str]) -> str:
     return " ← ".join([*way[way.index(name) :], name])
 
 
-def check_labels(taggers: Sequence[CRF]) -> None:
-    """Check that taggers read labels that those before them have.
-
-    Raises
-    ------
-    OptionError
-        One was trained to read labels that its predecessor does not have, or has others.
-    """
+def _check_labels(taggers: Sequence[CRF]) -> None:
+    """Refuse taggers that were trained to read other labels than those before them have."""
     by_tape = {tagger.tape: set(tagger.labels) for tagger in taggers}
     for tagger in taggers:
         for tape in tagger.reads:

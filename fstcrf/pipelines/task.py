@@ -1,9 +1,4 @@
-"""Errors that say which task, or which file, they are of.
-
-=====  ==================================
-named  what a block raises, with a name
-=====  ==================================
-"""
+"""Tasks: taggers of a pipeline that are to be trained, and what is checked before training."""
 
 from __future__ import annotations
 
@@ -26,8 +21,7 @@ from fstcrf.features.template import as_templates
 from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF
 from fstcrf.model.gold import gold_labels, legal_gold
-from fstcrf.model.options import Options, checked_options
-from fstcrf.model.readers import check_given
+from fstcrf.model.options import Options, checked_options, stored_options
 
 __all__ = [
     "Task",
@@ -117,13 +111,7 @@ class Task:
                 f"task {self.name!r}: grammar is {self.grammar!r}, expected a Grammar"
             )
         with named(f"task {self.name!r}"):
-            check_given(
-                self.options,
-                msgspec.structs.asdict(self.settings),
-                reads=bool(self.reads),
-                dev=self.dev is not None,
-                warm_start=False,
-            )
+            _ = self.settings
         self._check_reads()
 
     def _check_reads(self) -> None:
@@ -158,7 +146,7 @@ class Task:
     @cached_property
     def settings(self) -> Options:
         """The options of training, with those that are not given."""
-        return checked_options(self.options)
+        return checked_options(self.options, reads=bool(self.reads), dev=self.dev is not None)
 
     @property
     def labels(self) -> str:
@@ -327,7 +315,8 @@ def _check_gold(task: Task, earlier: Task | CRF, sets: Mapping[str, Sequence[str
     if isinstance(earlier, CRF):
         if earlier.record is None or earlier.record.target is None:
             return  # training says what is missing
-        name, column, settings = earlier.tape, earlier.record.target, earlier.record.options
+        name, column = earlier.tape, earlier.record.target
+        settings = stored_options(earlier.record.options)
         grammar: object = earlier.record.grammar
     else:
         name, column, settings = earlier.name, earlier.labels, earlier.settings

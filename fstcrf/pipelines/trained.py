@@ -17,16 +17,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
+from typing import Any, Literal, TypeAlias, Unpack, get_args
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.corpus import Column, Corpus
 from fstcrf.corpus.files import atomic_write, check_writable
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.features.template import tape_column
+from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF, Composition, Tagger, load
 from fstcrf.joint.batches import as_corpus
 from fstcrf.joint.known import Bias, Forced
@@ -37,11 +38,8 @@ from fstcrf.lattice.answer import labels_of_tapes
 from fstcrf.lattice.confidence import Confidence, Interval
 from fstcrf.lattice.paths import nbest_of_tapes, shown_tapes
 from fstcrf.model import reads as passing
+from fstcrf.model.reading import Data
 from fstcrf.plans import Search, gathered
-
-if TYPE_CHECKING:
-    from fstcrf.grammar import Grammar
-    from fstcrf.model.reading import Data
 
 __all__ = [
     "COMPOSITION",
@@ -55,6 +53,8 @@ __all__ = [
     "steps",
 ]
 
+Decode: TypeAlias = Literal["cascade", "joint", "marginals"]
+
 COMPOSITION = "pipeline.fstcrf"
 _MANIFEST = "pipeline.json"
 
@@ -65,7 +65,7 @@ class Manifest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     format: Literal["fstcrf-pipeline"] = "fstcrf-pipeline"
     version: Literal[1] = 1
     tasks: dict[str, str] = {}  # by name, the hash of what it was trained by
-    decode: Literal["cascade", "joint", "marginals"] = "cascade"
+    decode: Decode = "cascade"
     finished: bool = False
 
 
@@ -148,9 +148,7 @@ class Folder:
         self._write(found)
         self._forget(name)
 
-    def finish(
-        self, composition: Composition, decode: Literal["cascade", "joint", "marginals"]
-    ) -> None:
+    def finish(self, composition: Composition, decode: Decode) -> None:
         """Write the whole pipeline."""
         self.path.mkdir(parents=True, exist_ok=True)
         composition.save(self.path / COMPOSITION)
@@ -172,7 +170,6 @@ class Folder:
 
 # --- Taggers one after the other ------------------------------------------------------------------
 
-Floats = NDArray[np.float64]
 
 _ANY = Path((), 0.0, 1.0, exact=True, bound=0.0)
 """Of a tape that does not count: all its labellings together."""
@@ -198,8 +195,8 @@ class Steps:
     """
 
     composition: Composition
-    offsets: NDArray[np.int64]
-    ids: dict[str, NDArray[np.int32]]
+    offsets: Longs
+    ids: dict[str, Ints]
     tables: dict[str, Floats]
     logs: dict[str, Floats]
     last: list[Lattice]
@@ -283,9 +280,6 @@ def steps(composition: Composition, corpus: Corpus, *, soft: bool, threads: int 
 
 
 # --- A trained pipeline ---------------------------------------------------------------------------
-
-Decode: TypeAlias = Literal["cascade", "joint", "marginals"]
-_DECODES = ("cascade", "joint", "marginals")
 
 
 @dataclass(frozen=True, eq=False)
@@ -634,8 +628,9 @@ def check_decode(decode: str) -> None:
     OptionError
         It is none.
     """
-    if decode not in _DECODES:
-        raise OptionError(f"decode is {decode!r}, expected one of {', '.join(map(repr, _DECODES))}")
+    known = get_args(Decode)
+    if decode not in known:
+        raise OptionError(f"decode is {decode!r}, expected one of {', '.join(map(repr, known))}")
 
 
 def _sure(path: Path) -> Confidence:

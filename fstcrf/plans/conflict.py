@@ -126,7 +126,9 @@ class Sentence:
             return None
         return None if score[0] == -np.inf else self._word(path)
 
-    def _search(self, constraints: Sequence[Acceptor], values: Sequence[Floats]) -> kernel.Searched:
+    def _search(
+        self, constraints: Sequence[Acceptor], values: Sequence[Floats]
+    ) -> kernel.SearchResult:
         if self._left <= 0:
             raise TooLargeError("too many states to explain an error")
         conjunction = kernel.Conjunction(self._machine, readers(constraints, self._labels))
@@ -177,7 +179,7 @@ class Sentence:
 
     def _bound(self, program: Program, values: Sequence[Floats]) -> kernel.Bound:
         offsets = np.asarray([0, len(self.values[0])])
-        return kernel.Bound(program.machine, offsets, program.moving(values))
+        return kernel.Bound(program.machine, offsets, program.per_token(values))
 
 
 def _product(a: Acceptor, b: Acceptor) -> Acceptor:

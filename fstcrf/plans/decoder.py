@@ -136,7 +136,7 @@ class Decoder:
     def _threads(self) -> threading.local:
         return threading.local()
 
-    def single(self) -> kernel.Alone:
+    def sentence_machine(self) -> kernel.SentenceMachine:
         """Return what finds best paths of single sentences quickly; each thread has its own.
 
         It searches lazily to the end of its budget: `paths` has more to offer where that comes.
@@ -146,9 +146,9 @@ class Decoder:
         ShapeError
             Sentences bring other potentials than those of one array of states.
         """
-        found: kernel.Alone | None = getattr(self._threads, "single", None)
+        found: kernel.SentenceMachine | None = getattr(self._threads, "single", None)
         if found is None:
-            found = self._threads.single = kernel.Alone(self.machine, self.conjunction)
+            found = self._threads.single = kernel.SentenceMachine(self.machine, self.conjunction)
         return found
 
     @property
@@ -158,7 +158,7 @@ class Decoder:
 
     def paths(
         self, bound: kernel.Bound, n: int = 1, budget: Budget | None = None
-    ) -> kernel.Searched:
+    ) -> kernel.SearchResult:
         """Return the n best paths of each sentence; `bound` is of ``machine``.
 
         Memory is for the paths there are, not for all that are asked for.
@@ -170,7 +170,7 @@ class Decoder:
                 return found
             some = min(n, 4 * some)
 
-    def _paths(self, bound: kernel.Bound, n: int, budget: Budget | None) -> kernel.Searched:
+    def _paths(self, bound: kernel.Bound, n: int, budget: Budget | None) -> kernel.SearchResult:
         if self.conjunction is not None:
             return self._searched(bound, self.conjunction, n, budget or self.budget)
         if n == 1:
@@ -181,7 +181,7 @@ class Decoder:
 
     def _searched(
         self, bound: kernel.Bound, grammar: kernel.Conjunction, n: int, budget: Budget
-    ) -> kernel.Searched:
+    ) -> kernel.SearchResult:
         """Search lazily; answer from the product what does not end soon and is affordable."""
         if self.expansion is None:
             return kernel.lazy_paths(bound, grammar, n, budget)
@@ -208,16 +208,18 @@ class Decoder:
         return found
 
 
-def _proven(ranked: kernel.Ranked) -> kernel.Searched:
+def _proven(ranked: kernel.Ranked) -> kernel.SearchResult:
     size = len(ranked.found)
-    return kernel.Searched(
+    return kernel.SearchResult(
         *(ranked.found, ranked.found, ranked.score, ranked.path),
         bound=np.full(size, -np.inf),
         popped=np.zeros(size, dtype=np.int64),
     )
 
 
-def readers(acceptors: Sequence[Acceptor], labels: Mapping[str, Longs]) -> list[kernel.Reader]:
+def readers(
+    acceptors: Sequence[Acceptor], labels: Mapping[str, Longs]
+) -> list[kernel.LazyAcceptor]:
     """Return acceptors as a search reads them.
 
     Parameters
@@ -236,7 +238,7 @@ def readers(acceptors: Sequence[Acceptor], labels: Mapping[str, Longs]) -> list[
         flat = acceptor.n_states, -1
         score = None if acceptor.score is None else acceptor.score.reshape(flat)
         found.append(
-            kernel.Reader(
+            kernel.LazyAcceptor(
                 place=places[acceptor.tapes],
                 target=np.ascontiguousarray(acceptor.target.reshape(flat)),
                 score=None if score is None else np.ascontiguousarray(score),

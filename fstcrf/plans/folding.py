@@ -397,7 +397,7 @@ def _with_folded(arcs: Floats, folded: Folded | None) -> Floats:
 def table_factor(
     axes: Axes, context: tuple[str, ...], owner: str, value: Floats | None
 ) -> kernel.Factor:
-    """Return node potentials, float64 [L of the context, ..., S of the owner]; None: moving."""
+    """Return node potentials, float64 [L of the context, ..., S of the owner]; None: per token."""
     sizes = axes.sizes(context)
     states = axes.chain[owner].topology.n_states
     rows = int(np.prod(sizes, dtype=np.int64))
@@ -414,7 +414,7 @@ def table_factor(
 
 
 def input_factor(axes: Axes, what: Input) -> kernel.Factor:
-    """Return the moving factor of potentials that sentences bring; not those of arcs."""
+    """Return the per-token factor of potentials that sentences bring; not those of arcs."""
     context, owner, _ = _arranged(axes, what)
     return table_factor(axes, context, owner, None)
 

@@ -194,7 +194,7 @@ class Program:
     def _machine(self, automaton: Acceptor | None) -> kernel.Machine:
         self._check_size(1 if automaton is None else automaton.n_states)
         axes, folded = self.axes, self.folding.chains
-        moving = [input_factor(axes, what) for what in self.inputs if what.kind != "arc"]
+        per_token = [input_factor(axes, what) for what in self.inputs if what.kind != "arc"]
         tables = [
             table_factor(axes, context, chain.name, value)
             for chain in self.chains
@@ -208,7 +208,7 @@ class Program:
             residual = kernel_residual(automaton, self.order, axes.outer_labels, last)
         return kernel.Machine(
             tuple(kernel_axis(axes, k, folded.get(tape)) for k, tape in enumerate(self.order)),
-            (*moving, *tables, *(f for f in fixed if f is not None)),
+            (*per_token, *tables, *(f for f in fixed if f is not None)),
             residual,
             end_potentials(axes, folded, "initial"),
             end_potentials(axes, folded, "final"),
@@ -287,7 +287,7 @@ class Program:
                 shapes.append((*context, width))
         return shapes
 
-    def moving(self, values: Sequence[Floats]) -> tuple[Floats, ...]:
+    def per_token(self, values: Sequence[Floats]) -> tuple[Floats, ...]:
         """Return what sentences bring as the kernel wants it.
 
         Parameters

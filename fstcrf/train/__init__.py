@@ -5,15 +5,17 @@ Problem               what is trained
 ParameterSpace        which weights exist
 Likelihood            penalised log-likelihood, full or partial labels
 LocalLikelihood       that of a chain whose factors are each normalised
-ClassificationError,  smooth counts of wrong sentences, and of wrong segments: F
-SegmentF
+ClassificationError   a smooth count of wrong sentences
+SegmentF              one of wrong segments: F
 Sigmoid, Logistic     how they are made smooth
-LBFGS, OWLQN, L2SGD,  the optimisers
-ConjugateGradient,
-GIS, QuickProp, GPD,
-AveragedPerceptron,
-PassiveAggressive,
-AROW
+LBFGS, OWLQN          optimisers: limited-memory BFGS, without and with L1
+ConjugateGradient     nonlinear conjugate gradients
+GIS                   generalised iterative scaling
+QuickProp, GPD        those for counts of errors
+L2SGD                 stochastic gradients
+AveragedPerceptron    online, as are the next two
+PassiveAggressive     PA, PA-I, PA-II
+AROW                  a variance for each weight
 Bandit, Schedule      learning from rewards of samples
 DiagonalHessian       preconditioner: curvature along each weight
 InUnits               an optimiser whose parameters have other units

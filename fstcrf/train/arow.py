@@ -11,18 +11,44 @@ Source: Crammer, Kulesza and Dredze (2009), with a diagonal covariance; the cost
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from fstcrf.errors import OptionError
 from fstcrf.kernel import Parameters, norm
-from fstcrf.train.online import OnlineEpochs, Orders
+from fstcrf.train.online import MeanLoss, OnlineEpochs, Orders
 from fstcrf.train.problem import ParameterSpace, Problem
 from fstcrf.train.protocols import Step
+from fstcrf.train.settings import Run, check
 
-__all__ = ["AROW"]
+__all__ = ["AROW", "AROWSettings"]
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AROWSettings(MeanLoss):
+    """Adaptive regularisation of weights, as in CRFsuite."""
+
+    name: ClassVar[str] = "arow"
+
+    variance: Annotated[float, Meta(gt=0, description="of every weight at first")] = 1.0
+    gamma: Annotated[float, Meta(gt=0, description="how slowly means and variances move")] = 1.0
+
+    def optimiser(self, run: Run) -> AROW:
+        """Return the learner of a run."""
+        return AROW(
+            run.problem,
+            run.space,
+            run.theta,
+            variance=self.variance,
+            gamma=self.gamma,
+            epsilon=self.epsilon,
+            seed=run.seed,
+        )
 
 
 class AROW(OnlineEpochs):
@@ -63,9 +89,7 @@ class AROW(OnlineEpochs):
         seed: int = 0,
         orders: Orders | None = None,
     ) -> None:
-        for name, value in (("variance", variance), ("gamma", gamma)):
-            if not 0.0 < value < np.inf:
-                raise OptionError(f"{name} is {value}, expected a number above 0")
+        check(AROWSettings, variance=variance, gamma=gamma)
         super().__init__(problem, space, theta, epsilon=epsilon, seed=seed, orders=orders)
         self.gamma, self.epsilon = float(gamma), epsilon
         start = self._tables["theta"].arrays()

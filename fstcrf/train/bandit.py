@@ -27,10 +27,10 @@ from fstcrf.kernel import (
     Controls,
     Descent,
     Feedback,
-    Heard,
     Judge,
     Parameters,
     Proposals,
+    Reinforcement,
     Rule,
     norm,
 )
@@ -306,7 +306,7 @@ class Bandit:
 
     def _heard(
         self, order: NDArray[np.int64], aim: Aim, rule: Rule, generator: np.random.Generator
-    ) -> Heard:
+    ) -> Reinforcement:
         learner, sentences = self._feedback, self._sentences
         draws = 1 + aim.pairs
         if self.batch == 1 and self._judge is not None:
@@ -319,7 +319,7 @@ class Bandit:
             made = learner.propose(sentences, some, aim, rule, uniform)
             reward = self._reward(made, aim)
             parts.append(learner.reinforce(sentences, made, aim, rule, self._controls, reward))
-        return Heard(
+        return Reinforcement(
             np.concatenate([p.reward for p in parts]),
             np.concatenate([p.log_p for p in parts]),
             np.concatenate([p.coefficient for p in parts]),
@@ -332,7 +332,7 @@ class Bandit:
             raise OptionError("no judge and no rewards")
         return self._feedback.judge(self._sentences, made, aim, self._judge)
 
-    def _measures(self, aim: Aim, heard: Heard) -> dict[str, float]:
+    def _measures(self, aim: Aim, heard: Reinforcement) -> dict[str, float]:
         """Return what there is to tell of a step."""
         measures = {
             "reward": float(heard.reward.mean()),

@@ -480,8 +480,8 @@ class _Searched:
         for t in range(1, n):
             token, now = start + t, choices[label[start + t]]
             place = states[-1][:, :, None], now[:, None, :]
-            moving = maxima.arcs.ndim == 3
-            arcs = maxima.arcs[(token[:, None, None], *place) if moving else place]
+            per_token = maxima.arcs.ndim == 3
+            arcs = maxima.arcs[(token[:, None, None], *place) if per_token else place]
             total = top[:, :, None] + arcs
             source = total.argmax(axis=1)
             top = np.take_along_axis(total, source[:, None, :], axis=1)[:, 0]

@@ -6,17 +6,31 @@ leaves the preconditioner after some iterations, because near the maximum it no 
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
-from fstcrf.train.descent import Descent, Found
-from fstcrf.train.protocols import Objective
+from fstcrf.train.curvature import DiagonalHessian
+from fstcrf.train.descent import Descent, Found, LineSearching
+from fstcrf.train.likelihood import Likelihood
+from fstcrf.train.problem import ParameterSpace, Problem
+from fstcrf.train.protocols import Objective, Optimiser
+from fstcrf.train.settings import Run, check
+from fstcrf.train.ties import Untied, tied
 
-__all__ = ["ConjugateGradient", "Formula", "Preconditioner"]
+__all__ = [
+    "CGSettings",
+    "ConjugateGradient",
+    "Formula",
+    "MixedCGSettings",
+    "PreconditionedCGSettings",
+    "Preconditioner",
+]
 
 Floats = NDArray[np.float64]
 Formula = Literal["polak-ribiere", "fletcher-reeves"]
@@ -32,6 +46,65 @@ class Preconditioner(Protocol):
 
     def __call__(self, theta: Floats) -> Floats:
         """Return the diagonal at theta, float64 [size], all of it above 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CGSettings(LineSearching):
+    """The likelihood by conjugate gradients."""
+
+    name: ClassVar[str] = "cg"
+    has_preconditioner: ClassVar[bool] = False
+
+    def optimiser(self, run: Run) -> Optimiser:
+        """Return the optimiser of a run."""
+        if run.theta.any():  # a warm start: tied attributes may have parted
+            return self._made(run, run.problem, run.space, run.theta, None)
+        ties = tied(run.problem, run.space)
+        start = ties.reduce(run.theta)
+        return Untied(self._made(run, ties.problem, ties.space, start, ties.scale), ties)
+
+    def _made(
+        self, run: Run, problem: Problem, space: ParameterSpace, start: Floats, scale: Floats | None
+    ) -> ConjugateGradient:
+        diagonal = None
+        if self.has_preconditioner:
+            diagonal = DiagonalHessian(problem, space, l2=self.l2, scale=scale)
+        return ConjugateGradient(
+            Likelihood(problem, space, l2=self.l2, threads=run.threads, scale=scale),
+            start,
+            preconditioner=diagonal,
+            preconditioned=self._preconditioned,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            period=self.period,
+            max_line_search=self.max_line_search,
+        )
+
+    @property
+    def _preconditioned(self) -> int | None:
+        return None
+
+
+class PreconditionedCGSettings(CGSettings):
+    """The likelihood by conjugate gradients with the diagonal of the Hessian."""
+
+    name: ClassVar[str] = "preconditioned-cg"
+    has_preconditioner: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixedCGSettings(PreconditionedCGSettings):
+    """Preconditioned conjugate gradients for the first iterations, then plain ones."""
+
+    name: ClassVar[str] = "mixed-cg"
+
+    preconditioned: Annotated[int, Meta(ge=1, description="iterations with the preconditioner")] = (
+        20
+    )
+
+    @property
+    def _preconditioned(self) -> int | None:
+        return self.preconditioned
 
 
 class ConjugateGradient(Descent):
@@ -80,9 +153,12 @@ class ConjugateGradient(Descent):
         if formula not in _FORMULAS:
             known = ", ".join(map(repr, _FORMULAS))
             raise OptionError(f"formula {formula!r} is unknown; there are {known}")
-        if preconditioned is not None and (preconditioned < 1 or preconditioner is None):
-            what = "at least 1" if preconditioner is not None else "a preconditioner to leave"
-            raise OptionError(f"preconditioned is {preconditioned}, expected {what}")
+        if preconditioned is not None:
+            check(MixedCGSettings, preconditioned=preconditioned)
+            if preconditioner is None:
+                raise OptionError(
+                    f"preconditioned is {preconditioned}, expected a preconditioner to leave"
+                )
         if refresh < 1:
             raise OptionError(f"refresh is {refresh}, expected at least 1")
         super().__init__(

@@ -6,14 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from fstcrf.errors import NumericError, OptionError
+from fstcrf.errors import NumericError
 from fstcrf.kernel import dot, norm
-from fstcrf.train.protocols import Objective, Step, check_stopping
+from fstcrf.train.protocols import Objective, Step
+from fstcrf.train.settings import Converging, Needs, check
 
 __all__ = [
     "ARMIJO",
@@ -23,6 +25,8 @@ __all__ = [
     "Iterative",
     "Line",
     "LineSearch",
+    "LineSearching",
+    "QuasiNewton",
     "Search",
 ]
 
@@ -54,7 +58,7 @@ class Iterative(ABC):
     def __init__(
         self, objective: Objective, theta: Floats, *, epsilon: float, delta: float, period: int
     ) -> None:
-        check_stopping(epsilon=epsilon, delta=delta, period=period)
+        check(Converging, epsilon=epsilon, delta=delta, period=period)
         self.objective = objective
         self.epsilon, self.delta, self.period = epsilon, delta, period
         self._theta = np.array(theta, dtype=np.float64)
@@ -262,6 +266,30 @@ LINE_SEARCHES: dict[LineSearch, Search] = {
 # --- Descent by line searches ---------------------------------------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True)
+class LineSearching(Converging):
+    """Methods that search along a direction."""
+
+    max_line_search: Annotated[
+        int, Meta(ge=1, description="most evaluations of one line search")
+    ] = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuasiNewton(LineSearching):
+    """What L-BFGS is told, whatever it minimises."""
+
+    memory: Annotated[int, Meta(ge=1, description="steps that are remembered")] = 10
+    line_search: Annotated[
+        LineSearch,
+        Meta(description="how the length of a step is found"),
+        Needs(
+            lambda values: not values.get("l1"),
+            "needs a run without l1: OWL-QN has a line search of its own",
+        ),
+    ] = "wolfe"
+
+
 class Descent(Iterative):
     """A direction, a search along it, and again.
 
@@ -302,11 +330,7 @@ class Descent(Iterative):
         max_line_search: int = 20,
         curvature: float = CURVATURE,
     ) -> None:
-        if line_search not in LINE_SEARCHES:
-            known = ", ".join(map(repr, LINE_SEARCHES))
-            raise OptionError(f"line search {line_search!r} is unknown; there are {known}")
-        if max_line_search < 1:
-            raise OptionError(f"max_line_search is {max_line_search}, expected at least 1")
+        check(QuasiNewton, line_search=line_search, max_line_search=max_line_search)
         super().__init__(objective, theta, epsilon=epsilon, delta=delta, period=period)
         self.line_search, self.max_line_search = line_search, max_line_search
         self.curvature = curvature

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from fstcrf.errors import DataError, NumericError, OptionError
@@ -34,9 +36,10 @@ from fstcrf.train.batches import (
     whole_sentences,
 )
 from fstcrf.train.competitors import Gradient, Mass, Maxima, Occurrences, Rivalry
-from fstcrf.train.mce import Sigmoid
+from fstcrf.train.mce import Sigmoid, SmoothErrors
 from fstcrf.train.parallel import ordered_map
 from fstcrf.train.problem import ParameterSpace, Problem, Tables
+from fstcrf.train.settings import Run
 
 __all__ = ["SegmentF", "SmoothCounts"]
 
@@ -98,6 +101,28 @@ class _Read:
         )
         missed = dot(gold, self.loss[0])
         return SmoothCounts(float(gold.sum()) - missed, missed, dot(other, self.loss[1]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MCEFSettings(SmoothErrors):
+    """A smooth F of spans."""
+
+    name: ClassVar[str] = "mce-f"
+
+    f_gamma: Annotated[
+        float, Meta(gt=0, description="above 1, recall counts more than precision")
+    ] = 1.0
+
+    def function(self, run: Run, l2: float) -> SegmentF:
+        """Return the objective of a run."""
+        return SegmentF(
+            run.problem,
+            run.space,
+            l2=l2,
+            gamma=self.f_gamma,
+            loss=self.sigmoid,
+            threads=run.threads,
+        )
 
 
 class SegmentF:

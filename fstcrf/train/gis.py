@@ -12,9 +12,11 @@ Rosenfeld (1999) for the prior; Curran and Clark (2003) for the feature without 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import wrightomega
 
 from fstcrf import kernel
 from fstcrf.errors import NumericError, OptionError
@@ -22,10 +24,30 @@ from fstcrf.train.descent import Iterative
 from fstcrf.train.likelihood import Likelihood
 from fstcrf.train.problem import ParameterSpace, Problem
 from fstcrf.train.protocols import Step
+from fstcrf.train.settings import Converging, Run
 
-__all__ = ["GIS", "largest_count"]
+__all__ = ["GIS", "GISSettings", "largest_count"]
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GISSettings(Converging):
+    """The likelihood by generalised iterative scaling."""
+
+    name: ClassVar[str] = "gis"
+
+    def optimiser(self, run: Run) -> GIS:
+        """Return the optimiser of a run."""
+        return GIS(
+            Likelihood(run.problem, run.space, l2=self.l2, threads=run.threads),
+            run.problem,
+            run.space,
+            run.theta,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            period=self.period,
+        )
 
 
 class GIS(Iterative):
@@ -83,6 +105,8 @@ class GIS(Iterative):
 
     def _change(self, gradient: Floats) -> Floats:
         """Solve for delta, in closed form: x + exp(x) = z at the Wright omega function of z."""
+        from scipy.special import wrightomega  # noqa: PLC0415 (heavy)
+
         likelihood, pull = self.likelihood, 2.0 * self.likelihood.l2
         expected = gradient + likelihood.observed - pull * self._theta
         expected = np.maximum(expected, np.finfo(np.float64).tiny)  # rounding may leave less

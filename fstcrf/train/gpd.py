@@ -12,19 +12,40 @@ Stochastic  an objective that is a sum over sentences, or nearly
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
 from fstcrf.train.competitors import Gradient
-from fstcrf.train.online import Calibration, Orders, calibrated_rate, shuffled
+from fstcrf.train.descent import QuasiNewton
+from fstcrf.train.lbfgs import lbfgs
+from fstcrf.train.online import (
+    BEGINNING,
+    STEPS,
+    Calibrated,
+    Calibration,
+    Orders,
+    calibrated_rate,
+    shuffled,
+)
 from fstcrf.train.problem import ParameterSpace, Tables
-from fstcrf.train.protocols import Step, check_stopping
+from fstcrf.train.protocols import Objective, Optimiser, Step
+from fstcrf.train.quickprop import QuickPropSettings
+from fstcrf.train.settings import Delta, MaxIterations, Penalised, Run, check
+from fstcrf.train.staged import Staged
 
-__all__ = ["GPD", "Stochastic"]
+__all__ = [
+    "GPD",
+    "ErrorLBFGSSettings",
+    "ErrorQuickPropSettings",
+    "GPDSettings",
+    "Stochastic",
+]
 
 Floats = NDArray[np.float64]
 
@@ -98,12 +119,9 @@ class GPD:
         period: int = 10,
         orders: Orders | None = None,
     ) -> None:
-        check_stopping(delta=delta, period=period)
-        for name, number in (("halving", halving), ("first_rate", first_rate)):
-            if number is not None and not 0.0 < number < np.inf:
-                raise OptionError(f"{name} is {number}, expected a number above 0")
-        if batch < 1:
-            raise OptionError(f"batch is {batch}, expected at least 1")
+        check(GPDSettings, delta=delta, period=period, batch=batch, halving=halving)
+        if first_rate is not None and not 0.0 < first_rate < np.inf:
+            raise OptionError(f"first_rate is {first_rate}, expected a number above 0")
         self.objective, self.batch, self.halving = objective, batch, halving
         self.delta, self.period = delta, period
         self._space, self._size = space, objective.n_sentences
@@ -242,3 +260,96 @@ class _Weights:
             mine = index[(index >= begin) & (index < end)]
             if table is not None and len(mine):
                 table.reshape(-1)[cells[mine - begin]] = self.theta[mine]
+
+
+# --- What smooth counts of errors are trained by --------------------------------------------------
+
+# From zero, all competitors are as good as the gold path: a few stochastic epochs tell them apart.
+_EPOCHS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descending(Penalised, Calibrated):
+    """Methods that make, or begin with, epochs of `GPD`."""
+
+    batch: Annotated[
+        int,
+        Meta(ge=1, description="sentences a step"),
+        STEPS,
+        BEGINNING,
+    ] = 8
+    halving: Annotated[
+        float, Meta(gt=0, description="epochs after which steps are half as long"), STEPS, BEGINNING
+    ] = 5.0
+
+    def gpd(self, run: Run, objective: Any) -> GPD:
+        """Return the stochastic optimiser of a run."""
+        return GPD(
+            objective,
+            run.space,
+            run.theta,
+            batch=self.batch,
+            halving=self.halving,
+            calibration=self.calibration,
+            seed=run.seed,
+            delta=self.delta,
+            period=self.period,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPDSettings(Descending):
+    """Counts of errors by stochastic gradients, a few sentences a step."""
+
+    name: ClassVar[str] = "gpd"
+
+    max_iterations: MaxIterations = 30
+    delta: Delta = 1e-6
+
+    def optimiser(self, run: Run) -> GPD:
+        """Return the optimiser of a run."""
+        return self.gpd(run, run.objective.function(run, self.l2))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beginning(Descending):
+    """Batch methods that begin with epochs of `GPD`."""
+
+    stochastic_epochs: Annotated[
+        int | None,
+        Meta(ge=0, description="epochs of gpd to begin with; 10 without a warm start"),
+    ] = None
+
+    def optimiser(self, run: Run) -> Optimiser:
+        """Return the optimiser of a run."""
+        objective, epochs = run.objective.function(run, self.l2), self.stochastic_epochs
+        if epochs is None:
+            epochs = 0 if run.theta.any() else _EPOCHS
+        if not epochs:
+            return self.minimiser(objective, run.theta)
+        first = self.gpd(run, objective)
+        return Staged(first, epochs, lambda start: self.minimiser(objective, start))
+
+    def minimiser(self, objective: Objective, theta: Floats) -> Optimiser:
+        """Return what goes on after the epochs."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorLBFGSSettings(Beginning, QuasiNewton):
+    """Counts of errors by L-BFGS."""
+
+    name: ClassVar[str] = "lbfgs"
+
+    def minimiser(self, objective: Objective, theta: Floats) -> Optimiser:
+        """Return what goes on after the epochs."""
+        return lbfgs(self, objective, theta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorQuickPropSettings(Beginning, QuickPropSettings):
+    """Counts of errors, each weight by a parabola of its own."""
+
+    name: ClassVar[str] = "quickprop"
+
+    minimiser = QuickPropSettings.minimiser

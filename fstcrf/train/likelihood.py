@@ -10,7 +10,7 @@ is the score of the gold path. The gradient is the difference of the expected fe
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from fstcrf.kernel import dot
 from fstcrf.train.expectation import Expectation, Fused, General, fits
 from fstcrf.train.parallel import Workers, spans
 from fstcrf.train.problem import ParameterSpace, Problem, Tables, observed_counts
+from fstcrf.train.settings import ObjectiveSettings, Run
 
 __all__ = [
     "Likelihood",
@@ -33,6 +34,16 @@ Floats = NDArray[np.float64]
 Precision = Literal["float32", "float64"]
 
 _ROUNDING = {True: 2.0**-26, False: 2.0**-50}  # of sums whose errors cancel: measured
+
+
+class LikelihoodSettings(ObjectiveSettings):
+    """The penalised likelihood."""
+
+    name: ClassVar[str] = "likelihood"
+
+    def function(self, run: Run, l2: float) -> Likelihood:
+        """Return the objective of a run."""
+        return Likelihood(run.problem, run.space, l2=l2, threads=run.threads)
 
 
 class Likelihood:

@@ -13,9 +13,10 @@ Logistic   log(1 + exp(αd + β)) / α: convex, above the step
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, ClassVar, Literal, Protocol
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from fstcrf import kernel
@@ -26,6 +27,7 @@ from fstcrf.train.batches import Batch, Potentials, batch_of, batches, known_lab
 from fstcrf.train.competitors import Gradient, Mass, Maxima, Occurrences, Rivalry
 from fstcrf.train.parallel import ordered_map
 from fstcrf.train.problem import ParameterSpace, Problem, Tables
+from fstcrf.train.settings import Needs, ObjectiveSettings, Run
 
 __all__ = [
     "ClassificationError",
@@ -245,6 +247,59 @@ class _Measured(Protocol):
     measure: Floats
 
     def add_mass(self, slope: Floats, mass: Mass) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmoothErrors(ObjectiveSettings):
+    """What makes a count of errors smooth."""
+
+    steepness: Annotated[
+        float, Meta(gt=0, description="how close to the count it is: the alpha of the sigmoid")
+    ] = 1.0
+    offset: Annotated[
+        float, Meta(description="shifts it, the beta; above 0 it asks for a margin")
+    ] = 0.0
+
+    @property
+    def sigmoid(self) -> Sigmoid:
+        """The sigmoid of the misclassification measure."""
+        return Sigmoid(self.steepness, self.offset)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MCESettings(SmoothErrors):
+    """A smooth count of sentences with an error."""
+
+    name: ClassVar[str] = "mce"
+
+    smoothing: Annotated[
+        Literal["sigmoid", "logistic"], Meta(description="what makes the count of errors smooth")
+    ] = "sigmoid"
+    psi: Annotated[
+        float | None,
+        Meta(gt=0, description="how far the best wrong labelling counts alone; absent: it does"),
+    ] = None
+    competitors: Annotated[
+        Literal["mean", "sum"],
+        Meta(description="with `psi`: the mean over wrong labellings, or their sum"),
+        Needs(
+            lambda values: values["psi"] is not None,
+            "needs a finite psi: without one only the best counts",
+        ),
+    ] = "mean"
+
+    def function(self, run: Run, l2: float) -> ClassificationError:
+        """Return the objective of a run."""
+        logistic = Logistic(self.steepness, self.offset)
+        return ClassificationError(
+            run.problem,
+            run.space,
+            l2=l2,
+            psi=np.inf if self.psi is None else self.psi,
+            averaged=self.competitors == "mean",
+            loss=self.sigmoid if self.smoothing == "sigmoid" else logistic,
+            threads=run.threads,
+        )
 
 
 class ClassificationError:

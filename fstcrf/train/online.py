@@ -13,19 +13,26 @@ restored_parameters   ... and back
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import Learner, Parameters
 from fstcrf.train.problem import ParameterSpace, Problem, Tables
+from fstcrf.train.settings import MaxIterations, MethodSettings, Needs, check
 
 __all__ = [
+    "BEGINNING",
+    "FROM_ZERO",
+    "STEPS",
     "AveragedEpochs",
+    "Calibrated",
     "Calibration",
+    "MeanLoss",
     "OnlineEpochs",
     "Orders",
     "calibrated_rate",
@@ -119,6 +126,54 @@ def restored_parameters(name: str, state: Mapping[str, NDArray[Any]]) -> Paramet
 # --- The first step size of stochastic gradient descent -------------------------------------------
 
 
+STEPS = Needs(
+    lambda values: values.get("stochastic_epochs") != 0,
+    "needs stochastic_epochs above 0, or method 'gpd': it is about their steps",
+)
+FROM_ZERO = "is for the stochastic epochs of a run that starts from zero, not from warm_start"
+BEGINNING = Needs(
+    lambda values: (
+        not values.get("warm_start")
+        or values.get("stochastic_epochs") is not None  # asked for, they are made there, too
+        or values["method"] in ("l2sgd", "gpd")
+    ),
+    FROM_ZERO,
+)
+"""Both are of settings of stochastic steps, which batch methods may do without."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibrated(MethodSettings):
+    """Methods whose first step size is chosen on a sample."""
+
+    calibration_rate: Annotated[
+        float, Meta(gt=0, description="the first step size that is tried"), STEPS, BEGINNING
+    ] = 0.1
+    calibration_factor: Annotated[
+        float, Meta(gt=1, description="from one step size tried to the next"), STEPS, BEGINNING
+    ] = 2.0
+    calibration_sentences: Annotated[
+        int, Meta(ge=1, description="sentences to try step sizes on"), STEPS, BEGINNING
+    ] = 1000
+    calibration_candidates: Annotated[
+        int, Meta(ge=1, description="step sizes in each direction"), STEPS, BEGINNING
+    ] = 10
+    calibration_trials: Annotated[
+        int, Meta(ge=1, description="step sizes in all"), STEPS, BEGINNING
+    ] = 20
+
+    @property
+    def calibration(self) -> Calibration:
+        """What is tried."""
+        return Calibration(
+            rate=self.calibration_rate,
+            factor=self.calibration_factor,
+            sentences=self.calibration_sentences,
+            candidates=self.calibration_candidates,
+            trials=self.calibration_trials,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """What is tried.
@@ -149,13 +204,7 @@ class Calibration:
     trials: int = 20
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.rate < np.inf:
-            raise OptionError(f"the rate to begin with is {self.rate}, expected a number above 0")
-        if not 1.0 < self.factor < np.inf:
-            raise OptionError(f"the factor of rates is {self.factor}, expected a number above 1")
-        for name in ("sentences", "candidates", "trials"):
-            if getattr(self, name) < 1:
-                raise OptionError(f"{name} is {getattr(self, name)}, expected at least 1")
+        check(Calibrated, **{f"calibration_{name}": v for name, v in asdict(self).items()})
 
 
 class _Search:
@@ -213,6 +262,14 @@ def calibrated_rate(trial: Callable[[float], float], before: float, tried: Calib
 # --- What learners that go sentence by sentence have in common ------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True)
+class MeanLoss(MethodSettings):
+    """Learners that end when the mean loss is small."""
+
+    max_iterations: MaxIterations = 100
+    epsilon: Annotated[float, Meta(ge=0, description="stop when the mean loss is below X")] = 0.0
+
+
 class OnlineEpochs:
     """One epoch a step.
 
@@ -245,8 +302,8 @@ class OnlineEpochs:
         seed: int,
         orders: Orders | None,
     ) -> None:
-        if epsilon is not None and not 0.0 <= epsilon < np.inf:
-            raise OptionError(f"epsilon is {epsilon}, expected a finite number of at least 0")
+        if epsilon is not None:
+            check(MeanLoss, epsilon=epsilon)
         self.space = space
         self._learner = online_learner(problem, space)
         self._size = len(problem.weight)

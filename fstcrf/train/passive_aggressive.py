@@ -12,19 +12,58 @@ al. (2006), sections 3 and 9 (the prediction-based update); costs as in CRFsuite
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from fstcrf.errors import OptionError
 from fstcrf.kernel import PassiveAggressive as Variant
 from fstcrf.kernel import norm
-from fstcrf.train.online import AveragedEpochs, Orders
+from fstcrf.train.online import AveragedEpochs, MeanLoss, Orders
 from fstcrf.train.problem import ParameterSpace, Problem
 from fstcrf.train.protocols import Step
+from fstcrf.train.settings import Needs, Run, check
 
-__all__ = ["PassiveAggressive", "Variant"]
+__all__ = ["PASettings", "PassiveAggressive", "Variant"]
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PASettings(MeanLoss):
+    """Passive-aggressive updates, as in CRFsuite."""
+
+    name: ClassVar[str] = "pa"
+
+    pa_variant: Annotated[Variant, Meta(description="how far an update goes")] = "PA-I"
+    aggressiveness: Annotated[
+        float,
+        Meta(gt=0, description="the C of PA-I and PA-II"),
+        Needs(
+            lambda values: values["pa_variant"] != "PA",
+            "needs pa_variant 'PA-I' or 'PA-II', not 'PA'",
+        ),
+    ] = 1.0
+    error_sensitive: Annotated[
+        bool, Meta(description="the margin is the root of the number of wrong labels, not 1")
+    ] = True
+    averaging: Annotated[bool, Meta(description="average the weights over all updates")] = True
+
+    def optimiser(self, run: Run) -> PassiveAggressive:
+        """Return the learner of a run."""
+        return PassiveAggressive(
+            run.problem,
+            run.space,
+            run.theta,
+            variant=self.pa_variant,
+            aggressiveness=self.aggressiveness,
+            error_sensitive=self.error_sensitive,
+            averaging=self.averaging,
+            epsilon=self.epsilon,
+            seed=run.seed,
+        )
 
 
 class PassiveAggressive(AveragedEpochs):
@@ -70,10 +109,7 @@ class PassiveAggressive(AveragedEpochs):
         seed: int = 0,
         orders: Orders | None = None,
     ) -> None:
-        if variant not in ("PA", "PA-I", "PA-II"):
-            raise OptionError(f"variant is {variant!r}, expected 'PA', 'PA-I' or 'PA-II'")
-        if not 0.0 < aggressiveness < np.inf:
-            raise OptionError(f"aggressiveness is {aggressiveness}, expected a number above 0")
+        check(PASettings, pa_variant=variant, aggressiveness=aggressiveness)
         super().__init__(problem, space, theta, epsilon=epsilon, seed=seed, orders=orders)
         self.epsilon, self.variant, self.aggressiveness = epsilon, variant, float(aggressiveness)
         self.error_sensitive, self.averaging = error_sensitive, averaging

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated, ClassVar
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from fstcrf import kernel
@@ -14,13 +17,46 @@ from fstcrf.kernel import Parameters, SparseRows, norm
 from fstcrf.train.online import AveragedEpochs, Orders, online_learner, online_parameters, shuffled
 from fstcrf.train.problem import ParameterSpace, Problem
 from fstcrf.train.protocols import Step
+from fstcrf.train.settings import MaxIterations, MethodSettings, Run
 
 __all__ = [
+    "APSettings",
     "AveragedPerceptron",
+    "PerceptronSettings",
     "voted_paths",
 ]
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerceptronSettings(MethodSettings):
+    """The averaged perceptron, for a few epochs."""
+
+    name: ClassVar[str] = "perceptron"
+
+    max_iterations: MaxIterations = 10
+
+    def optimiser(self, run: Run) -> AveragedPerceptron:
+        """Return the learner of a run."""
+        return AveragedPerceptron(run.problem, run.space, run.theta, seed=run.seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class APSettings(MethodSettings):
+    """The averaged perceptron, as in CRFsuite."""
+
+    name: ClassVar[str] = "ap"
+
+    max_iterations: MaxIterations = 100
+    epsilon: Annotated[
+        float, Meta(ge=0, description="stop when the share of wrong labels is below X")
+    ] = 0.0
+
+    def optimiser(self, run: Run) -> AveragedPerceptron:
+        """Return the learner of a run."""
+        epsilon = self.epsilon
+        return AveragedPerceptron(run.problem, run.space, run.theta, seed=run.seed, epsilon=epsilon)
 
 
 class AveragedPerceptron(AveragedEpochs):

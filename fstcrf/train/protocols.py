@@ -5,7 +5,6 @@ Objective       theta → value and gradient
 Optimiser       makes one step at a time; its state can be saved and put back
 Step            what one step reached
 snapshot        the parameters of now, for later
-check_stopping  refuse tests of convergence that make no sense
 ==============  ===============================================================
 
 A new objective or a new optimiser is one file that satisfies one of them.
@@ -20,9 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import OptionError
-
-__all__ = ["Objective", "Optimiser", "Step", "check_stopping", "snapshot"]
+__all__ = ["Objective", "Optimiser", "Step", "snapshot"]
 
 Floats = NDArray[np.float64]
 
@@ -67,21 +64,6 @@ class Step:
     evaluations: int
     done: str | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
-
-
-def check_stopping(*, epsilon: float = 0.0, delta: float, period: int) -> None:
-    """Refuse tests of convergence that make no sense.
-
-    Raises
-    ------
-    OptionError
-        A negative threshold, or a period below 1.
-    """
-    for name, value in (("epsilon", epsilon), ("delta", delta)):
-        if not 0.0 <= value < np.inf:
-            raise OptionError(f"{name} is {value}, expected a finite number of at least 0")
-    if period < 1:
-        raise OptionError(f"period is {period}, expected at least 1")
 
 
 class Optimiser(Protocol):

@@ -10,23 +10,53 @@ halved, which Fahlman's does not do, and which makes the method converge. Source
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
 from fstcrf.train.descent import Iterative
 from fstcrf.train.parallel import spans
-from fstcrf.train.protocols import Objective, Step
+from fstcrf.train.protocols import Objective, Optimiser, Step
+from fstcrf.train.settings import Converging, Run, check
 
-__all__ = ["QuickProp"]
+__all__ = ["QuickProp", "QuickPropSettings"]
 
 Floats = NDArray[np.float64]
 
 _SUFFICIENT = 1e-4  # of the decrease that the slope promises
 _HALVINGS = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuickPropSettings(Converging):
+    """Each weight by a parabola of its own."""
+
+    name: ClassVar[str] = "quickprop"
+
+    growth: Annotated[
+        float,
+        Meta(gt=1, description="how many times as long as the one before a step may be"),
+    ] = 1.75
+
+    def optimiser(self, run: Run) -> Optimiser:
+        """Return the optimiser of a run."""
+        return self.minimiser(run.objective.function(run, self.l2), run.theta)
+
+    def minimiser(self, objective: Objective, theta: Floats) -> QuickProp:
+        """Return what minimises an objective, each weight by itself: no ties."""
+        return QuickProp(
+            objective,
+            theta,
+            growth=self.growth,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            period=self.period,
+        )
 
 
 class QuickProp(Iterative):
@@ -66,8 +96,7 @@ class QuickProp(Iterative):
         period: int = 10,
     ) -> None:
         super().__init__(objective, theta, epsilon=epsilon, delta=delta, period=period)
-        if not 1.0 < growth < np.inf:
-            raise OptionError(f"growth is {growth}, expected a number above 1")
+        check(QuickPropSettings, growth=growth)
         if rate is not None and not 0.0 < rate < np.inf:
             raise OptionError(f"the rate is {rate}, expected a number above 0")
         self.growth, self._rate = growth, 0.0 if rate is None else rate

@@ -6,7 +6,8 @@ first step size, which is chosen on a sample. Source: Bottou (2010); Shalev-Shwa
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from fstcrf.errors import NumericError
 from fstcrf.kernel import dot, norm
 from fstcrf.train.online import (
+    Calibrated,
     Calibration,
     Orders,
     calibrated_rate,
@@ -25,11 +27,34 @@ from fstcrf.train.online import (
     shuffled,
 )
 from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.protocols import Step, check_stopping
+from fstcrf.train.protocols import Step
+from fstcrf.train.settings import Delta, Penalised, Run, check
 
-__all__ = ["L2SGD"]
+__all__ = ["L2SGD", "L2SGDSettings"]
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class L2SGDSettings(Penalised, Calibrated):
+    """The likelihood by stochastic gradients, one sentence a step."""
+
+    name: ClassVar[str] = "l2sgd"
+
+    delta: Delta = 1e-6
+
+    def optimiser(self, run: Run) -> L2SGD:
+        """Return the optimiser of a run."""
+        return L2SGD(
+            run.problem,
+            run.space,
+            run.theta,
+            l2=self.l2,
+            seed=run.seed,
+            calibration=self.calibration,
+            delta=self.delta,
+            period=self.period,
+        )
 
 
 class L2SGD:
@@ -77,7 +102,7 @@ class L2SGD:
         period: int = 10,
         orders: Orders | None = None,
     ) -> None:
-        check_stopping(delta=delta, period=period)
+        check(L2SGDSettings, delta=delta, period=period)
         self.space, self.l2 = space, l2
         self.delta, self.period = delta, period
         self._learner = online_learner(problem, space)

@@ -283,8 +283,8 @@ def main() -> int:
         f"slower; the same is within {100 * ALLOWED:.0f} % or what lies between runs of the old."
     )
     for pair in pairs.values():
-        for error in dict.fromkeys(pair.errors):
-            _say(f"{pair.work}: {error}")
+        for said in dict.fromkeys(pair.errors):
+            _say(f"{pair.work}: {said}")
     return 1 if any(pair.verdict() in {"slower", "failed"} for pair in pairs.values()) else 0
 
 

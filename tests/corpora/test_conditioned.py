@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def pos(train: Corpus) -> CRF:
 
 @pytest.mark.parametrize(("order", "pairs"), [(1, PAIRS), (2, "")])
 def test_open_tapes_are_all_their_labels(
-    train: Corpus, test: Corpus, pos: CRF, order: int, pairs: str
+    train: Corpus, test: Corpus, pos: CRF, order: Literal[1, 2], pairs: str
 ) -> None:
     chunker = CRF.train(
         train[:200], "chunk", CHUNK + pairs, reads=[pos], max_iterations=2, order=order

@@ -47,7 +47,7 @@ def values(paths: list[Found]) -> Floats:
 
 
 class Chain(NamedTuple):
-    """Potentials of a chain lattice; those of arcs shared or moving."""
+    """Potentials of a chain lattice; those of arcs shared or per-token."""
 
     node: Floats
     arcs: Floats
@@ -56,8 +56,8 @@ class Chain(NamedTuple):
 
     def lattice(self) -> Lattice:
         size = self.node.shape[1]
-        moving = self.arcs[1:].reshape(-1, size, size) if self.arcs.ndim == 2 else None
-        arcs = self.arcs.reshape(size, size) if moving is None else moving
+        per_token = self.arcs[1:].reshape(-1, size, size) if self.arcs.ndim == 2 else None
+        arcs = self.arcs.reshape(size, size) if per_token is None else per_token
         return Lattice.from_arrays(LABELS[:size], self.node, arcs, self.first, self.last)
 
     def turned(self) -> AcyclicLattice:

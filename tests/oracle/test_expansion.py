@@ -134,8 +134,8 @@ def test_part_of_a_batch_under_another_machine() -> None:
     scores = [random_scores(t, t, 4) for t in (4, 2, 7)]
     program = spans(4, scores[0]).program
     offsets = np.asarray([0, 4, 6, 13])
-    moving = program.moving((np.concatenate(scores),))
-    bound = kernel.Bound(program.decoder.machine, offsets, moving)
+    per_token = program.per_token((np.concatenate(scores),))
+    bound = kernel.Bound(program.decoder.machine, offsets, per_token)
     _, all_scores = kernel.best_paths(bound)
     _, some = kernel.best_paths(bound.select([2, 0]))
     assert some.tolist() == [all_scores[2], all_scores[0]]

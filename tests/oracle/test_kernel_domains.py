@@ -64,7 +64,7 @@ def random_sentence(
         chosen[:: states + 1] = True
         source, target = (x.astype(np.int32) for x in np.divmod(np.flatnonzero(chosen), states))
         n_arcs = len(source)
-    score = potentials(tokens, n_arcs) if "moving" in kind else potentials(n_arcs)
+    score = potentials(tokens, n_arcs) if "per-token" in kind else potentials(n_arcs)
     node = potentials(tokens, states)
     return Graph(potentials(states), potentials(states), score, source, target), node
 
@@ -74,7 +74,7 @@ def run(graph: Graph, node: Floats, domain: Domain = "auto") -> Posterior:
 
 
 def summed_arcs(graph: Graph, arc: Floats) -> Floats:
-    total = arc.sum(axis=0) if graph.moving else arc
+    total = arc.sum(axis=0) if graph.per_token else arc
     if graph.source is None or graph.target is None:
         return total.reshape(graph.n_states, graph.n_states)
     full = np.zeros((graph.n_states, graph.n_states))
@@ -83,7 +83,7 @@ def summed_arcs(graph: Graph, arc: Floats) -> Floats:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["dense", "sparse", "moving", "moving sparse"])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "per-token", "per-token sparse"])
 @pytest.mark.parametrize(
     ("states", "tokens", "magnitude"),
     [(60, 500, 1.0), (9, 500, 30.0), (23, 200, 1e3), (60, 40, 1e4), (8, 500, 1e4)],
@@ -91,7 +91,7 @@ def summed_arcs(graph: Graph, arc: Floats) -> Floats:
 def test_large_sentences(
     variant: str, kind: str, states: int, tokens: int, magnitude: float
 ) -> None:
-    if "moving" in kind:
+    if "per-token" in kind:
         tokens = min(tokens, 60)
     graph, node = random_sentence(states + tokens, states, tokens, magnitude, kind)
     log_z, posterior, pairs = reference(graph, node)
@@ -107,7 +107,7 @@ def test_large_sentences(
         np.testing.assert_allclose(arcs, pairs, rtol=1e-12, atol=slack * tokens)
 
 
-@pytest.mark.parametrize("kind", ["dense", "sparse", "moving", "moving sparse"])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "per-token", "per-token sparse"])
 def test_ordinary_potentials_stay_in_the_linear_domain(variant: str, kind: str) -> None:
     graph, node = random_sentence(7, 20, 300, 3.0, kind)
     log_z, posterior, pairs = reference(graph, node)
@@ -126,11 +126,11 @@ def strangers(kind: str, tokens: int) -> Graph:
         return Graph(np.zeros(2), np.zeros(2), np.zeros(2), ends, ends)
     score = np.asarray([0.0, -np.inf, -np.inf, 0.0])
     return Graph(
-        np.zeros(2), np.zeros(2), np.tile(score, (tokens, 1)) if kind == "moving" else score
+        np.zeros(2), np.zeros(2), np.tile(score, (tokens, 1)) if kind == "per-token" else score
     )
 
 
-KINDS = ["dense", "sparse", "moving"]
+KINDS = ["dense", "sparse", "per-token"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -35,7 +35,7 @@ def expected_arcs(case: Case, weight: Floats) -> Floats:
     out = np.zeros((len(case.node), case.graph.n_arcs))
     for (a, b), known, w in zip(case.bounds, truths(case), weight, strict=True):
         out[a + 1 : b] = w * kernel_arcs(case.graph, known.arc)
-    return out if case.graph.moving else out.sum(axis=0)
+    return out if case.graph.per_token else out.sum(axis=0)
 
 
 def scale_of(case: Case) -> float:
@@ -127,7 +127,7 @@ def test_both_halves_of_max_marginals(variant: str, case: Case) -> None:
 
 @pytest.mark.thorough
 @each_variant
-@given(case=cases(kinds=("dense", "moving"), max_states=3), state=st.integers(0, 2))
+@given(case=cases(kinds=("dense", "per-token"), max_states=3), state=st.integers(0, 2))
 def test_nothing_left(variant: str, case: Case, state: int) -> None:
     node = case.node.copy()
     a, b = case.bounds[-1]
@@ -145,10 +145,10 @@ def test_nothing_left(variant: str, case: Case, state: int) -> None:
 
 
 def weighted(
-    topology: Topology, data: st.DataObject, tokens: int, *, moving: bool
+    topology: Topology, data: st.DataObject, tokens: int, *, per_token: bool
 ) -> tuple[Graph, Floats, Floats, Floats]:
     unit = data.draw(st.sampled_from(UNITS[:2]))
-    shape = (tokens, topology.n_arc_slots) if moving else (topology.n_arc_slots,)
+    shape = (tokens, topology.n_arc_slots) if per_token else (topology.n_arc_slots,)
     slots = data.draw(potentials(shape, unit=unit, forbid=False))
     rows = (tokens, len(topology.node_slot_names))
     node_slots = data.draw(potentials(rows, unit=unit, forbid=False))
@@ -180,11 +180,11 @@ def label_score(topology: Topology, labels: tuple[int, ...], slots: Floats, node
 
 @pytest.mark.thorough
 @each_variant
-@given(topology=topologies(), data=st.data(), tokens=st.integers(1, 4), moving=st.booleans())
+@given(topology=topologies(), data=st.data(), tokens=st.integers(1, 4), per_token=st.booleans())
 def test_orders(
-    variant: str, topology: Topology, data: st.DataObject, tokens: int, *, moving: bool
+    variant: str, topology: Topology, data: st.DataObject, tokens: int, *, per_token: bool
 ) -> None:
-    graph, node, slots, node_slots = weighted(topology, data, tokens, moving=moving)
+    graph, node, slots, node_slots = weighted(topology, data, tokens, per_token=per_token)
     free = Graph(
         np.zeros(topology.n_labels), np.zeros(topology.n_labels), np.zeros(topology.n_labels**2)
     )

@@ -218,8 +218,8 @@ def test_sweeps_are_checked() -> None:
     one = task(1, 6, direct=True, values=True)
     shard, space = shard_of(one, one.arguments), SweepWorkspace()
     larger = Graph(np.zeros(9), np.zeros(9), np.zeros(81))
-    moving = Graph(np.zeros(6), np.zeros(6), np.zeros((4, 36)))
-    for graph in (larger, moving):
+    per_token = Graph(np.zeros(6), np.zeros(6), np.zeros((4, 36)))
+    for graph in (larger, per_token):
         with pytest.raises(ShapeError):
             shard.sweep(graph, one.theta, space)
     with pytest.raises(ShapeError, match="theta is"):

@@ -102,12 +102,12 @@ def check_spans(lattice: Lattice, scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", list(LABEL_SETS))
 @pytest.mark.parametrize("labels", list(LABEL_SETS))
-@pytest.mark.parametrize("moving", [False, True])
-def test_spans(scheme: str, labels: str, *, moving: bool) -> None:
+@pytest.mark.parametrize("per_token", [False, True])
+def test_spans(scheme: str, labels: str, *, per_token: bool) -> None:
     names, rng = LABEL_SETS[labels], np.random.default_rng(len(scheme))
     size = len(names)
     for tokens in (1, 3):
-        shape = (tokens - 1, size, size) if moving else (size, size)
+        shape = (tokens - 1, size, size) if per_token else (size, size)
         transitions = rng.normal(size=shape)
         transitions[rng.random(shape) < 0.1] = -np.inf
         lattice = Lattice.from_arrays(
@@ -159,16 +159,16 @@ def machine(lattice: Lattice, arc_type: str) -> Any:
         fst.add_arc(start, pynini.Arc(j + 1, j + 1, value, states[0][j]))
         fst.set_final(states[-1][j], weight(graph.final[j]))
     for t in range(1, tokens):
-        score = graph.score[t] if graph.moving else graph.score
+        score = graph.score[t] if graph.per_token else graph.score
         for i, j in itertools.product(range(size), repeat=2):
             value = weight(score[i * size + j] + node[t, j])
             fst.add_arc(states[t - 1][i], pynini.Arc(j + 1, j + 1, value, states[t][j]))
     return fst
 
 
-def random_lattice(seed: int, tokens: int, size: int, *, moving: bool) -> Lattice:
+def random_lattice(seed: int, tokens: int, size: int, *, per_token: bool) -> Lattice:
     rng = np.random.default_rng(seed)
-    shape = (tokens - 1, size, size) if moving else (size, size)
+    shape = (tokens - 1, size, size) if per_token else (size, size)
     return Lattice.from_arrays(
         [f"l{i}" for i in range(size)],
         rng.normal(size=(tokens, size)),
@@ -181,10 +181,10 @@ SIZES = pytest.mark.parametrize(("tokens", "size"), [(1, 1), (1, 4), (2, 3), (9,
 
 
 @SIZES
-@pytest.mark.parametrize("moving", [False, True])
-def test_sums_by_pynini(tokens: int, size: int, *, moving: bool) -> None:
+@pytest.mark.parametrize("per_token", [False, True])
+def test_sums_by_pynini(tokens: int, size: int, *, per_token: bool) -> None:
     pynini: Any = pytest.importorskip("pynini", reason="pynini is not installed")
-    lattice = random_lattice(tokens, tokens, size, moving=moving)
+    lattice = random_lattice(tokens, tokens, size, per_token=per_token)
     fst = machine(lattice, "log64")
     # delta = 0, or the sum stops early; weights pass through text of nine digits.
     behind = [float(str(w)) for w in pynini.shortestdistance(fst, delta=0.0, reverse=True)]
@@ -196,10 +196,10 @@ def test_sums_by_pynini(tokens: int, size: int, *, moving: bool) -> None:
 
 
 @SIZES
-@pytest.mark.parametrize("moving", [False, True])
-def test_best_path_by_pynini(tokens: int, size: int, *, moving: bool) -> None:
+@pytest.mark.parametrize("per_token", [False, True])
+def test_best_path_by_pynini(tokens: int, size: int, *, per_token: bool) -> None:
     pynini: Any = pytest.importorskip("pynini", reason="pynini is not installed")
-    lattice = random_lattice(tokens + 1, tokens, size, moving=moving)
+    lattice = random_lattice(tokens + 1, tokens, size, per_token=per_token)
     shortest = pynini.shortestpath(machine(lattice, "standard"))
     paths = shortest.paths()
     labels = [lattice.labels[i - 1] for i in paths.ilabels() if i > 0]

@@ -251,7 +251,7 @@ def test_the_algebra_is_closed(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_couplings_by_any_key(seed: int) -> None:
-    """(0, 1) and (1, 0) are the same coupling, transposed; static and moving may be mixed."""
+    """(0, 1) and (1, 0) are the same coupling, transposed; static and per-token may be mixed."""
     world = random_world(seed, tapes=3, conjuncts=0, limit=1000)
     turned = {(b, a): np.swapaxes(table, -1, -2) for (a, b), table in world.couplings.items()}
     moved = {
@@ -305,12 +305,12 @@ def span_world(seed: int, scheme: str, tokens: int) -> World:
     labels = SPAN_LABELS[scheme]
     topology = chain_topology(labels)
     size = len(labels)
-    moving = (tokens,) if rng.random() < 0.5 else ()
+    per_token = (tokens,) if rng.random() < 0.5 else ()
     tape = Tape(
         "span",
         topology,
         rng.normal(size=(tokens, size)),
-        rng.normal(size=(*moving, size * size)),
+        rng.normal(size=(*per_token, size * size)),
         *rng.normal(size=(2, size)),
     )
     coupling = {(0, 1): rng.normal(size=(2, size)), (2, 1): rng.normal(size=(tokens, 2, size))}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.constraints import at_least, contiguous
 from fstcrf.errors import GrammarError, NoPathError, NumericError, OptionError, ShapeError
-from fstcrf.kernel import Budget, Conjunction, Reader
+from fstcrf.kernel import Budget, Conjunction, LazyAcceptor
 from fstcrf.lattice import Lattice, best, nbest
 from fstcrf.lattice.product import searched
 from tests.oracle.test_lattice_products import check_ranking, parts
@@ -40,12 +40,14 @@ def with_holes(rng: np.random.Generator, values: Floats, share: float = 0.15) ->
     return np.where(rng.random(values.shape) < share, -np.inf, values)
 
 
-def random_reader(rng: np.random.Generator, states: int, *, soft: bool, whole: bool) -> Reader:
+def random_reader(
+    rng: np.random.Generator, states: int, *, soft: bool, whole: bool
+) -> LazyAcceptor:
     size, classes = int(rng.integers(1, 5)), int(rng.integers(1, 4))
     target = rng.integers(0, size, (size, classes))
     target[rng.random(target.shape) < 0.25] = -1
     final = numbers(rng, size, whole=whole) if soft else np.zeros(size)
-    return Reader(
+    return LazyAcceptor(
         rng.integers(0, classes, states).astype(np.int32),
         target.astype(np.int32),
         numbers(rng, size, classes, whole=whole) if soft and rng.random() < 0.6 else None,
@@ -53,7 +55,7 @@ def random_reader(rng: np.random.Generator, states: int, *, soft: bool, whole: b
     )
 
 
-def walk(reader: Reader, path: tuple[int, ...]) -> float:
+def walk(reader: LazyAcceptor, path: tuple[int, ...]) -> float:
     state, total = 0, 0.0
     for joint in path:
         step = state, reader.place[joint]
@@ -258,7 +260,7 @@ def test_alone_is_as_in_a_batch() -> None:
     case = random_case(7)
     machine = case.bound.machine
     for grammar in (case.grammar, None):
-        alone = kernel.Alone(machine, grammar)
+        alone = kernel.SentenceMachine(machine, grammar)
         for seed in range(200):
             rng = np.random.default_rng(seed)
             tokens = int(rng.integers(1, 40))
@@ -278,8 +280,8 @@ def test_alone_is_as_in_a_batch() -> None:
 
 def test_alone_within_a_budget() -> None:
     lattice = alternating(60) & contiguous(LABELS)
-    alone = lattice.program.decoder.single()
-    assert lattice.program.decoder.single() is alone
+    alone = lattice.program.decoder.sentence_machine()
+    assert lattice.program.decoder.sentence_machine() is alone
     node = lattice.values[0][:, None]
     found = alone.best(node, Budget(states=100))
     assert (found.proven, found.popped) == (False, 100)
@@ -292,8 +294,8 @@ def test_alone_within_a_budget() -> None:
 def test_what_is_not_for_sentences_alone() -> None:
     lattice = Lattice.from_arrays(["a", "b"], np.zeros((3, 2)), np.zeros((2, 2, 2)))
     with pytest.raises(ShapeError, match="other potentials"):
-        lattice.program.decoder.single()
-    alone = Lattice.from_arrays(["a", "b"], np.zeros((3, 2))).program.decoder.single()
+        lattice.program.decoder.sentence_machine()
+    alone = Lattice.from_arrays(["a", "b"], np.zeros((3, 2))).program.decoder.sentence_machine()
     with pytest.raises(ShapeError, match="empty"):
         alone.best(np.empty((0, 1, 2)))
     with pytest.raises(ShapeError, match=r"expected \[2, 1, 2\]"):
@@ -307,7 +309,7 @@ def test_what_is_not_for_sentences_alone() -> None:
 
 def test_what_may_still_come() -> None:
     """Two more of class 1 must be read before the end; each brings 1."""
-    reader = Reader(
+    reader = LazyAcceptor(
         place=np.asarray([0, 1], dtype=np.int32),
         target=np.asarray([[0, 1], [1, 2], [2, 2]], dtype=np.int32),
         score=np.asarray([[0.0, 1.0], [0.0, 1.0], [0.0, 0.0]]),
@@ -331,7 +333,7 @@ def test_many_readers_fill_several_words() -> None:
     )
     counter = np.minimum(np.add.outer(np.arange(50), [0, 1]), 49).astype(np.int32)
     final = np.where(np.arange(50) == 3, 0.0, -np.inf)
-    reader = Reader(np.asarray([0, 1], dtype=np.int32), counter, None, final)
+    reader = LazyAcceptor(np.asarray([0, 1], dtype=np.int32), counter, None, final)
     grammar = Conjunction(machine, [reader] * 25)
     assert grammar.words == 3
     bound = kernel.Bound(machine, np.asarray([0, 6]), (np.zeros((6, 1, 2)),))
@@ -346,10 +348,10 @@ def test_bad_readers() -> None:
     place, final = np.zeros(size, dtype=np.int32), np.zeros(1)
     target = np.zeros((1, 1), dtype=np.int32)
     with pytest.raises(ShapeError, match="reader 0 has sizes or indices"):
-        Conjunction(machine, [Reader(place + 1, target, None, final)]).view(3)
+        Conjunction(machine, [LazyAcceptor(place + 1, target, None, final)]).view(3)
     for wrong in (target + 1, target - 2, np.zeros((2, 1), dtype=np.int32)):
         with pytest.raises(ShapeError, match="target"):
-            Reader(place, wrong, None, final)
+            LazyAcceptor(place, wrong, None, final)
     case = random_case(0)
     other = random_case(1)
     with pytest.raises(OptionError, match="another machine"):

@@ -35,7 +35,7 @@ def plain(states: int, node: Floats, arcs: Floats, **fields: Any) -> Case:
 def test_no_path_means_the_same_everywhere(variant: str) -> None:
     """One sentence of three has no path: at its second token nothing is left."""
     case = plain(2, np.zeros((6, 2)), np.zeros((2, 2)))
-    case.moving[0][3] = -np.inf
+    case.per_token[0][3] = -np.inf
     case = case._replace(offsets=np.asarray([0, 2, 5, 6]))
     path, score = decoding.best_paths(case.bound)
     assert path.tolist() == [0, 0, -1, -1, -1, 0]
@@ -150,7 +150,7 @@ def test_the_only_way_out_is_far_below(variant: str, depth: float) -> None:
     arcs = np.asarray([[0.0, 0.0], [-np.inf, 0.0]])
     shut = np.asarray([[-np.inf, 0.0]])
     case = plain(2, node, arcs, final=shut)
-    case.moving[0][2, 0, 1] = -depth
+    case.per_token[0][2, 0, 1] = -depth
     known = answers(case)
     for domain in DOMAINS:
         check_sums(case, known, domain)

@@ -71,8 +71,8 @@ def ending(case: Case, arc_type: str) -> Any:
 def chain(case: Case, number: int, arc_type: str) -> Any:
     """One axis, unrolled over the tokens because its arcs may move: state 1 + t * S + s."""
     axis, states = case.machine.axes[number], axis_states(case)
-    moving = iter(case.moving[sum(f.value is None for f in case.machine.factors) :])
-    tables = [next(moving) if a.score is None else a.score for a in case.machine.axes]
+    per_token = iter(case.per_token[sum(f.value is None for f in case.machine.factors) :])
+    tables = [next(per_token) if a.score is None else a.score for a in case.machine.axes]
     size, before = axis.n_states, int(np.prod(case.sizes[:number]))
     source = np.repeat(np.arange(size), size) if axis.source is None else axis.source
     target = np.tile(np.arange(size), size) if axis.target is None else axis.target

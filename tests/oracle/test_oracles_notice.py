@@ -68,12 +68,12 @@ def make_case(kind: str) -> Case:
     if "sparse" in kind:
         source, target = (np.asarray(x, dtype=np.int32) for x in ([0, 0, 1, 1, 2], [0, 1, 0, 2, 1]))
         arcs = 5
-    score = eighths(1, 7, arcs) if "moving" in kind else eighths(1, arcs)
+    score = eighths(1, 7, arcs) if "per-token" in kind else eighths(1, arcs)
     graph = Graph(eighths(2, 3), eighths(3, 3), score, source, target)
     return Case(graph, np.asarray([0, 4, 7]), eighths(4, 7, 3))
 
 
-KINDS = ["dense", "sparse", "moving", "moving sparse"]
+KINDS = ["dense", "sparse", "per-token", "per-token sparse"]
 
 
 def enumeration_runs(case: Case) -> dict[str, Run]:
@@ -142,7 +142,7 @@ def test_wrong_potentials(monkeypatch: pytest.MonkeyPatch, kind: str, part: str)
             if part == "node":
                 return right(graph, offsets, nudged(node), **k)
             values = getattr(graph, part).copy()
-            values.flat[-2] += NUDGE  # an entry that moving graphs read, too
+            values.flat[-2] += NUDGE  # an entry that per-token graphs read, too
             return right(replace(graph, **{part: values}), offsets, node, **k)
 
         monkeypatch.setattr(kernel, name, off)
@@ -168,7 +168,7 @@ def test_wrong_results_over_an_order_2_topology(
 
     def run() -> None:
         test = body(test_kernel_enumeration.test_orders)
-        test("", topology, Drawn(*drawn), 3, moving=False)
+        test("", topology, Drawn(*drawn), 3, per_token=False)
 
     run()
     wrong(monkeypatch, function, change)
@@ -183,7 +183,7 @@ def domain_runs() -> dict[str, Run]:
     return {
         "large": lambda: module.test_large_sentences("", "dense", 8, 500, 1e4),
         "linear": lambda: module.test_ordinary_potentials_stay_in_the_linear_domain("", "sparse"),
-        "strangers": lambda: module.test_states_that_never_meet("", "moving", 20),
+        "strangers": lambda: module.test_states_that_never_meet("", "per-token", 20),
         "alternating": lambda: module.test_alternating_leads_are_no_trouble("", "dense"),
         "backward": lambda: module.test_only_the_backward_rows_are_lost("", "dense"),
         "among others": lambda: module.test_a_lost_sentence_among_others(""),

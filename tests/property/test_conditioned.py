@@ -122,10 +122,10 @@ def dense(crf: CRF, data: Corpus) -> tuple[Floats, Floats]:
     """Potentials of states and arcs from the full tables, every tape a column."""
     design, tables, topology = crf.index.design(data), crf.tables, crf.topology  # type: ignore[arg-type]
     node = totals(design.node, tables.node)[:, topology.node_slots].sum(axis=2)
-    moving = np.zeros((data.n_tokens, topology.n_arc_slots)) + tables.transition
+    per_token = np.zeros((data.n_tokens, topology.n_arc_slots)) + tables.transition
     if design.arc is not None and tables.arc is not None:
-        moving += totals(design.arc, tables.arc)[:, : topology.n_arc_slots]
-    return node, topology.graph(moving).score
+        per_token += totals(design.arc, tables.arc)[:, : topology.n_arc_slots]
+    return node, topology.graph(per_token).score
 
 
 def totals(rows: SparseRows, table: Floats) -> Floats:
@@ -169,7 +169,7 @@ def agrees(crf: CRF, data: Corpus, axes: dict[str, list[str]]) -> None:
         assert [(o.context, o.shape) for o in outlines] == [
             (t.context, t.values.shape[1:]) for t in terms
         ]
-        sizes = [data.n_tokens if outline.moving else 1 for outline in outlines]
+        sizes = [data.n_tokens if outline.per_token else 1 for outline in outlines]
         assert [len(term.values) for term in terms] == sizes
 
 
@@ -229,8 +229,8 @@ def test_runs_are_parts_of_the_whole(
         n = int(run.offsets[-1])
         for some, every in ((part.node, whole.node), (part.arc, whole.arc)):
             for mine, term in zip(some, every, strict=True):
-                moving = len(mine.values) == n and len(term.values) > 1
-                expected = term.values[begin : begin + n] if moving else term.values
+                per_token = len(mine.values) == n and len(term.values) > 1
+                expected = term.values[begin : begin + n] if per_token else term.values
                 assert np.array_equal(mine.values, expected[: len(mine.values)])
         begin += n
     assert begin == corpus(test).n_tokens

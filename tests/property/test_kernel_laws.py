@@ -13,7 +13,7 @@ from tests.support.oracles import assert_close, largest
 from tests.support.strategies import Case, cases, each_variant, potentials
 
 Floats = NDArray[np.float64]
-DENSE = ("dense", "moving")
+DENSE = ("dense", "per-token")
 
 
 def run(case: Case, weight: Floats | None = None) -> Posterior:
@@ -39,12 +39,12 @@ def test_sums_of_posteriors(variant: str, case: Case) -> None:
     inner = np.ones(len(case.node), dtype=bool)
     inner[case.offsets[:-1]] = False
     assert_close(found.arc.sum(), (inner & has_path).sum(), scale=scale_of(case))
-    if case.graph.moving:
+    if case.graph.per_token:
         assert_close(found.arc.sum(axis=1), inner & has_path)
 
 
 @each_variant
-@given(case=cases(kinds=("moving",), max_states=9))
+@given(case=cases(kinds=("per-token",), max_states=9))
 def test_arcs_agree_with_their_ends(variant: str, case: Case) -> None:
     found, size = run(case), case.graph.n_states
     arcs = found.arc.reshape(-1, size, size)
@@ -110,7 +110,7 @@ def test_a_reversed_sentence(variant: str, case: Case) -> None:
 @each_variant
 @given(case=cases(max_states=6))
 def test_one_structure_four_ways(variant: str, case: Case) -> None:
-    """A graph as dense, as sparse and as moving gives the same answers."""
+    """A graph as dense, as sparse and as per-token gives the same answers."""
     graph, size = case.graph, case.graph.n_states
     tokens, found = len(case.node), run(case)
     place = (
@@ -123,7 +123,7 @@ def test_one_structure_four_ways(variant: str, case: Case) -> None:
     every = np.arange(size * size, dtype=np.int32)
     shapes = [Graph(graph.initial, graph.final, square)]
     shapes.append(Graph(graph.initial, graph.final, square, every // size, every % size))
-    if not graph.moving:
+    if not graph.per_token:
         tiled = np.tile(square, (tokens, 1))
         shapes.append(Graph(graph.initial, graph.final, tiled))
     best, score = kernel.viterbi(graph, case.offsets, case.node)
@@ -131,7 +131,7 @@ def test_one_structure_four_ways(variant: str, case: Case) -> None:
         again = run(case._replace(graph=other))
         assert_close(again.log_z, found.log_z, scale=scale_of(case))
         assert_close(again.node, found.node, scale=scale_of(case))
-        arc = again.arc if other.moving == graph.moving else again.arc.sum(axis=0)
+        arc = again.arc if other.per_token == graph.per_token else again.arc.sum(axis=0)
         assert_close(arc[..., place], found.arc, scale=scale_of(case))
         path, best_score = kernel.viterbi(other, case.offsets, case.node)
         assert path.tolist() == best.tolist()
@@ -147,7 +147,7 @@ def test_weights_are_factors(variant: str, case: Case, data: st.DataObject) -> N
     assert weighted.log_z.tolist() == plain.log_z.tolist()
     per_token = np.repeat(weight, np.diff(case.offsets))[:, None]
     assert_close(weighted.node, plain.node * per_token)
-    if case.graph.moving:
+    if case.graph.per_token:
         assert_close(weighted.arc, plain.arc * per_token)
     else:
         parts = [
@@ -176,7 +176,7 @@ def test_batches_are_sentence_by_sentence_bit_for_bit(variant: str, case: Case) 
         assert its_score[0] == score[b]
         assert kernel.max_marginals(*one).tobytes() == best[first:last].tobytes()
         arcs.append(alone.arc)
-    if case.graph.moving:
+    if case.graph.per_token:
         assert np.vstack(arcs).tobytes() == together.arc.tobytes()
     else:
         assert_close(np.sum(arcs, axis=0), together.arc, scale=scale_of(case))

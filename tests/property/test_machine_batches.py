@@ -104,7 +104,7 @@ def test_variants_agree(case: Case) -> None:
 @given(case=machine_cases(ANY))
 def test_nothing_is_written_to_what_comes_in(variant: str, case: Case) -> None:
     machine = case.machine
-    arrays: Arrays = [case.offsets, *case.moving]
+    arrays: Arrays = [case.offsets, *case.per_token]
     arrays += [machine.initial, machine.final]
     arrays += [f.value for f in machine.factors if f.value is not None]
     arrays += [a.score for a in machine.axes if a.score is not None]

@@ -103,7 +103,7 @@ def test_samples_do_not_depend_on_one_another(variant: str, case: Case) -> None:
 def test_sentences_of_a_batch_are_independent(variant: str) -> None:
     """Two equal sentences agree as often as chance has it: each has numbers of its own."""
     one = random_case(3, replace(ORDINARY, axes=(2,), never=(0.0,))).each()[0]
-    copies = tuple(np.concatenate([values, values]) for values in one.moving)
+    copies = tuple(np.concatenate([values, values]) for values in one.per_token)
     both = Case(one.machine, np.asarray([0, one.tokens, 2 * one.tokens]), copies)
     drawn = decoding.sample_paths(both.bound, uniforms(9, SAMPLES, both.tokens))
     _, scores = enumerate_paths(one)

@@ -71,7 +71,7 @@ def residual_table(case: Case, residual: Residual) -> Floats:
 def test_one_axis_is_a_chain(variant: str, case: Case) -> None:
     machine, (axis,) = case.machine, case.machine.axes
     context = 0 if axis.place is None else int(axis.place[0])
-    score = case.moving[-1] if axis.score is None else axis.score
+    score = case.per_token[-1] if axis.score is None else axis.score
     score = np.ascontiguousarray(score[..., context, :])
     if axis.score is None:
         score[case.offsets[:-1]] = 0.0  # a graph reads all rows but the first
@@ -87,7 +87,7 @@ def test_one_axis_is_a_chain(variant: str, case: Case) -> None:
     assert_near(found.log_z, log_z, scale=case.scale)
     assert_near(found.node[0], node)
     assert found.arc[0] is not None
-    assert_near(found.arc[0] if graph.moving else found.arc[0].sum(axis=0), arc)
+    assert_near(found.arc[0] if graph.per_token else found.arc[0].sum(axis=0), arc)
     (tops,) = decoding.axis_max_marginals(case.bound)
     assert tops.tolist() == kernel.max_marginals(*batch).tolist()
 
@@ -141,10 +141,10 @@ def turned(case: Case, order: list[int]) -> Case:
         value = turn(residual_table(case, residual))
         residual = replace(residual, rows=outer, width=width, place=each, value=value)
     n_factors = sum(f.value is None for f in machine.factors)
-    moving = dict(
+    per_token = dict(
         zip(
             [c for c, a in enumerate(machine.axes) if a.score is None],
-            case.moving[n_factors:],
+            case.per_token[n_factors:],
             strict=True,
         )
     )
@@ -154,7 +154,7 @@ def turned(case: Case, order: list[int]) -> Case:
         residual,
         *(turn(part.reshape(-1)) for part in (machine.initial, machine.final)),
     )
-    values = (turn(node_table(case)), *(moving[c] for c in order if c in moving))
+    values = (turn(node_table(case)), *(per_token[c] for c in order if c in per_token))
     return Case(other, case.offsets, values)
 
 
@@ -195,11 +195,13 @@ def test_a_residual_of_one_state_is_a_factor(variant: str, case: Case, data: st.
 @given(case=machine_cases(ANY))
 def test_static_and_moving_sparse_and_dense(variant: str, case: Case) -> None:
     """What is static may move, arcs that are not there may be −inf."""
-    machine, rest = case.machine, iter(case.moving)
+    machine, rest = case.machine, iter(case.per_token)
     values = [next(rest) if f.value is None else f.value for f in machine.factors]
     tables = [next(rest) if a.score is None else a.score for a in machine.axes]
     axes: list[Axis] = []
-    moving: list[Floats] = [np.broadcast_to(v, (case.tokens, *v.shape[-2:])).copy() for v in values]
+    per_token: list[Floats] = [
+        np.broadcast_to(v, (case.tokens, *v.shape[-2:])).copy() for v in values
+    ]
     for axis, score in zip(machine.axes, tables, strict=True):
         size = axis.n_states
         square = np.full((case.tokens, axis.contexts, size, size), -np.inf)
@@ -207,11 +209,11 @@ def test_static_and_moving_sparse_and_dense(variant: str, case: Case) -> None:
             square[:] = score.reshape(*score.shape[:-1], size, size)
         else:
             square[..., axis.source, axis.target] = score
-        moving.append(square.reshape(case.tokens, axis.contexts, size * size))
+        per_token.append(square.reshape(case.tokens, axis.contexts, size * size))
         axes.append(Axis(size, place=axis.place, contexts=axis.contexts))
     factors = tuple(Factor(f.rows, f.width, f.place) for f in machine.factors)
     other = Machine(tuple(axes), factors, machine.residual, machine.initial, machine.final)
-    same_paths(case, Case(other, case.offsets, tuple(moving)))
+    same_paths(case, Case(other, case.offsets, tuple(per_token)))
 
 
 @each_variant
@@ -277,7 +279,7 @@ def test_marginals_are_slopes_of_log_z(variant: str, case: Case) -> None:
     outer, width = one.machine.initial.shape
     factor = Factor(outer, width, np.arange(outer, dtype=np.int32))
     machine = replace(one.machine, factors=(factor, *one.machine.factors))
-    copies = tuple(np.concatenate([values] * len(lifts)) for values in one.moving)
+    copies = tuple(np.concatenate([values] * len(lifts)) for values in one.per_token)
     offsets = np.arange(len(lifts) + 1) * one.tokens
     lifted = Case(machine, offsets, (bumps.reshape(-1, outer, width), *copies))
     up, down = decoding.log_partitions(lifted.bound).reshape(-1, 2).T
@@ -301,7 +303,7 @@ def test_a_forbidden_state_splits_the_sum(variant: str, case: Case, data: st.Dat
         values[token, ~mask] = -np.inf
         table = values.reshape(-1, outer, width)
         parts.append(
-            decoding.log_partitions(Case(machine, case.offsets, (table, *case.moving)).bound)
+            decoding.log_partitions(Case(machine, case.offsets, (table, *case.per_token)).bound)
         )
     whole = decoding.log_partitions(case.bound)
     b = int(np.searchsorted(case.offsets, token, side="right")) - 1

@@ -32,7 +32,7 @@ class Case:
 
 
 def random_case(seed: int) -> Case:
-    """Chains that read each other, in any order of tapes; static and moving potentials."""
+    """Chains that read each other, in any order of tapes; static and per-token potentials."""
     rng = np.random.default_rng(seed)
     while True:
         n, tokens = int(rng.integers(1, 4)), int(rng.integers(1, 5))

@@ -287,8 +287,8 @@ def random_tape(
     scale: float = 1.0,
 ) -> Tape:
     topology = random_topology(rng, labels)
-    moving, arcs = rng.random() < 0.4, len(arc_ends(topology)[0])
-    arc = numbers(rng, (tokens, arcs) if moving else (arcs,), forbid, scale)
+    per_token, arcs = rng.random() < 0.4, len(arc_ends(topology)[0])
+    arc = numbers(rng, (tokens, arcs) if per_token else (arcs,), forbid, scale)
     if topology.dense:
         missing = np.ones(arcs, dtype=bool)
         missing[topology.kernel_arcs()] = False

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.kernel import Aim, Batch, Descent, Feedback, Parameters, Proposals, Rule
+from fstcrf.kernel import Aim, Descent, Feedback, FeedbackBatch, Parameters, Proposals, Rule
 from fstcrf.train import ParameterSpace
 from fstcrf.train.bandit import feedback_over
 from fstcrf.train.online import online_parameters
@@ -37,7 +37,7 @@ class Bandits:
         return feedback_over(self.space, Descent(online_parameters(self.space, self.theta)))
 
     @cached_property
-    def batch(self) -> Batch:
+    def batch(self) -> FeedbackBatch:
         problem = self.case.problem
         return self.feedback.batch(problem.offsets, problem.node)
 

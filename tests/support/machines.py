@@ -35,12 +35,12 @@ class Case(NamedTuple):
 
     machine: Machine
     offsets: Ints
-    moving: tuple[Floats, ...]
+    per_token: tuple[Floats, ...]
 
     @property
     def bound(self) -> Bound:
         """What the kernel is called with."""
-        return Bound(self.machine, self.offsets, self.moving)
+        return Bound(self.machine, self.offsets, self.per_token)
 
     @property
     def bounds(self) -> list[tuple[int, int]]:
@@ -66,7 +66,7 @@ class Case(NamedTuple):
     def scale(self) -> float:
         """Largest potential, at least 1: what rounding errors are measured against."""
         machine, residual = self.machine, self.machine.residual
-        arrays = [machine.initial, machine.final, *self.moving]
+        arrays = [machine.initial, machine.final, *self.per_token]
         arrays += [part.value for part in machine.factors if part.value is not None]
         arrays += [axis.score for axis in machine.axes if axis.score is not None]
         if residual is not None:
@@ -75,7 +75,7 @@ class Case(NamedTuple):
 
     def sentence(self, first: int, last: int) -> Case:
         """Return one sentence alone."""
-        own = tuple(values[first:last].copy() for values in self.moving)
+        own = tuple(values[first:last].copy() for values in self.per_token)
         return Case(self.machine, np.asarray([0, last - first]), own)
 
     def each(self) -> list[Case]:
@@ -119,20 +119,20 @@ def cells(case: Case, width: int, place: NDArray[np.int32] | None) -> tuple[Ints
 
 def node_scores(case: Case, token: int) -> Floats:
     """Potentials of the joint states at a token, [J]."""
-    total, moving = np.zeros(case.states), iter(case.moving)
+    total, per_token = np.zeros(case.states), iter(case.per_token)
     for factor in case.machine.factors:
-        table = next(moving)[token] if factor.value is None else factor.value
+        table = next(per_token)[token] if factor.value is None else factor.value
         total += table[cells(case, factor.width, factor.place)]
     return total
 
 
 def arc_scores(case: Case, token: int) -> Floats:
     """Potentials of all successions of joint states into a token, [J, J]."""
-    moving = iter(case.moving[sum(factor.value is None for factor in case.machine.factors) :])
+    per_token = iter(case.per_token[sum(factor.value is None for factor in case.machine.factors) :])
     total, before = np.zeros((case.states, case.states)), 1
     for axis, state in zip(case.machine.axes, axis_states(case), strict=True):
         size = axis.n_states
-        score = next(moving)[token] if axis.score is None else axis.score
+        score = next(per_token)[token] if axis.score is None else axis.score
         square = np.full((axis.contexts, size, size), -np.inf)
         if axis.source is None or axis.target is None:
             square[:] = score.reshape(-1, size, size)

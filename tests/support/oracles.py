@@ -29,8 +29,8 @@ class Truth(NamedTuple):
 def chain_of(lattice: Lattice) -> tuple[Graph, Floats]:
     """The potentials of a lattice of one dense tape: successions and ends, and those of labels."""
     (chain,) = lattice.program.chains
-    node, *moving = lattice.values
-    score = moving[0] if chain.arc is None else chain.arc
+    node, *per_token = lattice.values
+    score = per_token[0] if chain.arc is None else chain.arc
     return Graph(chain.initial, chain.final, score), node
 
 
@@ -41,7 +41,7 @@ def arc_matrices(graph: Graph, first: int, tokens: int) -> Floats:
         place = np.arange(size * size)
     else:
         place = graph.source.astype(np.int64) * size + graph.target
-    score = graph.score[first + 1 : first + tokens] if graph.moving else graph.score[None, :]
+    score = graph.score[first + 1 : first + tokens] if graph.per_token else graph.score[None, :]
     full = np.full((tokens - 1, size * size), -np.inf)
     full[:, place] = score
     return full.reshape(-1, size, size)

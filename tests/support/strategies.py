@@ -19,7 +19,7 @@ from fstcrf.topology import Topology, chain_topology
 
 Floats = NDArray[np.float64]
 
-KINDS = ("dense", "sparse", "moving", "moving sparse")
+KINDS = ("dense", "sparse", "per-token", "per-token sparse")
 UNITS = (0.125, 4.0, 64.0, 1250.0)  # times −8 .. 8: potentials to ±1, 32, 512, 10,000
 FORBIDDEN = 9  # the number that stands for −inf
 
@@ -42,7 +42,7 @@ class Case(NamedTuple):
     def sentence(self, first: int, last: int) -> Case:
         """Return one sentence alone."""
         graph = self.graph
-        if graph.moving:
+        if graph.per_token:
             graph = Graph(
                 graph.initial, graph.final, graph.score[first:last], graph.source, graph.target
             )
@@ -92,7 +92,7 @@ def cases(
     tokens = int(offsets[-1])
     source, target = draw(arcs(states)) if "sparse" in kind else (None, None)
     n_arcs = states * states if source is None else len(source)
-    shape = (tokens, n_arcs) if "moving" in kind else (n_arcs,)
+    shape = (tokens, n_arcs) if "per-token" in kind else (n_arcs,)
     score = draw(potentials(shape, unit=unit, forbid=forbid))
     first, last = draw(ends(states, unit=unit)), draw(ends(states, unit=unit))
     if not forbid:
@@ -125,7 +125,7 @@ def lattices(
     unit: float | None = None,
     length: int | None = None,
 ) -> Lattice:
-    """Lattices from arrays, of 1 to 4 tokens; transitions shared, moving, or none."""
+    """Lattices from arrays, of 1 to 4 tokens; transitions shared, per-token, or none."""
     names = tuple("ABC"[: draw(st.integers(1, 3))]) if labels is None else labels
     tokens, size = draw(st.integers(1, 4)) if length is None else length, len(names)
     shapes = st.sampled_from([None, (size, size), (tokens - 1, size, size)])

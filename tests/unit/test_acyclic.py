@@ -19,7 +19,7 @@ from fstcrf.errors import (
     OptionError,
     ShapeError,
 )
-from fstcrf.kernel import acyclic, order
+from fstcrf.kernel import acyclic
 from fstcrf.lattice import Lattice, Path
 from fstcrf.lattice.acyclic import AcyclicLattice
 from fstcrf.lattice.machines import lattice_table
@@ -353,20 +353,20 @@ def test_no_path_in_the_kernel() -> None:
 
 def test_order_of_states() -> None:
     row, target = np.asarray([0, 1, 2, 3]), ints(2, 0, 2)
-    assert order.topological(row[:3], ints(1, 1))[1] == 1
-    number, cycle = order.topological(np.asarray([0, 1, 2, 2]), ints(2, 0))
+    assert acyclic.topological(row[:3], ints(1, 1))[1] == 1
+    number, cycle = acyclic.topological(np.asarray([0, 1, 2, 2]), ints(2, 0))
     assert (number.tolist(), cycle) == ([1, 0, 2], -1)
-    keep = order.connected(row, target, 1, np.asarray([False, False, True]))
+    keep = acyclic.connected(row, target, 1, np.asarray([False, False, True]))
     assert keep.tolist() == [True, True, True]
-    keep = order.connected(row, target, 0, np.asarray([False, False, True]))
+    keep = acyclic.connected(row, target, 0, np.asarray([False, False, True]))
     assert keep.tolist() == [True, False, True]
-    assert not order.connected(row, target, -1, np.ones(3, dtype=bool)).any()
+    assert not acyclic.connected(row, target, -1, np.ones(3, dtype=bool)).any()
     assert (
-        order.connected(np.zeros(1, dtype=np.int64), ints(), -1, np.ones(0, dtype=bool)).size == 0
+        acyclic.connected(np.zeros(1, dtype=np.int64), ints(), -1, np.ones(0, dtype=bool)).size == 0
     )
-    nothing, cycle = order.topological(np.zeros(1, dtype=np.int64), ints())
+    nothing, cycle = acyclic.topological(np.zeros(1, dtype=np.int64), ints())
     assert (nothing.size, cycle) == (0, -1)
     with pytest.raises(ShapeError, match="entry 1"):
-        order.topological(row, ints(2, 3, 0))
+        acyclic.topological(row, ints(2, 3, 0))
     with pytest.raises(ShapeError, match=r"row is \[4\], expected \[3\]"):
-        order.connected(row, target, 0, np.ones(2, dtype=bool))
+        acyclic.connected(row, target, 0, np.ones(2, dtype=bool))

@@ -112,7 +112,7 @@ def test_the_input_may_be_larger_than_a_batch(field: str, monkeypatch: pytest.Mo
             sizes.append(batch.n_tokens)
             yield batch
 
-    monkeypatch.setattr("fstcrf.corpus.stream_columns", small)
+    monkeypatch.setattr("fstcrf.cli.sources.stream_columns", small)
     assert done("tag", field, given=text) == whole
     assert max(sizes) <= 7
     assert len(sizes) > 20

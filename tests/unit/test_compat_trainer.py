@@ -221,7 +221,7 @@ def test_defaults_are_options_of_training(name: str) -> None:
     trainer = Trainer(name.upper())
     values = trainer.get_params()
     assert trainer.params() == list(values)
-    assert checked_options(options(ALGORITHMS[name], values)).method == name
+    assert checked_options(options(ALGORITHMS[name], values)).method.name == name
     trainer.set_params(values)
     assert trainer.get_params() == values
     assert all(trainer.help(parameter).endswith(".") for parameter in values)
@@ -259,7 +259,7 @@ def test_every_parameter_reaches_an_option() -> None:
             value, option, expected = changed[parameter]
             trainer = Trainer(name, {parameter: value})
             settings = checked_options(options(known, trainer.get_params()))
-            assert getattr(settings, option) == expected
+            assert settings.named()[option] == expected
             seen.add(parameter)
     assert seen == set(changed)
 

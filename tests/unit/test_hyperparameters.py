@@ -25,8 +25,7 @@ from fstcrf.errors import (
 )
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.hyperparameters import Range, Trial, Tuning, tune
-from fstcrf.hyperparameters.scoring import Told
-from fstcrf.hyperparameters.space import Point, Space
+from fstcrf.hyperparameters.space import Point, Space, StepReport
 from fstcrf.hyperparameters.study import Pruner, Study
 from fstcrf.joint import CRF
 from fstcrf.model.structure import order_of
@@ -133,15 +132,17 @@ def study(
     )
 
 
-def bowl(point: Point, told: Told) -> tuple[float, int]:
+def bowl(point: Point, report_step: StepReport) -> tuple[float, int]:
     """1 at l2 = 20, less elsewhere; nearly there after some iterations."""
     top = 1 / (1 + math.log(point["l2"] / 20.0) ** 2)
     for iteration in range(1, 31):
-        told(iteration, top * (1 - 0.5**iteration))
+        report_step(iteration, top * (1 - 0.5**iteration))
     return top, 30
 
 
-def searched(trials: int, evaluate: Callable[[Point, Told], Any] = bowl, **given: Any) -> Study:
+def searched(
+    trials: int, evaluate: Callable[[Point, StepReport], Any] = bowl, **given: Any
+) -> Study:
     made = study(**given)
     for _ in range(trials):
         made.run(evaluate)
@@ -194,11 +195,11 @@ def test_what_ended_sooner_counts_later() -> None:
     """A trial is compared with those that needed fewer iterations for what they reached."""
     lengths = iter([5, 5, 5, 5, 40])
 
-    def steady(_: Point, told: Told) -> tuple[float, int]:
+    def steady(_: Point, report_step: StepReport) -> tuple[float, int]:
         n = next(lengths)
         score = 0.5 if n == 5 else 0.4
         for iteration in range(1, n + 1):
-            told(iteration, score)
+            report_step(iteration, score)
         return score, n
 
     last = searched(5, steady, pruner="median").trials[-1]
@@ -206,10 +207,10 @@ def test_what_ended_sooner_counts_later() -> None:
 
 
 def test_divergence_is_an_outcome() -> None:
-    def diverges(point: Point, told: Told) -> tuple[float, int]:
+    def diverges(point: Point, report_step: StepReport) -> tuple[float, int]:
         if point["l2"] < 1.0:
             raise NumericError("inf")
-        return bowl(point, told)
+        return bowl(point, report_step)
 
     found = searched(12, diverges).trials
     assert {t.outcome for t in found} == {"complete", "diverged"}
@@ -219,7 +220,7 @@ def test_divergence_is_an_outcome() -> None:
 def test_other_errors_end_the_search() -> None:
     made = searched(2)
 
-    def fails(_: Point, __: Told) -> tuple[float, int]:
+    def fails(_: Point, __: StepReport) -> tuple[float, int]:
         raise DataError("no such column")
 
     with pytest.raises(DataError, match="no such column"):
@@ -238,8 +239,8 @@ def test_a_search_that_goes_on_is_one_in_one_go(tmp_path: Path, pruner: Pruner) 
     searched(5, pruner=pruner, journal=journal)
     second = study(pruner=pruner, journal=journal, resume=True)
 
-    def interrupted(point: Point, told: Told) -> tuple[float, int]:
-        told(9, 0.5)
+    def interrupted(point: Point, report_step: StepReport) -> tuple[float, int]:
+        report_step(9, 0.5)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -332,7 +332,9 @@ def test_c_checks_for_itself() -> None:
     paths, unused = ffi.new("int32_t[9]"), ffi.NULL
     calls = [
         lib.fc_log_partition(good, batch, lib.FC_AUTO, unused, unused, where),
-        lib.fc_forward_backward(good, batch, lib.FC_AUTO, *[unused] * 5, where),
+        lib.fc_forward_backward(
+            good, batch, lib.FC_AUTO, unused, unused, unused, unused, unused, where
+        ),
         lib.fc_viterbi(good, batch, paths, unused, unused),
         lib.fc_max_marginals(good, batch, unused, unused),
         lib.fc_check_path(good, batch, paths, where),

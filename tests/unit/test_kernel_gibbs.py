@@ -12,9 +12,9 @@ from fstcrf.errors import FstcrfError, NumericError, ShapeError
 from fstcrf.kernel import Graph
 from fstcrf.kernel.gibbs import (
     Agreement,
-    Chain,
     Gibbs,
     Labelling,
+    MarkovChain,
     SequenceTables,
     ValueTables,
     WordTables,
@@ -43,7 +43,7 @@ def _sweep(
     gibbs = Gibbs(graph, np.asarray([0, TOKENS]), node, labelling, agreement)
     path = np.zeros(TOKENS, dtype=np.int32)
     draws = np.zeros((1, gibbs.n_draws))
-    gibbs.sweep(Chain(path, path.copy()), np.ones(1), np.zeros(1, bool), draws)
+    gibbs.sweep(MarkovChain(path, path.copy()), np.ones(1), np.zeros(1, bool), draws)
 
 
 def values(

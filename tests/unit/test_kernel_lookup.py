@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fstcrf.errors import KernelError, ShapeError
-from fstcrf.kernel.lookup import Firing, KeyFamily, RowFinder, Term, compacted
+from fstcrf.kernel.lookup import Firing, KeyFamily, KeyTerm, RowFinder, compacted
 from fstcrf.kernel.native import SLOT
 
 FIRINGS: tuple[Firing, ...] = ("every", "first", "last", "inner")
@@ -24,7 +24,7 @@ class Case:
     lengths: list[int]
     codes: NDArray[np.int32]
     reach: int
-    terms: list[list[Term]]
+    terms: list[list[KeyTerm]]
     firings: list[Firing]
     known: list[dict[int, int]]
     skipped: int
@@ -42,13 +42,13 @@ def cases(draw: st.DrawFn) -> Case:
     width = draw(st.sampled_from([3, 20]))
     codes = rng.integers(-1, 1 << width, size=(2, skipped + sum(lengths) + 1), dtype=np.int32)
     codes[codes == 0] = rng.integers(0, 5)  # keys that repeat
-    terms: list[list[Term]] = []
+    terms: list[list[KeyTerm]] = []
     firings: list[Firing] = []
     known: list[dict[int, int]] = []
     for _ in range(draw(st.sampled_from([1, 3, 20]))):
         offsets = rng.integers(-3, 4, size=rng.integers(0, 4))
         family = [
-            Term(int(rng.integers(2)), int(o), bool(abs(o) <= reach and rng.integers(2)), width)
+            KeyTerm(int(rng.integers(2)), int(o), bool(abs(o) <= reach and rng.integers(2)), width)
             for o in offsets
         ]
         terms.append(family)
@@ -64,7 +64,7 @@ def cases(draw: st.DrawFn) -> Case:
     return case
 
 
-def key_at(case: Case, family: list[Term], sentence: int, token: int) -> int | None:
+def key_at(case: Case, family: list[KeyTerm], sentence: int, token: int) -> int | None:
     first, end = int(case.offsets[sentence]), int(case.offsets[sentence + 1])
     key = 0
     for term in family:
@@ -125,7 +125,7 @@ def test_rows_as_plain_python_finds_them(case: Case) -> None:
 def test_runs_join_without_a_seam(variant: str) -> None:
     rng = np.random.default_rng(2)
     codes = rng.integers(0, 16, size=(1, 1000), dtype=np.int32)
-    terms = [Term(0, offset, pads=True, width=4) for offset in (-2, 0, 3)]
+    terms = [KeyTerm(0, offset, pads=True, width=4) for offset in (-2, 0, 3)]
     keys = np.arange(1 << 12, dtype=np.uint64)
     family = KeyFamily.of(terms, keys, keys.astype(np.int32))
     found = RowFinder([family], reach=3).rows(codes, np.array([0, 600, 1000]))[:, 0]
@@ -140,7 +140,7 @@ def test_many_keys() -> None:
     rng = np.random.default_rng(0)
     keys = np.unique(rng.integers(0, 1 << 30, size=50_000, dtype=np.int64))
     rows = rng.permutation(len(keys)).astype(np.int32)
-    family = KeyFamily.of([Term(0, 0, False, 31)], keys.astype(np.uint64), rows)
+    family = KeyFamily.of([KeyTerm(0, 0, False, 31)], keys.astype(np.uint64), rows)
     assert family.slots is not None
     codes = np.concatenate([keys, keys + 1]).astype(np.int32)[None]
     found = RowFinder([family], reach=0).rows(codes, np.array([0, codes.shape[1]]))
@@ -153,13 +153,13 @@ def test_families_that_are_none() -> None:
     codes, offsets = np.zeros((1, 3), dtype=np.int32), np.array([0, 3])
     keys, rows = np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=np.int32)
 
-    def looked_up(term: Term, bounds: list[int] | None = None, *, reach: int = 1) -> None:
+    def looked_up(term: KeyTerm, bounds: list[int] | None = None, *, reach: int = 1) -> None:
         family = KeyFamily.of([term], keys, rows)
         RowFinder([family], reach=reach).rows(
             codes, offsets if bounds is None else np.array(bounds)
         )
 
-    good = Term(0, 1, pads=True, width=4)
+    good = KeyTerm(0, 1, pads=True, width=4)
     looked_up(good)
     for bad in (good._replace(column=1), good._replace(column=-1), good._replace(offset=2)):
         with pytest.raises(KernelError, match="looking attributes up"):

@@ -59,7 +59,7 @@ def sgd(one: Learner, theta: Parameters, **changes: Any) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"graph": replace(CHAIN, score=np.zeros((TOKENS, 4)))}, "does not move"),
+        ({"graph": replace(CHAIN, score=np.zeros((TOKENS, 4)))}, "potentials are shared"),
         ({"offsets": np.asarray([], dtype=np.int64)}, "offsets is empty"),
         ({"offsets": np.asarray([0, 5, 5])}, "not empty"),
         ({"offsets": np.asarray([0, 2**40, 5])}, "rise"),

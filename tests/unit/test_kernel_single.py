@@ -7,7 +7,7 @@ import pytest
 
 from fstcrf import kernel
 from fstcrf.errors import NumericError, ShapeError
-from fstcrf.kernel.single import Single
+from fstcrf.kernel.single import SentenceGraph
 
 
 def parts(seed: int, states: int) -> tuple[kernel.PackedTable, kernel.Graph, np.random.Generator]:
@@ -25,7 +25,7 @@ def parts(seed: int, states: int) -> tuple[kernel.PackedTable, kernel.Graph, np.
 @pytest.mark.parametrize("length", [1, 2, 9])
 def test_as_in_batches(variant: str, states: int, length: int) -> None:
     table, graph, rng = parts(length, states)
-    single = Single(table, graph)
+    single = SentenceGraph(table, graph)
     indptr = np.concatenate([[0], np.cumsum(rng.integers(0, 6, size=length))])
     index = rng.integers(51, size=indptr[-1]).astype(np.int32)
     offsets = np.array([0, length])
@@ -42,7 +42,7 @@ def test_as_in_batches(variant: str, states: int, length: int) -> None:
 
 def test_an_attribute_without_weights_counts_for_nothing() -> None:
     table, graph, _ = parts(0, 3)
-    node = Single(table, graph).potentials(
+    node = SentenceGraph(table, graph).potentials(
         np.array([0, 2]), np.array([50, 50], dtype=np.int32), None
     )
     assert not node.any()
@@ -50,7 +50,7 @@ def test_an_attribute_without_weights_counts_for_nothing() -> None:
 
 def test_bad_input() -> None:
     table, graph, _ = parts(0, 3)
-    single = Single(table, graph)
+    single = SentenceGraph(table, graph)
     with pytest.raises(ShapeError, match="51 attributes"):
         single.potentials(np.array([0, 1]), np.array([51], dtype=np.int32), None)
     with pytest.raises(ShapeError, match="index"):
@@ -63,8 +63,8 @@ def test_bad_input() -> None:
         single.forward_backward(np.full((2, 3), np.nan))
     ends = np.zeros(9)
     with pytest.raises(ShapeError, match="at most 8"):
-        Single(table, kernel.Graph(ends, ends, np.zeros(81)))
+        SentenceGraph(table, kernel.Graph(ends, ends, np.zeros(81)))
     arcs = np.array([0], dtype=np.int32)
     sparse = kernel.Graph(np.zeros(3), np.zeros(3), np.zeros(1), arcs, arcs)
     with pytest.raises(ShapeError, match="dense"):
-        Single(table, sparse)
+        SentenceGraph(table, sparse)

@@ -32,14 +32,14 @@ def mixed() -> list[Lattice]:
     shared, other, coupling = rng.normal(size=(3, 3, 3))
     found: list[Lattice] = []
     for k, tokens in enumerate([3, 0, 5, 1, 2, 0, 4, 7]):
-        moving = rng.normal(size=(max(tokens - 1, 0), 3, 3))
+        per_token = rng.normal(size=(max(tokens - 1, 0), 3, 3))
         plain = lattice(k, tokens, transitions=shared)
         two = product(
             [plain, lattice(k + 50, tokens, transitions=other)], coupling={(1, 0): coupling}
         )
         found += [
             plain,
-            lattice(k, tokens, transitions=moving),
+            lattice(k, tokens, transitions=per_token),
             plain & (bio() & at_most(1, "X")),
             two,
             two & pairs([("O", "O"), ("B-X", "O"), ("I-X", "B-X")], ("label0", "label1")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import pickle
 from collections import Counter
 from typing import Any
 
@@ -14,6 +15,7 @@ from fstcrf.constraints import at_least, at_most, before, bio, contiguous, never
 from fstcrf.errors import (
     FstcrfError,
     GrammarError,
+    InexactWarning,
     LabelError,
     NoPathError,
     NumericError,
@@ -22,8 +24,9 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.grammar import Grammar
+from fstcrf.kernel import Budget
 from fstcrf.kernel.machines import MAX_AXES
-from fstcrf.lattice import Lattice, product
+from fstcrf.lattice import Lattice, best, nbest, product
 from tests.support.compositions import random_acceptor, random_world
 
 BIO = ("O", "B-X", "I-X")
@@ -364,3 +367,61 @@ def test_where_a_coupled_grammar_ends_the_paths() -> None:
         with pytest.raises(NoPathError) as caught:
             (two & agree).best()
         assert caught.value.position == 2
+
+
+# --- Grammars with a search of their own ----------------------------------------------------------
+
+
+def test_constrained_says_how_paths_are_searched() -> None:
+    labels = [f"x{i}" for i in range(6)]
+    scores = np.random.default_rng(0).normal(size=(8, 6))
+    lattice, grammar = Lattice.from_arrays(labels, scores), contiguous(labels)
+    ways: list[Lattice] = [
+        lattice & grammar,
+        *(lattice.constrained(grammar, search=s) for s in ("auto", "lazy", "expanded")),
+    ]
+    assert [one.program.search for one in ways] == ["auto", "auto", "lazy", "expanded"]
+    assert ways[2].program.decoder.lazy
+    assert not ways[3].program.decoder.lazy
+    wanted = ways[3].nbest(4)
+    for one in ways:
+        assert [path.labels for path in one.nbest(4)] == [path.labels for path in wanted]
+        for search in ("auto", "lazy", "expanded"):
+            assert one.best(search=search).labels == wanted[0].labels
+            assert best([one], search=search).labels(0) == wanted[0].labels
+            found = nbest([one], 4, search=search)[0]
+            assert [path.score for path in found] == pytest.approx([p.score for p in wanted])
+    again = ways[2] & at_most(3, "x0")
+    assert again.program.search == "lazy"
+
+
+def test_a_budget_of_the_grammar_holds_until_another_is_given() -> None:
+    labels = [f"x{i}" for i in range(8)]
+    scores = np.random.default_rng(1).normal(size=(30, 8))
+    lattice = Lattice.from_arrays(labels, scores)
+    few = Budget(states=40)
+    bounded = lattice.constrained(contiguous(labels), search="lazy", budget=few)
+    for one in (bounded, bounded.scale(1.0), bounded & at_most(20, "x0"), product([bounded])):
+        with pytest.warns(InexactWarning):
+            assert not one.best().exact
+        assert best([one], budget=Budget()).exact.all()
+    with pytest.warns(InexactWarning):
+        assert not best([bounded]).exact[0]
+    free = lattice.constrained(contiguous(labels), search="lazy")
+    with pytest.warns(InexactWarning):
+        path = free.best(few)
+    with pytest.warns(InexactWarning):
+        assert bounded.best().labels == path.labels
+    assert pickle.loads(pickle.dumps(bounded)).program.budget == few
+
+
+def test_what_is_no_grammar_or_no_search_is_refused() -> None:
+    lattice = Lattice.from_arrays(["a", "b"], np.zeros((2, 2)))
+    with pytest.raises(OptionError, match="grammar is 'bio', expected a"):
+        lattice.constrained("bio")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="search is 'fast', expected 'auto', 'lazy' or"):
+        lattice.constrained(contiguous(["a"]), search="fast")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="search is 'fast'"):
+        best([lattice], search="fast")  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        lattice & "bio"  # type: ignore[operator]

@@ -105,7 +105,7 @@ def test_an_error_inside_a_package_is_not_its_absence(
     [
         ("sklearn", "fstcrf.compat.sklearn_crfsuite"),
         ("optuna", "fstcrf.hyperparameters.study.installed()"),
-        ("usaddress", "fstcrf.recipes.addresses.peer.installed()"),
+        ("usaddress", "fstcrf.addresses.installed()"),
         ("pynini", "fstcrf.openfst.pynini_module()"),
         ("matplotlib", "fstcrf.recipes.plots.blank_figure(1, 1)"),
     ],

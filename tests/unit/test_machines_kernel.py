@@ -16,7 +16,7 @@ from fstcrf.kernel.machines import MAX_AXES, Axis, Bound, Factor, Machine, Resid
 
 Floats = NDArray[np.float64]
 
-# Two axes of 2 and 3 states: a sparse one, and a moving one with two contexts.
+# Two axes of 2 and 3 states: a sparse one, and a per-token one with two contexts.
 FIRST, LAST, TOKENS = 2, 3, 5
 OFFSETS = np.asarray([0, 2, 5])
 
@@ -60,7 +60,7 @@ def machine(**changes: Any) -> Machine:
     return Machine(**{**fields, **changes})
 
 
-def moving() -> tuple[Floats, Floats]:
+def per_token() -> tuple[Floats, Floats]:
     return np.zeros((TOKENS, 1, 1)), np.zeros((TOKENS, 2, LAST * LAST))
 
 
@@ -84,7 +84,7 @@ Make = Callable[..., Machine]
 
 
 def test_the_machine_itself_is_good() -> None:
-    batch = Bound(machine(), OFFSETS, moving())
+    batch = Bound(machine(), OFFSETS, per_token())
     path, score = decoding.best_paths(batch)
     assert path.tolist() == [0] * TOKENS
     assert score.tolist() == [0.0, 0.0]
@@ -282,7 +282,7 @@ def test_a_residual_begins_in_one_state() -> None:
 
 def test_a_residual_without_edges_reads_nothing() -> None:
     empty = residual(source=ints(), target=ints(), value=np.zeros((0, 2, 1)))
-    batch = Bound(empty, OFFSETS, moving())
+    batch = Bound(empty, OFFSETS, per_token())
     path, score = decoding.best_paths(batch)
     assert (path == -1).all()
     assert np.isneginf(score).all()
@@ -312,7 +312,7 @@ def test_a_residual_without_edges_reads_nothing() -> None:
 )
 def test_offsets(offsets: list[int]) -> None:
     with pytest.raises(ShapeError):
-        Bound(machine(), np.asarray(offsets, dtype=np.int64), moving())
+        Bound(machine(), np.asarray(offsets, dtype=np.int64), per_token())
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_offsets(offsets: list[int]) -> None:
 )
 def test_offsets_of_another_kind(offsets: NDArray[Any]) -> None:
     with pytest.raises(ShapeError):
-        Bound(machine(), offsets, moving())
+        Bound(machine(), offsets, per_token())
 
 
 @pytest.mark.parametrize(
@@ -350,24 +350,24 @@ def test_offsets_of_another_kind(offsets: NDArray[Any]) -> None:
 )
 def test_moving_potentials(change: Callable[[Any], Any]) -> None:
     with pytest.raises(ShapeError):
-        Bound(machine(), OFFSETS, change(moving()))
+        Bound(machine(), OFFSETS, change(per_token()))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1.1e300])
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("token", [1, 3, 4])
 def test_numbers_that_move(which: int, token: int, bad: float) -> None:
-    values = moving()
+    values = per_token()
     values[which][token, -1, -1] = bad
     last = values[which][0].size - 1
-    words = f"moving potentials {which}: token {token}, entry {last}"
+    words = f"per-token potentials {which}: token {token}, entry {last}"
     with pytest.raises(NumericError, match=words):
         Bound(machine(), OFFSETS, values)
 
 
 @pytest.mark.parametrize("token", [0, 2])
 def test_arcs_into_first_tokens_are_not_read(token: int) -> None:
-    values = moving()
+    values = per_token()
     values[1][token] = np.nan
     batch = Bound(machine(), OFFSETS, values)
     assert decoding.best_paths(batch)[1].tolist() == [0.0, 0.0]
@@ -376,16 +376,16 @@ def test_arcs_into_first_tokens_are_not_read(token: int) -> None:
     assert len(parts) == 5
     assert all(np.isfinite(part).all() for part in parts)
     values[0][token] = np.nan  # node potentials are
-    with pytest.raises(NumericError, match=f"moving potentials 0: token {token}"):
+    with pytest.raises(NumericError, match=f"per-token potentials 0: token {token}"):
         Bound(machine(), OFFSETS, values)
-    values = moving()
+    values = per_token()
     values[1][token], values[1][4, 1, 3] = np.nan, np.inf
-    with pytest.raises(NumericError, match="moving potentials 1: token 4"):
+    with pytest.raises(NumericError, match="per-token potentials 1: token 4"):
         Bound(machine(), OFFSETS, values)
 
 
 def test_no_sentence_at_all(variant: str) -> None:
-    nothing = tuple(values[:0] for values in moving())
+    nothing = tuple(values[:0] for values in per_token())
     batch = Bound(machine(), np.asarray([0]), nothing)
     assert all(len(part) == 0 for part in decoding.best_paths(batch))
     assert decoding.nbest_paths(batch, 3).path.shape == (3, 0)
@@ -414,19 +414,19 @@ def test_potentials_of_the_largest_size(variant: str) -> None:
 @pytest.mark.parametrize("n", [0, -1])
 def test_numbers_of_paths(n: int) -> None:
     with pytest.raises(OptionError, match=f"n is {n}"):
-        decoding.nbest_paths(Bound(machine(), OFFSETS, moving()), n)
+        decoding.nbest_paths(Bound(machine(), OFFSETS, per_token()), n)
 
 
 @pytest.mark.parametrize("call", [decoding.log_partitions, decoding.axis_posterior])
 def test_domains_have_names(call: Callable[..., object]) -> None:
     with pytest.raises(OptionError, match="domain is 'tropical', expected"):
-        call(Bound(machine(), OFFSETS, moving()), domain="tropical")
+        call(Bound(machine(), OFFSETS, per_token()), domain="tropical")
 
 
 @pytest.mark.parametrize("axis", [2, -1])
 def test_axes_whose_arcs_are_wanted(axis: int) -> None:
     with pytest.raises(OptionError, match=f"{axis}"):
-        decoding.axis_posterior(Bound(machine(), OFFSETS, moving()), arcs=(axis,))
+        decoding.axis_posterior(Bound(machine(), OFFSETS, per_token()), arcs=(axis,))
 
 
 @pytest.mark.parametrize(
@@ -442,7 +442,7 @@ def test_axes_whose_arcs_are_wanted(axis: int) -> None:
 )
 def test_uniform_numbers(uniform: Floats) -> None:
     with pytest.raises(ShapeError):
-        decoding.sample_paths(Bound(machine(), OFFSETS, moving()), uniform)
+        decoding.sample_paths(Bound(machine(), OFFSETS, per_token()), uniform)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -0.1, 1.0, 2.0])
@@ -450,7 +450,7 @@ def test_numbers_outside_the_interval(bad: float) -> None:
     uniform = np.full((2, TOKENS), 0.5)
     uniform[1, 3] = bad
     with pytest.raises(NumericError):
-        decoding.sample_paths(Bound(machine(), OFFSETS, moving()), uniform)
+        decoding.sample_paths(Bound(machine(), OFFSETS, per_token()), uniform)
 
 
 # --- Joint states --------------------------------------------------------------------------------

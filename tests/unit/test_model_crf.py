@@ -48,7 +48,7 @@ KINDS: dict[str, Callable[[], CRF]] = {
     "scheme": lambda: train(scheme="iob2"),
     "order 2, scheme": lambda: train(scheme="iob2", order=2, ends=True),
     "arcs": lambda: CRF.train(SENTENCES, "y", TEMPLATE + "B1:%x[0,word]", l2=0.1),
-    "perceptron": lambda: train(method="perceptron"),
+    "perceptron": lambda: train(method="perceptron", l2=None),
     "sgd": lambda: train(method="l2sgd", max_iterations=20),
 }
 

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
-import msgspec
 import numpy as np
 import pytest
 
 from fstcrf import CRF
+from fstcrf.cli.train import train
 from fstcrf.compat.pycrfsuite.parameters import ALGORITHMS, options
 from fstcrf.errors import OptionError
 from fstcrf.hyperparameters import tune
-from fstcrf.model.options import DEFAULTS, Options, checked_options, options_of
-from fstcrf.model.readers import METHODS, check_given, is_read
+from fstcrf.model.options import (
+    DEFAULTS,
+    METHODS,
+    Options,
+    checked_options,
+    fields_named,
+    is_read,
+    options_of,
+    stored_options,
+)
+from fstcrf.model.training import train_crf
 from fstcrf.pipelines import Task, read_pipeline
+from fstcrf.train.gpd import ErrorLBFGSSettings
+from fstcrf.train.lbfgs import LBFGSSettings
+from fstcrf.train.mce import MCESettings
+from fstcrf.train.methods import OBJECTIVES
+from fstcrf.train.settings import fields_of
 from tests.support.command import failure
 
 SENTENCES = [
@@ -92,7 +107,8 @@ def test_toml_and_command_line_refuse_it_too(
 @pytest.mark.parametrize(("objective", "method"), RUNS)
 def test_defaults_are_read_by_every_run(objective: str, method: str) -> None:
     settings = checked_options({"objective": objective, "method": method})
-    assert settings == Options(objective=objective, method=method)  # type: ignore[arg-type]
+    expected = Options(objective=OBJECTIVES[objective](), method=METHODS[objective][method]())
+    assert settings == expected
     unset = dict.fromkeys(("psi", "epsilon", "stochastic_epochs"))
     assert checked_options({**unset, "objective": objective, "method": method}) == settings
 
@@ -155,7 +171,7 @@ def noisy() -> list[dict[str, list[str]]]:
 def test_what_a_run_does_not_read_changes_nothing_and_is_refused(
     objective: str, method: str
 ) -> None:
-    """The tables against the optimisers: an option that is not in them has no part in the run."""
+    """An option that a method has no field for has no part in the run."""
     fixed: dict[str, Any] = {"objective": objective, "method": method, "max_iterations": 6}
     data = noisy()
     usual = CRF.train(data, "y", TEMPLATE, **fixed).theta
@@ -165,9 +181,10 @@ def test_what_a_run_does_not_read_changes_nothing_and_is_refused(
             continue
         with pytest.raises(OptionError, match=f"^{name} needs "):
             CRF.train(data, "y", TEMPLATE, **fixed, **{name: value})
-        forced = msgspec.structs.replace(checked_options(fixed), **{name: value})
+        # As earlier versions kept it: a record may have what its run did not read.
+        forced = stored_options({**fixed, name: value})
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("fstcrf.model.training.checked_options", lambda _, s=forced: s)
+            patch.setattr("fstcrf.model.training.checked_options", lambda _, s=forced, **__: s)
             assert np.array_equal(CRF.train(data, "y", TEMPLATE).theta, usual), name
 
 
@@ -198,20 +215,115 @@ def test_a_checkpoint_that_is_nowhere_has_no_interval() -> None:
 
 
 def test_options_of_a_run_make_it_again() -> None:
-    for given, _ in IGNORED:
-        settings = Options(**given)  # as earlier versions kept them
-        again = checked_options(options_of(settings))
-        assert (again.method, again.objective) == (settings.method, settings.objective)
-    assert options_of(Options(method="ap", l2=3.0)) == {"method": "ap"}
+    for given, _ in IGNORED:  # as earlier versions kept them
+        settings = stored_options(given)
+        again = checked_options(options_of(given))
+        assert again == settings
+        assert options_of(settings.named()) == options_of(given)
+    assert options_of({"method": "ap", "l2": 3.0}) == {"method": "ap"}
 
 
 def test_labels_that_are_not_passed_on() -> None:
-    usual = msgspec.structs.asdict(Options())
-    check_given(["passing", "jackknife"], usual, reads=False, dev=False, warm_start=False)
-    with pytest.raises(OptionError, match="jackknife is for the taggers of reads="):
-        check_given(
-            ["jackknife"], {**usual, "jackknife": 3}, reads=False, dev=False, warm_start=False
-        )
+    checked_options({"passing": "best", "jackknife": None}, reads=False, dev=False)
+    for given in ({"jackknife": 3}, {"passing": "nbest"}, {"passing": "nbest", "candidates": 3}):
+        with pytest.raises(OptionError, match=r"(passing|jackknife) is for the taggers of reads="):
+            checked_options(given, reads=False)
+
+
+# --- Structs, signatures --------------------------------------------------------------------------
+
+
+def test_the_signature_has_what_the_structs_have() -> None:
+    """Names, types and defaults; None stands for a default that the method decides."""
+    hints = get_type_hints(train_crf, localns={"Grammar": Any})
+    parameters = inspect.signature(train_crf).parameters
+    options = list(parameters)[list(parameters).index("order") :]
+    assert sorted(options) == sorted(DEFAULTS)
+    assert get_args(get_args(hints["objective"])[0]) == tuple(OBJECTIVES)
+    known = [method for methods in METHODS.values() for method in methods]
+    assert get_args(get_args(hints["method"])[0]) == tuple(dict.fromkeys(known))
+    for name in set(options) - {"objective", "method"}:
+        field, default = fields_named(name)[0], parameters[name].default
+        if default is None:
+            assert hints[name] == field.kind | None, name
+        else:
+            assert (hints[name], default) == (field.kind, field.default), name
+            assert not field.needs or name == "passing", name
+        assert {one.kind for one in fields_named(name)} == {field.kind}, name
+
+
+def test_every_option_is_documented_where_it_is_asked_for() -> None:
+    text = train_crf.__doc__ or ""
+    assert "{options}" not in text
+    for name in DEFAULTS:
+        assert f"\n{name} : " in text
+    assert "memory : int\n    lbfgs: steps that are remembered. (default 10)" in text
+    flags = {option for parameter in train.params for option in parameter.opts}
+    for name in set(DEFAULTS) - {"partial"}:
+        assert f"--{name.replace('_', '-')}" in flags
+
+
+@pytest.mark.parametrize(("objective", "method"), RUNS)
+def test_every_field_has_a_meaning_and_a_default_in_range(objective: str, method: str) -> None:
+    for settings in (OBJECTIVES[objective], METHODS[objective][method]):
+        made = settings()
+        for name, field in fields_of(settings).items():
+            assert field.meta.description, name
+            assert getattr(made, name) == field.default, name
+            assert settings(**{name: field.default}) == made
+
+
+def test_settings_are_given_as_structs_too() -> None:
+    fixed: dict[str, Any] = {"max_iterations": 6}
+    by_name = CRF.train(noisy(), "y", TEMPLATE, memory=2, l2=1.0, **fixed)
+    method = LBFGSSettings(memory=2, l2=1.0, max_iterations=6)
+    by_struct = CRF.train(noisy(), "y", TEMPLATE, method=method)
+    assert np.array_equal(by_name.theta, by_struct.theta)
+    assert by_name.record is not None
+    assert by_struct.record is not None
+    assert by_name.record.options == by_struct.record.options
+    settings = checked_options({"objective": MCESettings(psi=2.0), "method": ErrorLBFGSSettings()})
+    assert settings.named()["psi"] == 2.0
+
+
+STRUCTS: list[tuple[dict[str, Any], str]] = [
+    (
+        {"method": LBFGSSettings(memory=5), "memory": 5},
+        r"memory is said twice, as an option and by method=LBFGSSettings\(...\)",
+    ),
+    (
+        {"objective": "mce", "method": LBFGSSettings()},
+        "method is LBFGSSettings, expected ErrorLBFGSSettings for objective 'mce'",
+    ),
+    (
+        {"method": LBFGSSettings(l1=1.0, line_search="backtracking")},
+        "line_search needs a run without l1",
+    ),
+    ({"method": 3}, "method is 3, expected one of 'lbfgs', 'cg'"),
+    ({"objective": "mce", "method": "ap"}, "'ap', which is for objective 'likelihood'"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), STRUCTS)
+def test_what_cannot_be_meant_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        CRF.train(SENTENCES, "y", TEMPLATE, **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("memory", 0, "memory is 0, expected at least 1"),
+        ("memory", "5", "memory is '5', expected a whole number"),
+        ("l1", -1.0, "l1 is -1.0, expected a finite number of at least 0"),
+        ("l2", np.inf, "l2 is inf, expected a finite number of at least 0"),
+        ("delta", np.nan, "delta is nan, expected a finite number of at least 0"),
+        ("line_search", "x", "line_search is 'x', expected one of 'wolfe', 'backtracking'"),
+    ],
+)
+def test_a_struct_checks_its_fields(name: str, value: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        LBFGSSettings(**{name: value})
 
 
 @pytest.mark.parametrize("name", list(ALGORITHMS))
@@ -222,7 +334,7 @@ def test_parameters_of_crfsuite_are_never_refused(name: str) -> None:
     changes: list[dict[str, Any]] = [{}, {"c1": 0.5}, {"type": 0}]
     for change in changes:
         if set(change) <= set(values):
-            assert checked_options(options(known, {**values, **change})).method == known.method
+            assert checked_options(options(known, {**values, **change})).method.name == known.method
 
 
 def test_a_search_has_no_penalty_that_leaves_an_option_unread() -> None:

@@ -55,7 +55,7 @@ def test_weights_are_found_by_what_they_stand_for(
         raise StopError
 
     spaces: list[Any] = []
-    monkeypatch.setattr("fstcrf.model.training.chosen_optimiser", watched)
+    monkeypatch.setattr("fstcrf.model.training.optimiser_of", watched)
     with pytest.raises(StopError):
         CRF.train(NEW, "y", template, warm_start=old, **options)
     monkeypatch.undo()
@@ -104,10 +104,12 @@ def test_labels_and_attributes_that_the_new_data_lacks_stay_known() -> None:
 @pytest.mark.parametrize("first", ["perceptron", "l2sgd"])
 @pytest.mark.parametrize("then", ["lbfgs", "perceptron", "l2sgd"])
 def test_from_one_method_to_another(first: str, then: str) -> None:
-    old = CRF.train(OLD, "y", TEMPLATE, method=first, max_iterations=20, l2=0.01)
-    new = CRF.train(
-        OLD + NEW[:1], "y", TEMPLATE, method=then, warm_start=old, max_iterations=30, l2=0.01
-    )
+    def train(data: list[Any], method: str, **options: Any) -> CRF:
+        l2 = None if method == "perceptron" else 0.01
+        return CRF.train(data, "y", TEMPLATE, method=method, l2=l2, **options)  # type: ignore[arg-type]
+
+    old = train(OLD, first, max_iterations=20)
+    new = train(OLD + NEW[:1], then, warm_start=old, max_iterations=30)
     if then != "perceptron":  # whose average may lag behind weights without an error
         assert new.tag_all(OLD + NEW[:1]) == [s["y"] for s in OLD + NEW[:1]]
     if then == "lbfgs":

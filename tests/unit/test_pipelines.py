@@ -522,7 +522,7 @@ def test_what_does_not_go_with_a_task() -> None:
         ({"ends": 1}, "ends is 1, expected true or false"),
         ({"scheme": 3}, "scheme is 3, expected a text"),
         ({"methods": 1}, "unknown training option 'methods'; did you mean 'method'"),
-        ({"xyzzy": 1}, "unknown training option 'xyzzy'; there are order, objective"),
+        ({"xyzzy": 1}, "unknown training option 'xyzzy'; there are objective, method, order"),
     ],
 )
 def test_options_say_what_they_may_be(options: dict[str, Any], message: str) -> None:
@@ -574,7 +574,7 @@ def test_a_pipeline_from_toml(tmp_path: Path) -> None:
     assert found.composition.weights == (1.0, 1.0, 0.5)
     record = found["b"].record
     assert record is not None
-    assert record.options.l2 == 0.25
+    assert record.options["l2"] == 0.25
     assert json.loads((tmp_path / "out" / "pipeline.json").read_text())["finished"] is True
 
 

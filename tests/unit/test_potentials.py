@@ -65,14 +65,14 @@ def test_decoding_with_known_labels_is_the_cascade(model: CRF) -> None:
 def test_terms(model: CRF) -> None:
     bound = model.bind()
     assert bound.node == (
-        Outline((), (3,), moving=True),
-        Outline(("pos",), (3, 3), moving=True),
-        Outline(("pos", "ent"), (3, 2, 3), moving=False),
+        Outline((), (3,), per_token=True),
+        Outline(("pos",), (3, 3), per_token=True),
+        Outline(("pos", "ent"), (3, 2, 3), per_token=False),
     )
     assert bound.arc == (
-        Outline((), (9,), moving=False),
-        Outline(("pos",), (3, 9), moving=False),
-        Outline(("ent",), (2, 9), moving=True),
+        Outline((), (9,), per_token=False),
+        Outline(("pos",), (3, 9), per_token=False),
+        Outline(("ent",), (2, 9), per_token=True),
     )
     found = model.potentials(TEST)
     assert [t.values.shape for t in found.node] == [(3, 3), (3, 3, 3), (1, 3, 2, 3)]
@@ -117,7 +117,7 @@ def test_labels_that_the_model_does_not_know_have_no_potentials(model: CRF) -> N
             assert np.array_equal(more.values[:, 1:], term.values)
         else:
             assert np.array_equal(more.values, term.values)
-    assert model.bind({"pos": ["?"], "ent": ["?"]}).node == (Outline((), (3,), moving=True),)
+    assert model.bind({"pos": ["?"], "ent": ["?"]}).node == (Outline((), (3,), per_token=True),)
 
 
 def test_runs(model: CRF) -> None:
@@ -137,7 +137,7 @@ def test_runs(model: CRF) -> None:
 
 def test_order_0_has_no_use_for_attributes_of_pairs(taggers: list[CRF]) -> None:
     model = CRF.train(DATA, "y", FULL, reads=taggers, order=0)
-    assert model.bind().arc == (Outline((), (9,), moving=False),)
+    assert model.bind().arc == (Outline((), (9,), per_token=False),)
     assert not model.potentials(TEST).arc[0].values.any()
 
 

@@ -325,8 +325,8 @@ def test_threads_may_ask_one_batch() -> None:
     rng = np.random.default_rng(4)
     size, offsets = 20, np.arange(0, 1001, 100)
     ends, arcs = np.zeros((1, size)), rng.normal(size=(1, size * size))
-    moving = kernel.Factor(rows=1, width=size)
-    machine = kernel.Machine((kernel.Axis(size, score=arcs),), (moving,), None, ends, ends)
+    per_token = kernel.Factor(rows=1, width=size)
+    machine = kernel.Machine((kernel.Axis(size, score=arcs),), (per_token,), None, ends, ends)
     values = rng.normal(size=(1000, 1, size))
 
     def answers(batch: kernel.Bound) -> list[Any]:

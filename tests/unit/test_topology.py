@@ -227,15 +227,15 @@ def test_slots_of_states(topology: Topology, tokens: int) -> None:
     np.testing.assert_array_equal(topology.slot_sums(states, width), states @ matrix)
 
 
-@given(topology=topologies(), moving=st.booleans())
-def test_slots_of_arcs(topology: Topology, *, moving: bool) -> None:
+@given(topology=topologies(), per_token=st.booleans())
+def test_slots_of_arcs(topology: Topology, *, per_token: bool) -> None:
     rng = np.random.default_rng(1)
-    lead = (2,) if moving else ()
+    lead = (2,) if per_token else ()
     slots = rng.integers(-9, 9, (*lead, topology.n_arc_slots)).astype(np.float64)
     graph = topology.graph(slots)
     matrix = incidence(topology.arc_slot[:, None], topology.n_arc_slots)
     np.testing.assert_array_equal(graph.score[..., topology.kernel_arcs()], slots @ matrix.T)
-    assert graph.moving == moving
+    assert graph.per_token == per_token
     absent = np.setdiff1d(np.arange(graph.n_arcs), topology.kernel_arcs())
     assert np.isneginf(graph.score[..., absent]).all()
     arcs = rng.integers(-9, 9, (*lead, graph.n_arcs)).astype(np.float64)

@@ -286,7 +286,7 @@ def test_within_the_noise_slopes_decide() -> None:
     [
         ({"memory": 0}, "memory is 0"),
         ({"max_line_search": 0}, "max_line_search is 0"),
-        ({"line_search": "golden"}, "'golden' is unknown; there are 'wolfe'"),
+        ({"line_search": "golden"}, "line_search is 'golden', expected one of 'wolfe'"),
         ({"epsilon": -1.0}, "epsilon is -1.0"),
         ({"delta": np.nan}, "delta is nan"),
         ({"period": 0}, "period is 0"),

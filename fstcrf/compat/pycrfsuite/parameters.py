@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fstcrf.errors import OptionError
-from fstcrf.model.options import DEFAULTS
-from fstcrf.model.readers import is_read
+from fstcrf.model.options import DEFAULTS, is_read
 
 __all__ = ["ALGORITHMS", "Algorithm", "Parameter", "algorithm", "flag", "options"]
 

@@ -21,7 +21,7 @@ from fstcrf.compat.pycrfsuite.items import Attributes, ItemSequence, Lookup, lab
 from fstcrf.errors import DataError, ModelFileError
 from fstcrf.interop.crfsuite import STATE, TRANSITION, CRFsuiteModel, as_tagger, read_model
 from fstcrf.joint import CRF
-from fstcrf.kernel.single import Single
+from fstcrf.kernel.single import SentenceGraph
 from fstcrf.once import made_once
 
 __all__ = ["Tagger", "parsed"]
@@ -135,8 +135,8 @@ class _Decoder:
         )
         self._table = graph.score.reshape(graph.n_states, -1)
         mirrored = np.ascontiguousarray(self._table.T).ravel()
-        self._single = Single(table, graph)
-        self._mirrored = Single(table, kernel.Graph(graph.final, graph.initial, mirrored))
+        self._single = SentenceGraph(table, graph)
+        self._mirrored = SentenceGraph(table, kernel.Graph(graph.final, graph.initial, mirrored))
 
     def potentials(self, rows: Attributes) -> Floats:
         """Return the potentials of labels, natural-log scores, float64 [T, L]."""

@@ -23,8 +23,7 @@ from fstcrf.compat.pycrfsuite.parameters import Algorithm, Value, options
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.interop.crfsuite import FEATURE, STATE, TRANSITION, CRFsuiteModel
 from fstcrf.kernel import SparseRows
-from fstcrf.model.optimisers import chosen_optimiser
-from fstcrf.model.options import Options, checked_options
+from fstcrf.model.options import Options, checked_options, optimiser_of
 from fstcrf.model.weights import Weights
 from fstcrf.topology import chain_topology
 from fstcrf.train import ParameterSpace, Problem, Progress, fit, frequent, parameter_space
@@ -450,12 +449,10 @@ def _fitted(
     evaluate.calls = 0  # type: ignore[attr-defined]
     began = time.perf_counter()
     try:
-        optimiser = chosen_optimiser(
-            settings, problem, space, np.zeros(space.size), threads=threads
-        )
+        start = np.zeros(space.size)
         outcome = fit(
-            optimiser,
-            max_iterations=settings.iteration_limit,
+            optimiser_of(settings, problem, space, start, threads=threads),
+            max_iterations=settings.method.max_iterations,
             evaluate=evaluate,
             report=report,
         )

@@ -1,0 +1,238 @@
+"""Settings of objectives and optimisers: structs whose fields carry range and meaning.
+
+A field reads ``memory: Annotated[int, Meta(ge=1, description="steps that are kept")] = 10``.
+Checks, the command line and the tables of the docs are made of it; `Needs` says beside which other
+options it is read. Names in backquotes are options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeAlias,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from fstcrf.errors import OptionError
+from fstcrf.train.problem import ParameterSpace, Problem
+from fstcrf.train.protocols import Objective, Optimiser
+
+__all__ = [
+    "Converging",
+    "Delta",
+    "Field",
+    "MaxIterations",
+    "MethodSettings",
+    "Needs",
+    "ObjectiveSettings",
+    "Penalised",
+    "Run",
+    "Settings",
+    "check",
+    "fields_of",
+    "spoken",
+]
+
+_KINDS = {float: "a number", int: "a whole number", bool: "true or false", str: "a text"}
+
+
+@dataclass(frozen=True, eq=False)
+class Needs:
+    """What other options must be for a field to be read, and how that is said."""
+
+    holds: Callable[[Mapping[str, Any]], bool]
+    text: str
+
+
+@dataclass(frozen=True)
+class Field:
+    """One setting: what it may be, what it means, what it is when it is not given."""
+
+    name: str
+    kind: Any
+    default: Any
+    meta: Meta
+    needs: tuple[Needs, ...] = ()
+
+    @property
+    def types(self) -> tuple[Any, ...]:
+        """The kinds of its values, None left out."""
+        if get_origin(self.kind) is Literal:
+            return (self.kind,)
+        return tuple(k for k in get_args(self.kind) or (self.kind,) if k is not type(None))
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """The values it may have, where they are few."""
+        return get_args(self.types[0]) if get_origin(self.types[0]) is Literal else ()
+
+    @property
+    def optional(self) -> bool:
+        """May it be None."""
+        return type(None) in get_args(self.kind)
+
+    @property
+    def described_kind(self) -> str:
+        """What a value is: a number, one of some texts."""
+        if self.choices:
+            return f"one of {', '.join(map(repr, self.choices))}"
+        return " or ".join(_KINDS[kind] for kind in self.types)
+
+    @property
+    def described_range(self) -> str:
+        """What numbers may be."""
+        number = "a finite number" if float in self.types else ""
+        if self.meta.gt is not None:
+            return f"{number} above {self.meta.gt}".strip()
+        if self.meta.ge is not None:
+            return f"{number} of at least {self.meta.ge}" if number else f"at least {self.meta.ge}"
+        return number
+
+    def checked(self, value: Any) -> Any:
+        """Return a value as its kind.
+
+        Raises
+        ------
+        OptionError
+            It is of another kind, or out of range.
+        """
+        try:
+            found = msgspec.convert(value, self.kind)
+        except msgspec.ValidationError:
+            raise OptionError(f"{self.name} is {value!r}, expected {self.described_kind}") from None
+        if isinstance(found, int | float) and not isinstance(found, bool) and not self.choices:
+            low, above = self.meta.ge, self.meta.gt
+            within = (low is None or found >= low) and (above is None or found > above)
+            if not (np.isfinite(found) and within):
+                raise OptionError(f"{self.name} is {value}, expected {self.described_range}")
+        return found
+
+
+_KNOWN: dict[type, dict[str, Field]] = {}
+
+
+def fields_of(settings: type) -> dict[str, Field]:
+    """Return the annotated fields of a struct by their names."""
+    found = _KNOWN.get(settings)
+    if found is None:
+        found = _KNOWN.setdefault(settings, dict(_read(settings)))
+    return found
+
+
+def _read(settings: type) -> Iterator[tuple[str, Field]]:
+    hints = get_type_hints(settings, include_extras=True)
+    for field in fields(settings):
+        if get_origin(hints[field.name]) is Annotated:
+            kind, meta, *needs = get_args(hints[field.name])
+            yield field.name, Field(field.name, kind, field.default, meta, tuple(needs))
+
+
+def check(settings: type, **values: Any) -> None:
+    """Refuse values that are not in the range of the fields of a struct.
+
+    Raises
+    ------
+    OptionError
+        Names the field and what was expected.
+    """
+    for name, value in values.items():
+        fields_of(settings)[name].checked(value)
+
+
+def spoken(value: object) -> str:
+    """Return a value as people write it: 1e-5, 0.5, 1000, wolfe."""
+    return f"{value:g}".replace("e-0", "e-") if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A struct of settings; each is checked when one is made."""
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for field in fields_of(type(self)).values():
+            object.__setattr__(self, field.name, field.checked(getattr(self, field.name)))
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What an optimiser is made for.
+
+    Parameters
+    ----------
+    problem : Problem
+    space : ParameterSpace
+    theta : float64 [space.size]
+        Where to start.
+    objective : ObjectiveSettings
+    seed, threads : int
+    """
+
+    problem: Problem
+    space: ParameterSpace
+    theta: NDArray[np.float64]
+    objective: ObjectiveSettings
+    seed: int = 0
+    threads: int = 1
+
+
+class ObjectiveSettings(Settings):
+    """What an objective is told, by whatever method it is trained."""
+
+    def function(self, run: Run, l2: float) -> Objective:
+        """Return the objective of a run."""
+        raise NotImplementedError
+
+
+MaxIterations: TypeAlias = Annotated[int, Meta(ge=1, description="most iterations")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSettings(Settings):
+    """What an optimiser is told."""
+
+    max_iterations: MaxIterations = 1000
+
+    def optimiser(self, run: Run) -> Optimiser:
+        """Return the optimiser of a run."""
+        raise NotImplementedError
+
+
+Delta: TypeAlias = Annotated[
+    float,
+    Meta(ge=0, description="stop when `period` iterations gained less than X times the objective"),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Penalised(MethodSettings):
+    """Methods that lower a penalised objective."""
+
+    l2: Annotated[
+        float,
+        Meta(ge=0, description="strength of the penalty l2 · |weights|² (CRFsuite's c2)"),
+    ] = 0.5
+    delta: Delta = 1e-5
+    period: Annotated[int, Meta(ge=1, description="iterations that `delta` looks back")] = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Converging(Penalised):
+    """Methods whose iterations take all sentences."""
+
+    epsilon: Annotated[
+        float, Meta(ge=0, description="stop when |gradient| < X · max(1, |weights|)")
+    ] = 1e-5
