@@ -51,16 +51,16 @@ if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
     from fstcrf.hyperparameters import tune
     from fstcrf.interop import load_crfpp, load_crfsuite, load_wapiti
-    from fstcrf.joint import Composition, compose, load
+    from fstcrf.joint import CRF, Composition, compose
     from fstcrf.kernel import Budget
     from fstcrf.lattice import Lattice, Path, best, log_partition, marginals, nbest, sample
-    from fstcrf.model import CRF
+    from fstcrf.loading import load
     from fstcrf.pipelines import Pipeline, Task, load_pipeline, read_pipeline
 
 _HOME = {
     "Budget": "kernel",
-    "CRF": "model.crf",
-    "Composition": "joint.composition",
+    "CRF": "joint",
+    "Composition": "joint",
     "Corpus": "corpus",
     "Grammar": "grammar",
     "Lattice": "lattice",
@@ -70,10 +70,10 @@ _HOME = {
     "Task": "pipelines",
     "TemplateSet": "features",
     "best": "lattice",
-    "compose": "joint.composing",
+    "compose": "joint",
     "evaluate_spans": "evaluate",
     "evaluate_tokens": "evaluate",
-    "load": "joint.file",
+    "load": "loading",
     "load_crfpp": "interop.crfpp",
     "load_crfsuite": "interop.crfsuite",
     "load_wapiti": "interop.wapiti",

@@ -15,11 +15,11 @@ from fstcrf import kernel
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.interop import load_crfsuite
+from fstcrf.joint import CRF
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Lattice
 from fstcrf.lattice.paths import found_best
 from fstcrf.lazy import optional
-from fstcrf.model import CRF
 from fstcrf.model.tokenwise import TokenPotentials
 from fstcrf.plans import gathered, no_path_error, warn_unproven
 from fstcrf.plans.decoder import TRIAL

@@ -2,6 +2,7 @@
 
 ==============  =============================================================
 importer        a package's names and submodules, so that a tagger starts quickly
+LazyModule      a module of the library that few calls need
 StaticFunction  a function of another module as a static method of a class
 optional        a module of a package that need not be installed
 ==============  =============================================================
@@ -16,7 +17,7 @@ from typing import Any
 
 from fstcrf.errors import MissingDependencyError
 
-__all__ = ["StaticFunction", "importer", "optional"]
+__all__ = ["LazyModule", "StaticFunction", "importer", "optional"]
 
 
 def importer(package: str, home: Mapping[str, str]) -> Callable[[str], object]:
@@ -60,13 +61,31 @@ class StaticFunction:
     ----------
     module, name : str
         Where it is; imported when somebody asks for it.
+    wrap : callable
+        The function → what the method is.
     """
 
-    def __init__(self, module: str, name: str) -> None:
-        self._module, self._name = module, name
+    def __init__(self, module: str, name: str, wrap: Callable[[Any], Any]) -> None:
+        self._module, self._name, self._wrap = module, name, wrap
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        return getattr(importlib.import_module(self._module), self._name)
+        return self._wrap(getattr(importlib.import_module(self._module), self._name))
+
+
+class LazyModule:
+    """A module that is imported when something of it is first used.
+
+    Parameters
+    ----------
+    module : str
+        Its full name.
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self._module), name)
 
 
 def optional(module: str, advice: str) -> Any:

@@ -11,7 +11,7 @@ from fstcrf.cli.reporting import say
 from fstcrf.corpus import atomic_write, check_writable
 from fstcrf.interop import read_tagger
 from fstcrf.interop.conversion import FORMATS, written
-from fstcrf.model import CRF
+from fstcrf.joint import CRF
 
 __all__ = ["convert"]
 

@@ -17,8 +17,7 @@ from fstcrf.corpus import Column, Corpus, Sentence, read_columns, spans
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.grammar import Grammar
-from fstcrf.joint import Composition, compose
-from fstcrf.model import CRF, train_crf
+from fstcrf.joint import CRF, Composition, compose
 from fstcrf.model.training import MethodName
 
 __all__ = [
@@ -149,7 +148,7 @@ def _trained(
     lines = [line for line in template.read_text("utf-8").splitlines() if line[:1] in {"U", "B"}]
     click.echo(textwrap.fill(f"Templates: {' '.join(lines)}", 78, break_on_hyphens=False))
     started = time.perf_counter()
-    model = train_crf(train, target, template, method=method, reads=reads)
+    model = CRF.train(train, target, template, method=method, reads=reads)
     record = model.record
     iterations = 0 if record is None else record.iterations
     click.echo(

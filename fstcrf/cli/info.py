@@ -15,8 +15,7 @@ from fstcrf.cli.sources import Input, model_input
 from fstcrf.corpus import Sentence
 from fstcrf.errors import OptionError
 from fstcrf.features import FeatureIndex
-from fstcrf.joint import Composition
-from fstcrf.model import CRF
+from fstcrf.joint import CRF, Composition
 
 __all__ = [
     "explain",

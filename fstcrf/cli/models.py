@@ -16,8 +16,7 @@ from fstcrf import interop, joint, pipelines
 from fstcrf.cli.reporting import Failure
 from fstcrf.errors import DataError, FstcrfError
 from fstcrf.interop.formats import HEAD, is_native
-from fstcrf.model import CRF
-from fstcrf.model import load as load_crf
+from fstcrf.joint import CRF
 from fstcrf.model.record import TrainingRecord
 from fstcrf.train.loop import saved_iteration
 
@@ -312,7 +311,7 @@ def _described(earlier: TrainingRecord | None) -> str:
 def _record(path: str) -> TrainingRecord | None:
     """Return the record of a tagger; None where a file is none, or cannot be read."""
     try:
-        return load_crf(path).record
+        return CRF.load(path).record
     except (FstcrfError, OSError):
         return None
 

@@ -115,7 +115,7 @@ def tag(
     given["tapes"] = tapes = shown("--task", given["tasks"], model.tapes)
     places = [model.tapes.index(tape) for tape in tapes or model.tapes]
     counts = Counts()
-    answer = _joint(model, counts, given) if model.decode == "joint" else _steps(model, given)
+    answer = _joint(model, counts, given) if model.decoder == "joint" else _steps(model, given)
     source = model_input(model.composition, columns=columns, kind=kind, separator=separator)
 
     def chosen(batch: Corpus) -> Addition:
@@ -131,10 +131,10 @@ def tag(
 def _loaded(folder: str, decode: Decode | None, grammar: tuple[str, ...]) -> TrainedPipeline:
     """Return the pipeline of a folder, which decodes as asked, under grammars."""
     model = load_pipeline(folder)
-    model = replace(model, decode=decode or model.decode)
+    model = replace(model, decoder=decode or model.decoder)
     if not grammar:
         return model
-    if model.decode != "joint":
+    if model.decoder != "joint":
         raise click.UsageError("--grammar needs a joint decision: --decode joint")
     return replace(model, composition=constrained(model.composition, grammar))
 

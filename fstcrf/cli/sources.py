@@ -23,7 +23,7 @@ from fstcrf.corpus.conllu import CONLLU, JOINED
 from fstcrf.corpus.items import LABEL
 from fstcrf.errors import DataError
 from fstcrf.features import FeatureIndex, LiteralIndex
-from fstcrf.model import CRF
+from fstcrf.joint import CRF
 
 __all__ = ["Input", "check_columns", "model_input", "scored_input", "training_input"]
 

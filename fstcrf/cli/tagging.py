@@ -118,7 +118,7 @@ def tagged(model: Model, batch: Corpus, wishes: Wishes, counts: Counts) -> Addit
 
 
 def _tagged(model: Model, batch: Corpus, wishes: Wishes, counts: Counts) -> Addition:
-    from fstcrf.model import CRF
+    from fstcrf.joint import CRF
 
     if wishes.plain and (isinstance(model, CRF) or not wishes.search.bias):
         try:
@@ -150,7 +150,7 @@ def check_sums(model: Model, wishes: Wishes) -> None:
     TooLargeError
         A grammar too large to multiply out.
     """
-    from fstcrf.model import CRF
+    from fstcrf.joint import CRF
 
     wanted = wishes.probabilities or wishes.marginals
     if not wanted or isinstance(model, CRF) or model.conditional:
@@ -212,7 +212,7 @@ def _best(model: Model, batch: Corpus, search: Search, counts: Counts) -> tuple[
     NoPathError
         A sentence has no legal label sequence.
     """
-    from fstcrf.model import CRF
+    from fstcrf.joint import CRF
 
     if isinstance(model, CRF):
         return (model.tag_column(batch, threads=search.threads, bias=search.bias or None),)

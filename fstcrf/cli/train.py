@@ -49,7 +49,7 @@ from fstcrf.train.settings import Field
 
 if TYPE_CHECKING:
     from fstcrf.corpus import Corpus
-    from fstcrf.model import CRF
+    from fstcrf.joint import CRF
 
 __all__ = [
     "train",
@@ -249,12 +249,12 @@ def _tell_where_it_begins(told: Reporter, output: str, checkpoint: str, *, resum
 def _train(
     data: Corpus, dev: Corpus | None, told: Reporter, checkpoint: str, given: dict[str, Any]
 ) -> CRF:
-    from fstcrf.model import train_crf
+    from fstcrf.joint import CRF
 
     weights = dict(given.pop("class_weight"))
     warm_start = given.pop("warm_start")
     try:
-        return train_crf(
+        return CRF.train(
             data,
             given.pop("target"),
             Path(given.pop("template")),

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.documents.document import Document
 from fstcrf.errors import OptionError
-from fstcrf.joint import Composition, compose
+from fstcrf.joint import CRF, Composition, compose
 from fstcrf.kernel.gibbs import Labelling
 from fstcrf.lattice import Lattice
 from fstcrf.lattice.machines import JointArrays, joint_arrays, joint_nodes
-from fstcrf.model import CRF
 
 __all__ = ["LocalModel", "LocalScores", "Tagger"]
 

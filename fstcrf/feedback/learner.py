@@ -29,9 +29,8 @@ from fstcrf.feedback.state import (
     decoded,
     encoded,
 )
+from fstcrf.joint import CRF
 from fstcrf.kernel import Aim, Descent, FeedbackBatch, Proposals, Rule, SparseRows
-from fstcrf.model import CRF
-from fstcrf.model.file import load
 from fstcrf.model.reading import SentenceLike, read_one
 from fstcrf.train.bandit import feedback_over
 from fstcrf.train.online import collect_parameters, online_parameters
@@ -139,7 +138,7 @@ class FeedbackLearner:
         """
         folder = LearnerFolder.existing(path, sync)
         try:
-            learner = cls(folder, load(folder.model), Settings(Aim(), Rule(), 0))
+            learner = cls(folder, CRF.load(folder.model), Settings(Aim(), Rule(), 0))
             learner.settings = learner._state.load(folder.state)
             learner._draws = UniformDraws(learner.settings.seed)
             learner._replay()

@@ -19,8 +19,8 @@ from fstcrf.corpus import Corpus, legal_transitions
 from fstcrf.errors import DataError, OptionError
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet, is_literal
 from fstcrf.features.template import as_templates
+from fstcrf.joint import CRF
 from fstcrf.kernel import Aim, Rule
-from fstcrf.model import CRF
 from fstcrf.model.reading import read_sentences
 from fstcrf.model.source import has_spans, held_out_labels, held_out_score
 from fstcrf.model.targets import allowed_labels

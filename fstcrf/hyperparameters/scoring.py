@@ -13,12 +13,11 @@ from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import FeatureIndex
 from fstcrf.hyperparameters.space import StepReport
-from fstcrf.model.crf import CRF
+from fstcrf.joint import CRF
 from fstcrf.model.reads import FoldProgress, folds, ordered, with_labels
 from fstcrf.model.record import TrainingRecord
 from fstcrf.model.source import has_spans
 from fstcrf.model.targets import UNKNOWN, label_set
-from fstcrf.model.training import train_crf
 from fstcrf.train import Progress
 
 __all__ = ["CrossValidation", "HoldOut", "Training"]
@@ -71,7 +70,7 @@ class Training:
     def model(self, template: Any, options: Mapping[str, Any], **more: Any) -> CRF:
         """Train."""
         weights = dict(self.class_weights)
-        return train_crf(
+        return CRF.train(
             self.data,
             self.target,
             template,

@@ -25,7 +25,7 @@ from fstcrf.hyperparameters.space import (
     named,
 )
 from fstcrf.hyperparameters.study import PRUNERS, Evaluate, Pruner, Study, installed
-from fstcrf.model.crf import CRF
+from fstcrf.joint import CRF
 from fstcrf.model.options import DEFAULTS, checked_options, is_read
 from fstcrf.model.structure import fingerprint, order_of
 from fstcrf.model.targets import label_set

@@ -11,8 +11,7 @@ from fstcrf.interop.crfpp import CRFPP, CRFPP_TEXT
 from fstcrf.interop.crfsuite import CRFSUITE
 from fstcrf.interop.formats import HEAD, TAPE, Format, ReadOptions, check_tape, is_native, unpacked
 from fstcrf.interop.wapiti import WAPITI
-from fstcrf.model import CRF
-from fstcrf.model.file import load
+from fstcrf.joint import CRF
 from fstcrf.storage import file_kind
 
 __all__ = ["FORMATS", "format_of", "read_tagger", "written"]
@@ -65,7 +64,7 @@ def read_tagger(
             f"{name}: a composition of taggers, or a tagger under a grammar, which other formats "
             "have no place for: convert the tagger that it was made of"
         )
-    model = load(name)
+    model = CRF.load(name)
     if tape is None:
         return model
     check_tape(tape)

@@ -32,7 +32,7 @@ from fstcrf.interop.patterns import (
     shown,
 )
 from fstcrf.interop.patterntagger import tagger
-from fstcrf.model import CRF
+from fstcrf.joint import CRF
 
 __all__ = ["CRFPP", "CRFPP_TEXT", "load_crfpp"]
 

@@ -12,7 +12,7 @@ from fstcrf.corpus.files import BOM
 from fstcrf.errors import ModelFileError, OptionError
 
 if TYPE_CHECKING:
-    from fstcrf.model import CRF
+    from fstcrf.joint import CRF
 
 __all__ = [
     "BOM",

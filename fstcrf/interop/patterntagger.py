@@ -35,8 +35,8 @@ from fstcrf.features.reader import (
 )
 from fstcrf.features.tables import Tables, Vocabularies
 from fstcrf.interop.patterns import CutBudget, Hole, PatternModel, TextPattern, cuts, decoded, shown
+from fstcrf.joint import CRF
 from fstcrf.kernel import padded
-from fstcrf.model import CRF
 from fstcrf.topology import chain_topology
 from fstcrf.train.problem import ParameterSpace
 

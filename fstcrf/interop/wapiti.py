@@ -34,8 +34,8 @@ from fstcrf.interop.patterns import (
     shown,
 )
 from fstcrf.interop.patterntagger import tagger
+from fstcrf.joint import CRF
 from fstcrf.kernel import padded
-from fstcrf.model import CRF
 from fstcrf.topology import chain_topology
 from fstcrf.train.problem import ParameterSpace
 

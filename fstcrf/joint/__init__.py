@@ -1,8 +1,10 @@
-"""Taggers composed, decoded together exactly.
+"""Taggers: a conditional random field, and several of them composed, decoded together exactly.
 
 ================  ==================================================================
-compose           taggers, or lattices, as one
+CRF               a tagger of one tape
 Composition       a tagger that decides several tapes
+Tagger            what both are
+compose           taggers, or lattices, as one
 ChainLattice      one sentence under ``normalize="chain"``
 JointExplanation  what pushed which label at a token, tape by tape
 tune_weights      weights of taggers, chosen on held-out data; Trial: what it reports
@@ -18,16 +20,17 @@ from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
     from fstcrf.joint.chainlattice import ChainLattice
-    from fstcrf.joint.composing import compose
-    from fstcrf.joint.composition import Composition
     from fstcrf.joint.explain import JointExplanation
-    from fstcrf.joint.file import load
+    from fstcrf.joint.tagger import Tagger
+    from fstcrf.joint.taggers import CRF, Composition, compose, load
     from fstcrf.joint.tuning import Trial, tune_weights
 
 __all__ = [
+    "CRF",
     "ChainLattice",
     "Composition",
     "JointExplanation",
+    "Tagger",
     "Trial",
     "compose",
     "load",
@@ -37,12 +40,14 @@ __all__ = [
 __getattr__ = importer(
     __name__,
     {
+        "CRF": "taggers",
         "ChainLattice": "chainlattice",
-        "Composition": "composition",
+        "Composition": "taggers",
         "JointExplanation": "explain",
+        "Tagger": "tagger",
         "Trial": "tuning",
-        "compose": "composing",
-        "load": "file",
+        "compose": "taggers",
+        "load": "taggers",
         "tune_weights": "tuning",
     },
 )

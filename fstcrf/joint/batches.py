@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.corpus import Column, Corpus, Sentence
-from fstcrf.errors import DataError, OptionError
+from fstcrf.errors import DataError
 from fstcrf.features import FeatureIndex
 from fstcrf.features.template import tape_column
 from fstcrf.joint.component import as_read
-from fstcrf.lattice import Lattice, Path
-from fstcrf.lattice.answer import share
-from fstcrf.model import CRF
-from fstcrf.model.reading import Data, Run, as_sentences, runs_of
+from fstcrf.joint.jointmodel import JointModel
+from fstcrf.joint.known import Known
+from fstcrf.lattice import Answer, Lattice, Path
+from fstcrf.lattice.answer import share, shares
+from fstcrf.model.decoding import tag_all, tag_column
+from fstcrf.model.model import Model
+from fstcrf.model.reading import Data, Run, answered, as_sentences, runs_of
 from fstcrf.plans import Program, no_path_error
-
-if TYPE_CHECKING:
-    from fstcrf.joint.composition import Composition
 
 __all__ = [
     "as_corpus",
@@ -31,6 +32,7 @@ __all__ = [
     "check_paths",
     "check_scores",
     "columns",
+    "decode",
     "lattices",
     "marginals",
     "path_labels",
@@ -38,12 +40,12 @@ __all__ = [
 ]
 
 
-def as_corpus(composition: Composition, sentences: Data) -> tuple[list[int], Corpus]:
+def as_corpus(composition: JointModel, sentences: Data) -> tuple[list[int], Corpus]:
     """Return the lengths of sentences, and a corpus of those that are not empty.
 
     Parameters
     ----------
-    composition : Composition
+    composition : JointModel
         Rows of strings have the columns that its taggers were trained on.
     sentences : Corpus or sequence of sentences
 
@@ -69,7 +71,7 @@ def as_corpus(composition: Composition, sentences: Data) -> tuple[list[int], Cor
     return [len(s) for s in parsed], Corpus.from_sentences(words, names)
 
 
-def _no_tokens(taggers: Sequence[CRF]) -> Corpus:
+def _no_tokens(taggers: Sequence[Model]) -> Corpus:
     """Return a corpus without sentences, with all columns that taggers may ask for."""
     names = {tape.name for tagger in taggers for tape in tagger.reads}
     for tagger in taggers:
@@ -79,7 +81,7 @@ def _no_tokens(taggers: Sequence[CRF]) -> Corpus:
     return Corpus(dict.fromkeys(sorted(names), nothing), np.zeros(1, dtype=np.int64))
 
 
-def _refuse_rows(taggers: Sequence[CRF], sentences: Data) -> None:
+def _refuse_rows(taggers: Sequence[Model], sentences: Data) -> None:
     for number, sentence in enumerate(sentences):
         if len(sentence) and not isinstance(sentence, Sentence | Mapping):
             sets = "; ".join(f"{t.tape}: {', '.join(t.columns)}" for t in taggers)
@@ -95,13 +97,14 @@ def _refuse_rows(taggers: Sequence[CRF], sentences: Data) -> None:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Values = tuple[Floats, ...]
+T = TypeVar("T", bound=np.generic)
 
 _RUN_NUMBERS = 500_000
 """Node potentials that a run of sentences may bring."""
 
 
 def runs(
-    composition: Composition,
+    composition: JointModel,
     sentences: Data,
     answer: Callable[[Run, Values], Any],
     threads: int,
@@ -110,7 +113,7 @@ def runs(
 
     Parameters
     ----------
-    composition : Composition
+    composition : JointModel
     sentences : Corpus or sequence of sentences
     answer : callable
         (run, values of the program's inputs) → anything.
@@ -123,31 +126,24 @@ def runs(
     list
         The answers; empty sentences are in no run.
     """
-    if threads < 1:
-        raise OptionError(f"threads is {threads}, expected at least 1")
     lengths: list[int] = []
     if not composition.literal:  # read once for all
         lengths, sentences = as_corpus(composition, sentences)
     prepared = [component.prepare(sentences) for component in composition.components]
     lengths = lengths or prepared[0][0]
 
-    def answered(run: Run) -> Any:
+    def of_run(run: Run) -> Any:
         values = [v for _, make in prepared for v in make(run.first, run.end)]
         values += [tape_map.values(int(run.offsets[-1])) for tape_map in composition.maps]
         return answer(run, tuple(values))
 
     cells = int(np.prod(composition.program.shape))
     several = runs_of(lengths, max(1, min(20_000, _RUN_NUMBERS // cells)))
-    if threads == 1:
-        return lengths, list(map(answered, several))
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
-
-    with ThreadPoolExecutor(threads) as pool:
-        return lengths, list(pool.map(answered, several))
+    return lengths, answered(several, of_run, threads)
 
 
 def columns(
-    composition: Composition, sentences: Data, threads: int, budget: kernel.Budget | None = None
+    composition: JointModel, sentences: Data, threads: int, budget: kernel.Budget | None = None
 ) -> tuple[list[int], tuple[Column, ...], int]:
     """Return lengths, a column of the best labels for each tape, and how many are not proven.
 
@@ -176,7 +172,7 @@ def columns(
 
 
 def best_paths(
-    composition: Composition, sentences: Data, threads: int, budget: kernel.Budget | None = None
+    composition: JointModel, sentences: Data, threads: int, budget: kernel.Budget | None = None
 ) -> list[Path | None]:
     """Return the best path of each sentence; None where no legal one was found."""
     program = composition.program
@@ -209,7 +205,7 @@ def best_paths(
     return [next(full) if n else nothing for n in lengths]
 
 
-def marginals(composition: Composition, sentences: Data, threads: int) -> list[Any]:
+def marginals(composition: JointModel, sentences: Data, threads: int) -> list[Any]:
     """Return the probability of each label at each token, of each sentence.
 
     Raises
@@ -241,7 +237,107 @@ def marginals(composition: Composition, sentences: Data, threads: int) -> list[A
     ]
 
 
-def lattices(composition: Composition, sentences: Data) -> list[Lattice]:
+def decode(
+    composition: JointModel,
+    sentences: Data,
+    n: int = 1,
+    *,
+    known: Known | None = None,
+    threads: int = 1,
+    budget: kernel.Budget | None = None,
+    strict: bool = True,
+) -> Answer:
+    """Return the n best paths of each sentence; those that are not proven are not warned of.
+
+    Parameters
+    ----------
+    composition : JointModel
+    sentences, threads, budget
+        As for `fstcrf.Composition.decode`.
+    n : int
+    known : Known, optional
+    strict : bool
+        NoPathError where a sentence has no path.
+    """
+    program, tapes = composition.program, composition.tapes
+    decoder = program.decoder
+
+    def put(run: Run, values: Values) -> Values:
+        return values if known is None else known.applied(program, run, values)
+
+    def best(run: Run, values: Values) -> _Ranked:
+        values = put(run, values)
+        bound = _bound(composition, decoder.machine, run, values)
+        searched = decoder.paths(bound, n, budget)
+        if strict:
+            check_paths(searched, run, bound, program, values)
+        return _Ranked.of(composition, searched, n, run)
+
+    def sums(run: Run, values: Values) -> Floats:
+        return kernel.log_partitions(_bound(composition, program.machine, run, put(run, values)))
+
+    lengths, found = runs(composition, sentences, best, threads)
+    full = np.asarray(lengths) > 0
+    scores = np.full((len(lengths), n), -np.inf)
+    scores[:, 0] = 0.0
+    exact, bounds = np.ones(scores.shape, dtype=bool), scores.copy()
+    for array, name in ((scores, "score"), (exact, "exact"), (bounds, "bound")):
+        rows = [getattr(run, name) for run in found]
+        array[full] = np.concatenate([array[:0], *rows])
+    flat = {
+        tape: np.concatenate([np.empty((n, 0), np.int32), *(run.labels[k] for run in found)], 1)
+        for k, tape in enumerate(tapes)
+    }
+
+    def probabilities() -> Floats:
+        log_z = np.where(full, np.nan, 0.0)
+        if program.summable:
+            parts = runs(composition, sentences, sums, threads)[1]
+            log_z[full] = np.concatenate([np.empty(0), *parts])
+        return _one(shares(scores, log_z[:, None]))
+
+    return Answer(
+        flat,
+        composition.label_sets,
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        scores=_one(scores),
+        probabilities=probabilities,
+        exact=_one(exact),
+        bounds=_one(bounds),
+    )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Ranked:
+    """The n best paths of a run: [B, n] each, and labels by tape, int32 [n, N]."""
+
+    score: Floats
+    exact: NDArray[np.bool_]
+    bound: Floats
+    labels: list[Ints]
+
+    @classmethod
+    def of(cls, composition: JointModel, searched: kernel.SearchResult, n: int, run: Run) -> _Ranked:
+        missing = ((0, 0), (0, n - searched.score.shape[1]))
+        score = np.pad(searched.score, missing, constant_values=-np.inf)
+        path = np.pad(searched.path, missing[::-1], constant_values=-1)
+        path[np.repeat(np.isneginf(score), np.diff(run.offsets), axis=0).T] = -1
+        proven = np.arange(n) < searched.proven[:, None]
+        exact = proven | np.isneginf(searched.bound)[:, None]
+        bound = np.where(proven, score, np.maximum(score, searched.bound[:, None]))
+        ids = [
+            np.where(path < 0, np.int32(-1), labels)
+            for labels in path_labels(composition, np.maximum(path, 0))
+        ]
+        return cls(score, exact, bound, ids)
+
+
+def _one(array: NDArray[T]) -> NDArray[T]:
+    """Return [B] for [B, 1]."""
+    return array[:, 0] if array.shape[1] == 1 else array
+
+
+def lattices(composition: JointModel, sentences: Data) -> list[Lattice]:
     """Return the weighted transducer of each sentence."""
     program = composition.program
 
@@ -290,7 +386,7 @@ def check_scores(
         )
 
 
-def path_labels(composition: Composition, path: Ints) -> list[Ints]:
+def path_labels(composition: JointModel, path: Ints) -> list[Ints]:
     """Return the labels of each tape along joint states, int32 [N] each."""
     program = composition.program
     states = dict(zip(program.order, program.decoder.machine.axis_states(path), strict=True))
@@ -298,7 +394,7 @@ def path_labels(composition: Composition, path: Ints) -> list[Ints]:
 
 
 def _bound(
-    composition: Composition,
+    composition: JointModel,
     machine: kernel.Machine,
     run: Run,
     values: Values,
@@ -309,13 +405,13 @@ def _bound(
     return kernel.Bound(machine, run.offsets, per_token, checked=checked)
 
 
-def _tame(composition: Composition) -> bool:
+def _tame(composition: JointModel) -> bool:
     """Whether no sum of weights can overflow, whatever the (float32) values of attributes."""
     largest = max(float(np.abs(t.theta).max(initial=0.0)) for t in composition.taggers)
     return largest * max(composition.weights) < 1e200
 
 
-def _labels_at(composition: Composition, tapes: Sequence[Ints], a: int, b: int) -> Any:
+def _labels_at(composition: JointModel, tapes: Sequence[Ints], a: int, b: int) -> Any:
     parts = {
         name: tuple([composition.label_sets[name][i] for i in ids[a:b].tolist()])
         for name, ids in zip(composition.tapes, tapes, strict=True)
@@ -326,12 +422,12 @@ def _labels_at(composition: Composition, tapes: Sequence[Ints], a: int, b: int) 
 # --- The same taggers one after the other ---------------------------------------------------------
 
 
-def cascade(composition: Composition, sentences: Data, *, threads: int = 1) -> tuple[Column, ...]:
+def cascade(composition: JointModel, sentences: Data, *, threads: int = 1) -> tuple[Column, ...]:
     """Tag with one tagger after the other, each reading the labels of those before it.
 
     Parameters
     ----------
-    composition : Composition
+    composition : JointModel
     sentences : Corpus or sequence of sentences
     threads : int
 
@@ -348,7 +444,7 @@ def cascade(composition: Composition, sentences: Data, *, threads: int = 1) -> t
     found: dict[str, Column] = {}
     if composition.literal:  # such taggers read no tapes
         for tagger in composition.taggers:
-            labels = tagger.tag_all(sentences, threads=threads)
+            labels = tag_all(tagger, sentences, threads=threads)
             ids = tagger.topology.label_ids([label for one in labels for label in one])
             found[tagger.tape] = Column(np.asarray(ids, dtype=np.int32), tagger.labels)
         return tuple(found[tape] for tape in composition.tapes)
@@ -361,6 +457,6 @@ def cascade(composition: Composition, sentences: Data, *, threads: int = 1) -> t
         else:
             component = components[tape]
             seen = as_read(corpus, component.readings)
-            found[tape] = component.tagger.tag_column(seen, threads=threads)
+            found[tape] = tag_column(component.tagger, seen, threads=threads)
         corpus = corpus.with_interned(tape_column(tape), found[tape])
     return tuple(found[tape] for tape in composition.tapes)

@@ -22,7 +22,7 @@ from fstcrf import kernel
 from fstcrf.corpus import Corpus
 from fstcrf.errors import TooLargeError
 from fstcrf.joint.batches import best_paths
-from fstcrf.joint.composition import BUDGET, Composition
+from fstcrf.joint.jointmodel import BUDGET, JointModel
 from fstcrf.joint.stages import (
     Given,
     Solved,
@@ -217,13 +217,13 @@ class Solver:
 
     Parameters
     ----------
-    composition : Composition
+    composition : JointModel
     budget : Budget, optional
         Its states are labellings of a tape to look at, `BUDGET` where they are the usual ones.
     """
 
-    def __init__(self, composition: Composition, budget: Budget | None = None) -> None:
-        limit = budget or Budget()
+    def __init__(self, composition: JointModel, budget: Budget | None = None) -> None:
+        limit = budget or composition.budget or Budget()
         self.composition = composition
         self.budget = BUDGET if limit.usual else limit.states
         self._end = None if limit.seconds is None else time.monotonic() + limit.seconds

@@ -12,8 +12,10 @@ no_path            the error of a sentence for which nothing legal was found
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from dataclasses import replace
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,36 +23,38 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import NoPathError, OptionError, ShapeError
-from fstcrf.joint.batches import as_corpus
+from fstcrf.grammar import Grammar
+from fstcrf.joint.batches import as_corpus, lattices
 from fstcrf.joint.chain import Solver
-from fstcrf.joint.composition import Composition, budget_of
+from fstcrf.joint.jointmodel import JointModel, budget_of
 from fstcrf.joint.stages import Solved, possible_lengths, repeated, with_tape
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Lattice, Path
+from fstcrf.lattice import Answer, Lattice, Path
 from fstcrf.lattice.answer import labels_of_tapes
 from fstcrf.lattice.paths import shown_tapes
-from fstcrf.model.reading import Data, Run, SentenceLike, runs_of
+from fstcrf.model.reading import Data, Run, SentenceLike, answered, runs_of
 from fstcrf.plans import warn_unproven
-
-if TYPE_CHECKING:
-    from fstcrf.grammar import Grammar
 
 __all__ = [
     "ChainLattice",
     "decide",
+    "lattice_of",
     "log_probabilities",
     "no_path",
     "paths",
+    "rank",
     "solved_runs",
 ]
 
 Floats = NDArray[np.float64]
 
 _RUN_TOKENS = 100_000
+_AT_ONCE = 1e-6
+"""Seconds of a search for which no time is left."""
 
 
 def decide(
-    composition: Composition, sentences: Data, *, threads: int = 1, budget: Budget | None = None
+    composition: JointModel, sentences: Data, *, threads: int = 1, budget: Budget | None = None
 ) -> tuple[list[int], tuple[Column, ...], int]:
     """Return lengths, a column of labels for each tape, and the number of answers not proven.
 
@@ -87,29 +91,21 @@ def no_path(solver: Solver, bound: float, sentence: int | None) -> NoPathError:
 
 
 def solved_runs(
-    composition: Composition, sentences: Data, threads: int, budget: Budget | None
+    composition: JointModel, sentences: Data, threads: int, budget: Budget | None
 ) -> tuple[list[int], Solver, list[tuple[Run, Corpus, Solved]]]:
     """Decode run by run; the runs do not depend on the threads."""
-    if threads < 1:
-        raise OptionError(f"threads is {threads}, expected at least 1")
     solver = Solver(composition, budget)
     lengths, corpus = as_corpus(composition, sentences)
 
-    def answered(run: Run) -> tuple[Run, Corpus, Solved]:
+    def of_run(run: Run) -> tuple[Run, Corpus, Solved]:
         mine = corpus.select(np.arange(run.first, run.end))
         return run, mine, solver.best(mine)
 
-    runs = list(runs_of(lengths, _RUN_TOKENS))
-    if threads == 1:
-        return lengths, solver, list(map(answered, runs))
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
-
-    with ThreadPoolExecutor(threads) as pool:
-        return lengths, solver, list(pool.map(answered, runs))
+    return lengths, solver, answered(runs_of(lengths, _RUN_TOKENS), of_run, threads)
 
 
 def paths(
-    composition: Composition, sentences: Data, *, threads: int = 1, budget: Budget | None = None
+    composition: JointModel, sentences: Data, *, threads: int = 1, budget: Budget | None = None
 ) -> list[Path | None]:
     """Return the best labelling of each sentence; None without a legal one."""
     lengths, solver, runs = solved_runs(composition, sentences, threads, budget)
@@ -131,6 +127,77 @@ def paths(
     full = iter(found)
     nothing = tuple(() for _ in composition.taggers)
     return [next(full) if n else Path(nothing, 0.0, 1.0, exact=True, bound=0.0) for n in lengths]
+
+
+def rank(
+    composition: JointModel,
+    sentences: Data,
+    n: int = 1,
+    *,
+    threads: int = 1,
+    budget: Budget | None = None,
+    strict: bool = True,
+) -> Answer:
+    """Return the n best labellings of each sentence; those that are not proven are not warned of.
+
+    Several labellings are searched sentence by sentence, and share the budget's time. NoPathError
+    where a sentence has none, where that is `strict`.
+    """
+    if n == 1:
+        return _best(composition, sentences, threads, budget, strict=strict)
+    started, solver = time.monotonic(), Solver(composition, budget)
+    ranked: list[list[Path]] = []
+    lengths: list[int] = []
+    for number, sentence in enumerate(sentences):
+        if budget is not None and budget.seconds is not None:
+            left = budget.seconds - (time.monotonic() - started)
+            budget = replace(budget, seconds=max(left, _AT_ONCE))
+            started = time.monotonic()
+        lattice = ChainLattice(composition, sentence)
+        ranked.append(lattice.nbest(n, budget=budget))
+        lengths.append(len(lattice))
+        if strict and not ranked[-1]:
+            bound = float(solver.best(as_corpus(composition, [sentence])[1]).bound[0])
+            raise no_path(solver, bound, number)
+    return Answer.of_paths(ranked, composition.label_sets, lengths, n)
+
+
+def _best(
+    composition: JointModel,
+    sentences: Data,
+    threads: int,
+    budget: Budget | None,
+    *,
+    strict: bool,
+) -> Answer:
+    lengths, solver, runs = solved_runs(composition, sentences, threads, budget)
+    full = np.asarray(lengths) > 0
+    total, bound = np.zeros(len(lengths)), np.zeros(len(lengths))
+    total[full] = np.concatenate([np.empty(0), *(solved.total for *_, solved in runs)])
+    bound[full] = np.concatenate([np.empty(0), *(solved.bound for *_, solved in runs)])
+    dead = np.flatnonzero(np.isneginf(total))
+    if strict and len(dead):
+        raise no_path(solver, bound[dead[0]], int(dead[0]))
+
+    def probabilities() -> Floats:
+        log_p = np.zeros(len(lengths))
+        parts = [log_probabilities(solver, corpus, solved) for _, corpus, solved in runs]
+        log_p[full] = np.concatenate([np.empty(0), *parts])
+        return np.minimum(1.0, np.exp(log_p))
+
+    flat = {}
+    for tape in composition.tapes:
+        parts = [solved.labels[solver.order.index(tape)] for *_, solved in runs]
+        flat[tape] = np.concatenate([np.empty(0, np.int32), *parts]).astype(np.int32)[None]
+    return Answer(
+        flat,
+        composition.label_sets,
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        scores=total,
+        probabilities=probabilities,
+        exact=bound <= total,
+        bounds=bound,
+    )
 
 
 def log_probabilities(solver: Solver, corpus: Corpus, solved: Solved) -> Floats:
@@ -160,11 +227,11 @@ class ChainLattice:
 
     Parameters
     ----------
-    composition : Composition
+    composition : JointModel
     sentence : as for `Composition.tag`
     """
 
-    def __init__(self, composition: Composition, sentence: SentenceLike) -> None:
+    def __init__(self, composition: JointModel, sentence: SentenceLike) -> None:
         self.composition, self._sentence = composition, sentence
         lengths, self._corpus = as_corpus(composition, [sentence])
         self._length = lengths[0]
@@ -201,7 +268,7 @@ class ChainLattice:
         NoPathError
             No labelling is legal.
         """
-        (found,) = self.composition.paths_all([self._sentence], budget=budget)
+        (found,) = self._paths(budget)
         if found is None:
             solver = Solver(self.composition, budget_of(budget))
             raise no_path(solver, solver.best(self._corpus).bound[0], None)
@@ -242,21 +309,20 @@ class ChainLattice:
             return []
         found, bound = _ranked(solver, self._corpus, 0, n, solver.budget, frozenset(shown))
         if not found and bound > -np.inf:
-            fallback = self.composition.paths_all([self._sentence], budget=budget)
-            for path in fallback:
+            for path in self._paths(budget):
                 if path is not None:
                     ids = self._ids(path.labels)
                     found = [(path.score, [ids[tape] for tape in self._order])]
-        paths = []
+        ranked = []
         for total, parts in found:
             ids = dict(zip(self._order, parts, strict=True))
             probability = self._shown_probability(solver, ids, shown)
             reach = max(bound, total)
             labels = dict(zip(self.tapes, self._named(ids), strict=True))
             own = labels_of_tapes([labels[tape] for tape in shown])
-            paths.append(Path(own, total, probability, bound <= total, reach))
-        warn_unproven(int(any(not path.exact for path in paths)), 1)
-        return paths
+            ranked.append(Path(own, total, probability, bound <= total, reach))
+        warn_unproven(int(any(not path.exact for path in ranked)), 1)
+        return ranked
 
     def _shown_probability(
         self, solver: Solver, ids: dict[str, Ints], shown: tuple[str, ...]
@@ -357,7 +423,12 @@ class ChainLattice:
 
     def __and__(self, grammar: Grammar) -> ChainLattice:
         """Return the same sentence under one more grammar."""
-        return ChainLattice(self.composition.constrained(grammar), self._sentence)
+        return ChainLattice(self.composition.under(grammar), self._sentence)
+
+    def _paths(self, budget: int | Budget | None) -> list[Path | None]:
+        found = paths(self.composition, [self._sentence], budget=budget_of(budget))
+        warn_unproven(sum(path is not None and not path.exact for path in found), 1)
+        return found
 
     def _ids(self, labels: Sequence[Sequence[str]]) -> dict[str, Ints]:
         if len(labels) != len(self.tapes) or any(len(part) != len(self) for part in labels):
@@ -383,6 +454,13 @@ class ChainLattice:
                 f"{what} of normalize='chain' needs weights of 1 and no grammar: labellings do "
                 "not sum to one otherwise. normalize='product' has it"
             )
+
+
+def lattice_of(composition: JointModel, sentence: SentenceLike) -> Lattice | ChainLattice:
+    """Return one sentence's weighted transducer over all tapes; a chain is none, but like one."""
+    if composition.conditional:
+        return ChainLattice(composition, sentence)
+    return lattices(composition, [sentence])[0]
 
 
 def _ranked(

@@ -25,8 +25,8 @@ from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.features import LiteralIndex
 from fstcrf.features.template import tape_column
 from fstcrf.grammar import Acceptor
-from fstcrf.model import CRF
-from fstcrf.model.potentials import Binding, Potentials, Term
+from fstcrf.model.model import Model
+from fstcrf.model.potentials import Binding, Potentials, Term, bind
 from fstcrf.model.reading import Data
 from fstcrf.once import made_once
 from fstcrf.plans import Chain, Program
@@ -237,7 +237,7 @@ class Component:
 
     Parameters
     ----------
-    tagger : CRF
+    tagger : Model
     weight : float
         Factor of its potentials.
     readings : mapping of str to Reading
@@ -249,7 +249,7 @@ class Component:
         It is given labels that it was not trained to read.
     """
 
-    tagger: CRF
+    tagger: Model
     weight: float
     readings: Mapping[str, Reading]
 
@@ -265,7 +265,7 @@ class Component:
                 )
 
     @made_once
-    def weighted(self) -> CRF:
+    def weighted(self) -> Model:
         """The tagger with its weight multiplied in."""
         if self.weight == 1.0:
             return self.tagger
@@ -324,7 +324,7 @@ class Component:
     @property
     def _binding(self) -> Binding:
         """The tagger bound to the labels that it sees; taggers keep their bindings."""
-        return self.weighted.bind({read: r.labels for read, r in self.readings.items()})
+        return bind(self.weighted, {read: r.labels for read, r in self.readings.items()})
 
     def _any_token(self) -> Potentials:
         """Return the potentials of some token, for those that do not depend on it."""

@@ -12,37 +12,32 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fstcrf import openfst
 from fstcrf.arguments import real_number
 from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, TooLargeError
-from fstcrf.grammar import Acceptor, Grammar, is_empty, minimise, trim
+from fstcrf.grammar import Acceptor, is_empty, minimise, trim
 from fstcrf.grammar.automata import Automaton, determinise
 from fstcrf.grammar.labels import listed, nearest
 from fstcrf.joint.component import Relabelling, TapeMap
-from fstcrf.joint.composition import Composition, Normalize
-from fstcrf.lattice import JointLattice, Lattice, product
-from fstcrf.lattice.product import searched
-from fstcrf.model import CRF
-from fstcrf.plans import Search
+from fstcrf.joint.jointmodel import JointModel, Normalize
+from fstcrf.model.model import Model
 
 __all__ = [
     "MAX_STATES",
     "Mapped",
     "along",
-    "compose",
     "is_transducer",
+    "joined",
     "mapped",
     "pair_acceptor",
     "places",
     "split",
 ]
-
-LatticeT = TypeVar("LatticeT", bound=Lattice)
 
 MAX_STATES = 2_000
 """States that a map may have once it is deterministic."""
@@ -276,12 +271,12 @@ def split(parts: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
     return taggers, maps
 
 
-def mapped(wholes: Sequence[Composition], maps: Mapping[int, Any]) -> Mapped:
+def mapped(wholes: Sequence[JointModel], maps: Mapping[int, Any]) -> Mapped:
     """Return what maps become.
 
     Parameters
     ----------
-    wholes : sequence of Composition
+    wholes : sequence of JointModel
         The parts between which they stand.
     maps : mapping of int to pynini.Fst
         The map that stands before each part.
@@ -321,9 +316,9 @@ def mapped(wholes: Sequence[Composition], maps: Mapping[int, Any]) -> Mapped:
     return Mapped(tuple(conjuncts), tuple(tapes), tuple(relabellings))
 
 
-def _open_reads(whole: Composition) -> dict[str, list[CRF]]:
+def _open_reads(whole: JointModel) -> dict[str, list[Model]]:
     """Return what taggers of a part read from outside it, and which."""
-    found: dict[str, list[CRF]] = {}
+    found: dict[str, list[Model]] = {}
     for component in whole.components:
         for tape in component.tagger.reads:
             if tape.name not in component.readings:
@@ -331,7 +326,7 @@ def _open_reads(whole: Composition) -> dict[str, list[CRF]]:
     return found
 
 
-def _source(before: Composition, open_reads: Iterable[str]) -> str:
+def _source(before: JointModel, open_reads: Iterable[str]) -> str:
     """Return the tape that a map reads."""
     if len(before.tapes) == 1:
         return before.tapes[0]
@@ -344,7 +339,7 @@ def _source(before: Composition, open_reads: Iterable[str]) -> str:
     return named[0]
 
 
-def _read(after: Composition, open_reads: Iterable[str], source: str, names: Iterable[str]) -> str:
+def _read(after: JointModel, open_reads: Iterable[str], source: str, names: Iterable[str]) -> str:
     """Return what a map writes, by the name that the part behind it reads."""
     reads = list(open_reads)
     free = [read for read in reads if read not in names]
@@ -367,122 +362,15 @@ def _free(name: str, names: Iterable[str]) -> str:
     return name
 
 
-# --- ``fstcrf -------------------------------------------------------------------------------------
+# --- Parts, joined --------------------------------------------------------------------------------
 
 
-@overload
-def compose(
-    part: LatticeT,
-    /,
-    *,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-    search: Search | None = None,
-) -> LatticeT: ...
-@overload
-def compose(
-    first: Lattice,
-    second: Lattice,
-    /,
-    *more: Lattice,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-    search: Search | None = None,
-) -> JointLattice: ...
-@overload
-def compose(
-    *parts: Lattice,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-    search: Search | None = None,
-) -> Lattice: ...
-@overload
-def compose(
-    *parts: Any,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    normalize: Normalize | None = None,
-    search: Search | None = None,
-) -> Composition: ...
-def compose(
-    *parts: Any,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    normalize: Normalize | None = None,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-    search: Search | None = None,
-) -> Any:
-    """Compose taggers that were trained separately, or lattices of one sentence.
-
-    Parameters
-    ----------
-    *parts : CRF or Composition, or Lattice
-        Taggers, in any order; a pynini transducer between two of them relabels what the first
-        writes for the second (see `fstcrf.joint.composing`). Or lattices of equal length.
-    grammar : Grammar, optional
-        What the labels must obey.
-    weights : sequence of float, optional
-        Factor of the potentials of each part (maps have none), at least 0; never of the grammar's
-        or a map's. Ones when absent.
-    normalize : {"product", "chain"}, optional
-        Taggers only. product: potentials are added, one normaliser over all tapes. chain: the
-        product of conditional probabilities; see the page on what the joint score means.
-    coupling : mapping of (int, int) to [L1, L2] or [T, L1, L2], optional
-        Lattices only. Potentials of the labels that two of them give one token.
-    search : {"auto", "lazy", "expanded"}, optional
-        How best paths under a grammar are found: over the product, or lazily, by states that are
-        made as they are met. Both are exact. auto, the default: by the size of the product.
-
-    Returns
-    -------
-    Composition or Lattice
-        A tagger again, or a lattice again.
-
-    Raises
-    ------
-    OptionError
-        Parts that do not go together.
-    GrammarError
-        A grammar that does not go with the labels.
-    DataError, LabelError
-        A map that is not length-preserving, or goes between other labels.
-    """
-    if not parts:
-        raise OptionError("nothing to compose: give at least one tagger or lattice")
-    if all(isinstance(part, Lattice) for part in parts):
-        if normalize is not None:
-            raise OptionError("normalize= is for taggers; lattices only have potentials")
-        lattice = product(parts, coupling=coupling, weights=weights)
-        lattice = lattice if search is None else searched(lattice, search)
-        return lattice if grammar is None else lattice & grammar
-    if coupling is not None:
-        raise OptionError("coupling= is for lattices; a tagger reads another by reads=")
-    if any(isinstance(part, Lattice) for part in parts):
-        raise OptionError("taggers compose with taggers, lattices with lattices")
-    composition = _composed(parts, weights, normalize)
-    composition = composition if search is None else replace(composition, search=search)
-    return _compiled(composition, grammar)
-
-
-def _compiled(composition: Composition, grammar: Grammar | None) -> Composition:
-    """Return the composition under a grammar; what is too large is said here, not when tagging."""
-    if grammar is not None and not isinstance(grammar, Grammar):
-        raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
-    if grammar is not None:
-        composition = composition.constrained(grammar)
-    if composition.normalize == "product":
-        _ = composition.program.decoder
-    return composition
-
-
-def _composed(
+def joined(
     parts: Sequence[Any], weights: Sequence[float] | None, normalize: Normalize | None
-) -> Composition:
+) -> JointModel:
+    """Return taggers, and maps between them, as one; arguments and errors as `fstcrf.compose`."""
     taggers, transducers = split(parts)
-    wrong = [part for part in taggers if not isinstance(part, CRF | Composition)]
+    wrong = [part for part in taggers if not isinstance(part, Model | JointModel)]
     if wrong:
         raise OptionError(
             f"cannot compose {wrong[0]!r}: expected taggers (and maps between them), or lattices"
@@ -493,13 +381,13 @@ def _composed(
         [1.0] * len(taggers) if weights is None else [real_number(w, "weight") for w in weights]
     )
     wholes = [
-        part if isinstance(part, Composition) else Composition((part,), (1.0,)) for part in taggers
+        part if isinstance(part, JointModel) else JointModel((part,), (1.0,)) for part in taggers
     ]
     kinds = {whole.normalize for whole in wholes if len(whole.taggers) > 1}
     if normalize is None and len(kinds) > 1:
         raise OptionError("compositions of both kinds: say normalize='product' or 'chain'")
     between = mapped(wholes, transducers)
-    return Composition(
+    return JointModel(
         taggers=tuple(tagger for whole in wholes for tagger in whole.taggers),
         weights=tuple(
             weight * factor

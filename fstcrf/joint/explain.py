@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +24,13 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import OptionError
 from fstcrf.features.template import tape_column
-from fstcrf.joint.batches import as_corpus
+from fstcrf.joint.batches import as_corpus, marginals
+from fstcrf.joint.chainlattice import lattice_of
 from fstcrf.joint.component import Component, as_read
+from fstcrf.joint.jointmodel import JointModel
+from fstcrf.model.decoding import marginals_all
 from fstcrf.model.explain import attributes_at, pushes_of
-
-if TYPE_CHECKING:
-    from fstcrf.joint.composition import Composition
-    from fstcrf.model.reading import Data, SentenceLike
+from fstcrf.model.reading import Data, SentenceLike
 
 __all__ = ["JointExplanation", "JointPush", "TapeExplanation", "explain"]
 
@@ -121,7 +120,7 @@ class JointExplanation:
         )
 
 
-def explain(composition: Composition, sentence: SentenceLike, token: int) -> JointExplanation:
+def explain(composition: JointModel, sentence: SentenceLike, token: int) -> JointExplanation:
     """Return which features of which tagger pushed which label at a token, and by how much.
 
     Raises
@@ -133,7 +132,7 @@ def explain(composition: Composition, sentence: SentenceLike, token: int) -> Joi
     TooLargeError
         A grammar too large to multiply out: there are no probabilities of single labels.
     """
-    lattice = composition.lattice(sentence)
+    lattice = lattice_of(composition, sentence)
     if not 0 <= token < len(lattice):
         raise OptionError(f"token {token} of a sentence of {len(lattice)}")
     path = lattice.best().labels
@@ -171,7 +170,7 @@ class _Case:
 
     def __init__(
         self,
-        composition: Composition,
+        composition: JointModel,
         sentence: SentenceLike,
         best: Mapping[str, tuple[str, ...]],
         token: int,
@@ -214,10 +213,10 @@ class _Case:
         composition = self.composition
         if composition.conditional:
             return {
-                c.tagger.tape: c.tagger.marginals_all(self._seen(c))[0][self.token]
+                c.tagger.tape: marginals_all(c.tagger, self._seen(c))[0][self.token]
                 for c in composition.components
             }
-        found = composition.marginals_all([self.sentence])[0]
+        found = marginals(composition, [self.sentence], 1)[0]
         rows = found if len(composition.tapes) > 1 else (found,)
         return {t: row[self.token] for t, row in zip(composition.tapes, rows, strict=True)}
 

@@ -2,7 +2,7 @@
 
 =====  ===========================================================
 save   a composition, whole or not at all
-load   a composition, or any other model
+read   a composition, or any other model
 =====  ===========================================================
 
 A composition is compiled again when it is loaded; pynini is not needed for that.
@@ -12,23 +12,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import FstcrfError, ModelFileError
+from fstcrf.grammar import Acceptor
+from fstcrf.joint.component import Relabelling, TapeMap
+from fstcrf.joint.jointmodel import JointModel
 from fstcrf.model import file as model_file
+from fstcrf.model.model import Model
 from fstcrf.storage import file_kind, read_arrays, write_arrays
 
-if TYPE_CHECKING:
-    from fstcrf.grammar import Acceptor
-    from fstcrf.joint.component import TapeMap
-    from fstcrf.joint.composition import Composition
-    from fstcrf.model import CRF
-
-__all__ = ["KIND", "load", "save"]
+__all__ = ["KIND", "read", "save"]
 
 KIND, VERSION = "fstcrf-composition", 1
 
@@ -62,7 +60,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     search: Literal["auto", "lazy", "expanded"] = "auto"
 
 
-def save(composition: Composition, path: str | os.PathLike[str]) -> None:
+def save(composition: JointModel, path: str | os.PathLike[str]) -> None:
     """Write a composition; the file appears complete or not at all.
 
     Raises
@@ -97,7 +95,7 @@ def save(composition: Composition, path: str | os.PathLike[str]) -> None:
     write_arrays(path, arrays, metadata, kind=KIND, version=VERSION)
 
 
-def load(path: str | os.PathLike[str]) -> CRF | Composition:
+def read(path: str | os.PathLike[str]) -> Model | JointModel:
     """Map a model file: a tagger or a composition of taggers.
 
     Raises
@@ -107,12 +105,8 @@ def load(path: str | os.PathLike[str]) -> CRF | Composition:
     OSError
         The file cannot be opened.
     """
-    try:
-        kind = file_kind(path)
-    except ModelFileError as error:
-        raise _foreign(path) or error from None
-    if kind != KIND:
-        return model_file.load(path)
+    if file_kind(path) != KIND:
+        return model_file.read(path)
     arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
     name = os.fspath(path)
     try:
@@ -124,35 +118,14 @@ def load(path: str | os.PathLike[str]) -> CRF | Composition:
         raise ModelFileError(f"{name}: not a sound composition: {error}") from None
 
 
-def _foreign(path: str | os.PathLike[str]) -> ModelFileError | None:
-    """Return what to say of a model of another program; None where the file is none."""
-    from fstcrf.interop.conversion import format_of  # noqa: PLC0415 (only where loading failed)
-    from fstcrf.interop.formats import HEAD  # noqa: PLC0415
-
-    with open(path, "rb") as file:  # noqa: PTH123 (the path may be any str)
-        head = file.read(HEAD)
-    name = os.fspath(path)
-    try:
-        known = format_of(head, name)
-    except ModelFileError:
-        return None
-    return ModelFileError(
-        f"{name}: {known.title}, not fstcrf's own: read it with fstcrf.{known.loader}, or "
-        "`fstcrf convert` it"
-    )
-
-
-def _composition(header: _Header, arrays: Mapping[str, NDArray[Any]], name: str) -> Composition:
-    from fstcrf.joint.component import Relabelling, TapeMap  # noqa: PLC0415
-    from fstcrf.joint.composition import Composition  # noqa: PLC0415 (taggers load without it)
-
+def _composition(header: _Header, arrays: Mapping[str, NDArray[Any]], name: str) -> JointModel:
     maps: list[TapeMap] = []
     for k, known in enumerate(header.maps):
         acceptor = _acceptor(known.acceptor, _group(arrays, f"map{k}."))
         if len(acceptor.tapes) != 2 or acceptor.tapes[1] != known.tape:
             raise ModelFileError(f"the map to {known.tape!r} has tapes {acceptor.tapes}")
         maps.append(TapeMap(known.tape, known.labels, acceptor))
-    return Composition(
+    return JointModel(
         taggers=tuple(
             model_file.decoded(_group(arrays, f"tagger{k}."), metadata, name)
             for k, metadata in enumerate(header.taggers)
@@ -187,8 +160,6 @@ def _acceptor_header(acceptor: Acceptor) -> _Acceptor:
 
 
 def _acceptor(header: _Acceptor, arrays: Mapping[str, NDArray[Any]]) -> Acceptor:
-    from fstcrf.grammar import Acceptor  # noqa: PLC0415 (taggers load without it)
-
     target, final, score = arrays["target"], arrays["final"], arrays.get("score")
     scores = (final,) if score is None else (final, score)
     if final.ndim != 1 or any(array.dtype != np.float64 for array in scores):

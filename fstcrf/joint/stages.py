@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +16,11 @@ from fstcrf.errors import TooLargeError
 from fstcrf.features.template import tape_column
 from fstcrf.grammar import Acceptor
 from fstcrf.joint.component import Component, Reading, as_read, bare_chain, pinned
-from fstcrf.model import CRF
+from fstcrf.model.model import Model
+from fstcrf.model.potentials import bind
 from fstcrf.once import made_once
 from fstcrf.plans import Program, scaled
 from fstcrf.topology import chain_topology
-
-if TYPE_CHECKING:
-    from fstcrf.joint.composition import Composition
 
 __all__ = [
     "Given",
@@ -75,24 +72,24 @@ class Stage:
 
     Parameters
     ----------
-    tagger : CRF
+    tagger : Model
     weight : float
     conjuncts : tuple of Acceptor
         What the grammar says of its tape and of earlier ones.
-    earlier : tuple of CRF
+    earlier : tuple of Model
         The taggers before it.
     readings : mapping of str to Reading
         What it reads of their tapes, by the name it reads.
     """
 
-    tagger: CRF
+    tagger: Model
     weight: float
     conjuncts: tuple[Acceptor, ...]
-    earlier: tuple[CRF, ...]
+    earlier: tuple[Model, ...]
     readings: Mapping[str, Reading]
 
     @cached_property
-    def fixed(self) -> tuple[CRF, ...]:
+    def fixed(self) -> tuple[Model, ...]:
         """Earlier taggers whose tapes its grammar reads."""
         read = {tape for acceptor in self.conjuncts for tape in acceptor.tapes}
         return tuple(tagger for tagger in self.earlier if tagger.tape in read)
@@ -130,7 +127,7 @@ class Stage:
             (tokens int64 [M], labels int32 [M]) → float64 [M, S]
         """
         opened = {read: r for read, r in self.readings.items() if r.tape == tape}
-        binding = self.tagger.bind({read: r.labels for read, r in opened.items()})
+        binding = bind(self.tagger, {read: r.labels for read, r in opened.items()})
         terms = binding.conditioned(as_read(corpus, self.readings))
         width = self.tagger.topology.n_states
 
@@ -184,16 +181,15 @@ class Stage:
         return Component(self.tagger, 1.0, {})
 
 
-def stages_of(composition: Composition) -> tuple[Stage, ...]:
+def stages_of(
+    components: Sequence[Component], order: Sequence[str], conjuncts: Sequence[Acceptor]
+) -> tuple[Stage, ...]:
     """Return the taggers of a composition in the order in which they are decided."""
-    parts = {component.tagger.tape: component for component in composition.components}
-    order = list(composition.order)
+    parts = {component.tagger.tape: component for component in components}
     found = []
     for k, tape in enumerate(order):
         mine = tuple(
-            acceptor
-            for acceptor in composition.conjuncts
-            if max(order.index(t) for t in acceptor.tapes) == k
+            acceptor for acceptor in conjuncts if max(order.index(t) for t in acceptor.tapes) == k
         )
         part, earlier = parts[tape], tuple(parts[t].tagger for t in order[:k])
         found.append(Stage(part.tagger, part.weight, mine, earlier, part.readings))
@@ -222,7 +218,7 @@ def largest_gains(acceptors: Sequence[Acceptor], longest: int) -> Floats:
     return total
 
 
-def with_tape(corpus: Corpus, tagger: CRF, ids: Ints) -> Corpus:
+def with_tape(corpus: Corpus, tagger: Model, ids: Ints) -> Corpus:
     """Return a corpus with the labels that a tagger is taken to have given."""
     return corpus.with_interned(tape_column(tagger.tape), Column(ids, tagger.labels))
 
@@ -243,7 +239,7 @@ def bounds_of(offsets: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArr
     )
 
 
-def _label_ids(corpus: Corpus, tagger: CRF) -> Ints:
+def _label_ids(corpus: Corpus, tagger: Model) -> Ints:
     column = corpus.columns[tape_column(tagger.tape)]
     ids: Ints = np.asarray(tagger.topology.label_ids(column.values)[column.ids], dtype=np.int32)
     return ids
@@ -252,7 +248,7 @@ def _label_ids(corpus: Corpus, tagger: CRF) -> Ints:
 # --- Whether a grammar over several tapes leaves any labelling ------------------------------------
 
 
-def skeleton(taggers: Sequence[CRF], conjuncts: Sequence[Acceptor]) -> Program | None:
+def skeleton(taggers: Sequence[Model], conjuncts: Sequence[Acceptor]) -> Program | None:
     """Return the tapes that a grammar connects, without potentials; None where it connects none.
 
     What it says of a single other tape is left to the tagger of that tape.

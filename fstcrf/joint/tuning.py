@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,17 +28,17 @@ from fstcrf.corpus import Column
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.joint.batches import as_corpus, check_paths, path_labels, runs
+from fstcrf.joint.chainlattice import decide
+from fstcrf.joint.jointmodel import JointModel
 from fstcrf.model.reading import Data, Run
-from fstcrf.plans import Program, scaled, scaled_chain
-
-if TYPE_CHECKING:
-    from fstcrf.joint.composition import Composition
+from fstcrf.plans import Program, scaled, scaled_chain, warn_unproven
 
 __all__ = ["GRID", "Trial", "tune_weights"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Weights = tuple[float, ...]
+JointT = TypeVar("JointT", bound=JointModel)
 Targets = Mapping[str, "str | Sequence[Sequence[str]]"]
 
 GRID: Weights = (0.0, 0.01, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0)
@@ -64,7 +64,7 @@ class Trial:
 
 
 def tune_weights(
-    composition: Composition,
+    composition: JointT,
     dev: Data,
     *,
     targets: Targets | None = None,
@@ -72,7 +72,7 @@ def tune_weights(
     grid: Sequence[float] = GRID,
     threads: int = 1,
     report: Callable[[Trial], None] | None = None,
-) -> Composition:
+) -> JointT:
     """Return the composition with the weights that do best on held-out data.
 
     Parameters
@@ -132,7 +132,7 @@ def tune_weights(
 class _Gold:
     """What the labels should be, and how far a decision is from that."""
 
-    def __init__(self, composition: Composition, dev: Data, targets: Targets, metric: str) -> None:
+    def __init__(self, composition: JointModel, dev: Data, targets: Targets, metric: str) -> None:
         self.tapes = list(targets)
         odd = [tape for tape in self.tapes if tape not in composition.tapes]
         if odd or not self.tapes:
@@ -175,7 +175,7 @@ class _Gold:
 
 
 def _gold_columns(
-    composition: Composition, dev: Data, targets: Targets
+    composition: JointModel, dev: Data, targets: Targets
 ) -> tuple[list[int], list[Column]]:
     """Return the lengths of sentences, and the gold labels of each tape that counts."""
     names = {tape: name for tape, name in targets.items() if isinstance(name, str)}
@@ -209,13 +209,11 @@ def _gold_columns(
 
 
 def _decided(
-    composition: Composition, dev: Data, tried: Sequence[Weights], threads: int
+    composition: JointModel, dev: Data, tried: Sequence[Weights], threads: int
 ) -> list[tuple[Column, ...]]:
     """Return the labels that each choice of weights gives, one column for each tape."""
     if composition.conditional:  # its potentials are those of the taggers: nothing to rescale
-        return [
-            composition.with_weights(*weights).decide(dev, threads=threads)[1] for weights in tried
-        ]
+        return [_by_chain(composition.with_weights(*weights), dev, threads) for weights in tried]
     if not tried:
         return []
     unit = composition.with_weights(*[1.0] * len(composition.taggers))
@@ -245,6 +243,12 @@ def _decided(
         )
         for number in range(len(tried))
     ]
+
+
+def _by_chain(composition: JointModel, dev: Data, threads: int) -> tuple[Column, ...]:
+    lengths, columns, inexact = decide(composition, dev, threads=threads)
+    warn_unproven(inexact, len(lengths))
+    return columns
 
 
 def _weighted(program: Program, factor: Mapping[str, float]) -> Program:

@@ -17,7 +17,7 @@ from fstcrf.corpus.schemes import OUTSIDE
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.once import made_once
 
-__all__ = ["Answer", "Change", "Labels", "Path", "TapeAnswer", "labels_of_tapes", "share"]
+__all__ = ["Answer", "Change", "Labels", "Path", "TapeAnswer", "labels_of_tapes", "share", "shares"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -45,6 +45,13 @@ def labels_of_tapes(labels: Sequence[tuple[str, ...]]) -> Labels:
 def share(score: float, log_z: float) -> float:
     """Return exp(score − log Z), at most 1 whatever the rounding; 0 for −inf, NaN for NaN."""
     return float(np.minimum(1.0, np.exp(score - log_z))) if score > -np.inf else 0.0
+
+
+def shares(scores: Floats, log_z: Floats) -> Floats:
+    """Return `share` of many: exp(score − log Z), at most 1; log Z broadcast over the scores."""
+    dead = np.isneginf(scores)
+    found = np.minimum(1.0, np.exp(np.where(dead, -np.inf, scores) - np.where(dead, 0.0, log_z)))
+    return np.where(dead, 0.0, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +313,96 @@ class Answer:
             tape: TapeAnswer(tape, self.label_sets[tape], ids, offsets, self._counts)
             for tape, ids in flat.items()
         }
+
+    @classmethod
+    def of_paths(
+        cls,
+        ranked: Sequence[Sequence[Path]],
+        label_sets: Mapping[str, tuple[str, ...]],
+        lengths: Sequence[int],
+        n: int,
+    ) -> Answer:
+        """Return the answer that paths make.
+
+        Parameters
+        ----------
+        ranked : sequence of B sequences of Path
+            At most n of each sentence, best first.
+        label_sets : mapping of str to tuple of str
+            The labels of each tape.
+        lengths : sequence of B int
+            Tokens of each sentence.
+        n : int
+        """
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        scores, exact = np.full((len(ranked), n), -np.inf), np.ones((len(ranked), n), dtype=bool)
+        bounds, chances = scores.copy(), np.zeros(scores.shape)
+        flat = {tape: np.full((n, int(offsets[-1])), -1, dtype=np.int32) for tape in label_sets}
+        number = {t: {label: i for i, label in enumerate(ls)} for t, ls in label_sets.items()}
+        for b, paths in enumerate(ranked):
+            for k, path in enumerate(paths):
+                scores[b, k], exact[b, k] = path.score, path.exact
+                bounds[b, k], chances[b, k] = path.bound, path.probability
+                parts = path.labels if len(label_sets) > 1 else (path.labels,)
+                for tape, labels in zip(label_sets, parts, strict=True):
+                    ids = [number[tape][label] for label in labels]
+                    flat[tape][k, offsets[b] : offsets[b + 1]] = ids
+        one = (slice(None), 0) if n == 1 else ...
+        return cls(
+            flat,
+            label_sets,
+            offsets,
+            scores=scores[one],
+            probabilities=chances[one],
+            exact=exact[one],
+            bounds=bounds[one],
+        )
+
+    def with_part(self, where: NDArray[np.int64], part: Answer, change: Change) -> Answer:
+        """Return the answer with that of some sentences instead.
+
+        Parameters
+        ----------
+        where : int64 [M]
+            The sentences.
+        part : Answer
+            Of these M sentences; those that it finds dead stay as they are.
+        change : str
+            What was given up for them.
+        """
+        alive = np.flatnonzero(~part.dead)
+        where = where[alive]
+        to, of = self._tokens(where), part._tokens(alive)
+        flat = {tape: known.flat.copy() for tape, known in self._tapes.items()}
+        for tape, ids in flat.items():
+            ids[:, to] = part[tape].flat[:, of]
+        scores, exact, bounds = self.scores.copy(), self.exact.copy(), self.bounds.copy()
+        scores[where], exact[where] = part.scores[alive], part.exact[alive]
+        bounds[where] = part.bounds[alive]
+        changed = self.changed.copy()
+        changed[where] = change
+
+        def probabilities() -> Floats:
+            found = self.probabilities.copy()
+            found[where] = part.probabilities[alive]
+            return found
+
+        return Answer(
+            flat,
+            self.label_sets,
+            self.offsets,
+            scores=scores,
+            probabilities=probabilities,
+            exact=exact,
+            bounds=bounds,
+            changed=changed.tolist(),
+        )
+
+    def _tokens(self, sentences: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the tokens of sentences, one after the other."""
+        bounds = self.offsets.tolist()
+        parts = [np.arange(bounds[b], bounds[b + 1]) for b in sentences.tolist()]
+        return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
     def __len__(self) -> int:
         """Sentences."""

@@ -1,9 +1,8 @@
-"""topology + weights + index of attributes = CRF, a tagger.
+"""topology + weights + index of attributes = a model, as data; `fstcrf.CRF` is one that tags.
 
 ==============  ==========================================================
-CRF             tags, explains itself, trains, saves
-load            a saved model
-train_crf       what `CRF.train` is; its options
+Model           what a tagger is made of
+train_crf       what `CRF.train` calls; its options
 ==============  ==========================================================
 """
 
@@ -12,37 +11,34 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.model.crf import CRF
     from fstcrf.model.explain import Explanation, Push, Weight
-    from fstcrf.model.file import load
+    from fstcrf.model.model import Model
     from fstcrf.model.options import Options
     from fstcrf.model.reading import Tape
     from fstcrf.model.record import TrainingRecord
     from fstcrf.model.training import train_crf
 
 __all__ = [
-    "CRF",
     "Explanation",
+    "Model",
     "Options",
     "Push",
     "Tape",
     "TrainingRecord",
     "Weight",
-    "load",
     "train_crf",
 ]
 
 __getattr__ = importer(
     __name__,
     {
-        "CRF": "crf",
         "Explanation": "explain",
+        "Model": "model",
         "Options": "options",
         "Push": "explain",
         "Tape": "reading",
         "TrainingRecord": "record",
         "Weight": "explain",
-        "load": "file",
         "train_crf": "training",
     },
 )

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import OptionError
-from fstcrf.model.reading import read_sentences
-
-if TYPE_CHECKING:
-    from fstcrf.model.crf import CRF
-    from fstcrf.model.reading import Data, SentenceLike
+from fstcrf.model.decoding import lattice
+from fstcrf.model.model import Model
+from fstcrf.model.reading import Data, SentenceLike, read_sentences
 
 __all__ = ["Explanation", "Push", "Weight", "attributes_at", "explain", "pushes_of", "top_features"]
 
@@ -96,7 +93,7 @@ class Explanation:
         return "\n".join(lines)
 
 
-def top_features(model: CRF, n: int) -> list[Weight]:
+def top_features(model: Model, n: int) -> list[Weight]:
     """Return the n largest weights of a model, by absolute value."""
     if n < 0:
         raise OptionError(f"{n} features, expected at least 0")
@@ -104,7 +101,7 @@ def top_features(model: CRF, n: int) -> list[Weight]:
     return [_weight(model, int(k)) for k in order]
 
 
-def _weight(model: CRF, k: int) -> Weight:
+def _weight(model: Model, k: int) -> Weight:
     space, topology, value = model.space, model.topology, float(model.theta[k])
     part = int(np.searchsorted(space.bounds, k, side="right")) - 1
     k -= space.bounds[part]
@@ -121,7 +118,7 @@ def _weight(model: CRF, k: int) -> Weight:
     return Weight(where, topology.state_names[states[k]], value)
 
 
-def explain(model: CRF, sentence: SentenceLike, token: int) -> Explanation:
+def explain(model: Model, sentence: SentenceLike, token: int) -> Explanation:
     """Return which features pushed which label at a token, and by how much.
 
     Raises
@@ -131,22 +128,22 @@ def explain(model: CRF, sentence: SentenceLike, token: int) -> Explanation:
     """
     (rows,) = attributes_at(model, [sentence], token)
     pushes = [push for row, value in rows for push in pushes_of(model, row, value)]
-    lattice = model.lattice(sentence)
-    marginal = lattice.marginals()[token]
+    paths = lattice(model, sentence)
+    marginal = paths.marginals()[token]
     emission = dict.fromkeys(model.labels, 0.0)
     for push in pushes:
         if push.label in emission:
             emission[push.label] += push.value
     return Explanation(
         token,
-        lattice.best().labels[token],
+        paths.best().labels[token],
         dict(zip(model.labels, marginal.tolist(), strict=True)),
         emission,
         tuple(sorted(pushes, key=lambda push: -abs(push.value))),
     )
 
 
-def attributes_at(model: CRF, sentences: Data, token: int) -> list[list[tuple[int, float]]]:
+def attributes_at(model: Model, sentences: Data, token: int) -> list[list[tuple[int, float]]]:
     """Return the attributes that a token of each sentence has: their rows and values.
 
     Raises
@@ -167,7 +164,7 @@ def attributes_at(model: CRF, sentences: Data, token: int) -> list[list[tuple[in
     return found
 
 
-def pushes_of(model: CRF, row: int, value: float) -> list[Push]:
+def pushes_of(model: Model, row: int, value: float) -> list[Push]:
     """Return what an attribute of some value adds for each slot that it has a weight of."""
     weights: NDArray[np.float64] = model.tables.node[row] * value
     attribute = model.index.attribute(row)

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import FstcrfError, ModelFileError
 from fstcrf.features import FeatureIndex, LiteralIndex
-from fstcrf.model.crf import CRF
+from fstcrf.model.model import Model
 from fstcrf.model.reading import Tape
 from fstcrf.model.record import TrainingRecord
 from fstcrf.storage import read_arrays, write_arrays
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace
 
-__all__ = ["KIND", "decoded", "encoded", "load", "save"]
+__all__ = ["KIND", "decoded", "encoded", "read", "save"]
 
 KIND, VERSION = "fstcrf-crf", 1
 
@@ -48,7 +48,7 @@ _CELLS = ("node_cells", "transitions", "arc_cells", "initial", "final")
 _CELL_TYPES = (np.int64, np.int32, np.int64, np.int32, np.int32)
 
 
-def save(model: CRF, path: str | os.PathLike[str]) -> None:
+def save(model: Model, path: str | os.PathLike[str]) -> None:
     """Write a model; the file appears complete or not at all.
 
     Raises
@@ -59,7 +59,7 @@ def save(model: CRF, path: str | os.PathLike[str]) -> None:
     write_arrays(path, *encoded(model), kind=KIND, version=VERSION)
 
 
-def encoded(model: CRF) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def encoded(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """Return a model as arrays and metadata."""
     space, topology = model.space, model.topology
     arrays: dict[str, NDArray[Any]] = {"theta": model.theta}
@@ -86,7 +86,7 @@ def encoded(model: CRF) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     return arrays, metadata
 
 
-def load(path: str | os.PathLike[str]) -> CRF:
+def read(path: str | os.PathLike[str]) -> Model:
     """Map a model file.
 
     Raises
@@ -100,7 +100,7 @@ def load(path: str | os.PathLike[str]) -> CRF:
     return decoded(arrays, metadata, os.fspath(path))
 
 
-def decoded(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str], path: str) -> CRF:
+def decoded(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str], path: str) -> Model:
     """Return the model that arrays and metadata describe.
 
     Raises
@@ -116,7 +116,7 @@ def decoded(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str], pat
         raise ModelFileError(f"{path}: not a sound model: {error}") from None
 
 
-def _model(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> CRF:
+def _model(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> Model:
     header = msgspec.json.decode(metadata["model"], type=_Header)
     topology = _topology(header, _group(arrays, "topology."))
     space = _space(header, topology, _group(arrays, "space."))
@@ -135,7 +135,7 @@ def _model(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> C
         raise ModelFileError(
             f"the index has {found} rows, expected {(header.n_node_rows, header.n_arc_rows)}"
         )
-    return CRF(
+    return Model(
         topology, index, space, theta, header.tape, header.columns, header.reads, header.record
     )
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,9 @@ from fstcrf.features.reader import Reader
 from fstcrf.features.tables import Predicates, Tables, divided, is_constant
 from fstcrf.features.template import tape_column
 from fstcrf.kernel import SparseRows
+from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, Run, read_corpus, read_sentences, runs_of
 from fstcrf.model.weights import Cells, Spread
-
-if TYPE_CHECKING:
-    from fstcrf.model.crf import CRF
 
 __all__ = [
     "Binding",
@@ -43,7 +41,9 @@ __all__ = [
     "Potentials",
     "PreparedPotentials",
     "Term",
+    "bind",
     "bound",
+    "potentials",
 ]
 
 Floats = NDArray[np.float64]
@@ -283,11 +283,11 @@ class PreparedPotentials:
 
 
 class Binding:
-    """A tagger bound to the labels of its open tapes; made by `CRF.bind`.
+    """A tagger bound to the labels of its open tapes; made by `bind`.
 
     Parameters
     ----------
-    model : CRF
+    model : Model
     labels : mapping of str to sequence of str
         The tapes that are open, with the labels of their axes. Other tapes that the model reads
         are columns, as in a cascade. Labels that the model does not know have no potentials.
@@ -303,7 +303,7 @@ class Binding:
         A tape that the model does not read, or that has no labels, or a label twice.
     """
 
-    def __init__(self, model: CRF, labels: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, model: Model, labels: Mapping[str, Sequence[str]]) -> None:
         _check(model, labels)
         self._model = model
         # In the order in which the model reads them: so are the axes.
@@ -415,7 +415,7 @@ def _rows(side: Side | None, reader: Reader, n_rows: int) -> Callable[[int, int]
     return none
 
 
-def _check(model: CRF, labels: Mapping[str, Sequence[str]]) -> None:
+def _check(model: Model, labels: Mapping[str, Sequence[str]]) -> None:
     known = [tape.name for tape in model.reads]
     for tape, axis in labels.items():
         if tape not in known:
@@ -425,3 +425,56 @@ def _check(model: CRF, labels: Mapping[str, Sequence[str]]) -> None:
             )
         if isinstance(axis, str) or not axis or len(set(axis)) < len(axis):
             raise OptionError(f"the labels of tape {tape!r} must be a list of distinct labels")
+
+
+def bind(model: Model, labels: Mapping[str, Sequence[str]] | None = None) -> Binding:
+    """Return what gives the potentials of sentences while the labels of tapes are open.
+
+    Parameters
+    ----------
+    model : Model
+        It keeps what is bound to it.
+    labels : mapping of str to sequence of str, optional
+        The open tapes and the labels that each may have, in the order of its axis; all tapes
+        that are read with the labels of their taggers when absent. The others are columns.
+
+    Raises
+    ------
+    OptionError
+        A tape that the model does not read, or labels that are not distinct.
+    """
+    if labels is None:
+        labels = {tape.name: tape.labels for tape in model.reads}
+    key = tuple((tape, tuple(axis)) for tape, axis in labels.items())
+    known: Binding | None = model.bound.get(key)
+    return known or model.bound.setdefault(key, Binding(model, labels))
+
+
+def potentials(
+    model: Model,
+    sentences: Data,
+    first: int = 0,
+    end: int | None = None,
+    *,
+    labels: Mapping[str, Sequence[str]] | None = None,
+) -> Potentials:
+    """Return the potentials of a run of sentences, the labels of earlier tapes left open.
+
+    For many runs of one corpus, ``bind(model).prepare(corpus)`` does what is done per distinct
+    string once.
+
+    Parameters
+    ----------
+    model : Model
+    sentences : Corpus or sequence of sentences
+    first, end : int
+        The run, among the sentences that are not empty; all of them when absent.
+    labels : mapping of str to sequence of str, optional
+        As for `bind`.
+    """
+    data = bind(model, labels).prepare(sentences)
+    count = sum(length > 0 for length in data.lengths)
+    last = count if end is None else end
+    if not 0 <= first <= last <= count:
+        raise OptionError(f"sentences {first}:{last} of {count} that are not empty")
+    return data.potentials(first, last)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.corpus import Corpus, Sentence
 from fstcrf.corpus.items import ATTRIBUTES, item_of
-from fstcrf.errors import DataError
+from fstcrf.errors import DataError, OptionError
 from fstcrf.features import Design, FeatureIndex, LiteralIndex, is_literal
 from fstcrf.features.template import tape_column
 
@@ -22,6 +22,7 @@ __all__ = [
     "Run",
     "SentenceLike",
     "Tape",
+    "answered",
     "as_sentences",
     "read_corpus",
     "read_one",
@@ -55,6 +56,8 @@ SentenceLike: TypeAlias = Sentence | Mapping[str, Sequence[str]] | Sequence[Any]
 attributes) a list of attribute lists or feature dicts."""
 
 Data: TypeAlias = Corpus | Sequence[SentenceLike]
+
+T = TypeVar("T")
 
 
 class Run(NamedTuple):
@@ -107,6 +110,24 @@ def runs_of(lengths: Sequence[int], tokens: int) -> Iterator[Run]:
         end = min(end, len(numbers))
         yield Run(first, end, numbers[first:end], bounds[first : end + 1] - bounds[first])
         first = end
+
+
+def answered(runs: Iterable[Run], answer: Callable[[Run], T], threads: int) -> list[T]:
+    """Answer run by run, by several threads.
+
+    Raises
+    ------
+    OptionError
+        No thread.
+    """
+    if threads < 1:
+        raise OptionError(f"threads is {threads}, expected at least 1")
+    if threads == 1:
+        return list(map(answer, runs))
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(answer, runs))
 
 
 def read_sentences(

@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,31 +30,47 @@ from fstcrf.features import Design, FeatureIndex
 from fstcrf.features.template import tape_column
 from fstcrf.kernel import SparseRows
 from fstcrf.lattice import Lattice, marginals, nbest
+from fstcrf.model.decoding import tag_column
 from fstcrf.model.gold import gold_labels, legal_gold
-from fstcrf.model.options import options_of, stored_options
+from fstcrf.model.model import Model
+from fstcrf.model.options import Options, stored_options
+from fstcrf.model.potentials import Term, bind
+from fstcrf.model.record import TrainingRecord
 from fstcrf.train import Progress
-
-if TYPE_CHECKING:
-    from fstcrf.model.crf import CRF
-    from fstcrf.model.options import Options
-    from fstcrf.model.potentials import Term
-    from fstcrf.model.record import TrainingRecord
 
 __all__ = [
     "FoldProgress",
     "Passed",
+    "Retrain",
     "built",
     "fold_taggers",
     "folds",
     "jackknifed",
+    "labels_for",
     "lattices_given",
     "ordered",
     "pass_on",
+    "record_of",
     "soft",
     "with_labels",
 ]
 
 Report = Callable[[Progress], None]
+
+
+class Retrain(Protocol):
+    """Trains a tagger on other text as it was trained; `fstcrf.model.training.retrained`."""
+
+    def __call__(
+        self,
+        tagger: Model,
+        corpus: Corpus,
+        earlier: Sequence[Model],
+        *,
+        threads: int,
+        report: Report | None,
+    ) -> Model:
+        """Return the new tagger, which reads those earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +86,7 @@ class FoldProgress(Progress):
     stage: str
 
 
-def ordered(taggers: Sequence[CRF], tapes: Sequence[str]) -> list[CRF]:
+def ordered(taggers: Sequence[Model], tapes: Sequence[str]) -> list[Model]:
     """Return the taggers that write some tapes and those that they read, in the order of reading.
 
     Parameters
@@ -90,7 +106,7 @@ def ordered(taggers: Sequence[CRF], tapes: Sequence[str]) -> list[CRF]:
         names = [tagger.tape for tagger in taggers]
         twice = next(name for name in names if names.count(name) > 1)
         raise OptionError(f"reads= has two taggers of tape {twice!r}: give them tapes by tape=")
-    found: dict[str, CRF] = {}
+    found: dict[str, Model] = {}
 
     def add(tape: str, waiting: tuple[str, ...]) -> None:
         if tape in waiting:
@@ -112,10 +128,10 @@ def ordered(taggers: Sequence[CRF], tapes: Sequence[str]) -> list[CRF]:
     return list(found.values())
 
 
-def with_labels(corpus: Corpus, taggers: Sequence[CRF], *, threads: int = 1) -> Corpus:
+def with_labels(corpus: Corpus, taggers: Sequence[Model], *, threads: int = 1) -> Corpus:
     """Return a corpus with the labels that taggers give it, each reading those before it."""
     for tagger in taggers:
-        column = tagger.tag_column(corpus, threads=threads)
+        column = tag_column(tagger, corpus, threads=threads)
         corpus = corpus.with_interned(tape_column(tagger.tape), column)
     return corpus
 
@@ -140,9 +156,10 @@ def folds(sentences: int, k: int, seed: int) -> NDArray[np.int64]:
 
 def jackknifed(
     corpus: Corpus,
-    taggers: Sequence[CRF],
+    taggers: Sequence[Model],
     k: int,
     *,
+    retrain: Retrain,
     seed: int = 0,
     threads: int = 1,
     report: Report | None = None,
@@ -161,6 +178,7 @@ def jackknifed(
         Weights of sentences and warm starts are not repeated.
     k : int
         Number of folds.
+    retrain : Retrain
     seed : int
         Of the folds.
     threads : int
@@ -179,7 +197,9 @@ def jackknifed(
     """
     labels = {tagger.tape: _Labels(corpus.n_tokens) for tagger in taggers}
     token_sentence = np.repeat(np.arange(len(corpus)), np.diff(corpus.offsets))
-    for held, mine in fold_taggers(corpus, taggers, k, seed=seed, threads=threads, report=report):
+    for held, mine in fold_taggers(
+        corpus, taggers, k, retrain=retrain, seed=seed, threads=threads, report=report
+    ):
         labelled = with_labels(corpus.select(held), mine, threads=threads)
         for tagger in mine:
             column = labelled.columns[tape_column(tagger.tape)]
@@ -191,13 +211,14 @@ def jackknifed(
 
 def fold_taggers(
     corpus: Corpus,
-    taggers: Sequence[CRF],
+    taggers: Sequence[Model],
     k: int,
     *,
+    retrain: Retrain,
     seed: int = 0,
     threads: int = 1,
     report: Report | None = None,
-) -> Iterator[tuple[NDArray[np.int64], list[CRF]]]:
+) -> Iterator[tuple[NDArray[np.int64], list[Model]]]:
     """Yield the sentences of each fold, and taggers that were trained on all others.
 
     Parameters and errors as for `jackknifed`.
@@ -211,10 +232,11 @@ def fold_taggers(
         _check(tagger, corpus)
     for number in range(k):
         rest = corpus.select(np.flatnonzero(fold != number))
-        mine: list[CRF] = []
+        mine: list[Model] = []
         for tagger in taggers:
             stage = f"{tagger.tape}, fold {number + 1} of {k}"
-            mine.append(_retrained(tagger, rest, mine, threads, _staged(report, stage)))
+            told = _staged(report, stage)
+            mine.append(retrain(tagger, rest, mine, threads=threads, report=told))
         yield np.flatnonzero(fold == number), mine
 
 
@@ -233,43 +255,17 @@ class _Labels:
         return Column(self._ids, tuple(self._number))
 
 
-def _retrained(
-    tagger: CRF, corpus: Corpus, earlier: Sequence[CRF], threads: int, report: Report | None
-) -> CRF:
-    """Train a tagger on other text as it was trained."""
-    from fstcrf.model.training import train_crf  # noqa: PLC0415 (it imports this module)
-
-    record = _record(tagger)
-    options = record.options
-    if record.dev_score is not None or record.interrupted:
-        # What decided it is not here any more; that it took so many iterations is known.
-        options = {**options, "max_iterations": max(record.best_iteration, 1)}
-    target = str(record.target)
-    present = set(_labels_of(corpus, record))
-    return train_crf(
-        corpus,
-        target,
-        cast("FeatureIndex", tagger.index).templates,  # as `_check` saw
-        reads=earlier,
-        tape=tagger.tape,
-        class_weights={k: w for k, w in record.class_weights.items() if k in present} or None,
-        threads=threads,
-        report=report,
-        **{n: v for n, v in options_of(options).items() if n != "patience"},  # of held-out data
-    )
-
-
-def _check(tagger: CRF, corpus: Corpus) -> None:
-    target = _record(tagger).target
+def _check(tagger: Model, corpus: Corpus) -> None:
+    target = record_of(tagger).target
     if target is None or not isinstance(tagger.index, FeatureIndex):
         raise OptionError(
             f"jackknife cannot train the tagger of tape {tagger.tape!r} again: its record names no "
             "column of gold labels (it was given them as lists, or saved by an earlier version)"
         )
-    if _record(tagger).grammar is not None:
+    if record_of(tagger).grammar is not None:
         raise OptionError(
             f"jackknife cannot train the tagger of tape {tagger.tape!r} again: it was trained "
-            f"under {_record(tagger).grammar}, which its record only names"
+            f"under {record_of(tagger).grammar}, which its record only names"
         )
     if target not in corpus.columns:
         raise DataError(
@@ -277,7 +273,7 @@ def _check(tagger: CRF, corpus: Corpus) -> None:
             f"the columns are {', '.join(corpus.columns)}",
             path=corpus.source,
         )
-    odd = sorted(set(_labels_of(corpus, _record(tagger))) - set(tagger.labels))
+    odd = sorted(set(labels_for(corpus, record_of(tagger))) - set(tagger.labels))
     if odd:
         raise LabelError(
             f"jackknife trains the tagger of tape {tagger.tape!r} again, on column {target!r}, "
@@ -286,13 +282,20 @@ def _check(tagger: CRF, corpus: Corpus) -> None:
         )
 
 
-def _labels_of(corpus: Corpus, record: TrainingRecord) -> list[str]:
+def labels_for(corpus: Corpus, record: TrainingRecord) -> list[str]:
     """Return the labels that a corpus has for a tagger of this record."""
     options, target = stored_options(record.options), str(record.target)
     return gold_labels(legal_gold(corpus, target, options), target, options)
 
 
-def _record(tagger: CRF) -> TrainingRecord:
+def record_of(tagger: Model) -> TrainingRecord:
+    """Return how a tagger was trained.
+
+    Raises
+    ------
+    OptionError
+        It has no record of that.
+    """
     if tagger.record is None:
         raise OptionError(
             f"jackknife cannot train the tagger of tape {tagger.tape!r} again: "
@@ -301,7 +304,7 @@ def _record(tagger: CRF) -> TrainingRecord:
     return tagger.record
 
 
-def _read(tagger: CRF) -> tuple[str, ...]:
+def _read(tagger: Model) -> tuple[str, ...]:
     index = tagger.index
     return index.templates.tapes if isinstance(index, FeatureIndex) else ()
 
@@ -356,11 +359,12 @@ class Passed:
 
 def pass_on(
     corpus: Corpus,
-    taggers: Sequence[CRF],
+    taggers: Sequence[Model],
     settings: Options,
     *,
+    retrain: Retrain,
     threads: int = 1,
-    report: Callable[[Progress], None] | None = None,
+    report: Report | None = None,
 ) -> Passed:
     """Give a training text the labels of the taggers that are read.
 
@@ -372,6 +376,8 @@ def pass_on(
         In the order of reading.
     settings : Options
         `passing`, `candidates`, `jackknife`, `seed`.
+    retrain : Retrain
+        Trains the taggers of folds.
     threads : int
     report : callable, optional
         Is told of the training of folds.
@@ -388,7 +394,13 @@ def pass_on(
         return give(corpus, taggers, settings, threads)
     parts = []
     for held, mine in fold_taggers(
-        corpus, taggers, settings.jackknife, seed=settings.seed, threads=threads, report=report
+        corpus,
+        taggers,
+        settings.jackknife,
+        retrain=retrain,
+        seed=settings.seed,
+        threads=threads,
+        report=report,
     ):
         found = give(corpus.select(held), mine, settings, threads)
         parts.append((held[found.origin], found))
@@ -421,7 +433,7 @@ def built(
 
 
 def soft(
-    tagger: CRF, corpus: Corpus, given: Given, *, threads: int = 1
+    tagger: Model, corpus: Corpus, given: Given, *, threads: int = 1
 ) -> tuple[list[Lattice], Floats]:
     """Return lattices in which earlier tapes are averaged over, and their posteriors.
 
@@ -446,10 +458,10 @@ def soft(
     return lattices, np.concatenate([np.empty((0, len(tagger.labels))), *rows])
 
 
-def lattices_given(tagger: CRF, corpus: Corpus, given: Given) -> list[Lattice]:
+def lattices_given(tagger: Model, corpus: Corpus, given: Given) -> list[Lattice]:
     """Return the lattices alone; parameters as for `soft`."""
     read = [tape.name for tape in tagger.reads if tape.name in given]
-    prepared = tagger.bind({tape: given[tape][0] for tape in read}).prepare(corpus)
+    prepared = bind(tagger, {tape: given[tape][0] for tape in read}).prepare(corpus)
     still = tagger.program.chains[0].arc is not None
     found, start = [], 0
     for run in prepared.runs(_RUN_TOKENS):
@@ -483,12 +495,12 @@ def _whole(corpus: Corpus) -> Passed:
     return Passed(corpus, np.arange(len(corpus)), np.ones(len(corpus)))
 
 
-def _best(corpus: Corpus, taggers: Sequence[CRF], settings: Options, threads: int) -> Passed:
+def _best(corpus: Corpus, taggers: Sequence[Model], settings: Options, threads: int) -> Passed:
     del settings
     return _whole(with_labels(corpus, taggers, threads=threads))
 
 
-def _nbest(corpus: Corpus, taggers: Sequence[CRF], settings: Options, threads: int) -> Passed:
+def _nbest(corpus: Corpus, taggers: Sequence[Model], settings: Options, threads: int) -> Passed:
     """Pass on the best labellings of the taggers together, by their probability.
 
     Each tagger continues the labellings found so far; of all continuations the best are kept.
@@ -524,7 +536,7 @@ def _kept(origin: Ints, score: Floats, n: int) -> Ints:
     return np.asarray(order[np.arange(len(order)) - first < n], dtype=np.int64)
 
 
-def _marginals(corpus: Corpus, taggers: Sequence[CRF], settings: Options, threads: int) -> Passed:
+def _marginals(corpus: Corpus, taggers: Sequence[Model], settings: Options, threads: int) -> Passed:
     del settings
     given: dict[str, tuple[tuple[str, ...], Floats]] = {}
     for tagger in taggers:

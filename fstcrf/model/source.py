@@ -22,10 +22,11 @@ from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import Design, FeatureIndex, LiteralIndex, TemplateSet, is_literal
 from fstcrf.features.template import as_templates
 from fstcrf.kernel import SparseRows
-from fstcrf.model.crf import CRF
+from fstcrf.model.decoding import tag_all
 from fstcrf.model.gold import in_scheme, legal_gold, spoken_gold
+from fstcrf.model.model import Model
 from fstcrf.model.options import Options
-from fstcrf.model.reads import built, ordered, pass_on, with_labels
+from fstcrf.model.reads import Retrain, built, ordered, pass_on, with_labels
 from fstcrf.model.targets import allowed_labels
 from fstcrf.train import Progress
 
@@ -95,9 +96,10 @@ def read_source(
     target: Target,
     template: TemplateSet | str | os.PathLike[str] | None,
     *,
-    reads: Sequence[CRF],
+    reads: Sequence[Model],
     settings: Options,
-    warm_start: CRF | None,
+    warm_start: Model | None,
+    retrain: Retrain,
     threads: int = 1,
     report: Callable[[Progress], None] | None = None,
 ) -> Source:
@@ -108,6 +110,8 @@ def read_source(
     data, target, template, reads, warm_start, threads
         As for `train`.
     settings : Options
+    retrain : Retrain
+        Trains the taggers of folds.
     report : callable, optional
         Is told of the training of folds.
 
@@ -136,7 +140,7 @@ def read_source(
     corpus, labelled, full, note = _labelled(corpus, target, settings, known)
     templates = as_templates(template)
     taggers = ordered(reads, templates.tapes)
-    passed = pass_on(corpus, taggers, settings, threads=threads, report=report)
+    passed = pass_on(corpus, taggers, settings, retrain=retrain, threads=threads, report=report)
     index, design, passed = built(passed, templates, settings, base)
     _check_template(index.templates, target, reads)
     return Source(
@@ -208,7 +212,7 @@ def _literal_source(
     )
 
 
-def _check_template(templates: TemplateSet, target: Target, reads: Sequence[CRF]) -> None:
+def _check_template(templates: TemplateSet, target: Target, reads: Sequence[Model]) -> None:
     if isinstance(target, str) and target in templates.columns:
         raise TemplateError(f"a template reads the target column {target!r} itself")
     unread = set(templates.tapes) - {tagger.tape for tagger in reads}
@@ -303,10 +307,10 @@ def has_spans(labels: Iterable[str]) -> bool:
 
 
 def held_out_score(
-    model: Callable[[Floats], CRF],
+    model: Callable[[Floats], Model],
     dev: Any,
     gold: list[list[str]],
-    reads: Sequence[CRF],
+    reads: Sequence[Model],
     threads: int,
 ) -> Callable[[Floats], float]:
     """Return weights → F of spans where labels are spans, else accuracy, on held-out sentences.
@@ -328,7 +332,7 @@ def held_out_score(
     spans = has_spans(label for labels in gold for label in labels)
 
     def score(theta: Floats) -> float:
-        predicted = model(theta).tag_all(data, threads=threads)
+        predicted = tag_all(model(theta), data, threads=threads)
         if spans:
             return evaluate_spans(gold, predicted).f
         return evaluate_tokens(gold, predicted).accuracy

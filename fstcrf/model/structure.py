@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fstcrf.corpus import legal_transitions
 from fstcrf.errors import OptionError
-from fstcrf.model.crf import CRF
+from fstcrf.model.model import Model
 from fstcrf.model.options import Options
 from fstcrf.topology import Topology, chain_topology
 from fstcrf.train import Problem
@@ -113,7 +113,7 @@ def _observed(allowed: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray
 Floats = NDArray[np.float64]
 
 
-def order_of(model: CRF) -> int:
+def order_of(model: Model) -> int:
     """Return how many earlier labels a label depends on, as training was told or as it looks."""
     if model.record is not None:
         return model.record.order
@@ -123,14 +123,14 @@ def order_of(model: CRF) -> int:
     return 1 if topology.node_slots.shape[1] == 1 else 2
 
 
-def merged_labels(model: CRF, labels: Sequence[str]) -> list[str]:
+def merged_labels(model: Model, labels: Sequence[str]) -> list[str]:
     """Return the labels of the model, then those that are new."""
     known = set(model.labels)
     return [*model.labels, *(label for label in labels if label not in known)]
 
 
 def warm_theta(
-    model: CRF, index: FeatureIndex | LiteralIndex, space: ParameterSpace
+    model: Model, index: FeatureIndex | LiteralIndex, space: ParameterSpace
 ) -> tuple[ParameterSpace, Floats]:
     """Extend a parameter space by the weights of a model, and return both.
 
@@ -207,7 +207,7 @@ def _moved_cells(
 # --- Hashes ---------------------------------------------------------------------------------------
 
 
-def fingerprint(model: CRF) -> str:
+def fingerprint(model: Model) -> str:
     """Return a hash of a model's labels and weights."""
     digest = hashlib.sha256("\0".join(model.labels).encode())
     digest.update(np.ascontiguousarray(model.theta).data)

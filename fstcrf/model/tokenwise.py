@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import OptionError
 from fstcrf.features import LiteralIndex
-from fstcrf.model.crf import CRF
+from fstcrf.model.model import Model
 from fstcrf.model.weights import Spread
 
 __all__ = ["NEIGHBOURS", "TokenPotentials"]
@@ -77,7 +77,7 @@ class TokenPotentials:
 
     def __init__(
         self,
-        crf: CRF,
+        crf: Model,
         attributes: Callable[[str], Sequence[str]],
         *,
         views: Mapping[int, str] = NEIGHBOURS,

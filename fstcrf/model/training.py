@@ -5,17 +5,25 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, LabelWarning, OptionError
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet
-from fstcrf.model.crf import CRF
-from fstcrf.model.options import DEFAULTS, Options, checked_options, documented, optimiser_of
+from fstcrf.model.model import Model
+from fstcrf.model.options import (
+    DEFAULTS,
+    Options,
+    checked_options,
+    documented,
+    optimiser_of,
+    options_of,
+)
 from fstcrf.model.reading import Tape
-from fstcrf.model.reads import ordered
+from fstcrf.model.reads import labels_for, ordered, record_of
 from fstcrf.model.record import TrainingRecord
 from fstcrf.model.source import (
     Source,
@@ -52,7 +60,7 @@ from fstcrf.train.settings import MethodSettings, ObjectiveSettings
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
 
-__all__ = ["train_crf"]
+__all__ = ["retrained", "train_crf"]
 
 Floats = NDArray[np.float64]
 ObjectiveName: TypeAlias = Literal["likelihood", "mce", "mce-f"]
@@ -80,12 +88,12 @@ def train_crf(
     *,
     dev: Any = None,
     dev_target: Sequence[Sequence[str]] | None = None,
-    reads: Sequence[CRF] = (),
+    reads: Sequence[Model] = (),
     grammar: Grammar | None = None,
     tape: str | None = None,
     weights: Sequence[float] | Floats | None = None,
     class_weights: Mapping[str, float] | None = None,
-    warm_start: CRF | None = None,
+    warm_start: Model | None = None,
     threads: int = 1,
     report: Callable[[Progress], None] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -142,7 +150,7 @@ def train_crf(
     psi: float | None = None,
     competitors: Literal["mean", "sum"] | None = None,
     f_gamma: float | None = None,
-) -> CRF:
+) -> Model:
     """Train a CRF.
 
     Parameters
@@ -238,9 +246,10 @@ def train_crf(
         warm_start=warm_start,
         threads=threads,
         report=report,
+        retrain=retrained,
     )
     if source.note:
-        warnings.warn(source.note, LabelWarning, stacklevel=2)
+        warnings.warn(source.note, LabelWarning, stacklevel=3)
     labels = _labels(source, settings, warm_start)
     gold = held_out_labels(dev, dev_target, target, settings)
     if gold and has_spans(labels) and not any(map(has_spans, gold)):
@@ -250,9 +259,9 @@ def train_crf(
     wanted = _tapes(source.index)
     tapes = tuple(Tape(t.tape, t.labels, fingerprint(t)) for t in reads if t.tape in wanted)
 
-    def model(weights_now: Floats, record: TrainingRecord | None = None) -> CRF:
+    def model(weights_now: Floats, record: TrainingRecord | None = None) -> Model:
         topology, columns = problem.topology, source.columns
-        return CRF(topology, source.index, space, weights_now, name, columns, tapes, record)
+        return Model(topology, source.index, space, weights_now, name, columns, tapes, record)
 
     evaluate = None
     if gold is not None:
@@ -279,6 +288,35 @@ def train_crf(
     return model(outcome.theta, _record(settings, source, space, outcome, about))
 
 
+def retrained(
+    tagger: Model,
+    corpus: Corpus,
+    earlier: Sequence[Model],
+    *,
+    threads: int,
+    report: Callable[[Progress], None] | None,
+) -> Model:
+    """Train a tagger on other text as it was trained."""
+    record = record_of(tagger)
+    options = record.options
+    if record.dev_score is not None or record.interrupted:
+        # What decided it is not here any more; that it took so many iterations is known.
+        options = {**options, "max_iterations": max(record.best_iteration, 1)}
+    target = str(record.target)
+    present = set(labels_for(corpus, record))
+    return train_crf(
+        corpus,
+        target,
+        cast("FeatureIndex", tagger.index).templates,  # as `fold_taggers` saw
+        reads=earlier,
+        tape=tagger.tape,
+        class_weights={k: w for k, w in record.class_weights.items() if k in present} or None,
+        threads=threads,
+        report=report,
+        **{n: v for n, v in options_of(options).items() if n != "patience"},  # of held-out data
+    )
+
+
 def _check_run(
     threads: int,
     checkpoint: str | os.PathLike[str] | None,
@@ -297,7 +335,7 @@ def _check_run(
         check_checkpoint(checkpoint, every=checkpoint_every, resume=resume)
 
 
-def _labels(source: Source, settings: Options, warm_start: CRF | None) -> Sequence[str]:
+def _labels(source: Source, settings: Options, warm_start: Model | None) -> Sequence[str]:
     known = () if warm_start is None else warm_start.labels
     labels = label_set(source.target_values, partial=settings.partial, known=known)
     return labels if warm_start is None else merged_labels(warm_start, labels)
@@ -323,7 +361,7 @@ def _problem(
 
 
 def _space(
-    problem: Problem, source: Source, settings: Options, warm_start: CRF | None
+    problem: Problem, source: Source, settings: Options, warm_start: Model | None
 ) -> tuple[ParameterSpace, Floats]:
     """Return which weights there are, and where they start."""
     space = parameter_space(
@@ -362,7 +400,7 @@ def _record(
     )
 
 
-def _check_reads(reads: Sequence[CRF], tape: str) -> None:
+def _check_reads(reads: Sequence[Model], tape: str) -> None:
     if any(tagger.tape == tape for tagger in reads):
         raise OptionError(
             f"tape {tape!r} would be read and written: give the new one another name by tape="

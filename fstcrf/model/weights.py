@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.kernel.single import SentenceGraph
 from fstcrf.once import made_once
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace, Tables
@@ -60,6 +61,20 @@ class Weights:
         """The graph without attributes of label pairs."""
         weights = self._label_weights
         return self.topology.graph(weights.transition, weights.initial, weights.final)
+
+    @made_once
+    def single(self) -> SentenceGraph | None:
+        """The same laid out for sentences that come one at a time.
+
+        None where they need more: attributes of label pairs, longer histories, or where some
+        labels may not follow each other, so that a sentence may have no path.
+        """
+        graph = self.still_graph
+        parts = graph.score, graph.initial, graph.final
+        whole = graph.source is None and all(np.isfinite(part).all() for part in parts)
+        if self.has_arc_attributes or not self.topology.direct or not whole:
+            return None
+        return SentenceGraph(self._packed, graph)
 
     @property
     def has_arc_attributes(self) -> bool:

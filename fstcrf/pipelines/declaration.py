@@ -23,7 +23,7 @@ from fstcrf.grammar import Grammar
 from fstcrf.grammar.acceptor import Acceptor
 from fstcrf.grammar.constraint import Constraint
 from fstcrf.grammar.labels import LabelSets
-from fstcrf.model import CRF, load
+from fstcrf.joint import CRF
 from fstcrf.model.options import DEFAULTS, not_there
 from fstcrf.pipelines.pipeline import Pipeline, reading_order
 from fstcrf.pipelines.task import Task, named
@@ -199,7 +199,7 @@ def _reads(declared: _Declared | CRF) -> list[str]:
 def _tagger(name: str, table: _Table) -> CRF:
     """Return the tagger that a task is, under the name of the task."""
     try:
-        found = load(table.file(table.read(_Saved).model))
+        found = CRF.load(table.file(table.read(_Saved).model))
     except ModelFileError as error:
         raise DataError(f"{table.name}: {error}", path=str(table.place)) from None
     except OSError as error:

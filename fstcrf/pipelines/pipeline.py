@@ -10,8 +10,8 @@ from typing import Any
 
 from fstcrf.errors import OptionError
 from fstcrf.grammar import Grammar
-from fstcrf.joint.composition import Composition, Normalize
-from fstcrf.model import CRF
+from fstcrf.joint import CRF, Composition
+from fstcrf.joint.jointmodel import Normalize
 from fstcrf.model.reads import FoldProgress
 from fstcrf.model.structure import fingerprint
 from fstcrf.pipelines.task import Task, check_tasks, named

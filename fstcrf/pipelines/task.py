@@ -19,7 +19,7 @@ from fstcrf.errors import DataError, FstcrfError, LabelError, OptionError, Templ
 from fstcrf.features import FeatureIndex, TemplateSet, tape_column
 from fstcrf.features.template import as_templates
 from fstcrf.grammar import Grammar
-from fstcrf.model import CRF
+from fstcrf.joint import CRF
 from fstcrf.model.gold import gold_labels, legal_gold
 from fstcrf.model.options import Options, checked_options, stored_options
 

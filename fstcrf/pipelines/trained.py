@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path as FilePath
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, Unpack, get_args
 
 import msgspec
 import numpy as np
@@ -28,18 +28,18 @@ from fstcrf.corpus.files import atomic_write, check_writable
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.features.template import tape_column
 from fstcrf.grammar import Grammar
+from fstcrf.joint import CRF, Composition, Tagger, load
 from fstcrf.joint.batches import as_corpus
-from fstcrf.joint.composition import Composition
-from fstcrf.joint.file import load
-from fstcrf.lattice import Lattice, Path, best, nbest
+from fstcrf.joint.known import Bias, Forced
+from fstcrf.joint.tagger import DecodeOptions
+from fstcrf.kernel import Budget
+from fstcrf.lattice import Answer, Lattice, Path, best, nbest
 from fstcrf.lattice.answer import labels_of_tapes
 from fstcrf.lattice.confidence import Confidence, Interval
 from fstcrf.lattice.paths import nbest_of_tapes, shown_tapes
-from fstcrf.model import CRF
-from fstcrf.model import load as load_tagger
 from fstcrf.model import reads as passing
 from fstcrf.model.reading import Data
-from fstcrf.plans import gathered
+from fstcrf.plans import Search, gathered
 
 __all__ = [
     "COMPOSITION",
@@ -111,7 +111,7 @@ class Folder:
         file = self._file(name)
         if self.manifest().tasks.get(name) != mark or not file.exists():
             return None
-        tagger = load_tagger(file)
+        tagger = CRF.load(file)
         self._forget(name)
         return tagger
 
@@ -283,14 +283,14 @@ def steps(composition: Composition, corpus: Corpus, *, soft: bool, threads: int 
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedPipeline:
+class TrainedPipeline(Tagger):
     """Taggers that read each other's labels.
 
     Parameters
     ----------
     composition : Composition
         The taggers, with what a joint decision needs: weights, kind, grammar.
-    decode : {"cascade", "joint", "marginals"}
+    decoder : {"cascade", "joint", "marginals"}
         How it tags unless it is asked otherwise. cascade: one tagger after the other, by the best
         labels of those before it. joint: all together, exactly. marginals: one after the other; a
         tagger takes its potentials on average over what the posteriors of those before it say.
@@ -299,18 +299,23 @@ class TrainedPipeline:
     """
 
     composition: Composition
-    decode: Decode = "cascade"
+    decoder: Decode = "cascade"
 
     def __post_init__(self) -> None:
-        check_decode(self.decode)
+        check_decode(self.decoder)
 
     def __repr__(self) -> str:
-        return f"<TrainedPipeline: {' → '.join(self.composition.order)}; {self.decode}>"
+        return f"<TrainedPipeline: {' → '.join(self.composition.order)}; {self.decoder}>"
 
     @property
     def tapes(self) -> tuple[str, ...]:
         """Names of the tasks, in the order of answers."""
         return self.composition.tapes
+
+    @property
+    def label_sets(self) -> dict[str, tuple[str, ...]]:
+        """The labels of each task."""
+        return self.composition.label_sets
 
     @property
     def taggers(self) -> tuple[CRF, ...]:
@@ -328,9 +333,12 @@ class TrainedPipeline:
         """Return the pipeline with other factors of the taggers' potentials."""
         return replace(self, composition=self.composition.with_weights(*weights))
 
-    def constrained(self, grammar: Grammar) -> TrainedPipeline:
+    def constrained(
+        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
+    ) -> TrainedPipeline:
         """Return the pipeline under one more grammar, which its joint decisions obey."""
-        return replace(self, composition=self.composition.constrained(grammar))
+        found = self.composition.constrained(grammar, search=search, budget=budget)
+        return replace(self, composition=found)
 
     def tuned(self, dev: Data, **options: Any) -> TrainedPipeline:
         """Return the pipeline with weights chosen on held-out data; see `fstcrf.compose`."""
@@ -338,11 +346,62 @@ class TrainedPipeline:
 
     # --- Tagging ------------------------------------------------------------------------------
 
-    def tag(self, sentence: Any, *, decode: Decode | None = None) -> Any:
+    def decode(
+        self, sentences: Data, *, decode: Decode | None = None, **options: Unpack[DecodeOptions]
+    ) -> Answer:
+        """Return the n best labellings of each sentence; as for `fstcrf.CRF.decode`.
+
+        In a cascade, and by marginals, the last task ranks its own labellings, and there are no
+        forced labels and no bias.
+
+        Parameters
+        ----------
+        sentences : Corpus or sequence of sentences
+        decode : {"cascade", "joint", "marginals"}, optional
+            Otherwise than the pipeline usually tags.
+        **options
+            Those of `fstcrf.CRF.decode`.
+        """
+        tagger = self if decode is None else replace(self, decoder=decode)
+        return super(TrainedPipeline, tagger).decode(sentences, **options)
+
+    def decoded(
+        self,
+        sentences: Data,
+        n: int,
+        forced: Sequence[Forced | None] | None,
+        bias: Bias | None,
+        budget: Budget | None,
+        threads: int,
+        *,
+        strict: bool,
+    ) -> Answer:
+        """Return what `decode` does; see `fstcrf.joint.Tagger.decoded`."""
+        if self._chosen(None) == "joint":
+            return self._joint.decoded(sentences, n, forced, bias, budget, threads, strict=strict)
+        if forced is not None or bias is not None:
+            raise OptionError(
+                f"decode={self.decoder!r} has no forced labels and no bias; 'joint' has them"
+            )
+        lengths = as_corpus(self.composition, sentences)[0]
+        ranked = self.nbest_all(sentences, n, threads=threads)
+        return Answer.of_paths(ranked, self.label_sets, lengths, n)
+
+    def without_grammar(self) -> TrainedPipeline | None:
+        """Return the pipeline without its grammar; None where no decision obeys one."""
+        free = self.composition.without_grammar() if self.decoder == "joint" else None
+        return None if free is None else replace(self, composition=free)
+
+    def _searched(self, search: Search) -> TrainedPipeline:
+        return replace(self, composition=replace(self.composition, search=search))
+
+    def tag(  # type: ignore[override]
+        self, sentence: Any, *, decode: Decode | None = None
+    ) -> Any:
         """Return the best labels of one sentence: a list for each task, or the only list."""
         return self.tag_all([sentence], decode=decode)[0]
 
-    def tag_all(
+    def tag_all(  # type: ignore[override]
         self, sentences: Data, *, decode: Decode | None = None, threads: int = 1
     ) -> list[Any]:
         """Return the best labels of each sentence.
@@ -514,7 +573,7 @@ class TrainedPipeline:
         OSError
             It cannot be written.
         """
-        Folder(FilePath(folder)).finish(self.composition, self.decode)
+        Folder(FilePath(folder)).finish(self.composition, self.decoder)
 
     @cached_property
     def _joint(self) -> Composition:
@@ -524,7 +583,7 @@ class TrainedPipeline:
         return composition
 
     def _chosen(self, decode: Decode | None) -> Decode:
-        how = decode or self.decode
+        how = decode or self.decoder
         check_decode(how)
         if how == "marginals" and (self.composition.maps or self.composition.relabellings):
             raise OptionError("decode='marginals' does not go through maps between taggers")

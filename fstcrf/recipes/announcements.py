@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fstcrf.corpus import Corpus, convert_column
 from fstcrf.documents import Annealing, Differing, DocumentTagger, Fields, Unlabelled
-from fstcrf.model import CRF
+from fstcrf.joint import CRF
 from fstcrf.recipes.corpora import TWINS, Counts, all_messages, mean_f, token_counts
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.report import Row

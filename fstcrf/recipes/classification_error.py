@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from fstcrf.corpus import Corpus, convert_column
 from fstcrf.evaluate import compare
-from fstcrf.model import CRF
+from fstcrf.joint import CRF
 from fstcrf.recipes import corpora
 from fstcrf.recipes.corpora import DataSplit
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting

@@ -16,7 +16,7 @@ from fstcrf.corpus import Column, Corpus, convert_column
 from fstcrf.documents import Annealing, Consistency, DocumentTagger
 from fstcrf.documents.consistency import PairCounts, count_pairs
 from fstcrf.evaluate import SpanReport, evaluate_spans
-from fstcrf.model import CRF
+from fstcrf.joint import CRF
 from fstcrf.recipes import announcements
 from fstcrf.recipes.corpora import ENTITY, DataSplit, entities
 from fstcrf.recipes.experiment import Recipe, Setting

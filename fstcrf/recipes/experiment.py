@@ -22,7 +22,7 @@ import numpy as np
 
 from fstcrf.corpus import atomic_write, check_writable
 from fstcrf.errors import DataError
-from fstcrf.model import CRF, load
+from fstcrf.joint import CRF
 from fstcrf.recipes.report import FILES, Report, Result, Row, provenance, write
 
 __all__ = ["THREADS", "Parts", "Recipe", "Setting", "fingerprint", "run_recipe"]
@@ -296,7 +296,7 @@ class Setting:
         path = self.parts.file(name, "fstcrf", about)
         if path is not None and path.exists():
             self.say(f"{name}: from an earlier run")
-            return load(path)
+            return CRF.load(path)
         tagger = make()
         if path is not None:
             tagger.save(path)
@@ -315,7 +315,7 @@ class Setting:
             with suppress(KeyError):
                 known = self.parts.get(name, kind, about)
                 self.say(f"{name}: from an earlier run")
-                return load(path), known
+                return CRF.load(path), known
         tagger, facts = make()
         if path is not None:
             tagger.save(path)  # first: facts without their tagger are of no use

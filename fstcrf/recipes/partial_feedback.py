@@ -21,9 +21,9 @@ from fstcrf.features import FeatureIndex
 from fstcrf.feedback.folder import Sync
 from fstcrf.feedback.learner import FeedbackLearner
 from fstcrf.feedback.simulation import problem_of
+from fstcrf.joint import CRF
 from fstcrf.kernel import Aim, Proposals, Rule
 from fstcrf.kernel.descent import Control
-from fstcrf.model import CRF
 from fstcrf.recipes.corpora import PHRASE, DataSplit
 from fstcrf.recipes.experiment import Recipe, Setting
 from fstcrf.recipes.partial_feedback_systems import (

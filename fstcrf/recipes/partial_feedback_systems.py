@@ -9,8 +9,8 @@ from typing import Any
 
 from fstcrf.corpus import Corpus
 from fstcrf.feedback.simulation import simulate, untrained
+from fstcrf.joint import CRF
 from fstcrf.kernel import Aim, Rule
-from fstcrf.model import CRF
 from fstcrf.recipes.corpora import PHRASE, PHRASES, DataSplit, noun_phrases, span_f
 from fstcrf.recipes.experiment import Setting
 from fstcrf.train import Outcome, Progress, Schedule

@@ -20,8 +20,8 @@ from fstcrf.corpus import Corpus, convert_column, read_conllu
 from fstcrf.documents import Fields
 from fstcrf.documents.document import Document, documents
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
+from fstcrf.joint import CRF
 from fstcrf.lattice import Lattice, nbest
-from fstcrf.model import CRF
 from fstcrf.pipelines import Pipeline, Task, TrainedPipeline
 from fstcrf.pipelines.trained import Decode
 from fstcrf.recipes.corpora import ENTITY, POLICIES, entities, mean_f, retokenised, scored, token_f

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fstcrf.evaluate import compare
-from fstcrf.model import CRF
+from fstcrf.joint import CRF
 from fstcrf.recipes.corpora import PHRASE, DataSplit
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.plots import Curve, Panel, draw

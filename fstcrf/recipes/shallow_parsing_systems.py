@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.corpus import Corpus
 from fstcrf.features import FeatureIndex
-from fstcrf.model import CRF
+from fstcrf.joint import CRF
 from fstcrf.recipes.corpora import PHRASE, DataSplit, noun_phrases, span_f
 from fstcrf.recipes.experiment import Setting
 from fstcrf.train import LBFGS, LocalLikelihood, Problem, Progress, fit, normalised, voted_paths

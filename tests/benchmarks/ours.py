@@ -27,7 +27,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import fstcrf
-from fstcrf.model import load
+from fstcrf.joint import CRF
 from tests.benchmarks.tasks import L2, TEMPLATES, Task
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def score(task: Task, *, model: str, test: str) -> dict[str, Any]:
     """Compute the objective of a saved model once more, in float64, and its F on a test file."""
     from fstcrf.train import Likelihood
 
-    tagger = load(model)
+    tagger = CRF.load(model)
     problem = _problem_of_model(tagger, _corpus(task), task.target)
     likelihood = Likelihood(problem, tagger.space, l2=L2, threads=2, precision="float64")
     value, _ = likelihood(tagger.theta)
@@ -148,7 +148,7 @@ def score(task: Task, *, model: str, test: str) -> dict[str, Any]:
 def weights(task: Task, *, model: str) -> dict[str, Any]:
     """Hash the weights of a model; its file also holds how it was made."""
     del task
-    return {"hash": hashlib.sha256(load(model).theta.tobytes()).hexdigest()}
+    return {"hash": hashlib.sha256(CRF.load(model).theta.tobytes()).hexdigest()}
 
 
 def predictions(task: Task, *, tagged: str) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def throughput(
     task: Task, *, model: str, copies: Sequence[int], rounds: int, threads: int = 1
 ) -> dict[str, Any]:
     """Tag corpora in memory, sizes in turns; tokens per second of each."""
-    tagger = load(model)
+    tagger = CRF.load(model)
     corpora = [_corpus(task, k) for k in copies]
     tagger.tag_all(corpora[0], threads=threads)
     seconds: list[list[float]] = [[] for _ in copies]
@@ -225,7 +225,7 @@ def variants(task: Task, *, model: str) -> dict[str, Any]:
     from fstcrf.train import Likelihood
     from fstcrf.train.problem import observed_counts
 
-    tagger, corpus = load(model), _corpus(task)
+    tagger, corpus = CRF.load(model), _corpus(task)
     problem = _problem_of_model(tagger, corpus, task.target)
     theta = np.array(tagger.theta)
     found = []

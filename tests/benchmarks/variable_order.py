@@ -101,7 +101,7 @@ class SameWeights:
         """Train, score."""
         import numpy as np
 
-        from fstcrf.model import CRF
+        from fstcrf.joint import CRF
         from fstcrf.recipes.shallow_parsing_systems import L2, f_of
         from fstcrf.train import LBFGS, Likelihood, Untied, Workers, fit, tied
 

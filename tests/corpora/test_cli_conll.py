@@ -129,4 +129,4 @@ def test_conll2003_entities(data: Path) -> None:
     assert figure(report, "FB1") >= 85
     tagged = done("tag", "m", folder / "eng.testa")
     assert tagged.count("-DOCSTART-") == 216
-    assert len(fstcrf.load("m").labels) == 8
+    assert len(fstcrf.CRF.load("m").labels) == 8

@@ -11,7 +11,6 @@ import fstcrf
 from fstcrf import CRF, Corpus
 from fstcrf.errors import LabelError
 from fstcrf.evaluate import evaluate_spans
-from fstcrf.model import load as load_tagger
 from tests.benchmarks.parity import COLUMNS, FEATURES, MIN_F1, failures, ours, theirs
 from tests.benchmarks.tasks import L2, TUTORIAL
 
@@ -83,7 +82,7 @@ def test_a_label_that_training_never_saw(perceptron: CRF, test: Corpus) -> None:
 
 def test_save_load_and_threads(perceptron: CRF, test: Corpus, tmp_path: Path) -> None:
     perceptron.save(tmp_path / "model")
-    loaded = load_tagger(tmp_path / "model")
+    loaded = CRF.load(tmp_path / "model")
     assert np.array_equal(loaded.theta, perceptron.theta)
     expected = perceptron.tag_all(test)
     for threads in (1, 2, 7):

@@ -204,7 +204,7 @@ def test_a_tagger_like_any_other(tmp_path: Path) -> None:
     again = load(tmp_path / "m.fstcrf")
     unseen, _ = data(5)
     assert again.tag_all(unseen) == tagger.tag_all(unseen)
-    assert again.tape == "names"
+    assert again.tapes == ("names",)
     legal = tagger & at_most(1, "D")
     for tokens in unseen[:20]:
         found = legal.tag(tokens)

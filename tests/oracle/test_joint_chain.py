@@ -15,7 +15,7 @@ from fstcrf.errors import ContradictionError, InexactWarning, NoPathError, Optio
 from fstcrf.joint import ChainLattice, Composition
 from fstcrf.joint.batches import as_corpus
 from fstcrf.joint.chain import Solver
-from fstcrf.joint.composition import BUDGET
+from fstcrf.joint.jointmodel import BUDGET
 from fstcrf.joint.stages import Solved
 from fstcrf.kernel import Budget
 from tests.support.joint_cases import CASES, LONG, TEST, Truth, assert_frequencies, close, taggers

@@ -14,6 +14,7 @@ from fstcrf.features import parse_template, tape_column
 from fstcrf.lattice import nbest
 from fstcrf.model.options import Options
 from fstcrf.model.reads import built, lattices_given, pass_on, soft
+from fstcrf.model.training import retrained
 
 WORDS = ["u", "v", "w", "x"]
 READS = "U1:%y[0,a]/%x[-1..0,word]\nU2:%x[0,word]\nU3:%y[0,a]\nB\nB1:%y[0,a]\n"
@@ -75,7 +76,7 @@ def test_sure_posteriors_give_the_cascade(first: CRF, second: CRF) -> None:
 
 def test_attributes_have_the_probability_of_what_they_read(first: CRF) -> None:
     settings = Options(passing="marginals")
-    passed = pass_on(DATA, [first], settings)
+    passed = pass_on(DATA, [first], settings, retrain=retrained)
     index, design, alone = built(passed, parse_template(READS), settings, None)
     assert np.array_equal(alone.origin, np.arange(len(DATA)))
     assert np.allclose(alone.share, 1)
@@ -108,7 +109,7 @@ def test_attributes_have_the_probability_of_what_they_read(first: CRF) -> None:
 
 def test_the_best_labellings_are_weighted_by_their_probability(first: CRF) -> None:
     settings = Options(passing="nbest", candidates=3)
-    passed = pass_on(DATA, [first], settings)
+    passed = pass_on(DATA, [first], settings, retrain=retrained)
     ranked = nbest([first.lattice(sentence) for sentence in DATA], 3)
     expected = [
         (s, list(path.labels), path.probability / sum(p.probability for p in paths))
@@ -127,7 +128,7 @@ def test_copies_count_as_much_as_their_sentence(first: CRF, second: CRF) -> None
     several = CRF.train(
         DATA, "b", READS, reads=[first], passing="nbest", candidates=3, weights=weights
     )
-    passed = pass_on(DATA, [first], Options(passing="nbest", candidates=3))
+    passed = pass_on(DATA, [first], Options(passing="nbest", candidates=3), retrain=retrained)
     copies = passed.corpus.with_interned("z", passed.corpus.columns[tape_column("a")])
     by_hand = CRF.train(
         copies,
@@ -145,7 +146,7 @@ def test_copies_count_as_much_as_their_sentence(first: CRF, second: CRF) -> None
 def test_folds_keep_the_order_of_sentences(first: CRF, passing: str) -> None:
     options: dict[str, Any] = {"passing": passing, "jackknife": 3}
     found = CRF.train(DATA, "b", READS, reads=[first], **options)
-    passed = pass_on(DATA, [first], Options(**options))
+    passed = pass_on(DATA, [first], Options(**options), retrain=retrained)
     assert (np.diff(passed.origin) >= 0).all()
     words = [DATA[s]["word"] for s in passed.origin.tolist()]
     assert passed.corpus.column_lists("word") == words

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from fstcrf.corpus import Column, Corpus
 from fstcrf.features import FeatureIndex, parse_template, tape_column
 from fstcrf.features import keys as keys_module
+from fstcrf.joint import CRF
 from fstcrf.kernel import SparseRows
-from fstcrf.model import CRF, Tape
+from fstcrf.model import Tape
 from fstcrf.model.potentials import Term
 from fstcrf.topology import chain_topology
 from fstcrf.train.problem import Problem, parameter_space

@@ -18,7 +18,7 @@ from fstcrf.addresses import (
 from fstcrf.constraints import at_least, contiguous
 from fstcrf.errors import DataError, GrammarError, MissingDependencyError, NoPathError, OptionError
 from fstcrf.grammar import Grammar
-from fstcrf.model import CRF
+from fstcrf.joint import CRF
 from fstcrf.recipes.usaddress import (
     Change,
     LabelledAddress,

@@ -19,7 +19,7 @@ from fstcrf.cli.main import COMMANDS as LISTED
 from fstcrf.cli.options import Assignment, CommaList
 from fstcrf.demo import COLUMNS, corpus_path
 from fstcrf.errors import LabelError, OptionError
-from fstcrf.model import CRF
+from fstcrf.joint import CRF
 from tests.support.command import ROOT, done, failure, program, run, start
 
 COMMANDS = [
@@ -162,7 +162,7 @@ def test_parameter_types() -> None:
 
 
 HEAVY = {"scipy", "pynini", "pywrapfst", "rich", "safetensors.torch", "torch", "hypothesis"}
-COMPOSED = {"fstcrf.joint.composition", "fstcrf.joint.composing", "fstcrf.pipelines.trained"}
+COMPOSED = {"fstcrf.joint.composing", "fstcrf.joint.tuning", "fstcrf.pipelines.trained"}
 OTHERS = {"fstcrf.documents.tagger", "fstcrf.interop.conversion"}
 LOOK = """
 import sys

@@ -11,7 +11,7 @@ import pytest
 import fstcrf
 from fstcrf.cli.options import Numbers
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
-from fstcrf.model import CRF
+from fstcrf.joint import CRF
 from tests.support.command import done, failure, run
 
 TEMPLATE = "U0:%x[0,word]\nU1:%x[-1,word]\nB\n"

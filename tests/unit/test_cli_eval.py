@@ -10,7 +10,7 @@ import pytest
 
 import fstcrf
 from fstcrf.demo import COLUMNS, corpus_path, template_path
-from fstcrf.model import CRF, load
+from fstcrf.joint import CRF
 from tests.support.command import done, failure, run
 
 GOLD = "a B-X\nb I-X\n\nc O\nd B-Y\n\n"
@@ -85,7 +85,7 @@ def test_a_model_on_a_file(models: Path) -> None:
     data = fstcrf.read_columns(corpus_path("test"), COLUMNS)
     for target in ("pos", "field"):
         path = models / f"{target}.fstcrf"
-        found = load(path).tag_all(data)
+        found = CRF.load(path).tag_all(data)
         gold = data.column_lists(target)
         score = fstcrf.evaluate_spans if target == "field" else fstcrf.evaluate_tokens
         printed = done("eval", path, corpus_path("test"), "--threads", 2)
@@ -179,7 +179,7 @@ def test_conllu_gold() -> None:
 
 def test_info(models: Path) -> None:
     path = models / "field.fstcrf"
-    model = load(path)
+    model = CRF.load(path)
     text = done("info", path, "--top", 3)
     assert text.startswith(f"{path}: a conditional random field of order 1 with ")
     for label in model.labels:
@@ -206,7 +206,7 @@ def test_explain(models: Path) -> None:
     first, *rest = text.splitlines()
     words = data[2]["word"]
     assert first == " ".join([words[0], f"[{words[1]}]", *words[2:]])
-    assert "\n".join(rest) == str(load(path).explain(data[2], 1))
+    assert "\n".join(rest) == str(CRF.load(path).explain(data[2], 1))
     stdin = done("explain", path, "--token", 0, given="the DET\nhall NOUN\n\n")
     assert stdin.startswith("[the] hall\ntoken 0: ")
     options = ["explain", path, corpus_path("dev")]

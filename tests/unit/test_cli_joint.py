@@ -13,9 +13,8 @@ import pytest
 import fstcrf
 from fstcrf.cli.answers import Counts
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
-from fstcrf.joint import Composition
+from fstcrf.joint import CRF, Composition, load
 from fstcrf.joint.chain import Solver
-from fstcrf.model import CRF
 from tests.support.command import done, failure, run
 
 TEXT = """\
@@ -158,7 +157,7 @@ def blocks(text: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("name", ["joint", "legal", "chain", "legal_chain", "field"])
 def test_the_n_best_stand_one_after_the_other(name: str) -> None:
-    model, data = fstcrf.load(name), corpus()
+    model, data = load(name), corpus()
     wanted = [
         [
             f"# {i} {path.probability:f}",

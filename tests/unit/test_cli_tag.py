@@ -10,7 +10,7 @@ import pytest
 
 import fstcrf
 from fstcrf.demo import COLUMNS, corpus_path
-from fstcrf.model import CRF, load
+from fstcrf.joint import CRF
 from tests.support.command import done, failure, run, start
 
 TEMPLATE = "U0:%x[0,word]\nU1:%x[0,pos]\nU2:%x[-1,pos]\nB\n"
@@ -54,7 +54,7 @@ def field(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def library(model: str, text: str = TEXT) -> tuple[CRF, fstcrf.Corpus]:
     Path("library.txt").write_text(text)
-    return load(model), fstcrf.read_columns("library.txt", COLUMNS)
+    return CRF.load(model), fstcrf.read_columns("library.txt", COLUMNS)
 
 
 def test_columns_documents_and_blank_lines_stay(field: str) -> None:

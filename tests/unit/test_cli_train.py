@@ -19,7 +19,8 @@ from fstcrf.cli.options import spoken
 from fstcrf.cli.reporting import _Plain
 from fstcrf.cli.train import train as command
 from fstcrf.demo import corpus_path, template_path
-from fstcrf.model import CRF, load, train_crf
+from fstcrf.joint import CRF
+from fstcrf.model import train_crf
 from fstcrf.model.options import DEFAULTS
 from fstcrf.model.training import MethodName
 from fstcrf.train import Checkpoint, Progress
@@ -48,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def trained(*options: object, output: str = "m.fstcrf", data: str = "train.txt") -> CRF:
     done("train", data, "-o", output, *ROWS, "--template", "pos.tpl", *options)
-    return load(output)
+    return CRF.load(output)
 
 
 @pytest.mark.thorough
@@ -100,7 +101,7 @@ def test_log_json_gives_a_json_object_a_line(folder: Path) -> None:
     assert [e["event"] for e in events] == ["data", "iteration", "iteration", "done"]
     assert events[1]["iteration"] == 1
     assert events[1]["gradient_norm"] is None
-    assert events[-1]["weights"] == load("m").space.size
+    assert events[-1]["weights"] == CRF.load("m").space.size
 
 
 def test_log_json_gives_errors_too(folder: Path) -> None:
@@ -162,7 +163,7 @@ def test_several_files_dev_and_options_reach_the_model(folder: Path) -> None:
         *("--features", "complete", "--transitions", "all", "--class-weight", "NOUN=2"),
         *("--threads", 2, "--seed", 7, "--tape", "tag"),
     )
-    model = load("m")
+    model = CRF.load("m")
     assert model.tape == "tag"
     assert model.record is not None
     options = model.record.options
@@ -181,7 +182,7 @@ def test_reads_an_earlier_tagger(folder: Path) -> None:
         *("--target", "field", "--template", "y.tpl", "--max-iterations", 5),
         *("--reads", "pos.fstcrf", "--scheme", "iob2", "--order", 2),
     )
-    model = load("field.fstcrf")
+    model = CRF.load("field.fstcrf")
     assert [tape.name for tape in model.reads] == ["pos"]
     # Tagging alone, it takes the tape as a column of that name.
     text = "the DET\nhall NOUN\n\n"
@@ -194,7 +195,7 @@ def test_a_grammar_becomes_part_of_the_tagger(folder: Path) -> None:
     options = ["--columns", "word,pos,field", "--target", "field", "--template", "pos.tpl"]
     options += ["--max-iterations", "5", "--grammar", "bio"]
     done("train", "train.txt", "-o", "plain", *options)
-    plain, legal = load("plain"), fstcrf.Grammar.shipped("bio").bound(load("plain").labels)
+    plain, legal = CRF.load("plain"), fstcrf.Grammar.shipped("bio").bound(CRF.load("plain").labels)
     sentences = fstcrf.read_columns("test.txt", ("word", "pos", "field"))
     assert all(legal.accepts(labels) for labels in plain.tag_all(sentences))
     message = failure("train", "train.txt", "-o", "m", *options, "--grammar", "few.grm")
@@ -223,7 +224,7 @@ def test_conllu(folder: Path) -> None:
     (folder / "c.tpl").write_text("U:%x[0,form]\nB\n")
     common = ["train", "a.conllu", "-o", "m", "--template", "c.tpl", "--max-iterations", 3]
     done(*common, "--target", "upos")
-    assert load("m").labels == ("NUM", "PROPN")
+    assert CRF.load("m").labels == ("NUM", "PROPN")
     tagged = done("tag", "m", "a.conllu").splitlines()
     assert tagged[0].split("\t")[1:] == [
         "Two",
@@ -239,7 +240,7 @@ def test_conllu(folder: Path) -> None:
     ]
     assert tagged[1].split("\t")[-1] == "PROPN"
     done(*common, "--target", "Number", "--feature-columns", "Number", "--whole-labels")
-    assert load("m").labels == ("Sing", "_")
+    assert CRF.load("m").labels == ("Sing", "_")
     assert done("eval", "m", "a.conllu").startswith("processed 2 tokens")
     assert "--columns is for column files" in failure(
         *common, "--target", "upos", "--format", "conllu", "--columns", "a", status=2
@@ -271,7 +272,7 @@ def test_an_interrupt_saves_the_best_model_so_far(folder: Path, sign: signal.Sig
     status, line = interrupted(sign=sign)
     assert status == 130
     assert line.startswith("fstcrf: interrupted: the best model so far, of iteration ")
-    record = load("m").record
+    record = CRF.load("m").record
     assert record is not None
     assert record.interrupted
     assert f"iteration {record.best_iteration}," in line
@@ -283,7 +284,7 @@ def test_interrupted_and_resumed_is_uninterrupted(folder: Path) -> None:
     status, line = interrupted("--checkpoint-every", 1)
     assert status == 130
     assert line.endswith("; the same command with --resume goes on")
-    record = load("m").record
+    record = CRF.load("m").record
     assert record is not None
     assert Path("m.checkpoint").exists()
     limit = record.iterations + 3
@@ -315,7 +316,7 @@ def stopped_at(
 
 
 def iterations(path: str) -> int:
-    record = load(path).record
+    record = CRF.load(path).record
     assert record is not None
     return record.iterations
 
@@ -336,8 +337,8 @@ def test_every_interrupt_leaves_the_state_of_its_iteration(
     assert result.exit_code == 0
     assert result.stderr.splitlines()[0] == "fstcrf: m.checkpoint: on from iteration 9"
     whole = trained("--max-iterations", 12, output="whole")
-    assert np.array_equal(load("m").theta, whole.theta)
-    assert load("m").record == whole.record
+    assert np.array_equal(CRF.load("m").theta, whole.theta)
+    assert CRF.load("m").record == whole.record
     assert not Path("m.checkpoint").exists()
 
 
@@ -409,7 +410,7 @@ def test_a_model_that_has_no_place_and_no_state_goes_elsewhere(
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setattr(Checkpoint, "save", _full)
     line = stopped_at(monkeypatch, 2)
-    assert load(line.split("; the best of iteration 2 is ")[1]).tape == "pos"
+    assert CRF.load(line.split("; the best of iteration 2 is ")[1]).tape == "pos"
 
 
 def _full(*_: object) -> None:
@@ -469,7 +470,7 @@ def test_an_interrupt_while_saving_waits(folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(CRF, "save", impatient)
     arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
     assert run(*arguments, "--max-iterations", 1).exit_code == 130
-    assert load("m").tape == "pos"
+    assert CRF.load("m").tape == "pos"
 
 
 # --- Bad input ------------------------------------------------------------------------------
@@ -649,4 +650,4 @@ def test_a_model_that_cannot_be_saved_goes_elsewhere(
     line = failure(*arguments, "--max-iterations", 1)
     assert line.startswith("m: No space left on device; the model is in ")
     spare = line.split(" is in ")[1].removesuffix(" instead")
-    assert load(spare).tape == "pos"
+    assert CRF.load(spare).tape == "pos"

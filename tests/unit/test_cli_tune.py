@@ -16,7 +16,7 @@ from fstcrf.cli.train import train_line
 from fstcrf.cli.tune import tune as command
 from fstcrf.demo import corpus_path, template_path
 from fstcrf.hyperparameters import Tuning
-from fstcrf.model import load
+from fstcrf.joint import CRF
 from fstcrf.train import Progress
 from tests.support.command import done, failure, run, start
 
@@ -65,7 +65,7 @@ def test_the_score_is_that_of_training(folder: Path) -> None:
     table, line = done(*SEARCH, *QUICK, "--dev", "dev.txt").split("\n\n")
     assert not Path("tuned.fstcrf").exists()
     done(*arguments_of(line.strip()))
-    record = load("tuned.fstcrf").record
+    record = CRF.load("tuned.fstcrf").record
     assert record is not None
     assert record.dev_score is not None
     head, best, *others = table.splitlines()

@@ -54,7 +54,7 @@ def test_operators_are_compose() -> None:
         compose(a, b, grammar=GRAMMAR & never(label("I"), tape="chunk"))
     )
     with pytest.raises(TypeError, match="unsupported operand"):
-        _ = a @ "b"
+        _ = a @ "b"  # type: ignore[operator]
     with pytest.raises(TypeError, match="unsupported operand"):
         _ = a & "b"  # type: ignore[operator]
 

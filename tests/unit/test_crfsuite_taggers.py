@@ -131,7 +131,7 @@ def test_sources_that_are_none(load: Any, tmp_path: Path) -> None:
 def test_a_grammar_has_no_place_in_it(tmp_path: Path) -> None:
     constrained = load_crfsuite(write_model(small())) & at_most(1, "N")
     with pytest.raises(OptionError, match="no place for grammars and compositions; export the"):
-        export(constrained)
+        export(constrained)  # type: ignore[arg-type]
     assert export(constrained.taggers[0]).labels == ("DET", "N", "V")
     constrained.save(tmp_path / "legal.fstcrf")
     with pytest.raises(ModelFileError, match="convert the tagger that it was made of"):

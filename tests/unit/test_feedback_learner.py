@@ -22,7 +22,7 @@ from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
 from fstcrf.feedback import Aim, FeedbackLearner, Rule, completed, untrained
 from fstcrf.feedback.folder import Journal
 from fstcrf.feedback.state import State, UniformDraws
-from fstcrf.model import CRF
+from fstcrf.joint import CRF
 from tests.support.command import ROOT
 
 SENTENCE = {"word": ["in", "the", "dark", "wood"]}

@@ -223,7 +223,7 @@ def test_in_the_shell() -> None:
         assert [one for one in done.stderr.splitlines() if one.startswith(line)]
     done = program.run("train", "iob1.txt", "-o", "m", *SHELL, "--scheme", "iob1:iob2")
     assert done.exit_code == 0
-    assert fstcrf.load("m").labels == ("B-A", "B-B", "I-A", "O")
+    assert fstcrf.CRF.load("m").labels == ("B-A", "B-B", "I-A", "O")
     done = program.run("train", "iob1.txt", "-o", "n", *SHELL, "--scheme", "iob9")
     assert done.exit_code == 2
     assert "--scheme 'iob9', expected one of iob1, iob2, bio" in done.stderr

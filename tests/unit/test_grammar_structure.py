@@ -13,7 +13,7 @@ import fstcrf
 from fstcrf import constraints
 from fstcrf.errors import DataError, GrammarError, OptionError
 from fstcrf.grammar import Grammar, constrained_topology
-from fstcrf.model import load
+from fstcrf.joint import CRF
 from fstcrf.topology import chain_topology
 
 LABELS = ("O", "B-X", "I-X")
@@ -81,8 +81,8 @@ def test_order_two_saved_and_loaded(tmp_path: Path) -> None:
     path = tmp_path / "model"
     tagger.save(path)
     sentence = {"word": ["b", "c", "b", "a"]}
-    assert load(path).tag(sentence) == tagger.tag(sentence)
-    assert load(path).lattice(sentence).log_partition() == pytest.approx(
+    assert CRF.load(path).tag(sentence) == tagger.tag(sentence)
+    assert CRF.load(path).lattice(sentence).log_partition() == pytest.approx(
         tagger.lattice(sentence).log_partition()
     )
 

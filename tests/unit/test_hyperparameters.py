@@ -27,7 +27,7 @@ from fstcrf.evaluate import evaluate_spans
 from fstcrf.hyperparameters import Range, Trial, Tuning, tune
 from fstcrf.hyperparameters.space import Point, Space, StepReport
 from fstcrf.hyperparameters.study import Pruner, Study
-from fstcrf.model import CRF
+from fstcrf.joint import CRF
 from fstcrf.model.structure import order_of
 
 pytest.importorskip("optuna", reason="the extra fstcrf[tune] is not installed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,15 @@ import fstcrf
 from fstcrf import CRF, Corpus
 from fstcrf.errors import DataError, OptionError
 from fstcrf.features import tape_column
-from fstcrf.model import load as load_tagger
 from fstcrf.model.options import options_of, stored_options
-from fstcrf.model.reads import FoldProgress, folds, jackknifed, with_labels
+from fstcrf.model.reads import FoldProgress, folds, with_labels
+from fstcrf.model.reads import jackknifed as jackknifed_by
 from fstcrf.model.record import TrainingRecord
+from fstcrf.model.training import retrained
 from fstcrf.train import Progress
 from tests.support.command import done, run
 
+jackknifed = partial(jackknifed_by, retrain=retrained)
 POS = "U:%x[0,word]\nB\n"
 CHUNK = "U1:%y[0,pos]\nU2:%x[0,word]\nB\n"
 WORDS = ["a", "b", "c", "d", "e", "f"]
@@ -90,7 +93,7 @@ def test_training_reads_them_and_stores_the_given_tagger(pos: CRF, tmp_path: Pat
     assert model.columns == ("word", "pos", "y")
     assert weights(model) != pytest.approx(weights(plain), abs=1e-3)
     model.save(tmp_path / "m")
-    record = load_tagger(tmp_path / "m").record
+    record = CRF.load(tmp_path / "m").record
     assert record is not None
     assert record == model.record
     assert record.options["jackknife"] == 3
@@ -250,9 +253,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = run(*given, "--jackknife", 3)
     assert result.exit_code == 0
     data = fstcrf.read_columns("train.txt", ("word", "pos", "y"))
-    tagger = load_tagger("pos.fstcrf")
+    tagger = CRF.load("pos.fstcrf")
     wanted = CRF.train(data, "y", CHUNK, reads=[tagger], jackknife=3, max_iterations=5)
-    assert np.array_equal(load_tagger("y.fstcrf").theta, wanted.theta)
+    assert np.array_equal(CRF.load("y.fstcrf").theta, wanted.theta)
     lines = [line for line in result.stderr.splitlines() if "iteration " in line]
     assert lines[0].startswith("pos, fold 1 of 3: iteration    1")
     assert any(line.startswith("iteration    1") for line in lines)

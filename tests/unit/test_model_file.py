@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from fstcrf import CRF, Corpus
 from fstcrf.errors import FstcrfError, ModelFileError
-from fstcrf.model import load as load_tagger
 from fstcrf.storage import read_arrays, write_arrays
 
 KIND, VERSION = "fstcrf-crf", 1
@@ -81,7 +80,7 @@ def sentences(model: CRF) -> list[Any]:
 def test_round_trip(model: CRF, tmp_path: Path) -> None:
     path = tmp_path / "model"
     model.save(path)
-    loaded = load_tagger(path)
+    loaded = CRF.load(path)
     assert np.array_equal(loaded.theta, model.theta)
     assert loaded.record == model.record
     assert (loaded.labels, loaded.tape, loaded.columns, loaded.reads) == (
@@ -103,7 +102,7 @@ def test_round_trip(model: CRF, tmp_path: Path) -> None:
 
 def test_weights_are_a_read_only_view_of_the_file(tmp_path: Path) -> None:
     columns().save(tmp_path / "model")
-    theta = load_tagger(tmp_path / "model").theta
+    theta = CRF.load(tmp_path / "model").theta
     assert not theta.flags.writeable
     assert not theta.flags.owndata
     with pytest.raises(ValueError, match="read-only"):
@@ -113,17 +112,17 @@ def test_weights_are_a_read_only_view_of_the_file(tmp_path: Path) -> None:
 def test_a_model_may_be_saved_over_the_file_it_is_mapped_from(tmp_path: Path) -> None:
     path = tmp_path / "model"
     columns().save(path)
-    loaded = load_tagger(path)
+    loaded = CRF.load(path)
     before = path.read_bytes()
     loaded.save(path)
     assert path.read_bytes() == before
-    assert loaded.tag(COLUMNS[0]) == load_tagger(path).tag(COLUMNS[0])
+    assert loaded.tag(COLUMNS[0]) == CRF.load(path).tag(COLUMNS[0])
 
 
 def test_the_example_of_readme(tmp_path: Path) -> None:
     corpus = Corpus.from_sentences(COLUMNS)
     CRF.train(corpus, "y", TEMPLATE).save(str(tmp_path / "model"))
-    assert load_tagger(str(tmp_path / "model")).tag_all(corpus) == corpus.column_lists("y")
+    assert CRF.load(str(tmp_path / "model")).tag_all(corpus) == corpus.column_lists("y")
 
 
 # --- Damage -----------------------------------------------------------------------------------
@@ -143,7 +142,7 @@ def test_random_cuts_and_flips(tmp_path: Path) -> None:
         path.write_bytes(damaged)
         if bytes(damaged) != whole:
             with pytest.raises(ModelFileError, match=str(path)):
-                load_tagger(path)
+                CRF.load(path)
 
 
 def test_other_files(tmp_path: Path) -> None:
@@ -153,12 +152,12 @@ def test_other_files(tmp_path: Path) -> None:
     rest = {k: v for k, v in metadata.items() if k not in {"format", "version", "sha256"}}
     write_arrays(path, arrays, rest, kind=KIND, version=VERSION + 1)
     with pytest.raises(ModelFileError, match="format version '2', this fstcrf reads 1"):
-        load_tagger(path)
+        CRF.load(path)
     write_arrays(path, arrays, rest, kind="fstcrf-checkpoint", version=VERSION)
     with pytest.raises(ModelFileError, match="holds 'fstcrf-checkpoint', expected 'fstcrf-crf'"):
-        load_tagger(path)
+        CRF.load(path)
     with pytest.raises(FileNotFoundError):
-        load_tagger(tmp_path / "nothing")
+        CRF.load(tmp_path / "nothing")
 
 
 @pytest.fixture
@@ -174,7 +173,7 @@ def resigned(
     fields = {k: v for k, v in metadata.items() if k not in {"format", "version", "sha256"}}
     write_arrays(path, arrays, fields, kind=KIND, version=VERSION)
     try:
-        return load_tagger(path)
+        return CRF.load(path)
     except ModelFileError as error:
         found = error
     assert str(path) in str(found)
@@ -320,7 +319,7 @@ def test_a_full_disk_leaves_the_old_model(tmp_path: Path, monkeypatch: pytest.Mo
     assert caught.value.filename == str(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
-    assert load_tagger(path).topology.n_states == 3
+    assert CRF.load(path).topology.n_states == 3
 
 
 def test_no_such_folder(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 import fstcrf
 from fstcrf import CRF, Corpus
 from fstcrf.errors import DataError, OptionError, TemplateError
-from fstcrf.model import load as load_tagger
 
 DATA = [
     {"word": ["the", "dog", "ran"], "pos": ["D", "N", "V"], "y": ["B", "I", "O"]},
@@ -77,7 +76,7 @@ def test_a_tape_by_another_name(pos: CRF) -> None:
 def test_round_trip(pos: CRF, tmp_path: Path) -> None:
     model = CRF.train(DATA, "y", CHUNK + "B1:%y[0,pos]\n", reads=[pos])
     model.save(tmp_path / "model")
-    loaded = load_tagger(tmp_path / "model")
+    loaded = CRF.load(tmp_path / "model")
     assert loaded.reads == model.reads
     data = [{"word": s["word"], "pos": ["N"] * len(s["word"])} for s in DATA]
     assert loaded.tag_all(data) == model.tag_all(data)

@@ -13,7 +13,6 @@ import pytest
 import fstcrf
 from fstcrf import CRF, Corpus
 from fstcrf.errors import ModelFileError
-from fstcrf.model import load as load_tagger
 from fstcrf.train import Progress
 
 SENTENCES = [
@@ -133,7 +132,7 @@ def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> Non
     expected = train(data, "y", NOISY, method=method, max_iterations=3)
     assert np.array_equal(model.theta, expected.theta)
     model.save(tmp_path / "model")
-    assert load_tagger(tmp_path / "model").record == model.record
+    assert CRF.load(tmp_path / "model").record == model.record
     with pytest.raises(KeyboardInterrupt):
         train(data, "y", NOISY, method=method, report=stop_at(3))
 
@@ -238,7 +237,7 @@ def test_a_checkpoint_of_other_values_is_refused(tmp_path: Path) -> None:
 def test_a_checkpoint_is_no_model(tmp_path: Path) -> None:
     train(checkpoint=tmp_path / "state")
     with pytest.raises(ModelFileError, match="fstcrf-checkpoint"):
-        load_tagger(tmp_path / "state")
+        CRF.load(tmp_path / "state")
     train().save(tmp_path / "model")
     with pytest.raises(ModelFileError, match="fstcrf-crf"):
         train(checkpoint=tmp_path / "model", resume=True)

@@ -114,7 +114,7 @@ def test_a_joint_decision_is_that_of_the_composition(trained: TrainedPipeline) -
     joint = fstcrf.compose(*trained.taggers)
     assert trained.tag_all(TEST, decode="joint") == joint.tag_all(TEST)
     chain = dataclasses.replace(
-        trained, composition=fstcrf.compose(*trained.taggers, normalize="chain"), decode="joint"
+        trained, composition=fstcrf.compose(*trained.taggers, normalize="chain"), decoder="joint"
     )
     best, second = chain.nbest_all(TEST[:1], 2)[0]
     assert best.probability >= second.probability
@@ -174,7 +174,7 @@ def test_finished_tasks_are_not_trained_again(tmp_path: Path) -> None:
     again = Pipeline(tasks(), decode="marginals").train(tmp_path, told=told.append)
     assert told == ["a: finished before", "b: finished before", "c: finished before"]
     loaded = load_pipeline(tmp_path)
-    assert loaded.decode == "marginals"
+    assert loaded.decoder == "marginals"
     assert first.tag_all(TEST) == again.tag_all(TEST) == loaded.tag_all(TEST)
 
 
@@ -570,7 +570,7 @@ l2 = 0.25
 
 def test_a_pipeline_from_toml(tmp_path: Path) -> None:
     found = read_pipeline(declared(tmp_path, GOOD)).train(tmp_path / "out")
-    assert found.decode == "joint"
+    assert found.decoder == "joint"
     assert found.composition.weights == (1.0, 1.0, 0.5)
     record = found["b"].record
     assert record is not None
@@ -747,3 +747,21 @@ def test_columns_of_conllu_have_other_names(tmp_path: Path) -> None:
     ):
         with pytest.raises(OptionError, match=message):
             read_pipeline(mixed(tmp_path, MIXED.replace(old, new)))
+
+
+@pytest.mark.parametrize("decode", DECODES)
+def test_it_decodes_as_any_tagger(trained: TrainedPipeline, decode: Decode) -> None:
+    answer = trained.decode(TEST, decode=decode, n=2)
+    ranked = trained.nbest_all(TEST, 2, decode=decode)
+    assert [[p.labels for p in answer.paths(b)] for b in range(len(TEST))] == [
+        [p.labels for p in paths] for paths in ranked
+    ]
+    scores = [p.score for paths in ranked for p in paths]
+    assert answer.scores[answer.scores > -np.inf] == pytest.approx(scores)
+    best = trained.decode(TEST, decode=decode)
+    assert list(zip(*(best[tape].labels() for tape in "abc"), strict=True)) == trained.tag_all(
+        TEST, decode=decode
+    )
+    if decode != "joint":
+        with pytest.raises(OptionError, match="has no forced labels and no bias; 'joint' has"):
+            trained.decode(TEST, decode=decode, bias={"a": {}})

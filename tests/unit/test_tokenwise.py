@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fstcrf.errors import OptionError
-from fstcrf.model import CRF
+from fstcrf.joint import CRF
 from fstcrf.model.tokenwise import NEIGHBOURS, TokenPotentials
 
 WORDS = ("12", "Elm", "St.", "N", "Oak", "7", "unseen")

@@ -20,8 +20,8 @@ from fstcrf.compat.pycrfsuite.errors import InvalidModelError, NotOpenError, Unk
 from fstcrf.compat.pycrfsuite.items import Attributes, ItemSequence, Lookup, labels_of
 from fstcrf.errors import DataError, ModelFileError
 from fstcrf.interop.crfsuite import STATE, TRANSITION, CRFsuiteModel, as_tagger, read_model
+from fstcrf.joint import CRF
 from fstcrf.kernel.single import SentenceGraph
-from fstcrf.model import CRF
 from fstcrf.once import made_once
 
 __all__ = ["Tagger", "parsed"]

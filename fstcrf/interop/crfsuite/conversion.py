@@ -20,8 +20,8 @@ from fstcrf.interop.crfsuite.model import (
     write_model,
 )
 from fstcrf.interop.formats import TAPE, Format, ModelSource, ReadOptions, check_tape, read_source
+from fstcrf.joint import CRF
 from fstcrf.kernel import padded
-from fstcrf.model import CRF
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace
 

@@ -1,0 +1,265 @@
+"""What all taggers have in common."""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, cast
+
+import numpy as np
+
+from fstcrf.corpus import Corpus
+from fstcrf.errors import OptionError
+from fstcrf.grammar import Grammar
+from fstcrf.joint.jointmodel import budget_of
+from fstcrf.joint.known import Bias, Forced
+from fstcrf.kernel import Budget
+from fstcrf.lattice import Answer
+from fstcrf.lattice.answer import Change
+from fstcrf.model.reading import Data, SentenceLike
+from fstcrf.plans import Search, gathered, warn_unproven
+
+if TYPE_CHECKING:  # with defaults, so that the parameters may be left out
+    from typing_extensions import TypeVar
+
+    LabelsT = TypeVar("LabelsT", default=Any)
+    ArrayT = TypeVar("ArrayT", default=Any)
+else:
+    from typing import TypeVar
+
+    LabelsT, ArrayT = TypeVar("LabelsT"), TypeVar("ArrayT")
+
+__all__ = [
+    "ArrayT",
+    "DecodeOptions",
+    "LabelsT",
+    "OnNoPath",
+    "Tagger",
+]
+
+OnNoPath: TypeAlias = Literal["error", "skip", "relax"]
+
+
+class DecodeOptions(TypedDict, total=False):
+    """What `Tagger.decode` takes beside the sentences."""
+
+    n: int
+    forced: Sequence[Forced | None] | None
+    bias: Bias | None
+    on_no_path: OnNoPath
+    search: Search | None
+    budget: int | Budget | None
+    threads: int
+
+
+class Tagger(ABC, Generic[LabelsT, ArrayT]):
+    """What tags sentences.
+
+    The labels of a sentence are a list of str, its marginals an array; of several tapes, a tuple
+    of one for each.
+    """
+
+    @property
+    @abstractmethod
+    def tapes(self) -> tuple[str, ...]:
+        """Names of the tapes that it writes."""
+
+    @property
+    @abstractmethod
+    def label_sets(self) -> dict[str, tuple[str, ...]]:
+        """The labels of each tape."""
+
+    def decode(
+        self,
+        sentences: Data,
+        *,
+        n: int = 1,
+        forced: Sequence[Forced | None] | None = None,
+        bias: Bias | None = None,
+        on_no_path: OnNoPath = "error",
+        search: Search | None = None,
+        budget: int | Budget | None = None,
+        threads: int = 1,
+    ) -> Answer:
+        """Return the n best paths of each sentence, tape by tape.
+
+        Parameters
+        ----------
+        sentences : Corpus or sequence of sentences
+        n : int
+            How many paths; they differ in the labels of some tape.
+        forced : sequence, optional
+            For each sentence its labels that are known beforehand: None or ``"_"`` where not,
+            ``"a|b"`` for one of several. Of several tapes, a mapping of tape to that. None: nothing
+            is known of a sentence.
+        bias : mapping of str to float, optional
+            Added to the potential of a label at every token: positive for more of it. Of several
+            tapes, a mapping of tape to that.
+        on_no_path : {"error", "skip", "relax"}
+            What to do where no label sequence is legal. skip: such a sentence is `Answer.dead`.
+            relax: it is decoded without the grammar, then without forced labels, then without both;
+            `Answer.changed` says what was given up.
+        search : {"auto", "lazy", "expanded"}, optional
+            How best paths under a grammar are found; as the tagger was made when absent.
+        budget : int or Budget, optional
+            When to give up on a sentence that is searched, a number of states: then the best path
+            found is given, as not exact, with an `InexactWarning`.
+        threads : int
+            The answer does not depend on it.
+
+        Raises
+        ------
+        DataError
+            A sentence lacks a column, or is not what it should be.
+        LabelError
+            An unknown label in `forced` or `bias`.
+        NoPathError
+            No label sequence of a sentence is legal, and `on_no_path` is error.
+        OptionError
+            n below 1, another choice, or what the tagger has no way to do.
+        """
+        _check_choice("on_no_path", on_no_path, OnNoPath)
+        if not 1 <= n < 1 << 31:
+            raise OptionError(f"n is {n}, expected at least 1 and less than 2³¹")
+        tagger = self if search is None else self._searched(search)
+        given, limit = (n, forced, bias), budget_of(budget)
+        with gathered():
+            strict = on_no_path == "error"
+            answer = tagger.decoded(sentences, *given, limit, threads, strict=strict)
+            if on_no_path == "relax" and answer.dead.any():
+                for other, known, change in _relaxed(tagger, forced):
+                    where = np.flatnonzero(answer.dead)
+                    some = _selected(sentences, where)
+                    mine = None if known is None else [known[i] for i in where.tolist()]
+                    part = other.decoded(some, n, mine, bias, limit, threads, strict=False)
+                    answer = answer.with_part(where, part, change)
+            unproven = ~answer.exact.reshape(len(answer), -1).all(axis=1)
+            warn_unproven(int(unproven.sum()), len(answer))
+        return answer
+
+    @abstractmethod
+    def decoded(
+        self,
+        sentences: Data,
+        n: int,
+        forced: Sequence[Forced | None] | None,
+        bias: Bias | None,
+        budget: Budget | None,
+        threads: int,
+        *,
+        strict: bool,
+    ) -> Answer:
+        """Return what `decode` does, as it is asked; arguments are checked there.
+
+        With `strict`, NoPathError is raised for a sentence without a path. Sentences whose paths
+        are not proven are not warned of.
+        """
+
+    @abstractmethod
+    def constrained(
+        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
+    ) -> Tagger[LabelsT, ArrayT]:
+        """Return the tagger under one more grammar; ``tagger & grammar`` for short."""
+
+    def __and__(self, grammar: Grammar) -> Tagger[LabelsT, ArrayT]:
+        """Return ``self.constrained(grammar)``: only what the grammar accepts."""
+        if not isinstance(grammar, Grammar):
+            return NotImplemented
+        return self.constrained(grammar)
+
+    def _searched(self, search: Search) -> Tagger[LabelsT, ArrayT]:
+        """Return the tagger with another way of searching; one without a grammar has none."""
+        del search
+        return self
+
+    def without_grammar(self) -> Tagger[LabelsT, ArrayT] | None:
+        """Return the tagger without its grammar; None where it has none."""
+        return None
+
+    def tag(
+        self,
+        sentence: SentenceLike,
+        *,
+        forced: Forced | None = None,
+        bias: Bias | None = None,
+        search: Search | None = None,
+        budget: int | Budget | None = None,
+    ) -> LabelsT:
+        """Return the best labels of one sentence: a list, of several tapes a tuple of lists.
+
+        Parameters
+        ----------
+        sentence : Sentence, mapping, list of rows, or list of attribute lists or feature dicts
+        forced, bias, search, budget
+            As for `decode`, `forced` of the sentence.
+
+        Raises
+        ------
+        DataError, LabelError, NoPathError
+            As `decode`.
+        """
+        known = None if forced is None else [forced]
+        return self.tag_all([sentence], forced=known, bias=bias, search=search, budget=budget)[0]
+
+    def tag_all(
+        self,
+        sentences: Data,
+        *,
+        threads: int = 1,
+        forced: Sequence[Forced | None] | None = None,
+        bias: Bias | None = None,
+        search: Search | None = None,
+        budget: int | Budget | None = None,
+    ) -> list[LabelsT]:
+        """Return the best labels of each sentence: a list, of several tapes a tuple of lists.
+
+        Arguments and errors as for `decode`.
+        """
+        answer = self.decode(
+            sentences, threads=threads, forced=forced, bias=bias, search=search, budget=budget
+        )
+        return _sentence_labels(answer)
+
+
+def _sentence_labels(answer: Answer) -> list[Any]:
+    """Return the best labels of each sentence; of several tapes, a tuple of lists."""
+    tapes = []
+    bounds = list(itertools.pairwise(answer.offsets.tolist()))
+    for tape in answer.tapes:
+        names = np.asarray(answer.label_sets[tape], dtype=object)
+        flat = names[answer[tape].flat[0]].tolist()
+        tapes.append([flat[a:b] for a, b in bounds])
+    return tapes[0] if len(tapes) == 1 else list(zip(*tapes, strict=True))
+
+
+def _check_choice(name: str, value: object, choices: Any) -> None:
+    """Check that a string is one of those that a Literal type lists.
+
+    Raises
+    ------
+    OptionError
+        It is none of them.
+    """
+    if value not in choices.__args__:
+        known = ", ".join(map(repr, choices.__args__))
+        raise OptionError(f"{name} is {value!r}, expected one of {known}")
+
+
+def _relaxed(
+    tagger: Tagger[Any, Any], forced: Sequence[Forced | None] | None
+) -> Iterator[tuple[Tagger[Any, Any], Sequence[Forced | None] | None, Change]]:
+    """Yield a tagger and what is known, with less and less of it."""
+    free = tagger.without_grammar()
+    if free is not None:
+        yield free, forced, "grammar"
+    if forced is not None:
+        yield tagger, None, "forced"
+    if free is not None and forced is not None:
+        yield free, None, "both"
+
+
+def _selected(sentences: Data, where: np.ndarray[Any, np.dtype[np.int64]]) -> Data:
+    if isinstance(sentences, Corpus):
+        return sentences.select(where)
+    return [cast("SentenceLike", sentences[i]) for i in where.tolist()]

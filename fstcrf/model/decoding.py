@@ -1,0 +1,345 @@
+"""Sentences through one model: its best labels, posteriors and lattices.
+
+Sentences are decoded in runs of about so many tokens; what the runs are, and so what is answered,
+does not depend on the threads.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.arguments import real_array
+from fstcrf.corpus import Column, Corpus
+from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
+from fstcrf.lattice import Answer, Lattice, Path
+from fstcrf.lattice.answer import shares
+from fstcrf.model.model import Model
+from fstcrf.model.reading import (
+    Data,
+    Prepared,
+    Run,
+    SentenceLike,
+    answered,
+    read_one,
+    read_sentences,
+)
+from fstcrf.model.targets import UNKNOWN
+from fstcrf.topology import Topology
+
+__all__ = [
+    "Bias",
+    "Forced",
+    "biases",
+    "decode",
+    "label_lists",
+    "lattice",
+    "marginals_all",
+    "mask",
+    "paths_all",
+    "tag_all",
+    "tag_column",
+    "tag_one",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Forced: TypeAlias = Sequence[str | None]
+"""Labels of a sentence that are known: None or ``"_"`` where not, ``"a|b"`` for one of several."""
+Bias: TypeAlias = Mapping[str, float]
+"""Added to the potential of a label at every token."""
+
+T = TypeVar("T")
+
+_BATCH_TOKENS = 20_000
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Sentences ready for the kernel: their numbers and their potentials."""
+
+    numbers: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    graph: kernel.Graph
+    node: Floats
+
+    def check(self, scores: Floats) -> None:
+        dead = np.flatnonzero(np.isneginf(scores))
+        if len(dead):
+            number = int(self.numbers[dead[0]])
+            raise NoPathError("no label sequence is legal", sentence=number)
+
+
+def tag_all(
+    model: Model,
+    sentences: Data,
+    *,
+    threads: int = 1,
+    forced: Sequence[Forced | None] | None = None,
+    bias: Bias | None = None,
+) -> list[list[str]]:
+    """Return the best labels of each sentence; arguments and errors as for `fstcrf.CRF.tag_all`."""
+    lengths, ids = _best(model, sentences, threads, forced, bias)
+    return label_lists(model.labels, lengths, ids)
+
+
+def tag_one(model: Model, sentence: SentenceLike) -> list[str]:
+    """Return the best labels of a sentence, with less to do around the kernel."""
+    single = model.weights.single
+    if single is None:
+        return tag_all(model, [sentence])[0]
+    data = read_one(model.index, sentence, model.columns, model.reads)
+    if not data.lengths[0]:
+        return []
+    rows = data.design(0, 1).node
+    path = single.viterbi(single.potentials(rows.indptr, rows.index, rows.value))
+    return [model.labels[i] for i in path.tolist()]
+
+
+def tag_column(
+    model: Model,
+    corpus: Corpus,
+    *,
+    threads: int = 1,
+    forced: Sequence[Forced | None] | None = None,
+    bias: Bias | None = None,
+) -> Column:
+    """Return the best labels of a corpus as a column; arguments as for `tag_all`."""
+    return Column(_best(model, corpus, threads, forced, bias)[1], model.labels)
+
+
+def decode(
+    model: Model,
+    sentences: Data,
+    *,
+    threads: int = 1,
+    forced: Sequence[Forced | None] | None = None,
+    bias: Bias | None = None,
+    strict: bool = True,
+) -> Answer:
+    """Return the best path of each sentence; NoPathError without one, where that is `strict`.
+
+    Other arguments as for `tag_all`. Probabilities cost as much again, when they are looked at.
+    """
+    topology = model.topology
+
+    def best(batch: _Batch) -> tuple[Ints, Floats]:
+        states, scores = kernel.viterbi(batch.graph, batch.offsets, batch.node)
+        if strict:
+            batch.check(scores)
+        ids = states if topology.direct else topology.state_label[states]
+        dead = np.repeat(np.isneginf(scores), np.diff(batch.offsets))
+        return np.where(dead, np.int32(-1), ids), scores
+
+    data, found = _runs(model, sentences, best, threads, forced, bias)
+    lengths = np.asarray(data.lengths, dtype=np.int64)
+    full = lengths > 0
+    scores = np.zeros(len(lengths))
+    scores[full] = np.concatenate([np.empty(0), *(score for _, score in found)])
+
+    def probabilities() -> Floats:
+        def sums(batch: _Batch) -> Floats:
+            return kernel.log_partition(batch.graph, batch.offsets, batch.node)
+
+        log_z = np.zeros(len(lengths))
+        parts = _runs(model, sentences, sums, threads, forced, bias)[1]
+        log_z[full] = np.concatenate([np.empty(0), *parts])
+        return shares(scores, log_z)
+
+    flat = np.concatenate([np.empty(0, dtype=np.int32), *(ids for ids, _ in found)])
+    return Answer(
+        {model.tape: flat.astype(np.int32, copy=False)[None]},
+        {model.tape: model.labels},
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        scores=scores,
+        probabilities=probabilities,
+        exact=np.ones(len(lengths), dtype=bool),
+        bounds=scores,
+    )
+
+
+def label_lists(labels: Sequence[str], lengths: Sequence[int], ids: Ints) -> list[list[str]]:
+    """Return labels by number, one sentence after the other, as a list for each sentence."""
+    flat = np.asarray(labels, dtype=object)[ids].tolist()
+    bounds = itertools.accumulate(lengths, initial=0)
+    return [flat[a:b] for a, b in itertools.pairwise(bounds)]
+
+
+def paths_all(
+    model: Model,
+    sentences: Data,
+    *,
+    threads: int = 1,
+    forced: Sequence[Forced | None] | None = None,
+    bias: Bias | None = None,
+) -> list[Path | None]:
+    """Return the best path of each sentence; None where every label sequence is forbidden."""
+
+    def best(batch: _Batch) -> list[Path | None]:
+        states, scores = kernel.viterbi(batch.graph, batch.offsets, batch.node)
+        log_z = kernel.log_partition(batch.graph, batch.offsets, batch.node)
+        flat = [model.labels[i] for i in model.topology.state_label[states].tolist()]
+        bounds = itertools.pairwise(batch.offsets.tolist())
+        return [
+            _path(flat[a:b], score, z) if score > -np.inf else None
+            for (a, b), score, z in zip(bounds, scores.tolist(), log_z.tolist(), strict=True)
+        ]
+
+    data, found = _runs(model, sentences, best, threads, forced, bias)
+    full = iter([path for run in found for path in run])
+    return [next(full) if length else _path((), 0.0, 0.0) for length in data.lengths]
+
+
+def marginals_all(
+    model: Model,
+    sentences: Data,
+    *,
+    threads: int = 1,
+    forced: Sequence[Forced | None] | None = None,
+    bias: Bias | None = None,
+) -> list[Floats]:
+    """Return the probability of each label at each token, float64 [T, L] a sentence."""
+
+    def posterior(batch: _Batch) -> list[Floats]:
+        found = kernel.forward_backward(batch.graph, batch.offsets, batch.node)
+        batch.check(found.log_z)
+        return np.split(model.topology.label_sums(found.node), batch.offsets[1:-1])
+
+    data, found = _runs(model, sentences, posterior, threads, forced, bias)
+    full = iter([rows for run in found for rows in run])
+    return [next(full) if n else np.empty((0, len(model.labels))) for n in data.lengths]
+
+
+def lattice(
+    model: Model,
+    sentence: SentenceLike,
+    *,
+    forced: Forced | None = None,
+    bias: Bias | None = None,
+) -> Lattice:
+    """Return one sentence's weighted transducer; arguments as for `tag_all`."""
+    data, program = read_one(model.index, sentence, model.columns, model.reads), model.program
+    if not data.lengths[0]:
+        return Lattice(program, tuple(np.empty((0, *shape)) for shape in program.input_shapes()))
+    known = None if forced is None else [forced]
+    added = None if bias is None else biases(model.topology, bias)
+    batch = _batch(model, data, next(data.runs(1)), known, added)
+    values = (batch.node, batch.graph.score) if batch.graph.per_token else (batch.node,)
+    return Lattice(program, values)
+
+
+# --- Runs of sentences ----------------------------------------------------------------------------
+
+
+def _best(
+    model: Model,
+    sentences: Data,
+    threads: int,
+    forced: Sequence[Forced | None] | None,
+    bias: Bias | None,
+) -> tuple[list[int], Ints]:
+    """Return the lengths of sentences, and the labels of their best paths, int32 [N]."""
+    topology = model.topology
+
+    def best(batch: _Batch) -> Ints:
+        states, scores = kernel.viterbi(batch.graph, batch.offsets, batch.node)
+        batch.check(scores)
+        return states if topology.direct else topology.state_label[states]
+
+    data, found = _runs(model, sentences, best, threads, forced, bias)
+    ids = found[0] if len(found) == 1 else np.concatenate([np.empty(0, dtype=np.int32), *found])
+    return data.lengths, ids
+
+
+def _runs(
+    model: Model,
+    sentences: Data,
+    answer: Callable[[_Batch], T],
+    threads: int,
+    forced: Sequence[Forced | None] | None,
+    bias: Bias | None,
+) -> tuple[Prepared, list[T]]:
+    """Answer run by run."""
+    data = read_sentences(model.index, sentences, model.columns, model.reads)
+    if forced is not None and len(forced) != len(data.lengths):
+        raise ShapeError(f"forced labels of {len(forced)} sentences for {len(data.lengths)}")
+    added = None if bias is None else biases(model.topology, bias)
+
+    def of_run(run: Run) -> T:
+        return answer(_batch(model, data, run, forced, added))
+
+    return data, answered(data.runs(_BATCH_TOKENS), of_run, threads)
+
+
+def _batch(
+    model: Model,
+    data: Prepared,
+    run: Run,
+    forced: Sequence[Forced | None] | None,
+    bias: Floats | None,
+) -> _Batch:
+    design = data.design(run.first, run.end)
+    graph, node = model.weights.graph(design.arc), model.weights.node(design.node)
+    if bias is not None:
+        node += bias
+    if forced is not None:
+        lengths = np.diff(run.offsets).tolist()
+        pairs = zip(run.numbers.tolist(), lengths, strict=True)
+        node[~np.concatenate([mask(model.topology, forced[i], n) for i, n in pairs])] = -np.inf
+    return _Batch(run.numbers, run.offsets, graph, node)
+
+
+def biases(topology: Topology, bias: Bias) -> Floats:
+    """Return what is added to the potential of each state, float64 [S].
+
+    Raises
+    ------
+    LabelError
+        A label that there is not.
+    OptionError
+        What is no number, or not finite.
+    """
+    values = np.zeros(topology.n_labels)
+    given = real_array(list(bias.values()), "bias", error=OptionError)
+    values[topology.label_ids(bias)] = given
+    if not np.isfinite(values).all():
+        raise OptionError("biases must be finite; use forced labels to forbid")
+    return values[topology.state_label]
+
+
+def mask(topology: Topology, forced: Forced | None, length: int) -> NDArray[np.bool_]:
+    """Return the states that known labels of a sentence allow, bool [T, S]; all without any.
+
+    Raises
+    ------
+    ShapeError
+        Not as many labels as tokens.
+    LabelError
+        A label that there is not.
+    """
+    if forced is None:
+        return np.ones((length, topology.n_states), dtype=bool)
+    if len(forced) != length:
+        raise ShapeError(f"{len(forced)} forced labels for {length} tokens")
+    allowed = np.zeros((length, topology.n_labels), dtype=bool)
+    index = topology.label_index
+    for t, label in enumerate(forced):
+        if label is None or label == UNKNOWN:
+            allowed[t] = True
+            continue
+        parts = [label] if label in index else label.split("|")
+        if any(part not in index for part in parts):
+            raise LabelError(f"token {t}: forced label {label!r} is not a label of the model")
+        allowed[t, [index[part] for part in parts]] = True
+    return allowed[:, topology.state_label]
+
+
+def _path(labels: Sequence[str], score: float, log_z: float) -> Path:
+    probability = float(min(1.0, np.exp(score - log_z)))
+    return Path(tuple(labels), score, probability, exact=True, bound=score)

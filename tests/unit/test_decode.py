@@ -1,0 +1,194 @@
+"""Taggers decode: by tape, the n best, with known labels and biases, and what has no path."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fstcrf import CRF, Budget, Composition, Lattice, compose
+from fstcrf.constraints import at_most, label
+from fstcrf.errors import InexactWarning, LabelError, NoPathError, OptionError, ShapeError
+from fstcrf.joint import Tagger
+from tests.support.joint_cases import TEST, taggers
+
+A, B = taggers("pair")
+GRAMMAR = at_most(1, label("B"), tape="chunk")
+TAGGERS: dict[str, Any] = {
+    "one": A,
+    "under a grammar": A & at_most(1, label("P0")),
+    "product": compose(A, B),
+    "product under a grammar": compose(A, B, grammar=GRAMMAR),
+    "lazily": compose(A, B, grammar=GRAMMAR, search="lazy"),
+}
+DATA: list[Any] = [*TEST[:4], {name: [] for name in TEST[0]}]
+
+
+def all_paths(
+    tagger: Any, sentence: Any, forced: Any = None, bias: Any = None
+) -> list[tuple[float, tuple[tuple[str, ...], ...]]]:
+    """Every labelling with its score, best first, by asking the lattice for each."""
+    lattice: Lattice = tagger.lattice(sentence)
+    size = len(lattice)
+    sets = [list(itertools.product(labels, repeat=size)) for labels in tagger.label_sets.values()]
+    found = []
+    for tapes in itertools.product(*sets):
+        score = lattice.score(tapes if len(tapes) > 1 else tapes[0])
+        for tape, labels in zip(tagger.tapes, tapes, strict=True):
+            score += sum((bias or {}).get(tape, {}).get(one, 0.0) for one in labels)
+            known = (forced or {}).get(tape) or [None] * size
+            pairs = zip(known, labels, strict=True)
+            if not all(k in (None, "_") or one in k.split("|") for k, one in pairs):
+                score = -np.inf
+        if score > -np.inf:
+            found.append((score, tapes))
+    return sorted(found, key=lambda path: -path[0])
+
+
+def check(tagger: Any, n: int, forced: Any = None, bias: Any = None, **options: Any) -> None:
+    several = len(tagger.tapes) > 1
+    said = forced and [f if several or not f else f[tagger.tape] for f in forced]
+    added = bias if several or not bias else bias[tagger.tape]
+    answer = tagger.decode(DATA, n=n, forced=said, bias=added, **options)
+    for b, sentence in enumerate(DATA):
+        paths = all_paths(tagger, sentence, forced and forced[b], bias)
+        log_z = np.logaddexp.reduce([score for score, _ in paths])
+        found = answer.paths(b)
+        assert len(found) == min(n, len(paths))
+        for path, (score, _) in zip(found, paths, strict=False):
+            assert path.score == pytest.approx(score, abs=1e-9)
+            assert path.probability == pytest.approx(np.exp(score - log_z), abs=1e-9)
+            assert path.exact
+            assert path.bound == path.score
+            labels = path.labels if several else (path.labels,)
+            assert any(s == pytest.approx(score, abs=1e-9) and t == labels for s, t in paths)
+        assert len({path.labels for path in found}) == len(found)
+
+
+@pytest.mark.parametrize("n", [1, 3, 40])
+@pytest.mark.parametrize("name", TAGGERS)
+def test_the_n_best(name: str, n: int) -> None:
+    check(TAGGERS[name], n)
+
+
+@pytest.mark.parametrize("n", [1, 4])
+@pytest.mark.parametrize("name", TAGGERS)
+def test_known_labels_and_biases(name: str, n: int) -> None:
+    tagger = TAGGERS[name]
+    bias: dict[str, dict[str, float]] = {"pos": {"P0": -1.5}}
+    forced: list[Any] = [{"pos": ["P0|P1", *[None] * (len(s["word"]) - 1)]} for s in DATA[:-1]]
+    if "chunk" in tagger.tapes:
+        bias["chunk"] = {"O": 0.75}
+        for number, sentence in enumerate(DATA[1:-1], 1):
+            forced[number]["chunk"] = ["_"] * (len(sentence["word"]) - 1) + ["O"]
+    check(tagger, n, [*forced, {"pos": []}], bias)
+    check(tagger, n, None, bias)
+
+
+@pytest.mark.parametrize("name", TAGGERS)
+def test_views_say_what_decode_does(name: str) -> None:
+    tagger = TAGGERS[name]
+    answer = tagger.decode(DATA)
+    each = [answer[tape].labels() for tape in tagger.tapes]
+    wanted = each[0] if len(each) == 1 else list(zip(*each, strict=True))
+    assert tagger.tag_all(DATA) == wanted == [tagger.tag(sentence) for sentence in DATA]
+    assert [path and path.labels for path in tagger.paths_all(DATA)] == [p.labels for p in answer]
+    threaded = tagger.decode(DATA, n=2, threads=3)
+    assert np.array_equal(threaded.scores, tagger.decode(DATA, n=2).scores)
+    assert np.array_equal(threaded.scores[:, 0], answer.scores)
+    known = [[None] * len(s["word"]) for s in DATA]
+    if len(tagger.tapes) > 1:
+        assert tagger.tag_all(DATA, forced=[{"pos": k} for k in known]) == wanted
+    else:
+        assert tagger.tag_all(DATA, forced=known) == wanted
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_chain(n: int) -> None:
+    chain = compose(A, B, grammar=GRAMMAR, normalize="chain")
+    answer = chain.decode(DATA, n=n)
+    for b, sentence in enumerate(DATA):
+        wanted = chain.lattice(sentence).nbest(n)
+        found = answer.paths(b)
+        assert [p.labels for p in found] == [p.labels for p in wanted]
+        assert [p.score for p in found] == pytest.approx([p.score for p in wanted])
+        assert [p.probability for p in found] == pytest.approx([p.probability for p in wanted])
+    with pytest.raises(OptionError, match="chain' has no forced labels and no bias; use 'product'"):
+        chain.decode(DATA, bias={"pos": {"P0": 1.0}})
+
+
+# --- No path ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("normalize", ["product", "chain"])
+def test_no_path_under_a_grammar(normalize: Any, n: int) -> None:
+    whole = compose(A, B, normalize=normalize)
+    short = whole & at_most(2, label(".*"), tape="pos")
+    with pytest.raises(NoPathError) as caught:
+        short.decode(DATA, n=n)
+    dead = [len(s["word"]) > 2 for s in DATA]
+    assert caught.value.sentence == dead.index(True)
+    skipped = short.decode(DATA, n=n, on_no_path="skip")
+    assert skipped.dead.tolist() == dead
+    assert not skipped.changed.any()
+    relaxed, free = short.decode(DATA, n=n, on_no_path="relax"), whole.decode(DATA, n=n)
+    assert relaxed.changed.tolist() == ["grammar" if d else "" for d in dead]
+    for b, is_dead in enumerate(dead):
+        assert relaxed[b] == (free[b] if is_dead else skipped[b])
+
+
+def test_what_is_given_up_in_turn() -> None:
+    tagger = A & at_most(1, label("P0"))
+    sentence = {name: values[:2] for name, values in DATA[0].items()}
+    pairs: list[Any] = [["P0", "P0"], [None, None], None]
+    answer = tagger.decode([sentence] * 3, forced=pairs, on_no_path="relax")
+    assert answer.changed.tolist() == ["grammar", "", ""]
+    assert answer.labels()[0] == ["P0", "P0"]
+    assert A.decode([sentence], forced=[["P0", "P0"]], on_no_path="relax").changed.tolist() == [""]
+    free = tagger.without_grammar()
+    assert free is not None
+    assert free.tag(sentence) == A.tag(sentence)
+    assert A.without_grammar() is None
+
+
+def test_a_budget_that_ends() -> None:
+    lazy = TAGGERS["lazily"]
+    with pytest.warns(InexactWarning, match="not proven"):
+        answer = lazy.decode(DATA, n=2, budget=1)
+    assert (answer.bounds[~answer.exact] >= answer.scores[~answer.exact]).all()
+    bounded = compose(A, B).constrained(GRAMMAR, search="lazy", budget=Budget(states=1))
+    with pytest.warns(InexactWarning):
+        assert np.array_equal(bounded.decode(DATA, n=2).exact, answer.exact)
+    assert np.array_equal(bounded.decode(DATA, search="expanded").scores, lazy.decode(DATA).scores)
+
+
+def test_what_is_refused() -> None:
+    both = TAGGERS["product"]
+    size = len(DATA)
+    with pytest.raises(OptionError, match="on_no_path is 'no', expected one of 'error', 'skip'"):
+        A.decode(DATA, on_no_path="no")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="n is 0"):
+        A.decode(DATA, n=0)
+    with pytest.raises(OptionError, match="forced of several tapes: give it by tape, of pos, chun"):
+        both.decode(DATA[:1], forced=[["P0"]])
+    with pytest.raises(OptionError, match="bias of a tape 'x': there is pos, chunk"):
+        both.decode(DATA, bias={"x": {"P0": 1.0}})
+    with pytest.raises(ShapeError, match=f"forced labels of 1 sentences for {size}"):
+        both.decode(DATA, forced=[{"pos": []}])
+    with pytest.raises(ShapeError, match="0 forced labels for"):
+        both.decode(DATA[:1], forced=[{"pos": []}])
+    with pytest.raises(LabelError, match="token 0: forced label 'Z' is not a label"):
+        both.decode(DATA[:1], forced=[{"pos": ["Z"] * len(DATA[0]["word"])}])
+    with pytest.raises(LabelError):
+        both.decode(DATA, bias={"pos": {"Z": 1.0}})
+    with pytest.raises(OptionError, match="budget is 0"):
+        A.decode(DATA, budget=0)
+
+
+def test_all_are_taggers() -> None:
+    assert all(isinstance(tagger, Tagger) for tagger in TAGGERS.values())
+    assert isinstance(TAGGERS["product"], Composition)
+    assert isinstance(A, CRF)
