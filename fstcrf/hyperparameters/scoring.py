@@ -38,7 +38,7 @@ class Training:
     class_weights : mapping of str to float
     threads : int
     fixed : mapping
-        What else `fstcrf.model.training.train` takes, the same in every trial.
+        What else `fstcrf.CRF.train` takes, the same in every trial.
     """
 
     data: Any

@@ -128,7 +128,7 @@ def test_log_json_gives_interruptions_too(folder: Path, monkeypatch: pytest.Monk
 
     line = ["train", "train.txt", "-o", "m", "--columns", "word,pos,field", "--log-json"]
     line += ["--target", "pos", "--template", "pos.tpl"]
-    for place in ("fstcrf.model.train_crf", "fstcrf.corpus.concatenated"):
+    for place in ("fstcrf.model.training.train_crf", "fstcrf.corpus.concatenated"):
         monkeypatch.setattr(place, interrupt)
         result = run(*line)
         facts = json.loads(result.stderr.splitlines()[-1])
