@@ -317,7 +317,9 @@ class _Ranked:
     labels: list[Ints]
 
     @classmethod
-    def of(cls, composition: JointModel, searched: kernel.Searched, n: int, run: Run) -> _Ranked:
+    def of(
+        cls, composition: JointModel, searched: kernel.SearchResult, n: int, run: Run
+    ) -> _Ranked:
         missing = ((0, 0), (0, n - searched.score.shape[1]))
         score = np.pad(searched.score, missing, constant_values=-np.inf)
         path = np.pad(searched.path, missing[::-1], constant_values=-1)
