@@ -83,8 +83,8 @@ class Model:
     def program(self) -> Program:
         """The tagger compiled: what its lattices share."""
         graph = self.weights.still_graph
-        moving = self.weights.has_arc_attributes
-        arc = None if moving else graph.score
+        per_token = self.weights.has_arc_attributes
+        arc = None if per_token else graph.score
         return Program([Chain(self.tape, self.topology, graph.initial, graph.final, arc)])
 
     @made_once

@@ -252,7 +252,7 @@ DEFAULTS: Mapping[str, Any] = {
 
 def _unread(name: str, values: Mapping[str, Any]) -> str | None:
     """Return what an option needs, for it to be read; None where it is."""
-    if name in CHOICES:
+    if name not in DEFAULTS or name in CHOICES:  # what is no option is refused elsewhere
         return None
     found = _GENERAL.get(name)
     if found is None:

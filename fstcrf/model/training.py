@@ -208,7 +208,7 @@ def train_crf(
         iterative scaling ("gis"), QuickProp ("quickprop") or stochastic gradients ("l2sgd"; "gpd"
         of the objectives that count errors, which "lbfgs" and "quickprop" train, too); the averaged
         perceptron ("ap"), passive-aggressive ("pa") and "arow" as in CRFsuite; the averaged
-        perceptron for a few epochs ("perceptron"). ``fstcrf.train.methods.LBFGSSettings(memory=5)``
+        perceptron for a few epochs ("perceptron"). ``fstcrf.train.lbfgs.LBFGSSettings(memory=5)``
         says the method and its options in one.
     {options}
 

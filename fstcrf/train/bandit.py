@@ -1,13 +1,8 @@
-"""Rewards from gold labels: what stands in for people where feedback is simulated.
+"""Learning from partial feedback: stochastic gradients from the rewards of sampled labellings.
 
-===========  =============================================
-gold_judge   the judge of a problem whose labels are known
-span_steps   which label begins or goes on with a span
-===========  =============================================
-
-The reward of a labelling is the F of its spans in its sentence, 2 · correct / (found + wanted);
-where neither side has a span nothing is wrong, and it is 1. Where labels are not spans, it is the
-share of right labels.
+In simulation, gold labels stand in for people. The reward of a labelling is the F of its spans in
+its sentence, 2 · correct / (found + wanted); where neither side has a span nothing is wrong, and it
+is 1. Where labels are not spans, it is the share of right labels.
 """
 
 from __future__ import annotations

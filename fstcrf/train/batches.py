@@ -1,12 +1,4 @@
-"""Some sentences of a problem whose labels are all known, with what their paths are made of.
-
-============  =====================================================
-Batch         sentences: attributes, gold states, weights
-batch_of      the batch of chosen sentences
-batches       a whole problem, cut into batches
-Potentials    of a batch at one theta
-============  =====================================================
-"""
+"""Some sentences of a problem whose labels are all known, with what their paths are made of."""
 
 from __future__ import annotations
 

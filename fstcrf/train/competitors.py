@@ -1,8 +1,8 @@
-"""Best paths, max-marginals and forward maxima of a batch: what competitors are read off.
+"""Best paths that compete with the gold one, on sentences and on segments, and what they cost.
 
 The score of the best path through a state of a token (its max-marginal) is what is best before and
 at it, the forward maximum, plus what is best after it. Both together trace the best path through
-any state, token by token; see `fstcrf.train.differences`.
+any state, token by token.
 """
 
 from __future__ import annotations

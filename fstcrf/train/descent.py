@@ -1,4 +1,4 @@
-"""Batch optimisers: where they stand, how that is saved, and when they have converged."""
+"""What batch optimisers share: where they stand, when they have converged, line searches."""
 
 from __future__ import annotations
 
@@ -368,7 +368,7 @@ class Descent(Iterative):
     def _forget(self) -> bool:
         """Forget all that was learnt; return whether there was anything."""
 
-    # What an L1 penalty changes (owlqn.py): the value, the slope (`_slope`), the search.
+    # What an L1 penalty changes: the value, the slope (`_slope`), the search.
 
     def _evaluate(self, theta: Floats) -> tuple[float, Floats]:
         return self.objective(theta)

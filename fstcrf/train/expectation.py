@@ -1,4 +1,4 @@
-"""Cutting a problem into shards that the fused kernel sweeps over.
+"""Expected feature counts and log Z, by shards of a problem that the fused kernel sweeps over.
 
 A shard numbers its attributes for itself, by falling frequency: what is used most lies together.
 Attributes with at most FEW weights become single entries, the others padded rows.

@@ -3,11 +3,6 @@
 A few sentences at a time, with falling step sizes rate / (1 + t / (halving · B)), t the sentences
 seen. The penalty shrinks all weights by a factor that is kept apart from them. Source: Katagiri,
 Lee and Juang (1991).
-
-==========  ===================================================
-GPD         one epoch a step
-Stochastic  an objective that is a sum over sentences, or nearly
-==========  ===================================================
 """
 
 from __future__ import annotations

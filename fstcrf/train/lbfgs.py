@@ -1,4 +1,4 @@
-"""The memory of L-BFGS, and the direction that follows from it.
+"""L-BFGS, and OWL-QN for an L1 penalty.
 
 The direction of the two-loop recursion is a combination of the stored pairs and the gradient, and
 its coefficients follow from inner products alone: one pass over the pairs for those, one to form

@@ -1,4 +1,4 @@
-"""Saving the state of training, and going on from it with the same bits."""
+"""The training loop: held-out scores, early stopping, and the state of a run in a file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-KIND, VERSION = "fstcrf-checkpoint", 2
+KIND, VERSION = "fstcrf-checkpoint", 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,7 @@
-"""Smooth stand-ins for the count of errors: functions of the misclassification measure d.
+"""Minimum classification error: smooth counts of errors, by the misclassification measure d.
 
 Where d < 0 the right answer wins, where d > 0 a wrong one does. The count of errors is the step
 between; these are differentiable. Source: Suzuki, McDermott and Isozaki (2006), equation 8.
-
-=========  ==================================================
-Smoothing  d → loss and its derivative
-Sigmoid    1 / (1 + exp(−αd − β)), in (0, 1): close to the step
-Logistic   log(1 + exp(αd + β)) / α: convex, above the step
-=========  ==================================================
 """
 
 from __future__ import annotations

@@ -1,14 +1,4 @@
-"""A problem as the kernel's online learners see it.
-
-====================  ==========================================================
-online_learner        the learner of a problem
-online_parameters     theta, laid out for it
-collect_parameters    ... and back
-Orders, shuffled      in which order the sentences of an epoch come
-named_parameters      parameters as arrays of a checkpoint
-restored_parameters   ... and back
-====================  ==========================================================
-"""
+"""What learners share that go sentence by sentence: tables, orders, the first step size."""
 
 from __future__ import annotations
 

@@ -1,12 +1,5 @@
 """The same work on parts, on some threads, its results in the order of the parts.
 
-===========  ==========================================================
-Workers      a fixed number of threads, for many maps
-SERIAL       none: the caller does the work
-ordered_map  one map on threads of its own
-spans        cut a vector into parts that do not depend on the threads
-===========  ==========================================================
-
 NumPy and the kernel let other threads run while they compute.
 """
 

@@ -1,11 +1,4 @@
-"""What is trained: sentences, their attributes, a topology, and what their labels may be.
-
-===============  =========================================================
-Problem          design matrix, topology, targets, weights of sentences
-ParameterSpace   which weights exist, and where each of them lives
-Tables           the weights, laid out for the kernel
-===============  =========================================================
-"""
+"""What is trained: sentences, their attributes, a topology, and what their labels may be."""
 
 from __future__ import annotations
 

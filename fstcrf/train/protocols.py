@@ -1,12 +1,5 @@
 """Objective × optimiser: the two small protocols that training is made of.
 
-==============  ===============================================================
-Objective       theta → value and gradient
-Optimiser       makes one step at a time; its state can be saved and put back
-Step            what one step reached
-snapshot        the parameters of now, for later
-==============  ===============================================================
-
 A new objective or a new optimiser is one file that satisfies one of them.
 """
 

@@ -1,12 +1,8 @@
-"""Other units for the parameters: theta = unit · u, which is a preconditioner for any optimiser.
+"""Optimisers made of others: after stochastic epochs, or in other units of the parameters.
 
-With units that are the smaller, the more curved the objective is along a weight, L-BFGS needs half
-as many passes over the data (``fstcrf recipe shallow-parsing``).
-
-===========  ====================================================
-Rescaled     an objective as a function of u
-InUnits      an optimiser over u, seen from theta
-===========  ====================================================
+theta = unit · u is a preconditioner for any optimiser: with units that are the smaller, the more
+curved the objective is along a weight, L-BFGS needs half as many passes over the data (``fstcrf
+recipe shallow-parsing``).
 """
 
 from __future__ import annotations

@@ -5,12 +5,6 @@ column of value √m its parameter is u = √m · w, and then the penalty and al
 they were: m · w² = u². Valid for optimisers that a rotation of the parameters does not change
 (L-BFGS, conjugate gradients), from starts that are equal within each group; not for coordinate-wise
 ones, nor for L1.
-
-========  =======================================================
-Ties      the smaller problem, and the way there and back
-Untied    an optimiser on it, seen from the original parameters
-tied      find the ties of a problem
-========  =======================================================
 """
 
 from __future__ import annotations

@@ -114,10 +114,11 @@ def period_three(rng: np.random.Generator, length: int) -> tuple[list[str], list
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_pattern_of_second_order(method: str) -> None:
-    options: dict[str, Any] = {"method": method, "max_iterations": 100, "transitions": "all"}
+    options: dict[str, Any] = {"method": method, "max_iterations": 100}
+    chain = {**options, "transitions": "all"}
     # With s0 and s1 alike the first label is P: the history says which P it is.
-    assert accuracy(period_three, WORD + "U2:%x[-1,x]\n", order=2, **options) == 1.0
-    assert accuracy(period_three, WORD + "U2:%x[-1,x]\n", order=1, **options) < 0.9
+    assert accuracy(period_three, WORD + "U2:%x[-1,x]\n", order=2, **chain) == 1.0
+    assert accuracy(period_three, WORD + "U2:%x[-1,x]\n", order=1, **chain) < 0.9
     assert accuracy(period_three, WORD + "U2:%x[-1,x]\n", order=0, **options) < 0.9
 
 

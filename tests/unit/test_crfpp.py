@@ -57,7 +57,8 @@ def test_it_is_a_tagger_like_any_other(write: Writer, tmp_path: Path) -> None:
     tagger = fstcrf.load_crfpp(model(write), columns=("word",), tape="tag")
     assert (tagger.tape, tagger.columns) == ("tag", ("word", "tag"))
     tagger.save(tmp_path / "m.fstcrf")
-    again = fstcrf.CRF.load(tmp_path / "m.fstcrf")
+    again = fstcrf.load(tmp_path / "m.fstcrf")
+    assert isinstance(again, fstcrf.CRF)
     sentences = [{"word": list("aba")}, {"word": list("b")}, {"word": list("aa")}]
     assert again.tag_all(sentences) == tagger.tag_all(sentences)
     for one, two in zip(*(t.marginals_all(sentences) for t in (again, tagger)), strict=True):

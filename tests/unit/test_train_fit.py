@@ -436,7 +436,7 @@ def test_an_interrupt_keeps_the_best_where_the_state_cannot_be_saved(
 def test_a_checkpoint_of_an_older_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run"
     write_arrays(path, {"best": np.zeros(1)}, {"fingerprint": "f"}, kind=KIND, version=VERSION - 1)
-    with pytest.raises(ModelFileError, match="run: format version '1', this fstcrf reads 2") as old:
+    with pytest.raises(ModelFileError, match="run: format version '2', this fstcrf reads 3") as old:
         Checkpoint(path, fingerprint="f", resume=True).restore(Counter())
     assert "\n" not in str(old.value)
     with pytest.raises(ModelFileError, match="format version '1'"):
