@@ -51,7 +51,7 @@ def test_labels_in_order_or_by_number(door: str, labels: Any) -> None:
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(
     "labels",
-    [{1: "O", 2: "B-A"}, {0: "O", 2: "B-A"}, {"O": 0, "B-A": 1}, {"O", "B-A"}, [1, 2], 3, {0: 0}],
+    [{1: "O", 2: "B-A"}, {0: "O", 2: "B-A"}, {"O": 0, "B-A": 1}, {"O"}, [1, 2], 3, {0: 0}],
     ids=str,
 )
 def test_what_is_no_labels(door: str, labels: Any) -> None:
