@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.interop import load_crfsuite
@@ -259,9 +260,9 @@ class Parses(NamedTuple):
 
     tokens: list[list[str]]
     labels: list[list[str]]
-    score: NDArray[np.float64]
-    exact: NDArray[np.bool_]
-    popped: NDArray[np.int64]
+    score: Floats
+    exact: Bools
+    popped: Longs
 
     @classmethod
     def blank(cls, tokens: list[list[str]]) -> Self:

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import FstcrfError, OptionError, ShapeError
 
 __all__ = ["LabelSet", "label_tuple", "real_array", "real_number"]
@@ -78,9 +79,7 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def real_array(
-    values: ArrayLike, name: str, *, error: type[FstcrfError] = ShapeError
-) -> NDArray[np.float64]:
+def real_array(values: ArrayLike, name: str, *, error: type[FstcrfError] = ShapeError) -> Floats:
     """Return a copy of an array as float64, in C order.
 
     Parameters

@@ -9,6 +9,7 @@ from typing import BinaryIO, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Ints, Longs
 from fstcrf.corpus.corpus import Corpus, concatenated
 from fstcrf.corpus.files import BOM
 from fstcrf.kernel.strings import line_count
@@ -110,10 +111,10 @@ class DocumentCounter:
 
     def number(
         self,
-        sentence_lines: NDArray[np.int64],
-        header_lines: NDArray[np.int64],
+        sentence_lines: Longs,
+        header_lines: Longs,
         headers: Sequence[str],
-    ) -> NDArray[np.int32]:
+    ) -> Ints:
         """Return int32 [S], the document of each sentence of the next block."""
         if self._next is None and len(sentence_lines) + len(header_lines):
             leading = len(header_lines) == 0 or (
@@ -217,12 +218,12 @@ def _joined(parts: Sequence[NDArray[T] | None]) -> NDArray[T] | None:
 
 def _renumbered(
     corpus: Corpus,
-    documents: NDArray[np.int32],
+    documents: Ints,
     headers: Sequence[str],
     first: int,
     *,
-    lines: NDArray[np.int64] | None = None,
-    blank_lines: NDArray[np.int32] | None = None,
+    lines: Longs | None = None,
+    blank_lines: Ints | None = None,
 ) -> Corpus:
     """Return a corpus with other documents, and with lines where they are given."""
     return Corpus(

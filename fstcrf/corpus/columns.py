@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Ints, Longs
 from fstcrf.corpus.batches import BLOCK_LINES, DocumentCounter, TextBlock, batches, blocks
 from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.corpus.files import Source, Target, decoded, open_binary, open_target, source_name
@@ -74,11 +74,11 @@ class _Scan:
         These lines.
     """
 
-    ids: list[NDArray[np.int32]]
-    lines: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    blank_lines: NDArray[np.int32]
-    header_lines: NDArray[np.int64]
+    ids: list[Ints]
+    lines: Longs
+    starts: Longs
+    blank_lines: Ints
+    header_lines: Longs
     headers: list[str]
 
 
@@ -310,7 +310,7 @@ def _layout(
 
 def _corpus(
     scans: Sequence[_Scan],
-    numbers: Sequence[NDArray[np.int32]],
+    numbers: Sequence[Ints],
     interned: Sequence[Strings],
     layout: _Layout,
     documents: tuple[int, tuple[str, ...]],

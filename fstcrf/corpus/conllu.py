@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Ints, Longs
 from fstcrf.corpus.batches import BLOCK_LINES, DocumentCounter, TextBlock, batches, blocks
 from fstcrf.corpus.columns import WidthError, shortened
 from fstcrf.corpus.corpus import Column, Corpus
@@ -192,7 +193,7 @@ class _Interner(dict[str, int]):
         number = self[string] = len(self)
         return number
 
-    def ids(self, strings: Sequence[str]) -> NDArray[np.int32]:
+    def ids(self, strings: Sequence[str]) -> Ints:
         """Return int32 [N], the number of each string."""
         return np.fromiter(map(self.__getitem__, strings), dtype=np.int32, count=len(strings))
 
@@ -219,11 +220,11 @@ class _Rows:
 class _Part(NamedTuple):
     """A block as arrays: ids int32 [N] per column; lines, chars per token; lengths, documents."""
 
-    ids: list[NDArray[np.int32]]
-    lines: NDArray[np.int64]
-    chars: NDArray[np.int32]
-    lengths: NDArray[np.int64]
-    documents: NDArray[np.int32]
+    ids: list[Ints]
+    lines: Longs
+    chars: Ints
+    lengths: Longs
+    documents: Ints
 
 
 def _read_block(

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TypedDict, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, OptionError
 
 __all__ = [
@@ -129,7 +129,7 @@ class Column:
         The distinct strings. All of them need not occur.
     """
 
-    ids: NDArray[np.int32]
+    ids: Ints
     values: tuple[str, ...]
 
     @classmethod
@@ -191,16 +191,16 @@ class Corpus(Sequence[Sentence]):
     def __init__(
         self,
         columns: Mapping[str, Column],
-        offsets: NDArray[np.int64],
+        offsets: Longs,
         *,
-        documents: NDArray[np.int32] | None = None,
+        documents: Ints | None = None,
         document_headers: Sequence[str] = ("",),
         first_document: int = 0,
-        char_offsets: NDArray[np.int32] | None = None,
+        char_offsets: Ints | None = None,
         source: str | None = None,
-        lines: NDArray[np.int64] | None = None,
+        lines: Longs | None = None,
         files: Column | None = None,
-        blank_lines: NDArray[np.int32] | None = None,
+        blank_lines: Ints | None = None,
     ) -> None:
         self.columns = dict(columns)
         self.offsets = np.ascontiguousarray(offsets, dtype=np.int64)
@@ -389,7 +389,7 @@ class Corpus(Sequence[Sentence]):
             raise OptionError(f"two columns would be called {twice!r}")
         return self._replaced(dict(zip(new, self.columns.values(), strict=True)))
 
-    def select(self, sentences: NDArray[np.int64] | Sequence[int]) -> Corpus:
+    def select(self, sentences: Longs | Sequence[int]) -> Corpus:
         """Return the corpus of the given sentences, in the given order.
 
         Document numbers stay; headers of documents without a chosen sentence become empty.
@@ -403,9 +403,9 @@ class Corpus(Sequence[Sentence]):
 
     def _part(
         self,
-        tokens: NDArray[np.int64] | slice,
-        sentences: NDArray[np.int64] | slice,
-        offsets: NDArray[np.int64],
+        tokens: Longs | slice,
+        sentences: Longs | slice,
+        offsets: Longs,
     ) -> Corpus:
         """Return some sentences, which are these tokens; of slices, arrays are views."""
         documents = self.documents[sentences]
@@ -452,7 +452,7 @@ class Corpus(Sequence[Sentence]):
         )
 
 
-def _joined_offsets(sentences: Sequence[Sentence]) -> NDArray[np.int32] | None:
+def _joined_offsets(sentences: Sequence[Sentence]) -> Ints | None:
     parts = [s.char_offsets for s in sentences if len(s)]
     if not parts or any(part is None for part in parts):
         return None

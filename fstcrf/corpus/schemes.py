@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf.arguments import LabelSet, label_tuple
+from fstcrf.arrays import Bools
 from fstcrf.errors import LabelError, OptionError
 
 __all__ = [
@@ -210,7 +210,7 @@ def split_label(label: str, scheme: Scheme) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=32)
-def tables(scheme: Scheme) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+def tables(scheme: Scheme) -> tuple[Bools, Bools, Bools]:
     """Return starts and inside as bool [K, K, 2] and last as bool [K], indexed by letter ids.
 
     Letter ids are places in ``scheme.letters``, behind them ``"?"``; the last axis is 1 for the
@@ -224,7 +224,7 @@ def tables(scheme: Scheme) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArra
     return starts, inside, np.asarray([letter in scheme.last for letter in letters])
 
 
-def legal_transitions(labels: LabelSet, scheme: str | Scheme = "iob2") -> NDArray[np.bool_]:
+def legal_transitions(labels: LabelSet, scheme: str | Scheme = "iob2") -> Bools:
     """Tell which label may follow which.
 
     Parameters

@@ -22,8 +22,8 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Ints, Longs
 from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.corpus.schemes import OUTSIDE, Scheme, expected, named_scheme, split_label, tables
 from fstcrf.errors import DataError, OptionError, SchemeError
@@ -71,9 +71,9 @@ class SpanArrays(NamedTuple):
         The distinct types of the labels; all of them need not occur.
     """
 
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    type: NDArray[np.int32]
+    start: Longs
+    end: Longs
+    type: Ints
     types: tuple[str, ...]
 
 
@@ -266,7 +266,7 @@ def convert_column(
 
 def span_arrays(
     column: Column,
-    offsets: NDArray[np.int64],
+    offsets: Longs,
     scheme: str | Scheme = "iob2",
     *,
     illegal: Literal["repair", "drop"] = "repair",

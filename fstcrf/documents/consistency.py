@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Longs
 from fstcrf.corpus import Corpus, Scheme, span_arrays
 from fstcrf.documents.document import (
     Document,
@@ -33,8 +33,6 @@ __all__ = [
     "count_pairs",
 ]
 
-Counts = NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PairCounts:
@@ -50,8 +48,8 @@ class PairCounts:
     """
 
     types: tuple[str, ...]
-    same: Counts
-    within: Counts
+    same: Longs
+    within: Longs
 
 
 def count_pairs(
@@ -86,7 +84,7 @@ def count_pairs(
     return PairCounts(types, same, within)
 
 
-def _add_same(whole: dict[int, Counter[int]], same: Counts) -> None:
+def _add_same(whole: dict[int, Counter[int]], same: Longs) -> None:
     for counts in whole.values():
         for a, n in counts.items():
             for b, m in counts.items():
@@ -97,7 +95,7 @@ def _add_within(
     spans: list[tuple[int, int, int]],
     repeated: RepeatedSequences,
     whole: dict[int, Counter[int]],
-    within: Counts,
+    within: Longs,
 ) -> None:
     for start, end, kind in spans:
         for sequence, _ in repeated.inside(start, end):
@@ -262,7 +260,7 @@ class Consistency(DeclaredModel):
         kept = {_key(v): v for v in (*self.violations, *violations)}
         return Consistency(list(kept.values()), self.column, self.tape)
 
-    def tables(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def tables(self) -> tuple[Floats, Floats]:
         """Return the penalties of the relations same and within, float64 [Y, Y] each."""
         number = {name: k for k, name in enumerate(self.types)}
         same, within = (np.zeros((len(number), len(number))) for _ in range(2))

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.corpus import Corpus
 from fstcrf.corpus.schemes import OUTSIDE, named_scheme, split_label, tables
 from fstcrf.errors import LabelError
@@ -44,7 +44,7 @@ class Document:
         return self.corpus.n_tokens
 
     @cached_property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Longs:
         """Bounds of the sentences, int64 [B + 1]; none is empty."""
         bounds = self.corpus.offsets
         return np.concatenate([bounds[:1], bounds[1:][np.diff(bounds) > 0]])
@@ -72,8 +72,6 @@ def documents(corpus: Corpus, first: int = 0) -> Iterator[Document]:
 # whose tokens come once in the document agrees with everything; only repeated sequences need a
 # number.
 
-Ints = NDArray[np.int64]
-
 
 class RepeatedSequences(NamedTuple):
     """Numbers of the token sequences that occur at least twice, within sentences.
@@ -86,8 +84,8 @@ class RepeatedSequences(NamedTuple):
         ... the numbers of those of 1, 2, ... tokens; a longer one occurs once.
     """
 
-    first: Ints
-    number: NDArray[np.int32]
+    first: Longs
+    number: Ints
 
     def of(self, start: int, end: int) -> int:
         """Return the number of the sequence of some tokens, −1 where it occurs once."""
@@ -106,7 +104,7 @@ class RepeatedSequences(NamedTuple):
                     yield number, stop - first
 
 
-def repeated_sequences(tokens: Ints, offsets: Ints) -> RepeatedSequences:
+def repeated_sequences(tokens: Longs, offsets: Longs) -> RepeatedSequences:
     """Find and number all repeated sequences of a document.
 
     Parameters
@@ -125,7 +123,7 @@ def repeated_sequences(tokens: Ints, offsets: Ints) -> RepeatedSequences:
     last = np.repeat(offsets[1:], np.diff(offsets))  # end of each token's sentence
     number = np.full(n + 1, -1, dtype=np.int64)  # of the sequence of this length from each token
     number[:n] = _numbered(np.asarray(tokens, dtype=np.int64))
-    found: list[tuple[Ints, Ints]] = []
+    found: list[tuple[Longs, Longs]] = []
     length = 1
     while True:
         at = np.flatnonzero(number >= 0)
@@ -148,7 +146,7 @@ def repeated_sequences(tokens: Ints, offsets: Ints) -> RepeatedSequences:
     return RepeatedSequences(first, numbers[order].astype(np.int32))
 
 
-def _numbered(keys: Ints) -> Ints:
+def _numbered(keys: Longs) -> Longs:
     """Return numbers for the keys that are there twice or more, −1 for others."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
@@ -177,9 +175,9 @@ class SpanTables(NamedTuple):
     types : tuple of str
     """
 
-    starts: NDArray[np.uint8]
-    inside: NDArray[np.uint8]
-    type: NDArray[np.int32]
+    starts: Bytes
+    inside: Bytes
+    type: Ints
     types: tuple[str, ...]
 
     def spans(self, labels: Sequence[int], before: int) -> Iterator[tuple[int, int, int]]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats
 from fstcrf.documents.document import Document
 from fstcrf.errors import OptionError
 from fstcrf.joint import CRF, Composition, compose
@@ -20,7 +20,6 @@ from fstcrf.lattice.machines import JointArrays, joint_arrays, joint_nodes
 __all__ = ["LocalModel", "LocalScores", "Tagger"]
 
 Tagger: TypeAlias = CRF | Composition
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

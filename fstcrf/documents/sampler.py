@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Bools, Floats, Ints
 from fstcrf.documents.agreement import agreement, in_kernel, tape_of
 from fstcrf.documents.document import Document
 from fstcrf.documents.local import LocalScores
@@ -69,7 +69,7 @@ class Annealing:
                 "cools down"
             )
 
-    def temperatures(self) -> NDArray[np.float64]:
+    def temperatures(self) -> Floats:
         """Return the temperature of each sweep, float64 [sweeps].
 
         Examples
@@ -94,7 +94,7 @@ class Annealing:
 
 # --- Starts ---------------------------------------------------------------------------------------
 
-Ints = NDArray[np.int32]
+
 Start: TypeAlias = Literal["viterbi", "random"]
 
 _TRIES = 20  # random paths, where models of violations forbid the first
@@ -165,8 +165,6 @@ def _random_path(local: LocalScores, document: Document, random: np.random.Gener
 # For models of violations that are written in Python: the same sampling as that of the kernel, with
 # scores from models instead of counts.
 
-Floats = NDArray[np.float64]
-
 
 class _PythonGibbs:
     """A document that is swept over, with models of violations, each of which reads one tape."""
@@ -187,7 +185,7 @@ class _PythonGibbs:
         self._bounds = document.offsets.tolist()
         self._total = 0.0
 
-    def begin(self, paths: Iterable[NDArray[np.int32]]) -> NDArray[np.int32]:
+    def begin(self, paths: Iterable[Ints]) -> Ints:
         """Start from the first path unless the models forbid it, else from the best other one."""
         found, reached, asked = None, -np.inf, 0
         for asked, path in enumerate(paths, start=1):
@@ -206,7 +204,7 @@ class _PythonGibbs:
         return found
 
     def sweep(
-        self, chain: MarkovChain, temperatures: Floats, whole: NDArray[np.bool_], uniform: Floats
+        self, chain: MarkovChain, temperatures: Floats, whole: Bools, uniform: Floats
     ) -> Floats:
         """Sweep over the document, changing a chain in place; as `kernel.gibbs.Gibbs.sweep`."""
         self._remember(chain)
@@ -259,9 +257,7 @@ class _PythonGibbs:
                 return
             chain.path[n] = state
 
-    def _difference(
-        self, path: NDArray[np.int32], first: int, end: int, t: int, label: int
-    ) -> float:
+    def _difference(self, path: Ints, first: int, end: int, t: int, label: int) -> float:
         """Return the tagger's score with another label less that with the present one."""
         graph, node = self._local.graph, self._local.node
         size = graph.n_states
@@ -308,7 +304,7 @@ class _PythonGibbs:
             chain.path[first:end] = path
             self._total = self._total + gain + change
 
-    def _path_score(self, path: NDArray[np.int32], first: int) -> float:
+    def _path_score(self, path: Ints, first: int) -> float:
         graph, size = self._local.graph, self._local.graph.n_states
         rows = np.arange(first, first + len(path))
         arcs = path[:-1].astype(np.int64) * size + path[1:]
@@ -318,7 +314,7 @@ class _PythonGibbs:
 
     # --- Models ---------------------------------------------------------------------------------
 
-    def _start(self, path: NDArray[np.int32]) -> float:
+    def _start(self, path: Ints) -> float:
         total = sum(
             self._path_score(path[a:b], a)
             for a, b in zip(self._bounds[:-1], self._bounds[1:], strict=True)
@@ -359,7 +355,7 @@ def _drawn(score: Floats, now: int, temperature: float, u: float) -> int:
     return int(min(np.searchsorted(np.cumsum(weight), u * weight.sum(), side="right"), last))
 
 
-def _sample(graph: kernel.Graph, node: Floats, draws: Floats) -> NDArray[np.int32]:
+def _sample(graph: kernel.Graph, node: Floats, draws: Floats) -> Ints:
     """Draw a path by forward filtering and backward sampling, in logs."""
     size, length = graph.n_states, len(node)
     alpha = np.empty_like(node)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.corpus.corpus import Column
 from fstcrf.corpus.span import span_arrays
 from fstcrf.errors import OptionError, ShapeError
@@ -28,8 +28,6 @@ __all__ = [
     "span_counts",
 ]
 
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 _BLOCK = 4_000_000  # sentences that are looked up at once, times resamples
 
@@ -103,9 +101,9 @@ class SpanCounts:
     right, found, wanted : int64 [S]
     """
 
-    right: NDArray[np.int64]
-    found: NDArray[np.int64]
-    wanted: NDArray[np.int64]
+    right: Longs
+    found: Longs
+    wanted: Longs
 
     def __len__(self) -> int:
         """Return the number of sentences, S."""
@@ -116,7 +114,7 @@ class SpanCounts:
         """F over all sentences, in [0, 1]; 0 where there is no span at all."""
         return float(self.f_of(np.arange(len(self))))
 
-    def f_of(self, sentences: NDArray[np.int64]) -> Floats:
+    def f_of(self, sentences: Longs) -> Floats:
         """Return F over sentences, some perhaps several times, along the last axis."""
         right, both = self.right[sentences].sum(-1), (self.found + self.wanted)[sentences].sum(-1)
         return np.asarray(2.0 * right / np.maximum(both, 1))
@@ -125,7 +123,7 @@ class SpanCounts:
 def span_counts(
     gold: Sequence[Sequence[str]] | Column,
     predicted: Sequence[Sequence[str]] | Column,
-    offsets: NDArray[np.int64] | None = None,
+    offsets: Longs | None = None,
 ) -> SpanCounts:
     """Count spans as conlleval does, sentence by sentence.
 
@@ -168,9 +166,7 @@ def _lists(labels: Sequence[Sequence[str]] | Column) -> Sequence[Sequence[str]]:
     return labels
 
 
-def _starts(
-    column: Column, offsets: NDArray[np.int64], number: dict[str, int]
-) -> NDArray[np.int64]:
+def _starts(column: Column, offsets: Longs, number: dict[str, int]) -> Longs:
     """End and type of the span that starts at each token, int64 [2, N]; −1 where none does."""
     arrays = span_arrays(column, offsets, "conlleval", illegal="repair")
     kinds = np.asarray([number.setdefault(name, len(number)) for name in arrays.types], np.int64)
@@ -196,7 +192,7 @@ def randomised_f(
 
     pool = _pooled(first, second)
 
-    def apart(mine: NDArray[np.int64], others: NDArray[np.int64], axis: int) -> Floats:
+    def apart(mine: Longs, others: Longs, axis: int) -> Floats:
         mine, others = np.moveaxis(mine, axis, -1), np.moveaxis(others, axis, -1)
         return np.abs(pool.f_of(mine) - pool.f_of(others))
 
@@ -244,7 +240,7 @@ def bootstrapped_f(
     if second is not None:
         _pooled(first, second)  # checks
 
-    def statistic(drawn: NDArray[np.int64], axis: int) -> Floats:
+    def statistic(drawn: Longs, axis: int) -> Floats:
         drawn = np.moveaxis(drawn, axis, -1)
         return first.f_of(drawn) - (0.0 if second is None else second.f_of(drawn))
 

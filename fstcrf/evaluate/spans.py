@@ -11,8 +11,8 @@ from itertools import chain
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Longs
 from fstcrf.corpus.corpus import Column
 from fstcrf.corpus.schemes import Scheme
 from fstcrf.corpus.span import SpanArrays, span_arrays
@@ -45,7 +45,7 @@ class LabelPairs:
 
     gold: Column
     predicted: Column
-    offsets: NDArray[np.int64]
+    offsets: Longs
 
     @property
     def n_tokens(self) -> int:
@@ -58,7 +58,7 @@ class LabelPairs:
         return len(self.offsets) - 1
 
     @property
-    def right(self) -> NDArray[np.bool_]:
+    def right(self) -> Bools:
         """Whether each token has the right label, bool [N]."""
         return np.equal(self.gold.ids, self.predicted.ids)
 
@@ -315,7 +315,7 @@ def _report(pairs: LabelPairs, wanted: SpanArrays, found: SpanArrays, beta: floa
     )
 
 
-def _counts(wanted: SpanArrays, found: SpanArrays, n_tokens: int) -> NDArray[np.int64]:
+def _counts(wanted: SpanArrays, found: SpanArrays, n_tokens: int) -> Longs:
     # int64 [3, types]: correct, guessed, gold. At most one span starts at a token.
     end = np.full(n_tokens, -1, dtype=np.int64)
     kind = np.full(n_tokens, -1, dtype=np.int64)

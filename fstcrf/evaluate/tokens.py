@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools
 from fstcrf.corpus import named_scheme
 from fstcrf.corpus.schemes import OUTSIDE, split_label
 from fstcrf.errors import OptionError, ShapeError
@@ -167,7 +167,7 @@ def evaluate_tokens(
 
 def _unknown(
     words: Sequence[Sequence[str]], vocabulary: frozenset[str], pairs: LabelPairs
-) -> NDArray[np.bool_]:
+) -> Bools:
     lengths = [len(sentence) for sentence in words]
     if len(lengths) != pairs.n_sentences:
         raise ShapeError(f"{pairs.n_sentences} sentences of labels, {len(lengths)} of words")

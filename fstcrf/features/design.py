@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Ints, Longs, Singles
 from fstcrf.errors import ShapeError
 from fstcrf.kernel import SparseRows
 
@@ -50,9 +51,9 @@ class Block:
         Value of each entry; all 1 when None.
     """
 
-    tokens: NDArray[np.int32] | None
-    rows: NDArray[np.int32]
-    values: NDArray[np.float32] | None = None
+    tokens: Ints | None
+    rows: Ints
+    values: Singles | None = None
 
 
 def assembled(n_tokens: int, blocks: Sequence[Block], n_rows: int) -> SparseRows:
@@ -79,9 +80,7 @@ def assembled(n_tokens: int, blocks: Sequence[Block], n_rows: int) -> SparseRows
     return SparseRows(indptr, rows, values, n_rows)
 
 
-def _places(
-    tokens: NDArray[np.int32] | None, cursor: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64] | int]:
+def _places(tokens: Ints | None, cursor: Longs) -> tuple[Longs, Longs | int]:
     """Return where a block's entries go and how many each token gets."""
     if tokens is None:
         return cursor.copy(), 1
@@ -132,7 +131,7 @@ class AttributeIndex(Protocol[_Data_contra]):
         """Return the index that `arrays` and `metadata` describe."""
 
 
-def check_order(order: NDArray[np.int32], n_rows: int) -> NDArray[np.int32]:
+def check_order(order: Ints, n_rows: int) -> Ints:
     """Return a renumbering of rows after checking that it is a permutation."""
     order = np.ascontiguousarray(order, dtype=np.int32)
     seen = np.zeros(n_rows, dtype=bool)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Ints
 from fstcrf.errors import OptionError
 from fstcrf.features.derive import Source
 from fstcrf.features.design import assembled
@@ -76,7 +77,7 @@ def _combined(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[
     return mixed(first * _FNV_PRIME ^ second)
 
 
-def hashed_rows(hashes: NDArray[np.uint64], bits: int) -> NDArray[np.int32]:
+def hashed_rows(hashes: NDArray[np.uint64], bits: int) -> Ints:
     """Return the row of each hash among 2^bits: its high bits."""
     return (hashes >> np.uint64(64 - bits)).astype(np.int32)
 
@@ -182,9 +183,7 @@ class Hashed:
         """Return the hashes of the pads."""
         return string_hashes(names)
 
-    def codes(
-        self, source: Source, strings: Sequence[str]
-    ) -> tuple[NDArray[np.uint64], NDArray[np.bool]]:
+    def codes(self, source: Source, strings: Sequence[str]) -> tuple[NDArray[np.uint64], Bools]:
         """Return the hashes of strings, all of which have one."""
         del source
         return string_hashes(strings), np.ones(len(strings), dtype=np.bool)

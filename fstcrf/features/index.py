@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.corpus.corpus import Corpus, Sentence
 from fstcrf.errors import ModelFileError, OptionError, TemplateError
 from fstcrf.features.design import Design, check_order
@@ -277,7 +278,7 @@ class FeatureIndex:
             raise OptionError("only a hashed index has collisions: build it with hash_bits=")
         return self.node.collisions(self.reader(corpus))
 
-    def renumbered(self, order: NDArray[np.int32], *, arc: bool = False) -> FeatureIndex:
+    def renumbered(self, order: Ints, *, arc: bool = False) -> FeatureIndex:
         """Return the index under other rows: row ``r`` becomes ``order[r]``.
 
         Raises
@@ -456,7 +457,7 @@ def _flat(name: str, tables: Sequence[KeyTable]) -> dict[str, NDArray[Any]]:
 
 def _groups(
     arrays: Mapping[str, NDArray[Any]],
-) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[int]]:
+) -> tuple[Bytes, Longs, list[int]]:
     """Return all strings as a blob, and where member lists and vocabularies begin and end."""
     blob = checked_array(arrays, "strings.blob", np.uint8)
     offsets = checked_array(arrays, "strings.offsets", np.int64)
@@ -464,9 +465,7 @@ def _groups(
     return blob, offsets, _bounds(arrays, "strings.starts", len(offsets) - 1)
 
 
-def _cut(
-    blob: NDArray[np.uint8], offsets: NDArray[np.int64], first: int, end: int
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _cut(blob: Bytes, offsets: Longs, first: int, end: int) -> tuple[Bytes, Longs]:
     """Return the strings ``first : end`` of a blob as a blob of their own."""
     bounds = offsets[first : end + 1]
     return blob[bounds[0] : bounds[-1]], bounds - bounds[0]
@@ -523,7 +522,7 @@ def _packing(
         raise ModelFileError(f"{name}.prefix has fewer tables than the templates need") from None
 
 
-def _check_permutation(rows: NDArray[np.int32], name: str) -> None:
+def _check_permutation(rows: Ints, name: str) -> None:
     if not np.array_equal(np.sort(rows), np.arange(len(rows), dtype=np.int32)):
         raise ModelFileError(f"{name}.rows is not a permutation of its {len(rows)} rows")
 

@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Bytes, Ints, Longs
 from fstcrf.errors import ModelFileError, ShapeError
 from fstcrf.kernel.strings import Strings, pack_strings
 
@@ -55,7 +56,7 @@ class KeyTable:
     """
 
     keys: NDArray[np.uint64]
-    rows: NDArray[np.int32]
+    rows: Ints
 
     @classmethod
     def empty(cls) -> KeyTable:
@@ -65,7 +66,7 @@ class KeyTable:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def lookup(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
+    def lookup(self, keys: NDArray[np.uint64]) -> Ints:
         """Return the row of each key, −1 for unknown ones.
 
         Complexity: O(log n) a key.
@@ -75,7 +76,7 @@ class KeyTable:
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[place] == keys, self.rows[place], np.int32(-1))
 
-    def merged(self, keys: NDArray[np.uint64], rows: NDArray[np.int32]) -> KeyTable:
+    def merged(self, keys: NDArray[np.uint64], rows: Ints) -> KeyTable:
         """Return the table with further keys, none of which it has yet."""
         if not len(self.keys):
             return KeyTable(keys, rows)
@@ -150,7 +151,7 @@ class Packing:
         """Bits of the final keys."""
         return self._stages()[-1][1]
 
-    def pack(self, codes: Codes, count: int) -> tuple[NDArray[np.uint64], NDArray[np.bool] | None]:
+    def pack(self, codes: Codes, count: int) -> tuple[NDArray[np.uint64], Bools | None]:
         """Return the keys of numbers.
 
         Parameters
@@ -208,9 +209,7 @@ class Packing:
         return [*stages, (range(first, len(self.widths)), used)]
 
 
-def distinct(
-    keys: NDArray[np.uint64], bits: int
-) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64]]:
+def distinct(keys: NDArray[np.uint64], bits: int) -> tuple[NDArray[np.uint64], Ints, Longs]:
     """Return sorted distinct keys, the place of each key among them, and their counts.
 
     Parameters
@@ -264,7 +263,7 @@ class Vocabulary:
         self._table: Strings | None = None
 
     @classmethod
-    def from_blob(cls, blob: NDArray[np.uint8], offsets: NDArray[np.int64], name: str) -> Self:
+    def from_blob(cls, blob: Bytes, offsets: Longs, name: str) -> Self:
         """Return the vocabulary of a blob that `check_blob` accepts; its strings are not copied.
 
         Raises
@@ -308,7 +307,7 @@ class Vocabulary:
         number = int(self.numbers([string])[0])
         return None if number < 0 else number
 
-    def numbers(self, strings: Sequence[str]) -> NDArray[np.int64]:
+    def numbers(self, strings: Sequence[str]) -> Longs:
         """Return the numbers of strings, −1 for unknown ones."""
         return self._found.numbers(*pack_strings(strings, surrogates="surrogatepass"))
 

@@ -17,6 +17,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Bytes, Ints, Longs, Singles
 from fstcrf.corpus.corpus import Sentence
 from fstcrf.errors import DataError, ModelFileError, OptionError
 from fstcrf.features.design import Design, check_order
@@ -185,7 +186,7 @@ class LiteralIndex:
         names = tuple(dict.fromkeys(_Tokens(sentences).names))
         return Collisions.of(np.unique(string_hashes(names)), self._bits)
 
-    def renumbered(self, order: NDArray[np.int32]) -> LiteralIndex:
+    def renumbered(self, order: Ints) -> LiteralIndex:
         """Return the index under other rows: row ``r`` becomes ``order[r]``.
 
         Raises
@@ -234,8 +235,8 @@ class LiteralIndex:
     @classmethod
     def from_text(
         cls,
-        text: NDArray[np.uint8],
-        offsets: NDArray[np.int64],
+        text: Bytes,
+        offsets: Longs,
         *,
         hash_bits: int | None = None,
     ) -> LiteralIndex:
@@ -300,7 +301,7 @@ class _Tokens:
         self.indptr = np.array(bounds, dtype=np.int64)
         self.values = self._checked(numbers, [len(sentence) for sentence in sentences])
 
-    def _checked(self, numbers: list[float], lengths: Sequence[int]) -> NDArray[np.float32] | None:
+    def _checked(self, numbers: list[float], lengths: Sequence[int]) -> Singles | None:
         with np.errstate(over="ignore"):
             values = np.array(numbers, dtype=np.float64).astype(np.float32)
         if not np.isfinite(values).all():

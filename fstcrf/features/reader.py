@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.errors import DataError, TemplateError
 from fstcrf.features.derive import Plain, Source, is_multiple, root, strings_of
@@ -236,7 +237,7 @@ class Local(NamedTuple):
         Whether none of them is −1.
     """
 
-    numbers: NDArray[np.int32]
+    numbers: Ints
     complete: bool
 
 
@@ -302,9 +303,9 @@ class Reader:
             self._local[name, place] = found(self.column(name).ids, place)
         return self._local[name, place]
 
-    def firing(self, family: Family) -> NDArray[np.bool] | None:
+    def firing(self, family: Family) -> Bools | None:
         """Return the tokens at which a family may fire; None for all."""
-        mask: NDArray[np.bool] | None = None
+        mask: Bools | None = None
         if family.kind == "bos":
             mask = self._before == 0
         elif family.kind == "eos":
@@ -318,9 +319,7 @@ class Reader:
                 mask = inside if mask is None else mask & inside
         return mask
 
-    def block(
-        self, family: Family, tokens: NDArray[np.int32] | None, rows: NDArray[np.int32]
-    ) -> Block:
+    def block(self, family: Family, tokens: Ints | None, rows: Ints) -> Block:
         """Return the block of a family's entries; rows of −1 are dropped, repeated ones merged.
 
         Raises
@@ -336,7 +335,7 @@ class Reader:
             tokens, rows = once(tokens, rows)
         return Block(tokens, rows, self._values(family, tokens))
 
-    def _shifted(self, ids: NDArray[np.int32], place: Place) -> Local:
+    def _shifted(self, ids: Ints, place: Place) -> Local:
         size, step, n_pads = self.n_tokens, abs(place.offset), 2 * self.reach
         kept = max(size - step, 0)
         numbers = np.full(size, -1, dtype=np.int32)
@@ -350,7 +349,7 @@ class Reader:
         numbers[outside] = first_pad + step - margin[outside] - 1 if place.pads else -1
         return Local(numbers, place.pads or not len(outside))
 
-    def _placed(self, ids: NDArray[np.int32], place: Place) -> Local:
+    def _placed(self, ids: Ints, place: Place) -> Local:
         length = self._before + self._after + 1
         position = place.offset - 1 if place.offset > 0 else length + place.offset
         inside = (position >= 0) & (position < length)
@@ -360,9 +359,7 @@ class Reader:
         numbers = np.where(inside, ids[tokens] + 2 * self.reach, outside).astype(np.int32)
         return Local(numbers, place.pads or bool(inside.all()))
 
-    def _values(
-        self, family: Family, tokens: NDArray[np.int32] | None
-    ) -> NDArray[np.float32] | None:
+    def _values(self, family: Family, tokens: Ints | None) -> Singles | None:
         """Return the value of each entry; None when all are 1."""
         if not family.values:
             return None
@@ -379,7 +376,7 @@ class Reader:
             raise DataError(f"the value {product[entry]} exceeds float32", **self._where(token))
         return values
 
-    def _numbers(self, macro: Macro) -> NDArray[np.float64]:
+    def _numbers(self, macro: Macro) -> Floats:
         column = self.column(str(root(macro.source)))
         function = strings_of(macro.source)
         numbers = np.array([_number(function(v)[0]) for v in column.values], dtype=np.float64)
@@ -396,9 +393,7 @@ class Reader:
         return cast("dict[str, Any]", self.corpus.where(token))
 
 
-def once(
-    tokens: NDArray[np.int32] | None, rows: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def once(tokens: Ints | None, rows: Ints) -> tuple[Ints, Ints]:
     """Return entries sorted by token and row, each pair once."""
     if tokens is None:
         tokens = np.arange(len(rows), dtype=np.int32)
@@ -451,9 +446,7 @@ class Coder(Protocol):
     def pads(self, names: Sequence[str]) -> NDArray[np.uint64]:
         """Return the numbers of the strings outside a sentence."""
 
-    def codes(
-        self, source: Source, strings: Sequence[str]
-    ) -> tuple[NDArray[np.uint64], NDArray[np.bool]]:
+    def codes(self, source: Source, strings: Sequence[str]) -> tuple[NDArray[np.uint64], Bools]:
         """Return the numbers of strings, and which strings have one."""
 
 
@@ -471,7 +464,7 @@ class Entries:
         Number of entries, n.
     """
 
-    tokens: NDArray[np.int32] | None
+    tokens: Ints | None
     codes: list[NDArray[np.uint64]]
     count: int
 
@@ -486,10 +479,10 @@ class _Symbols:
     """
 
     codes: NDArray[np.uint64]
-    known: NDArray[np.bool]
-    first: NDArray[np.int64] | None = None
+    known: Bools
+    first: Longs | None = None
 
-    def present(self, local: Local) -> NDArray[np.bool] | None:
+    def present(self, local: Local) -> Bools | None:
         """Return where there may be a number; None for everywhere."""
         if self.first is not None:
             return None if local.complete else local.numbers >= 0
@@ -562,9 +555,9 @@ class Encoder:
 
 
 def _multiplied(
-    tokens: NDArray[np.int32] | None,
+    tokens: Ints | None,
     symbols: Sequence[_Symbols],
-    chosen: Sequence[NDArray[np.int32]],
+    chosen: Sequence[Ints],
     count: int,
 ) -> Entries:
     """Return one entry for each choice among the strings of the multi-valued sources."""

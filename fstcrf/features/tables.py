@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Ints, Longs
 from fstcrf.corpus.corpus import Sentence
 from fstcrf.features.derive import Plain, Source, root
 from fstcrf.features.design import Block, assembled
@@ -105,8 +106,8 @@ def _terms(family: Family, packing: Packing, place: dict[Source, int], reach: in
 def _string_codes(
     reader: Reader,
     sources: Sequence[Source],
-    numbers: Callable[[Source, Sequence[str]], NDArray[np.int32]],
-) -> NDArray[np.int32]:
+    numbers: Callable[[Source, Sequence[str]], Ints],
+) -> Ints:
     """Return the number of each token's string, −1 where it has none.
 
     Parameters
@@ -134,8 +135,8 @@ def _string_codes(
 def _sentence_codes(
     sentence: Sentence,
     sources: Sequence[Source],
-    numbers: Callable[[Source, Sequence[str]], NDArray[np.int32]],
-) -> NDArray[np.int32]:
+    numbers: Callable[[Source, Sequence[str]], Ints],
+) -> Ints:
     """Return the number of each token's string, as `_string_codes` does, int32 [sources, N]."""
     codes = np.empty((len(sources), len(sentence)), dtype=np.int32)
     for source, out in zip(sources, codes, strict=True):
@@ -178,15 +179,13 @@ class Vocabularies:
         """Return the numbers of the pads."""
         return np.arange(len(names), dtype=np.uint64)
 
-    def codes(
-        self, source: Source, strings: Sequence[str]
-    ) -> tuple[NDArray[np.uint64], NDArray[np.bool]]:
+    def codes(self, source: Source, strings: Sequence[str]) -> tuple[NDArray[np.uint64], Bools]:
         """Return the numbers of strings, and which are known."""
         numbers = self.by_source[source].numbers(strings)
         known = numbers >= 0
         return np.where(known, numbers + 2 * self.reach, 0).astype(np.uint64), known
 
-    def numbers(self, source: Source, strings: Sequence[str]) -> NDArray[np.int32]:
+    def numbers(self, source: Source, strings: Sequence[str]) -> Ints:
         """Return the numbers of strings, −1 for unknown ones."""
         numbers = self.by_source[source].numbers(strings).astype(np.int32)
         np.add(numbers, 2 * self.reach, out=numbers, where=numbers >= 0)
@@ -268,7 +267,7 @@ class Tables:
         found = plain.finder.rows(codes, np.asarray([0, len(sentence)]))
         return SparseRows(*compacted(found), None, self.n_rows)
 
-    def _mixed(self, reader: Reader, found: NDArray[np.int32]) -> SparseRows:
+    def _mixed(self, reader: Reader, found: Ints) -> SparseRows:
         """Return the attributes of every token, those of plain families given."""
         encoder = Encoder(reader, self.vocabularies)
         column = {number: k for k, number in enumerate(self._plain.numbers)}
@@ -292,7 +291,7 @@ class Tables:
             self.families, self.packings, self.keys, reach=self.vocabularies.reach
         )
 
-    def attributes(self, rows: NDArray[np.int64]) -> list[str]:
+    def attributes(self, rows: Longs) -> list[str]:
         """Return the texts of attributes."""
         texts = [""] * len(rows)
         family_of, key_of = self._by_row
@@ -319,12 +318,12 @@ class Tables:
                         return row
         return None
 
-    def renumbered(self, order: NDArray[np.int32]) -> Tables:
+    def renumbered(self, order: Ints) -> Tables:
         """Return the same attributes under other rows: row ``r`` becomes ``order[r]``."""
         return replace(self, keys=tuple(KeyTable(k.keys, order[k.rows]) for k in self.keys))
 
     @cached_property
-    def _by_row(self) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+    def _by_row(self) -> tuple[Ints, NDArray[np.uint64]]:
         """The family and the key of each row."""
         family_of = np.zeros(self.n_rows, dtype=np.int32)
         key_of = np.zeros(self.n_rows, dtype=np.uint64)
@@ -381,7 +380,7 @@ def fitted(
     return result, assembled(reader.n_tokens, blocks, next_row)
 
 
-def _known(base: Tables | None, number: int, family: Family) -> tuple[Codes, NDArray[np.int32]]:
+def _known(base: Tables | None, number: int, family: Family) -> tuple[Codes, Ints]:
     """Return the numbers and rows of the attributes that a family has already."""
     if base is None:
         none = [np.empty(0, dtype=np.uint64) for _ in family.sources]
@@ -390,9 +389,7 @@ def _known(base: Tables | None, number: int, family: Family) -> tuple[Codes, NDA
     return base.packings[number].unpack(table.keys), table.rows
 
 
-def _sorted(
-    keys: NDArray[np.uint64], rows: NDArray[np.int32]
-) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+def _sorted(keys: NDArray[np.uint64], rows: Ints) -> tuple[NDArray[np.uint64], Ints]:
     order = np.argsort(keys)
     return keys[order], rows[order]
 
@@ -405,7 +402,7 @@ def _numbered(
     old: KeyTable,
     next_row: int,
     min_count: int,
-) -> tuple[KeyTable, NDArray[np.int32], NDArray[np.int32] | None]:
+) -> tuple[KeyTable, Ints, Ints | None]:
     """Return the table with new attributes, the row of each entry, and its token."""
     keys, _ = packing.pack(entries.codes, entries.count)
     unique, inverse, counts = distinct(keys, packing.bits)
@@ -484,9 +481,9 @@ class Predicates:
     """
 
     tables: Tables
-    row: NDArray[np.int32]
-    predicate: NDArray[np.int32]
-    label: NDArray[np.int64]
+    row: Ints
+    predicate: Ints
+    label: Longs
 
     @classmethod
     def of(cls, tables: Tables, context: Context, labels: Labels) -> Predicates:
@@ -503,7 +500,7 @@ class Predicates:
         """
         axes = {Plain(tape_column(tape)): tuple(labels[tape]) for tape in context}
         families, packings, keys = [], [], []
-        found: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]] = []
+        found: list[tuple[Ints, Ints, Longs]] = []
         total = 0
         for family, packing, table in zip(
             tables.families, tables.packings, tables.keys, strict=True
@@ -532,7 +529,7 @@ def _label_numbers(
     count: int,
     axes: Mapping[Plain, tuple[str, ...]],
     vocabularies: Vocabularies,
-) -> NDArray[np.int64]:
+) -> Longs:
     """Return the number of each attribute's labels, −1 where no labels give the attribute."""
     number = np.zeros(count, dtype=np.int64)
     possible = np.ones(count, dtype=np.bool)

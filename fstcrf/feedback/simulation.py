@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf.arguments import LabelSet, label_tuple
+from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus, legal_transitions
 from fstcrf.errors import DataError, OptionError
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet, is_literal
@@ -156,8 +156,6 @@ def _index(
 
 
 # --- Simulation -----------------------------------------------------------------------------------
-
-Floats = NDArray[np.float64]
 
 
 def simulate(

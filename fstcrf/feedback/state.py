@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.kernel import Aim, Controls, Descent, Parameters, Proposals, Rule, SparseRows
 from fstcrf.storage import read_arrays, write_arrays
@@ -168,7 +169,7 @@ class UniformDraws:
         self._state = self._source.state
         self._generator = np.random.Generator(self._source)
 
-    def __call__(self, number: int, n: int) -> NDArray[np.float64]:
+    def __call__(self, number: int, n: int) -> Floats:
         """Return the numbers of a proposal, float64 [n] in [0, 1)."""
         # A new generator would take ten times as long. The lowest word counts the blocks drawn.
         self._state["state"]["counter"][:] = 0, number, 0, 0

@@ -16,14 +16,12 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.acyclic import connected
 
 __all__ = [
     "Acceptor",
-    "Flags",
-    "Floats",
-    "Ints",
     "Predecessors",
     "coarsest",
     "either",
@@ -36,10 +34,6 @@ __all__ = [
     "trim",
 ]
 
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Numbers = NDArray[np.int64]
 
 MAX_STATES = 10_000
 """States of a product, before trimming."""
@@ -270,14 +264,14 @@ def shortened(name: str, limit: int = 120) -> str:
     return name if len(name) <= limit else name[: name.rfind(" & ", 0, limit)] + " & …"
 
 
-def _product_states(left: Ints, right: Ints, limit: int, name: str) -> tuple[Numbers, Ints]:
+def _product_states(left: Ints, right: Ints, limit: int, name: str) -> tuple[Longs, Ints]:
     """Return the pairs of states met from the start, and where each symbol leads from them.
 
     A pair (p, q) is p times the states of `right` plus q; results are int64 [P] and int32 [P, A].
     """
     width = len(right)
     number: dict[int, int] = {0: 0}
-    rows: list[Numbers] = []
+    rows: list[Longs] = []
     frontier = np.zeros(1, dtype=np.int64)
     while len(frontier):
         first, second = left[frontier // width], right[frontier % width]
@@ -352,7 +346,7 @@ def _flat(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
     return array.reshape(len(array), -1)
 
 
-def _useful(target: Ints, final: Floats) -> Flags:
+def _useful(target: Ints, final: Floats) -> Bools:
     """Return which states are on a way from the start to an end, bool [Q]."""
     there = target >= 0
     row = np.append(0, np.cumsum(there.sum(axis=1), dtype=np.int64))
@@ -365,7 +359,7 @@ def _same(a: NDArray[np.generic] | None, b: NDArray[np.generic] | None) -> bool:
     return a.dtype == b.dtype and np.array_equal(a, b)
 
 
-def _breadth_first(target: Ints) -> Numbers:
+def _breadth_first(target: Ints) -> Longs:
     met = np.zeros(len(target), dtype=bool)
     layer = np.zeros(1, dtype=np.int64)
     layers = []
@@ -453,7 +447,7 @@ def _pushed(acceptor: Acceptor) -> tuple[Floats, Floats]:
     return step, acceptor.final - rest
 
 
-def _classes(acceptor: Acceptor) -> Numbers:
+def _classes(acceptor: Acceptor) -> Longs:
     """Return the class of each state: int64 [Q]."""
     target = acceptor.target.reshape(acceptor.n_states, -1)
     if acceptor.weighted:
@@ -516,14 +510,14 @@ class Predecessors:
         self.row = np.zeros(len(target) + 1, dtype=np.int64)
         np.cumsum(np.bincount(ends, minlength=len(target)), out=self.row[1:])
 
-    def of(self, states: NDArray[np.integer]) -> Numbers:
+    def of(self, states: NDArray[np.integer]) -> Longs:
         """Return the states that lead to one of these, each once, in order."""
         first, size = self.row[states], self.row[states + 1] - self.row[states]
         shift = first - np.cumsum(size) + size
         return np.unique(self.source[np.arange(size.sum()) + np.repeat(shift, size)])
 
 
-def coarsest(target: Ints, classes: Numbers) -> Numbers:
+def coarsest(target: Ints, classes: Longs) -> Longs:
     """Return the coarsest partition within another in which classes lead to classes.
 
     Parameters
@@ -549,24 +543,24 @@ def coarsest(target: Ints, classes: Numbers) -> Numbers:
     return parts.classes
 
 
-def numbered(rows: NDArray[np.generic]) -> Numbers:
+def numbered(rows: NDArray[np.generic]) -> Longs:
     """Return a number for each row, from 0 without gaps; rows of equal bytes have equal ones."""
     if len(rows) < _FEW:
         seen: dict[bytes, int] = {}
         return np.asarray([seen.setdefault(row.tobytes(), len(seen)) for row in rows])
-    found: Numbers = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    found: Longs = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
     return found
 
 
 class _Parts:
     """Classes of states, int64 [Q], and how many members each has."""
 
-    def __init__(self, classes: Numbers) -> None:
+    def __init__(self, classes: Longs) -> None:
         self.classes = classes.copy()
         self.size = np.bincount(classes, minlength=len(classes))
         self.n = int(classes.max()) + 1
 
-    def split(self, asked: Numbers, led: Numbers) -> Numbers:
+    def split(self, asked: Longs, led: Longs) -> Longs:
         """Split classes into members that lead to the same and the rest.
 
         Parameters
@@ -603,14 +597,14 @@ class _Parts:
         self.size[known] = np.maximum(size[largest], rest)
         return np.concatenate([asked[moved[rows]], others])
 
-    def _new(self, size: Numbers) -> Numbers:
+    def _new(self, size: Longs) -> Longs:
         """Return numbers for classes of these sizes."""
         found = np.arange(self.n, self.n + len(size))
         self.size[found] = size
         self.n += len(size)
         return found
 
-    def _members(self, classes: Numbers, asked: Numbers) -> Numbers:
+    def _members(self, classes: Longs, asked: Longs) -> Longs:
         """Return the members of some classes that were not asked."""
         if not len(classes):
             return np.zeros(0, dtype=np.int64)

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf.arguments import LabelSet, real_array
+from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import DataError, GrammarError, ShapeError, TooLargeError
-from fstcrf.grammar.acceptor import Acceptor, Floats, Ints, minimise, trim
+from fstcrf.grammar.acceptor import Acceptor, minimise, trim
 from fstcrf.grammar.constraint import Constraint
 from fstcrf.grammar.labels import LabelSets, label_sets, nearest, only_tape
 from fstcrf.openfst import ArcType, Machine, connect, from_bytes, from_fst

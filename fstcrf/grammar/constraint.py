@@ -16,12 +16,13 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fstcrf.arguments import real_number
+from fstcrf.arrays import Bools, Longs
 from fstcrf.corpus.schemes import Scheme, legal_transitions, named_scheme
 from fstcrf.errors import GrammarError, LabelError, OptionError
-from fstcrf.grammar.acceptor import Acceptor, Flags, either, is_empty, minimise, trim
+from fstcrf.grammar.acceptor import Acceptor, either, is_empty, minimise, trim
 from fstcrf.grammar.labels import (
     ANY,
     LabelReading,
@@ -53,7 +54,6 @@ __all__ = [
 MAX_COUNT = 10_000
 """A count is a state, and machines of so many states that are a chain take seconds to bind."""
 
-Counts = NDArray[np.int64]
 
 Neighbours: TypeAlias = (
     Callable[[str | None, str | None], bool]
@@ -148,7 +148,7 @@ class Options:
         return LabelReading.of(sets[only_tape(sets, self.tape)], self.scheme)
 
     def acceptor(
-        self, title: str, rule: _EventRule, sets: LabelSets, events: Sequence[Flags]
+        self, title: str, rule: _EventRule, sets: LabelSets, events: Sequence[Bools]
     ) -> Acceptor:
         """Return a rule about events as an acceptor over the labels of the tape."""
         tape = only_tape(sets, self.tape)
@@ -172,9 +172,9 @@ class _EventRule:
         How often ending in a state, with what is seen at the end, does.
     """
 
-    target: Counts
-    broken: Counts
-    broken_at_end: Counts
+    target: Longs
+    broken: Longs
+    broken_at_end: Longs
 
 
 def _rule(target: ArrayLike, broken: ArrayLike, broken_at_end: ArrayLike) -> _EventRule:
@@ -210,7 +210,7 @@ def _count(k: int, *, most: bool = False, least: bool = False) -> _EventRule:
 
 def _monitor(
     rule: _EventRule,
-    events: Sequence[Flags],
+    events: Sequence[Bools],
     tape: str,
     labels: tuple[str, ...],
     weight: float | None,
@@ -395,7 +395,7 @@ def transitions(allowed: Neighbours, *, options: Options) -> Constraint:
     return _touching(title, partial(_legal, [(a, b) for a, b in allowed], None), options)
 
 
-def _asked(allowed: Callable[[str | None, str | None], bool], labels: tuple[str, ...]) -> Flags:
+def _asked(allowed: Callable[[str | None, str | None], bool], labels: tuple[str, ...]) -> Bools:
     ends = (*labels, None)
     return np.asarray([[bool(allowed(a, b)) for b in ends] for a in ends])
 
@@ -404,7 +404,7 @@ def _legal(
     pairs: list[tuple[str | None, str | None]],
     keys: frozenset[str | None] | None,
     labels: tuple[str, ...],
-) -> Flags:
+) -> Bools:
     """Return which labels may follow which: bool [L + 1, L + 1], last row start, column end.
 
     All rows but those of the keys are free; without keys, the start and the end are where no pair
@@ -427,7 +427,7 @@ def _legal(
 
 
 def _touching(
-    title: str, legal: Callable[[tuple[str, ...]], Flags], options: Options
+    title: str, legal: Callable[[tuple[str, ...]], Bools], options: Options
 ) -> Constraint:
     def build(sets: LabelSets) -> tuple[Acceptor, ...]:
         labels = sets[only_tape(sets, options.tape)]
@@ -491,7 +491,7 @@ def _meeting(
     labels: tuple[tuple[str, ...], ...],
     chosen: Sequence[tuple[str, ...]],
     keys: frozenset[str] | None,
-) -> Flags:
+) -> Bools:
     """Return which labels may meet, bool [L of each tape]; with keys, also all that are none."""
     index = [{label: i for i, label in enumerate(known)} for known in labels]
     for names in [*chosen, *((key,) for key in keys or ())]:

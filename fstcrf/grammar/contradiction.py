@@ -15,10 +15,10 @@ from functools import reduce
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import ContradictionError, TooLargeError
-from fstcrf.grammar.acceptor import Acceptor, Flags, Floats, Ints, intersect, minimise, trim
+from fstcrf.grammar.acceptor import Acceptor, intersect, minimise, trim
 
 __all__ = [
     "ANY_ONE",
@@ -255,7 +255,7 @@ class _Account(NamedTuple):
 
 
 def overfull(
-    acceptors: Sequence[Acceptor], allowed: Mapping[str, Flags]
+    acceptors: Sequence[Acceptor], allowed: Mapping[str, Bools]
 ) -> tuple[Acceptor, ...] | None:
     """Return acceptors that a sentence cannot satisfy together, None where counting shows nothing.
 
@@ -333,7 +333,7 @@ def _allowed(acceptor: Acceptor) -> Ints:
     return found
 
 
-def _proof(accounts: Sequence[_Account], mask: Flags) -> list[int] | None:
+def _proof(accounts: Sequence[_Account], mask: Bools) -> list[int] | None:
     """Return the accounts of a proof: weighted, they must fall by more than the tokens let them."""
     from scipy.optimize import linprog  # noqa: PLC0415 (slow to import)
 
@@ -363,7 +363,7 @@ def _proof(accounts: Sequence[_Account], mask: Flags) -> list[int] | None:
     return np.flatnonzero(weight).tolist()
 
 
-def _most(weight: Floats, change: Floats, kinds: Flags, times: NDArray[np.int64]) -> float:
+def _most(weight: Floats, change: Floats, kinds: Bools, times: Longs) -> float:
     """Return by how much the accounts can fall in a sentence; checks what the solver says."""
     value = change @ weight
     return float(sum(n * value[kind].max() for kind, n in zip(kinds, times.tolist(), strict=True)))

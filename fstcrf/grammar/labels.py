@@ -15,9 +15,9 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from fstcrf.arguments import LabelSet, label_tuple
+from fstcrf.arrays import Bools
 from fstcrf.corpus.schemes import OUTSIDE, Scheme, named_scheme, split_label, tables
 from fstcrf.errors import GrammarError, OptionError
-from fstcrf.grammar.acceptor import Flags
 
 __all__ = [
     "ANY",
@@ -226,7 +226,7 @@ class LabelReading:
         return list(dict.fromkeys(part[1] for part in self.parts if part is not None))
 
     @cached_property
-    def starts(self) -> Flags:
+    def starts(self) -> Bools:
         """Where a span begins: a label (column) behind another (row; the last: the start)."""
         size = len(self.labels)
         if self.scheme is None:
@@ -238,7 +238,7 @@ class LabelReading:
         kind = np.asarray([kinds.index(kind) for _, kind in parts])
         same = (kind[:, None] == kind[None, :size]).astype(np.int64)
         typed = np.asarray([part is not None for part in self.parts])
-        starts: Flags = tables(self.scheme)[0][letter[:, None], letter[None, :size], same] & typed
+        starts: Bools = tables(self.scheme)[0][letter[:, None], letter[None, :size], same] & typed
         return starts
 
     def units(self, names: Names) -> list[str | Spans]:
@@ -257,7 +257,7 @@ class LabelReading:
                     found[self.labels[i]] = None
         return list(found)
 
-    def runs(self, unit: str | Spans) -> Flags:
+    def runs(self, unit: str | Spans) -> Bools:
         """Return where a run of a label, or a span of a type, begins: bool [L + 1, L]."""
         if isinstance(unit, Spans):
             return self.starts & self._of_type(unit.type)
@@ -267,7 +267,7 @@ class LabelReading:
         found[place, place] = False
         return found
 
-    def members(self, names: Names) -> Flags:
+    def members(self, names: Names) -> Bools:
         """Return which labels names stand for, a type for all of its labels: bool [L]."""
         found = np.zeros(len(self.labels), dtype=bool)
         for name in _each(names):
@@ -279,7 +279,7 @@ class LabelReading:
                 found |= self._of_type(name if isinstance(name, str) else name.type)
         return found
 
-    def occurrences(self, names: Names) -> Flags:
+    def occurrences(self, names: Names) -> Bools:
         """Return where one of these occurs: a token of a label, the first token of a span.
 
         Returns
@@ -296,14 +296,14 @@ class LabelReading:
                 found |= self.starts & self._of_type(kind)
         return found
 
-    def _of_class(self, matching: Matching) -> Flags:
+    def _of_class(self, matching: Matching) -> Bools:
         found = np.asarray([matching.matches(label) for label in self.labels])
         if not found.any() and not matching.optional:
             close = nearest(matching.pattern, self.labels)
             raise GrammarError(f"no label matches {matching}{close}")
         return found
 
-    def _of_type(self, kind: str) -> Flags:
+    def _of_type(self, kind: str) -> Bools:
         found = np.asarray([part is not None and part[1] == kind for part in self.parts])
         if not found.any():
             known = [*self.types, *self.labels]

@@ -15,9 +15,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fstcrf.arrays import Bools
 from fstcrf.errors import DataError, GrammarError, OptionError, TooLargeError
 from fstcrf.grammar import constraint, syntax
-from fstcrf.grammar.acceptor import Acceptor, Flags, is_empty
+from fstcrf.grammar.acceptor import Acceptor, is_empty
 from fstcrf.grammar.automata import constraint_from_machine
 from fstcrf.grammar.constraint import Constraint, Options
 from fstcrf.grammar.labels import ANY, LabelSets, Matching, Names, Spans, nearest, only_tape
@@ -489,7 +490,7 @@ class _Binding:
         except GrammarError as error:
             raise GrammarError(str(error), path=self.path, line=part.line) from None
 
-    def flags(self, symbol: Symbol) -> Flags:
+    def flags(self, symbol: Symbol) -> Bools:
         """Return the tuples of labels that a symbol stands for: bool [A], last tape fastest."""
         read = self.read()
         chosen = dict(symbol.fields)
@@ -499,7 +500,7 @@ class _Binding:
         ]
         return reduce(np.logical_and.outer, axes).reshape(-1)
 
-    def _of(self, label: str | Matching | None, labels: tuple[str, ...], line: int) -> Flags:
+    def _of(self, label: str | Matching | None, labels: tuple[str, ...], line: int) -> Bools:
         if label is None:
             return np.ones(len(labels), dtype=bool)
         if isinstance(label, Matching):

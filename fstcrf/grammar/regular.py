@@ -14,10 +14,10 @@ from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import GrammarError, TooLargeError
-from fstcrf.grammar.acceptor import Acceptor, Flags, intersect, minimise, on_tapes, trim
+from fstcrf.grammar.acceptor import Acceptor, intersect, minimise, on_tapes, trim
 from fstcrf.grammar.automata import automaton_of, determinise, fst_of
 from fstcrf.grammar.constraint import Constraint
 from fstcrf.grammar.labels import Matching
@@ -102,7 +102,7 @@ def compiled(
     expression: Regular,
     tapes: tuple[str, ...],
     labels: tuple[tuple[str, ...], ...],
-    flags: Callable[[Symbol], Flags],
+    flags: Callable[[Symbol], Bools],
     parts: Callable[[Constrained], tuple[Acceptor, ...]],
     name: str,
 ) -> Acceptor:
@@ -119,7 +119,7 @@ def compiled(
     name : str
         What the result stands for.
     """
-    symbols: dict[int, Flags] = {}
+    symbols: dict[int, Bools] = {}
     machines: dict[int, Acceptor] = {}
     for leaf in leaves(expression):
         if isinstance(leaf, Symbol):
@@ -158,8 +158,8 @@ def compiled(
 
 
 def _kinds(
-    symbols: list[Flags], machines: list[Acceptor], labels: tuple[tuple[str, ...], ...]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    symbols: list[Bools], machines: list[Acceptor], labels: tuple[tuple[str, ...], ...]
+) -> tuple[Longs, Longs]:
     """Sort tuples of labels into kinds that the expression does not tell apart.
 
     Returns
@@ -168,7 +168,7 @@ def _kinds(
         A tuple of each kind, and the kind of each tuple.
     """
     size = int(np.prod([len(known) for known in labels]))
-    rows: list[NDArray[np.float64]] = [
+    rows: list[Floats] = [
         np.zeros((1, size)),
         *(s[None].astype(float) for s in symbols),
     ]
@@ -181,7 +181,7 @@ def _kinds(
     return first, place.reshape(-1)
 
 
-def _narrowed(machine: Acceptor, first: NDArray[np.int64]) -> Acceptor:
+def _narrowed(machine: Acceptor, first: Longs) -> Acceptor:
     """Return a machine over kinds."""
     flat = (machine.n_states, -1)
     return Acceptor(
@@ -199,7 +199,7 @@ class _Building:
     """Makes one unweighted pynini machine; symbol k is k + 1, score i is kinds + i + 1."""
 
     kinds: int
-    symbols: dict[int, NDArray[np.int64]]
+    symbols: dict[int, Longs]
     machines: dict[int, Acceptor]
     scores: list[float] = field(default_factory=list)
     _made: dict[int, pynini.Fst] = field(default_factory=dict)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import GrammarError, ShapeError
-from fstcrf.grammar.acceptor import Acceptor, Flags, Floats, Ints, intersect, minimise, trim
+from fstcrf.grammar.acceptor import Acceptor, intersect, minimise, trim
 from fstcrf.topology import Topology
 
 __all__ = ["TwoLocal", "constrained_topology", "simplified", "two_local"]
@@ -78,7 +78,7 @@ MAX_STATES = 64
 _DEAD = -1
 
 
-def simplified(acceptor: Acceptor, legal: Flags) -> Acceptor:
+def simplified(acceptor: Acceptor, legal: Bools) -> Acceptor:
     """Return a smaller acceptor with the same scores for all legal sequences.
 
     Parameters
@@ -125,15 +125,15 @@ class _Merging:
         Score of the step, and of the end.
     """
 
-    block: NDArray[np.int64]
-    asked: Flags
+    block: Longs
+    asked: Bools
     target: Ints
     score: Floats
 
     @classmethod
-    def of(cls, acceptor: Acceptor, legal: Flags) -> _Merging:
+    def of(cls, acceptor: Acceptor, legal: Bools) -> _Merging:
         met, live = _met(acceptor.target, acceptor.final, legal)
-        asked: Flags = met @ legal
+        asked: Bools = met @ legal
         labels = np.arange(acceptor.target.shape[1])
         kept = (acceptor.target >= 0) & live[acceptor.target, labels]
         step = np.zeros(kept.shape) if acceptor.score is None else acceptor.score
@@ -144,12 +144,12 @@ class _Merging:
             score=np.column_stack([np.where(kept, step, -np.inf), acceptor.final]),
         )
 
-    def apart(self) -> Flags:
+    def apart(self) -> Bools:
         """Return which pairs of states disagree, or lead to such pairs: bool [Q, Q]."""
         label = range(self.asked.shape[1])
         both = [self.asked[:, a, None] & self.asked[None, :, a] for a in label]
         score = self.score.T
-        apart: Flags = np.logical_or.reduce(
+        apart: Bools = np.logical_or.reduce(
             [m & (s[:, None] != s[None, :]) for m, s in zip(both, score, strict=True)]
         )
         while True:
@@ -198,7 +198,7 @@ class _Merging:
         )
 
 
-def _met(target: Ints, final: Floats, legal: Flags) -> tuple[Flags, Flags]:
+def _met(target: Ints, final: Floats, legal: Bools) -> tuple[Bools, Bools]:
     """Follow legal sequences.
 
     Returns
@@ -276,11 +276,11 @@ def constrained_topology(topology: Topology, conjuncts: Sequence[Acceptor]) -> T
 
 
 def _useful(
-    start: NDArray[np.int64],
-    source: NDArray[np.int64],
-    target: NDArray[np.int64],
-    ends: NDArray[np.bool_],
-) -> NDArray[np.bool_]:
+    start: Longs,
+    source: Longs,
+    target: Longs,
+    ends: Bools,
+) -> Bools:
     """Return which pairs lie on a way from the start to an end."""
     reached, alive = np.zeros(len(ends), dtype=bool), ends.copy()
     reached[start] = True
@@ -289,19 +289,19 @@ def _useful(
         while count != found.sum():
             count = found.sum()
             found[there[found[here]]] = True
-    useful: NDArray[np.bool_] = reached & alive
+    useful: Bools = reached & alive
     return useful
 
 
 def _renumbered(
     topology: Topology,
     n: int,
-    useful: NDArray[np.bool_],
-    start: NDArray[np.int64],
-    source: NDArray[np.int64],
-    target: NDArray[np.int64],
-    arc: NDArray[np.int64],
-    ends: NDArray[np.bool_],
+    useful: Bools,
+    start: Longs,
+    source: Longs,
+    target: Longs,
+    arc: Longs,
+    ends: Bools,
 ) -> Topology:
     pairs = np.flatnonzero(useful)
     number = np.full(len(useful), -1, dtype=np.int32)

@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import ModelFileError
 from fstcrf.features.derive import Plain
 from fstcrf.interop.formats import (
@@ -61,8 +62,8 @@ class _Contents:
     labels: list[bytes]
     templates: list[bytes]
     attributes: list[bytes]
-    first: NDArray[np.int64]
-    weights: NDArray[np.float64]
+    first: Longs
+    weights: Floats
     cost_factor: float
     n_columns: int
     size: int
@@ -78,9 +79,7 @@ _UNIT = np.dtype([("base", "<i4"), ("check", "<u4")])
 _BYTES = [bytes([byte]) for byte in range(256)]
 
 
-def _entries(
-    units: NDArray[np.void], *, limit: int, where: str
-) -> tuple[list[bytes], NDArray[np.int64]]:
+def _entries(units: NDArray[np.void], *, limit: int, where: str) -> tuple[list[bytes], Longs]:
     """Return the keys of a double array, sorted, and the value of each.
 
     Parameters
@@ -126,19 +125,15 @@ def _entries(
     return [keys[i] for i in order_of_keys], np.array(values, dtype=np.int64)[order_of_keys]
 
 
-def _ends(
-    base: NDArray[np.int64], check: NDArray[np.int64], begin: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _ends(base: Longs, check: Longs, begin: Longs) -> Longs:
     """Return the nodes, by place, at which a key ends."""
-    inside: NDArray[np.int64] = np.flatnonzero((begin >= 0) & (begin < len(base)))
+    inside: Longs = np.flatnonzero((begin >= 0) & (begin < len(base)))
     place = begin[inside]
-    ends: NDArray[np.bool_] = (check[place] == place) & (base[place] < 0)
+    ends: Bools = (check[place] == place) & (base[place] < 0)
     return inside[ends]
 
 
-def _children(
-    begin: NDArray[np.int64], parents: NDArray[np.int64], order: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _children(begin: Longs, parents: Longs, order: Longs) -> tuple[Longs, Longs]:
     """Return the units whose check is the base of a node: the place of that node, and the unit."""
     first = np.searchsorted(parents, begin)
     counts = np.searchsorted(parents, begin, side="right") - first
@@ -301,9 +296,7 @@ def _columns(fields: dict[str, bytes], where: str) -> int:
     return count
 
 
-def _attributes(
-    lines: Sequence[bytes], part: slice, where: str
-) -> tuple[list[bytes], NDArray[np.int64]]:
+def _attributes(lines: Sequence[bytes], part: slice, where: str) -> tuple[list[bytes], Longs]:
     texts: list[bytes] = []
     first: list[int] = []
     for number, line in enumerate(lines[part], start=part.start + 1):
@@ -315,7 +308,7 @@ def _attributes(
     return texts, np.array(first, dtype=np.int64)
 
 
-def _weights(lines: Sequence[bytes], part: slice, where: str) -> NDArray[np.float64]:
+def _weights(lines: Sequence[bytes], part: slice, where: str) -> Floats:
     try:
         return np.array(list(map(float, lines[part])), dtype=np.float64)
     except ValueError:
@@ -437,7 +430,7 @@ def _pattern_model(contents: _Contents, encoding: str, where: str) -> PatternMod
     )
 
 
-def _sorted(contents: _Contents) -> tuple[list[bytes], NDArray[np.int64]]:
+def _sorted(contents: _Contents) -> tuple[list[bytes], Longs]:
     """Return the attributes in the order of their texts, with the number of their first weight."""
     texts = contents.attributes
     if all(a < b for a, b in pairwise(texts)):
@@ -448,8 +441,8 @@ def _sorted(contents: _Contents) -> tuple[list[bytes], NDArray[np.int64]]:
 
 def _check(
     attributes: Sequence[bytes],
-    first: NDArray[np.int64],
-    sizes: NDArray[np.int64],
+    first: Longs,
+    sizes: Longs,
     contents: _Contents,
     where: str,
 ) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import ModelFileError
 from fstcrf.features.derive import Source
 from fstcrf.features.reader import Boundary
@@ -70,8 +70,6 @@ def shown(data: bytes) -> str:
 
 # --- Weights --------------------------------------------------------------------------------------
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseWeights:
@@ -85,7 +83,7 @@ class SparseWeights:
         Natural-log scores.
     """
 
-    numbers: NDArray[np.int64]
+    numbers: Longs
     values: Floats
 
     def __len__(self) -> int:
@@ -97,14 +95,12 @@ class SparseWeights:
         numbers = np.flatnonzero(weights)
         return cls(numbers, weights[numbers])
 
-    def counts(self, first: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    def counts(self, first: Longs, size: int) -> Longs:
         """Return how many there are among the `size` weights from each number on, int64 [R]."""
         begin, end = self._bounds(first, size)
         return end - begin
 
-    def cells(
-        self, first: NDArray[np.int64], size: int, stride: int
-    ) -> tuple[NDArray[np.int64], Floats]:
+    def cells(self, first: Longs, size: int, stride: int) -> tuple[Longs, Floats]:
         """Lay blocks of weights out as rows of a table.
 
         Parameters
@@ -129,9 +125,7 @@ class SparseWeights:
         places = begin[rows] + within
         return rows * stride + self.numbers[places] - first[rows], self.values[places]
 
-    def _bounds(
-        self, first: NDArray[np.int64], size: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _bounds(self, first: Longs, size: int) -> tuple[Longs, Longs]:
         begin = np.searchsorted(self.numbers, first)
         return begin, np.searchsorted(self.numbers, first + size)
 
@@ -210,8 +204,8 @@ class PatternModel:
     labels: tuple[str, ...]
     patterns: tuple[TextPattern, ...]
     attributes: list[bytes]
-    node_first: NDArray[np.int64]
-    arc_first: NDArray[np.int64]
+    node_first: Longs
+    arc_first: Longs
     weights: SparseWeights
     n_columns: int
     boundary: Boundary
@@ -219,7 +213,7 @@ class PatternModel:
     size: int
     where: str
 
-    def first(self, kind: Literal["node", "arc"]) -> NDArray[np.int64]:
+    def first(self, kind: Literal["node", "arc"]) -> Longs:
         """Return the number of each attribute's first weight of a kind, −1 for none."""
         return self.node_first if kind == "node" else self.arc_first
 

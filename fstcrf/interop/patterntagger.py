@@ -19,6 +19,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import ModelFileError, OptionError, TemplateError
 from fstcrf.features import FeatureIndex, Macro, Template, TemplateSet
 from fstcrf.features.bytewise import show
@@ -120,14 +121,14 @@ class _Side:
     """
 
     tables: Tables
-    attribute: NDArray[np.int64]
+    attribute: Longs
 
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
     """The texts of one pattern, cut: the attribute of each cut, and the number of each string."""
 
-    attribute: NDArray[np.int64]
+    attribute: Longs
     codes: list[NDArray[np.uint64]]
 
 
@@ -350,7 +351,7 @@ def tagger(model: PatternModel, columns: Sequence[str] | None, tape: str) -> CRF
     return CRF(space.topology, index, space, theta, tape, names)
 
 
-def _transitions(model: PatternModel) -> NDArray[np.float64]:
+def _transitions(model: PatternModel) -> Floats:
     """Return the weight of each label pair by itself, float64 [L²]: of patterns without holes."""
     size = len(model.labels) ** 2
     total = np.zeros(size)

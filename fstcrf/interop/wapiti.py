@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import ModelFileError, TemplateError
 from fstcrf.features import LiteralIndex
 from fstcrf.features.bytewise import misjudges
@@ -156,7 +156,7 @@ class _Reader:
         return ModelFileError(f"{self._where}: byte {self._place}: {found}, {expected}")
 
 
-def _parsed(block: bytes) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+def _parsed(block: bytes) -> tuple[Longs, Floats] | None:
     """Return the numbers and values of whole lines of weights; None where one is none."""
     try:
         lines = block.decode("ascii").split("\n")
@@ -331,9 +331,7 @@ def _read(data: bytes, options: ReadOptions) -> CRF:
     return tagger(model, options.columns, options.tape)
 
 
-def _numbering(
-    contents: _Contents, n_labels: int, where: str
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _numbering(contents: _Contents, n_labels: int, where: str) -> tuple[Longs, Longs]:
     """Return the number of each observation's first weight on labels and on pairs, −1 for none."""
     texts = contents.observations
     if len(set(texts)) < len(texts):
@@ -362,7 +360,7 @@ def _columns(read: Sequence[object], where: str) -> int:
 def _literal(
     contents: _Contents,
     labels: tuple[str, ...],
-    node_first: NDArray[np.int64],
+    node_first: Longs,
     tape: str,
     encoding: str,
     where: str,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Bools, Floats, Ints
 from fstcrf.corpus import Column, Corpus, Sentence
 from fstcrf.errors import DataError
 from fstcrf.features import FeatureIndex
@@ -94,8 +95,7 @@ def _refuse_rows(taggers: Sequence[Model], sentences: Data) -> None:
 
 # --- Sentences through the product machine of a composition ---------------------------------------
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
+
 Values = tuple[Floats, ...]
 T = TypeVar("T", bound=np.generic)
 
@@ -312,7 +312,7 @@ class _Ranked:
     """The n best paths of a run: [B, n] each, and labels by tape, int32 [n, N]."""
 
     score: Floats
-    exact: NDArray[np.bool_]
+    exact: Bools
     bound: Floats
     labels: list[Ints]
 

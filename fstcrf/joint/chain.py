@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus import Corpus
 from fstcrf.errors import TooLargeError
 from fstcrf.joint.batches import best_paths
@@ -43,8 +43,6 @@ __all__ = [
     "Solver",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 
 _PATH_TOKENS = 4_000_000  # labels in the labellings that are ranked at once
 _LOOK_TOKENS = 400_000  # tokens that later taggers are asked about at once
@@ -124,7 +122,7 @@ class Search:
             self._rank(self.open[part.first : part.end], seen, wanted)
         self.open = self.open[self.bound[self.open] > self.total[self.open]]
 
-    def _rank(self, sentences: NDArray[np.int64], seen: int, wanted: int) -> None:
+    def _rank(self, sentences: Longs, seen: int, wanted: int) -> None:
         """Look at the labellings seen .. wanted of some sentences."""
         bounds = bounds_of(self.given.offsets, sentences)
         tokens = repeated(self.given.offsets, sentences)
@@ -147,7 +145,7 @@ class Search:
                 self._look(sentences[place], ids, score[place, number + first], left)
         self.bound[sentences] = reach[:, end]
 
-    def _look(self, sentences: NDArray[np.int64], ids: Ints, score: Floats, budget: int) -> None:
+    def _look(self, sentences: Longs, ids: Ints, score: Floats, budget: int) -> None:
         """Complete some labellings of this tape, sentence by sentence; keep what is better."""
         solved = self._completed(sentences, ids, budget)
         unproven = np.where(solved.bound > solved.total, score + solved.bound, -np.inf)
@@ -163,7 +161,7 @@ class Search:
         for mine, found in zip(self.later, solved.labels, strict=False):
             mine[to] = found[chosen]
 
-    def _completed(self, sentences: NDArray[np.int64], ids: Ints, budget: int) -> Solved:
+    def _completed(self, sentences: Longs, ids: Ints, budget: int) -> Solved:
         """Return what is best of the later tapes for some labellings of this one.
 
         Without labels where variants know them.
@@ -179,17 +177,17 @@ class Search:
             return Solved([], self.variants.total, self.variants.total)
         return self._solved(sentences, ids, budget)
 
-    def _solved(self, sentences: NDArray[np.int64], ids: Ints, budget: int) -> Solved:
+    def _solved(self, sentences: Longs, ids: Ints, budget: int) -> Solved:
         corpus = self.corpus if self._is_all(sentences) else self.corpus.select(sentences)
         corpus = with_tape(corpus, self.stage.tagger, np.maximum(ids, 0))
         return self.solver.solve(corpus, self.k + 1, budget)
 
-    def _is_all(self, sentences: NDArray[np.int64]) -> bool:
+    def _is_all(self, sentences: Longs) -> bool:
         """Whether these are all sentences, once each and in order."""
         return np.array_equal(sentences, np.arange(len(self.corpus)))
 
 
-def _taken(given: Given, bounds: NDArray[np.int64], tokens: NDArray[np.int64]) -> Given:
+def _taken(given: Given, bounds: Longs, tokens: Longs) -> Given:
     if len(tokens) == len(given.node):
         return given
     return Given(
@@ -200,9 +198,7 @@ def _taken(given: Given, bounds: NDArray[np.int64], tokens: NDArray[np.int64]) -
     )
 
 
-def _picked(
-    paths: Ints, bounds: NDArray[np.int64], place: NDArray[np.int64], number: NDArray[np.int64]
-) -> Ints:
+def _picked(paths: Ints, bounds: Longs, place: Longs, number: Longs) -> Ints:
     """Return path `number` of sentence `place`, for many of them, one after the other."""
     tokens = repeated(bounds, place)
     rows = np.repeat(number, np.diff(bounds)[place])
@@ -260,7 +256,7 @@ class Solver:
             found.put(corpus.offsets, lost, self._legal(corpus.select(lost), found.bound[lost]))
         return found
 
-    def _solved_part(self, corpus: Corpus, alive: NDArray[np.bool_], k: int, budget: int) -> Solved:
+    def _solved_part(self, corpus: Corpus, alive: Bools, k: int, budget: int) -> Solved:
         """Solve some of the sentences; the others have no legal labelling."""
         nothing = np.full(len(corpus), -np.inf)
         blank = [np.full(corpus.n_tokens, -1, dtype=np.int32) for _ in self.stages[k:]]
@@ -339,7 +335,7 @@ class Solver:
                 return self._solved_part(corpus, alive, k, budget)
         return Search(self, k, corpus, given, normaliser, budget).run()
 
-    def gain(self, k: int, lengths: NDArray[np.int64]) -> Floats:
+    def gain(self, k: int, lengths: Longs) -> Floats:
         """Return the most that the grammars of the stages behind k can add, for each length."""
         later = [a for stage in self.stages[k + 1 :] for a in stage.conjuncts]
         longest = int(lengths.max(initial=0))

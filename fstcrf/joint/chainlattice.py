@@ -18,9 +18,9 @@ from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats, Ints
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.grammar import Grammar
@@ -46,7 +46,6 @@ __all__ = [
     "solved_runs",
 ]
 
-Floats = NDArray[np.float64]
 
 _RUN_TOKENS = 100_000
 _AT_ONCE = 1e-6
@@ -215,7 +214,7 @@ def log_probabilities(solver: Solver, corpus: Corpus, solved: Solved) -> Floats:
 
 
 # --- One sentence under the chain rule ------------------------------------------------------------
-Ints = NDArray[np.int32]
+
 
 _Ranked = tuple[float, list[Ints]]
 """The score of a labelling, and its labels, tape by tape in the order of the chain."""

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats, Ints
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.features import LiteralIndex
@@ -41,8 +41,6 @@ __all__ = [
     "bare_chain",
     "pinned",
 ]
-
-Ints = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -147,7 +145,7 @@ def bare_chain(tape: str, topology: Topology) -> Chain:
     )
 
 
-def pinned(label: NDArray[np.int32], size: int) -> NDArray[np.float64]:
+def pinned(label: Ints, size: int) -> Floats:
     """Return potentials of labels, float64 [N, size]: 0 for the given one, −inf for others."""
     out = np.full((len(label), size), -np.inf)
     out[np.arange(len(label)), label] = 0.0
@@ -155,8 +153,6 @@ def pinned(label: NDArray[np.int32], size: int) -> NDArray[np.float64]:
 
 
 # --- Relabelling between tag sets as a tape of its own --------------------------------------------
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

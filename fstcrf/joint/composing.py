@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import openfst
 from fstcrf.arguments import real_number
+from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, TooLargeError
 from fstcrf.grammar import Acceptor, is_empty, minimise, trim
 from fstcrf.grammar.automata import Automaton, determinise
@@ -42,7 +42,7 @@ __all__ = [
 MAX_STATES = 2_000
 """States that a map may have once it is deterministic."""
 
-Ints = NDArray[np.int32]
+
 Tape = tuple[str, tuple[str, ...]]
 """Name and labels."""
 
@@ -149,9 +149,7 @@ def _check_lengths(machine: openfst.Machine, name: str) -> None:
     )
 
 
-def _label_numbers(
-    symbols: Ints, table: tuple[str, ...] | None, labels: tuple[str, ...]
-) -> NDArray[np.int64]:
+def _label_numbers(symbols: Ints, table: tuple[str, ...] | None, labels: tuple[str, ...]) -> Longs:
     """Return the label that each symbol is, −1 for those that are none."""
     if table is None:
         numbers = symbols.astype(np.int64) - 1

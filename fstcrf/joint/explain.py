@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import OptionError
 from fstcrf.features.template import tape_column
@@ -149,9 +149,7 @@ def explain(composition: JointModel, sentence: SentenceLike, token: int) -> Join
     )
 
 
-def _explained(
-    case: _Case, tape: str, chances: NDArray[np.float64], pushes: list[JointPush]
-) -> TapeExplanation:
+def _explained(case: _Case, tape: str, chances: Floats, pushes: list[JointPush]) -> TapeExplanation:
     known = case.composition.label_sets[tape]
     emission = dict.fromkeys(known, 0.0)
     for push in pushes:
@@ -208,7 +206,7 @@ class _Case:
             for push in pushes_of(tagger, row, value):
                 yield own, JointPush(own, push.attribute, push.label, push.value, given)
 
-    def probabilities(self) -> dict[str, NDArray[np.float64]]:
+    def probabilities(self) -> dict[str, Floats]:
         """Return the probability of each label of each tape."""
         composition = self.composition
         if composition.conditional:
@@ -235,12 +233,12 @@ class _Case:
         copies = self.corpus.select([0] * len(known)).with_interned(tape_column(tape), column)
         return attributes_at(component.weighted, self._seen(component, copies), self.token)
 
-    def _slots(self, component: Component) -> NDArray[np.int32]:
+    def _slots(self, component: Component) -> Ints:
         """Return the slots of the state that a tagger's best labels have at the token."""
         topology = component.tagger.topology
         ids = self.ids[component.tagger.tape]
         states = topology.paths(ids, np.asarray([0, len(ids)], dtype=np.int64))
-        slots: NDArray[np.int32] = topology.node_slots[states[self.token]]
+        slots: Ints = topology.node_slots[states[self.token]]
         return slots
 
     def _given(
@@ -250,6 +248,6 @@ class _Case:
         tapes = [tape for tape, rows in depends.items() if row in rows and tape != but]
         return tuple((tape, self.best[tape][self.token]) for tape in tapes)
 
-    def _numbers(self, tape: str, labels: tuple[str, ...]) -> NDArray[np.int32]:
+    def _numbers(self, tape: str, labels: tuple[str, ...]) -> Ints:
         number = {label: k for k, label in enumerate(self.composition.label_sets[tape])}
         return np.asarray([number[label] for label in labels], dtype=np.int32)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import TooLargeError
 from fstcrf.features.template import tape_column
@@ -37,11 +37,8 @@ __all__ = [
     "with_tape",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 
-
-AtLabels = Callable[[NDArray[np.int64], Ints], Floats]
+AtLabels = Callable[[Longs, Ints], Floats]
 
 _BLOCK = 500  # a table of all labels of so many tokens stays in cache
 
@@ -60,7 +57,7 @@ class Given:
         Labels of the tapes that the tagger's grammar reads beside its own.
     """
 
-    offsets: NDArray[np.int64]
+    offsets: Longs
     node: Floats
     arc: Floats | None
     fixed: tuple[Ints, ...]
@@ -131,7 +128,7 @@ class Stage:
         terms = binding.conditioned(as_read(corpus, self.readings))
         width = self.tagger.topology.n_states
 
-        def found(tokens: NDArray[np.int64], label: Ints) -> Floats:
+        def found(tokens: Longs, label: Ints) -> Floats:
             seen = {read: reading.seen(label) for read, reading in opened.items()}
             distinct, place = np.unique(tokens, return_inverse=True)
             out = np.zeros((len(tokens), width))
@@ -223,16 +220,16 @@ def with_tape(corpus: Corpus, tagger: Model, ids: Ints) -> Corpus:
     return corpus.with_interned(tape_column(tagger.tape), Column(ids, tagger.labels))
 
 
-def repeated(offsets: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArray[np.int64]:
+def repeated(offsets: Longs, sentences: Longs) -> Longs:
     """Return the tokens of sentences, one after the other; a sentence may be there twice."""
     starts, lengths = offsets[sentences], np.diff(offsets)[sentences]
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    tokens: NDArray[np.int64] = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+    tokens: Longs = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
     return tokens
 
 
-def bounds_of(offsets: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArray[np.int64]:
+def bounds_of(offsets: Longs, sentences: Longs) -> Longs:
     """Return the offsets of sentences put one after the other."""
     return np.fromiter(
         itertools.accumulate(np.diff(offsets)[sentences].tolist(), initial=0), dtype=np.int64
@@ -260,7 +257,7 @@ def skeleton(taggers: Sequence[Model], conjuncts: Sequence[Acceptor]) -> Program
     return Program(chains, (), [a for a in conjuncts if joint.issuperset(a.tapes)], "expanded")
 
 
-def possible_lengths(program: Program | None, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+def possible_lengths(program: Program | None, lengths: Longs) -> Bools:
     """Return whether there is a labelling of so many tokens at all, bool [B].
 
     Where the product is too large to look, there may be.
@@ -301,7 +298,7 @@ class Solved:
     total: Floats
     bound: Floats
 
-    def put(self, offsets: NDArray[np.int64], where: NDArray[np.int64], found: Solved) -> None:
+    def put(self, offsets: Longs, where: Longs, found: Solved) -> None:
         """Take over what was found for some of the sentences."""
         tokens = repeated(offsets, where)
         for mine, labels in zip(self.labels, found.labels, strict=True):
@@ -351,7 +348,7 @@ class Variations:
         """Node potentials of tokens at other labels of the tape."""
         return self.stage.at_labels(self._tape, self._corpus)
 
-    def totals(self, sentences: NDArray[np.int64], ids: Ints) -> Floats:
+    def totals(self, sentences: Longs, ids: Ints) -> Floats:
         """Return the best weighted log probabilities, float64 [C].
 
         Parameters

@@ -8,10 +8,10 @@ from dataclasses import fields, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fstcrf import openfst
+from fstcrf.arrays import Floats
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import OptionError
 from fstcrf.grammar import Grammar
@@ -51,7 +51,7 @@ else:  # a tagger that is loaded does not wait for what few calls need
 
 __all__ = ["CRF", "Composition", "compose", "load"]
 
-Floats = NDArray[np.float64]
+
 LatticeT = TypeVar("LatticeT", bound=Lattice)
 P = ParamSpec("P")
 

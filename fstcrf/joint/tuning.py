@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats, Ints
 from fstcrf.corpus import Column
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
@@ -35,8 +35,7 @@ from fstcrf.plans import Program, scaled, scaled_chain, warn_unproven
 
 __all__ = ["GRID", "Trial", "tune_weights"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
+
 Weights = tuple[float, ...]
 JointT = TypeVar("JointT", bound=JointModel)
 Targets = Mapping[str, "str | Sequence[Sequence[str]]"]

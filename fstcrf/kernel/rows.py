@@ -170,7 +170,7 @@ class SparseRows:
         indptr = self.indptr[start : end + 1] - a
         return SparseRows(indptr, self.index[a:b], value, self.n_columns)
 
-    def taken(self, chosen: NDArray[np.int64]) -> SparseRows:
+    def taken(self, chosen: Longs) -> SparseRows:
         """Return some of the rows, in the given order."""
         lengths = np.diff(self.indptr)[chosen]
         indptr = np.zeros(len(chosen) + 1, dtype=np.int64)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus import Column, Scheme, Span, named_scheme, span_arrays
 from fstcrf.corpus.schemes import OUTSIDE
 from fstcrf.errors import NoPathError, OptionError, ShapeError
@@ -19,10 +19,6 @@ from fstcrf.once import made_once
 
 __all__ = ["Answer", "Change", "Labels", "Path", "TapeAnswer", "labels_of_tapes", "share", "shares"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
-Bools = NDArray[np.bool_]
-Offsets = NDArray[np.int64]
 
 Labels: TypeAlias = tuple[Any, ...]
 """A tuple of str; of several tapes, a tuple of such tuples."""
@@ -114,8 +110,8 @@ class TapeAnswer:
         name: str,
         label_set: tuple[str, ...],
         flat: Ints,
-        offsets: Offsets,
-        counts: NDArray[np.int64],
+        offsets: Longs,
+        counts: Longs,
     ) -> None:
         if flat.ndim != 2 or flat.shape[1] != offsets[-1] or len(counts) != len(offsets) - 1:
             raise ShapeError(
@@ -280,7 +276,7 @@ class Answer:
         self,
         flat: Mapping[str, Ints],
         label_sets: Mapping[str, tuple[str, ...]],
-        offsets: Offsets,
+        offsets: Longs,
         *,
         scores: Floats,
         probabilities: Floats | Callable[[], Floats],
@@ -300,7 +296,7 @@ class Answer:
         self.scores, self.exact, self.bounds = scores, exact, bounds
         self._probabilities = probabilities
         there = scores.reshape(size, self.n) > -np.inf
-        self._counts: NDArray[np.int64] = there.sum(axis=1, dtype=np.int64)
+        self._counts: Longs = there.sum(axis=1, dtype=np.int64)
         self.dead: Bools = self._counts == 0
         self.changed = np.zeros(size, "<U7") if changed is None else np.asarray(changed, "<U7")
         if len(self.changed) != size or any(len(ids) != self.n for ids in flat.values()):
@@ -358,7 +354,7 @@ class Answer:
             bounds=bounds[one],
         )
 
-    def with_part(self, where: NDArray[np.int64], part: Answer, change: Change) -> Answer:
+    def with_part(self, where: Longs, part: Answer, change: Change) -> Answer:
         """Return the answer with that of some sentences instead.
 
         Parameters
@@ -398,7 +394,7 @@ class Answer:
             changed=changed.tolist(),
         )
 
-    def _tokens(self, sentences: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _tokens(self, sentences: Longs) -> Longs:
         """Return the tokens of sentences, one after the other."""
         bounds = self.offsets.tolist()
         parts = [np.arange(bounds[b], bounds[b + 1]) for b in sentences.tolist()]

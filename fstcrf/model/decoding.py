@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.arguments import real_array
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
 from fstcrf.lattice import Answer, Lattice, Path
@@ -48,8 +48,7 @@ __all__ = [
     "tag_one",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
+
 Forced: TypeAlias = Sequence[str | None]
 """Labels of a sentence that are known: None or ``"_"`` where not, ``"a|b"`` for one of several."""
 Bias: TypeAlias = Mapping[str, float]
@@ -64,8 +63,8 @@ _BATCH_TOKENS = 20_000
 class _Batch:
     """Sentences ready for the kernel: their numbers and their potentials."""
 
-    numbers: NDArray[np.int64]
-    offsets: NDArray[np.int64]
+    numbers: Longs
+    offsets: Longs
     graph: kernel.Graph
     node: Floats
 
@@ -313,7 +312,7 @@ def biases(topology: Topology, bias: Bias) -> Floats:
     return values[topology.state_label]
 
 
-def mask(topology: Topology, forced: Forced | None, length: int) -> NDArray[np.bool_]:
+def mask(topology: Topology, forced: Forced | None, length: int) -> Bools:
     """Return the states that known labels of a sentence allow, bool [T, S]; all without any.
 
     Raises

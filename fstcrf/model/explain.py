@@ -12,8 +12,8 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.model.decoding import lattice
 from fstcrf.model.model import Model
@@ -166,7 +166,7 @@ def attributes_at(model: Model, sentences: Data, token: int) -> list[list[tuple[
 
 def pushes_of(model: Model, row: int, value: float) -> list[Push]:
     """Return what an attribute of some value adds for each slot that it has a weight of."""
-    weights: NDArray[np.float64] = model.tables.node[row] * value
+    weights: Floats = model.tables.node[row] * value
     attribute = model.index.attribute(row)
     names = model.topology.node_slot_names
     return [Push(attribute, names[s], float(weights[s])) for s in np.flatnonzero(weights).tolist()]

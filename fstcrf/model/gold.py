@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Longs
 from fstcrf.corpus import Column, Corpus, Scheme, convert, named_scheme
 from fstcrf.corpus.schemes import OUTSIDE, STRICT, expected, split_label
 from fstcrf.errors import SchemeError
@@ -25,7 +25,7 @@ from fstcrf.model.targets import UNKNOWN, column_labels, label_masks, label_set
 
 __all__ = ["Gold", "gold_labels", "in_scheme", "legal_gold", "spoken_gold"]
 
-Bools = NDArray[np.bool_]
+
 _CONLLEVAL = named_scheme("conlleval")
 
 
@@ -196,7 +196,7 @@ def _successions(labels: list[str], scheme: Scheme) -> Bools:
     )
 
 
-def _broken(column: Column, offsets: NDArray[np.int64], masks: Bools, legal: Bools) -> Bools:
+def _broken(column: Column, offsets: Longs, masks: Bools, legal: Bools) -> Bools:
     """Return the tokens, bool [N], at which what comes before them leaves no legal label.
 
     Parameters

@@ -6,9 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fstcrf.arrays import Floats
 from fstcrf.features import FeatureIndex, LiteralIndex
 from fstcrf.model.reading import Tape
 from fstcrf.model.record import TrainingRecord
@@ -19,8 +17,6 @@ from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace, Tables
 
 __all__ = ["Model"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

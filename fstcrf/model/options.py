@@ -13,10 +13,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.corpus.schemes import scheme_pair
 from fstcrf.errors import OptionError
 from fstcrf.train import Optimiser, ParameterSpace, Problem
@@ -431,7 +430,7 @@ def optimiser_of(
     settings: Options,
     problem: Problem,
     space: ParameterSpace,
-    theta: NDArray[np.float64],
+    theta: Floats,
     *,
     threads: int,
 ) -> Optimiser:

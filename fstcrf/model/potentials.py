@@ -20,8 +20,8 @@ from itertools import product
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Longs
 from fstcrf.corpus import Column
 from fstcrf.errors import OptionError
 from fstcrf.features import LiteralIndex
@@ -46,10 +46,10 @@ __all__ = [
     "potentials",
 ]
 
-Floats = NDArray[np.float64]
+
 Labels = Mapping[str, Sequence[str]]
 Runs = Callable[[int, int], Floats]
-Chosen = Callable[[NDArray[np.int64]], Floats]
+Chosen = Callable[[Longs], Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ class _Tried:
     def tokens(self, reader: Reader) -> Chosen:
         parts = [rows(0, len(reader.corpus)) for rows in self._tried(reader)]
 
-        def values(tokens: NDArray[np.int64]) -> Floats:
+        def values(tokens: Longs) -> Floats:
             each = [self.table.times(rows.taken(tokens)) for rows in parts]
             return np.stack(each, axis=1).reshape(-1, *self.outline.shape)
 
@@ -366,7 +366,7 @@ class Binding:
 
         return PreparedPotentials(lengths, potentials)
 
-    def conditioned(self, sentences: Data) -> Callable[[NDArray[np.int64]], tuple[Term, ...]]:
+    def conditioned(self, sentences: Data) -> Callable[[Longs], tuple[Term, ...]]:
         """Return what gives the terms of states that depend on open tapes, for some tokens.
 
         Returns

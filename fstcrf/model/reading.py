@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Longs
 from fstcrf.corpus import Corpus, Sentence
 from fstcrf.corpus.items import ATTRIBUTES, item_of
 from fstcrf.errors import DataError, OptionError
@@ -74,8 +74,8 @@ class Run(NamedTuple):
 
     first: int
     end: int
-    numbers: NDArray[np.int64]
-    offsets: NDArray[np.int64]
+    numbers: Longs
+    offsets: Longs
 
 
 @dataclass(frozen=True, slots=True)

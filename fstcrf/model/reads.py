@@ -22,8 +22,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.features import Design, FeatureIndex
@@ -136,7 +136,7 @@ def with_labels(corpus: Corpus, taggers: Sequence[Model], *, threads: int = 1) -
     return corpus
 
 
-def folds(sentences: int, k: int, seed: int) -> NDArray[np.int64]:
+def folds(sentences: int, k: int, seed: int) -> Longs:
     """Return the fold of each sentence, int64 [sentences].
 
     Sentence ``p[i]`` is in fold ``i mod k``, where p is the permutation of the sentences by NumPy's
@@ -218,7 +218,7 @@ def fold_taggers(
     seed: int = 0,
     threads: int = 1,
     report: Report | None = None,
-) -> Iterator[tuple[NDArray[np.int64], list[Model]]]:
+) -> Iterator[tuple[Longs, list[Model]]]:
     """Yield the sentences of each fold, and taggers that were trained on all others.
 
     Parameters and errors as for `jackknifed`.
@@ -247,7 +247,7 @@ class _Labels:
         self._ids = np.zeros(n_tokens, dtype=np.int32)
         self._number: dict[str, int] = {}
 
-    def put(self, where: NDArray[np.bool_], column: Column) -> None:
+    def put(self, where: Bools, column: Column) -> None:
         place = [self._number.setdefault(v, len(self._number)) for v in column.values]
         self._ids[where] = np.asarray(place, dtype=np.int32)[column.ids]
 
@@ -323,8 +323,7 @@ def _staged(report: Report | None, stage: str) -> Report | None:
 
 # --- How the labels of earlier taggers reach a training text --------------------------------------
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+
 Given: TypeAlias = Mapping[str, tuple[tuple[str, ...], Floats]]
 """For tapes, their labels, and the probability of each at each token: [N, L]."""
 
@@ -352,7 +351,7 @@ class Passed:
     """
 
     corpus: Corpus
-    origin: Ints
+    origin: Longs
     share: Floats
     token_share: Floats | None = None
 
@@ -529,7 +528,7 @@ def _nbest(corpus: Corpus, taggers: Sequence[Model], settings: Options, threads:
     return Passed(found.corpus, found.origin, weight / total[found.origin])
 
 
-def _kept(origin: Ints, score: Floats, n: int) -> Ints:
+def _kept(origin: Longs, score: Floats, n: int) -> Longs:
     """Return the n best of each sentence, by sentence, best first."""
     order = np.lexsort((-score, origin))
     first = np.searchsorted(origin[order], origin[order])
@@ -561,13 +560,13 @@ def _marginals(corpus: Corpus, taggers: Sequence[Model], settings: Options, thre
     return Passed(whole, numbers, np.ones(len(numbers)), np.concatenate(weights))
 
 
-def _ranked(tables: Sequence[Floats]) -> tuple[list[Ints], Floats]:
+def _ranked(tables: Sequence[Floats]) -> tuple[list[Longs], Floats]:
     """Return the most probable label combinations of each token: labels and shares, [N, R].
 
     Tapes are taken to be independent. Where a token has no further combination its share is 0, and
     its labels are the best ones.
     """
-    labels: list[Ints] = []
+    labels: list[Longs] = []
     share: Floats = np.ones((len(tables[0]), 1))
     for table in tables:
         width = int((table >= _LEAST).sum(axis=1).max(initial=1))
@@ -591,7 +590,7 @@ def _ranked(tables: Sequence[Floats]) -> tuple[list[Ints], Floats]:
 # --- Putting together -----------------------------------------------------------------------------
 
 
-def _merged(parts: Sequence[tuple[Ints, Passed]]) -> Passed:
+def _merged(parts: Sequence[tuple[Longs, Passed]]) -> Passed:
     """Put the folds together; label columns are numbered anew."""
     first = parts[0][1].corpus
     columns = {}
@@ -617,11 +616,11 @@ def _merged(parts: Sequence[tuple[Ints, Passed]]) -> Passed:
     return Passed(whole.select(order), origin[order], share[order], token_share)
 
 
-def _starts(lengths: Ints) -> Ints:
+def _starts(lengths: Longs) -> Longs:
     return np.asarray(np.cumsum(lengths) - lengths, dtype=np.int64)
 
 
-def _token_origin(passed: Passed) -> Ints:
+def _token_origin(passed: Passed) -> Longs:
     """Return for each token of the copies the token that it is a copy of."""
     lengths = np.diff(passed.corpus.offsets)
     sentences, first = np.unique(passed.origin, return_index=True)
@@ -631,7 +630,7 @@ def _token_origin(passed: Passed) -> Ints:
     return np.asarray(np.repeat(start[passed.origin], lengths) + places, dtype=np.int64)
 
 
-def _averaged(rows: SparseRows, share: Floats, origin: Ints) -> SparseRows:
+def _averaged(rows: SparseRows, share: Floats, origin: Longs) -> SparseRows:
     """Add up the attributes of copies of a token, each times the copy's share."""
     counts = np.diff(rows.indptr)
     value = np.repeat(share, counts)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf.arguments import real_array
+from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, OptionError, TemplateError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
@@ -57,10 +57,10 @@ class Source:
         *,
         columns: tuple[str, ...],
         transitions: bool,
-        full: NDArray[np.bool_],
+        full: Bools,
         note: str = "",
-        origin: NDArray[np.int64] | None = None,
-        share: NDArray[np.float64] | None = None,
+        origin: Longs | None = None,
+        share: Floats | None = None,
     ) -> None:
         self.index, self.design, self.columns = index, design, columns
         self.transitions = transitions
@@ -86,7 +86,7 @@ class Source:
         column = self._labelled.column(TARGET)
         return [column.values[i] for i in np.unique(column.ids).tolist()]
 
-    def allowed(self, labels: Sequence[str], *, partial: bool) -> NDArray[np.bool_]:
+    def allowed(self, labels: Sequence[str], *, partial: bool) -> Bools:
         """Return which labels each token may have, bool [N, L]."""
         return allowed_labels(self._labelled.column(TARGET), labels, partial=partial)
 
@@ -158,7 +158,7 @@ def read_source(
 
 def _labelled(
     corpus: Corpus, target: Target, settings: Options, known: Sequence[str]
-) -> tuple[Corpus, Corpus, NDArray[np.bool_], str]:
+) -> tuple[Corpus, Corpus, Bools, str]:
     """Return the sentences to train on, their labels as a corpus, which they are, what was done."""
     if isinstance(target, str):
         labelled = corpus.with_interned(TARGET, corpus.column(target))
@@ -224,12 +224,10 @@ def _check_template(templates: TemplateSet, target: Target, reads: Sequence[Mode
 
 # --- What each sentence of a corpus weighs in training --------------------------------------------
 
-Floats = NDArray[np.float64]
-
 
 def sentence_weights(
     source: Source,
-    allowed: NDArray[np.bool_],
+    allowed: Bools,
     labels: Sequence[str],
     weights: Sequence[float] | Floats | None,
     class_weights: Mapping[str, float] | None,

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.corpus import legal_transitions
 from fstcrf.errors import OptionError
 from fstcrf.model.model import Model
@@ -36,8 +37,8 @@ __all__ = [
 def structure(
     labels: Sequence[str],
     settings: Options,
-    allowed: NDArray[np.bool_],
-    offsets: NDArray[np.int64],
+    allowed: Bools,
+    offsets: Longs,
     grammar: Grammar | None = None,
 ) -> Topology:
     """Return the topology that options and a grammar ask for.
@@ -68,8 +69,8 @@ def structure(
 def _chain(
     labels: Sequence[str],
     settings: Options,
-    allowed: NDArray[np.bool_],
-    offsets: NDArray[np.int64],
+    allowed: Bools,
+    offsets: Longs,
 ) -> Topology:
     """Return the topology of order and scheme."""
     start = settings.start_label
@@ -94,7 +95,7 @@ def _chain(
     return chain_topology(labels, settings.order, allowed=legal, start_label=start)
 
 
-def _observed(allowed: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _observed(allowed: Bools, offsets: Longs) -> Bools:
     """Successions that some sentence allows, with start (last row) and end (last column)."""
     size = allowed.shape[1]
     table = np.zeros((size + 1, size + 1), dtype=bool)
@@ -109,8 +110,6 @@ def _observed(allowed: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray
 
 
 # --- Warm start -----------------------------------------------------------------------------------
-
-Floats = NDArray[np.float64]
 
 
 def order_of(model: Model) -> int:
@@ -190,15 +189,13 @@ def warm_theta(
     return extended, np.concatenate(theta)
 
 
-def _matching(old: Sequence[str], new: Sequence[str]) -> NDArray[np.int64]:
+def _matching(old: Sequence[str], new: Sequence[str]) -> Longs:
     """Return the number in `new` of each name in `old`, −1 where it is gone."""
     number = {name: i for i, name in enumerate(new)}
     return np.asarray([number.get(name, -1) for name in old], dtype=np.int64)
 
 
-def _moved_cells(
-    cells: NDArray[np.int64], width: int, slot: NDArray[np.int64], new_width: int
-) -> NDArray[np.int64]:
+def _moved_cells(cells: Longs, width: int, slot: Longs, new_width: int) -> Longs:
     row, old_slot = np.divmod(cells, width)
     target = slot[old_slot] if len(slot) else old_slot
     return np.where(target >= 0, row * new_width + target, -1)

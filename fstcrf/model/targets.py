@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools
 from fstcrf.corpus import Column
 from fstcrf.errors import DataError, LabelError
 
@@ -60,9 +60,7 @@ def column_labels(column: Column, *, partial: bool = True) -> list[str]:
     return label_set(values, partial=partial)
 
 
-def allowed_labels(
-    column: Column, labels: Sequence[str], *, partial: bool = True
-) -> NDArray[np.bool_]:
+def allowed_labels(column: Column, labels: Sequence[str], *, partial: bool = True) -> Bools:
     """Return which labels each token may have.
 
     Parameters
@@ -91,9 +89,7 @@ def allowed_labels(
     return masks[column.ids]
 
 
-def label_masks(
-    values: Sequence[str], labels: Sequence[str], *, partial: bool = True
-) -> NDArray[np.bool_]:
+def label_masks(values: Sequence[str], labels: Sequence[str], *, partial: bool = True) -> Bools:
     """Return which labels each of V strings stands for, bool [V, L]; none where it is no label."""
     index = {label: i for i, label in enumerate(labels)}
     masks = np.zeros((len(values), len(labels)), dtype=bool)

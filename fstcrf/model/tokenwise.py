@@ -17,8 +17,8 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import OptionError
 from fstcrf.features import LiteralIndex
 from fstcrf.model.model import Model
@@ -26,8 +26,6 @@ from fstcrf.model.weights import Spread
 
 __all__ = ["NEIGHBOURS", "TokenPotentials"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 NEIGHBOURS: Mapping[int, str] = {-1: "previous:", 0: "", 1: "next:"}
 """Attributes of the token before and of the token behind, as parserator names them."""
@@ -98,7 +96,7 @@ class TokenPotentials:
         self._table = np.empty((0, 0, 0))
         self.forget()
 
-    def node(self, sentences: Sequence[Sequence[str]]) -> tuple[Ints, Floats]:
+    def node(self, sentences: Sequence[Sequence[str]]) -> tuple[Longs, Floats]:
         """Return the potentials of states at the tokens of sentences.
 
         Parameters
@@ -142,7 +140,7 @@ class TokenPotentials:
             keys += gap
         return keys
 
-    def _rows_of(self, keys: list[_Key]) -> Ints:
+    def _rows_of(self, keys: list[_Key]) -> Longs:
         """Return the rows of tokens in the table, making those that are new; 0 in gaps."""
         try:
             return np.fromiter(map(self._row.__getitem__, keys), np.int64, len(keys))

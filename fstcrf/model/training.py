@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, LabelWarning, OptionError
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 __all__ = ["retrained", "train_crf"]
 
-Floats = NDArray[np.float64]
+
 ObjectiveName: TypeAlias = Literal["likelihood", "mce", "mce-f"]
 MethodName: TypeAlias = Literal[
     "lbfgs",

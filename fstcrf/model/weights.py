@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats, Longs
 from fstcrf.kernel.single import SentenceGraph
 from fstcrf.once import made_once
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace, Tables
 
 __all__ = ["Cells", "Spread", "Weights"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,15 +147,15 @@ class Cells:
         Number of states or arcs.
     """
 
-    row: NDArray[np.int64]
-    column: NDArray[np.int64]
+    row: Longs
+    column: Longs
     weight: Floats
     width: int
 
     @classmethod
     def of(
         cls,
-        cells: NDArray[np.int64],
+        cells: Longs,
         stride: int,
         weight: Floats,
         *,
@@ -205,8 +204,8 @@ class Spread:
     @classmethod
     def of(
         cls,
-        row: NDArray[np.int64],
-        column: NDArray[np.int64],
+        row: Longs,
+        column: Longs,
         weight: Floats,
         *,
         n_rows: int,

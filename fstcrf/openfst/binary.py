@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.lazy import optional
 from fstcrf.openfst.machine import Machine, connect
@@ -71,9 +72,7 @@ def _either(bit: int, *, yes: bool) -> int:
     return bit if yes else bit << 1
 
 
-def _sorted(
-    label: NDArray[np.int32], same_state: NDArray[np.bool_], in_order: int, deterministic: int
-) -> int:
+def _sorted(label: Ints, same_state: Bools, in_order: int, deterministic: int) -> int:
     """Order and determinism of one side; of labels without order, the latter is not known."""
     before, after = label[:-1], label[1:]
     if (same_state & (after < before)).any():
@@ -290,7 +289,7 @@ def to_bytes(
     return (_const_bytes if const else _vector_bytes)(head, machine, final, cost)
 
 
-def _costs(scores: NDArray[np.float64], weight: np.dtype[np.floating]) -> NDArray[np.floating]:
+def _costs(scores: Floats, weight: np.dtype[np.floating]) -> NDArray[np.floating]:
     with np.errstate(over="ignore"):
         costs = (0.0 - scores).astype(weight)  # not −scores: a zero keeps its sign
     if weight.itemsize == 4 and np.isinf(costs).sum() != np.isneginf(scores).sum():
@@ -338,7 +337,7 @@ def _vector_bytes(
     return b"".join([head, words.data])
 
 
-def _words(array: NDArray[np.generic]) -> NDArray[np.int32]:
+def _words(array: NDArray[np.generic]) -> Ints:
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     return little.view(_WORD).reshape(len(array), array.itemsize // 4)
 
@@ -391,16 +390,16 @@ def from_bytes(data: bytes) -> Machine:
     )
 
 
-def _scores(costs: NDArray[np.floating], what: str) -> NDArray[np.float64]:
+def _scores(costs: NDArray[np.floating], what: str) -> Floats:
     with np.errstate(invalid="ignore"):  # signalling NaNs are reported below
-        scores: NDArray[np.float64] = 0.0 - costs.astype(np.float64)
+        scores: Floats = 0.0 - costs.astype(np.float64)
     if not (scores < np.inf).all():
         place = int(np.flatnonzero(~(scores < np.inf))[0])
         raise DataError(f"OpenFst bytes: {what} {place} weighs {costs[place]}, expected a cost")
     return scores
 
 
-_Parts: TypeAlias = tuple[NDArray[np.floating], NDArray[np.int64], NDArray[np.void]]
+_Parts: TypeAlias = tuple[NDArray[np.floating], Longs, NDArray[np.void]]
 
 
 def _read_const(reader: _Reader, header: _Header, weight: np.dtype[np.floating]) -> _Parts:
@@ -439,9 +438,7 @@ def _read_vector(reader: _Reader, header: _Header, weight: np.dtype[np.floating]
     return final, degree, arcs
 
 
-def _walk(
-    words: NDArray[np.int32], n_states: int, wide: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _walk(words: Ints, n_states: int, wide: int) -> tuple[Longs, Longs]:
     """Where each state begins, and how many arcs it has: one step a state."""
     total, size, place = len(words), 3 + wide, 0
     numbers = words.data  # items of it are Python's numbers

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf.arguments import LabelSet, label_tuple
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import LabelError, NumericError, ShapeError
 from fstcrf.kernel import acyclic
 from fstcrf.kernel.rows import row_starts
@@ -26,9 +26,6 @@ __all__ = [
 
 EPSILON = "<eps>"
 """Symbol 0: nothing is read or written."""
-
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +101,7 @@ class Machine:
         return len(self.source)
 
     @property
-    def row(self) -> NDArray[np.int64]:
+    def row(self) -> Longs:
         """int64 [S + 1]: the arcs that leave state s are ``row[s] : row[s + 1]``."""
         return row_starts(self.source, self.n_states)
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from shutil import which
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Ints
 from fstcrf.errors import DataError, LabelError, MissingDependencyError, OptionError, TooLargeError
 from fstcrf.openfst.machine import EPSILON, Machine
 
@@ -24,7 +24,6 @@ __all__ = [
     "svg",
 ]
 
-Ints = NDArray[np.int32]
 
 # --- Writing -----------------------------------------------------------------------------------
 

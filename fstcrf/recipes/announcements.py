@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Longs
 from fstcrf.corpus import Corpus, convert_column
 from fstcrf.documents import Annealing, Differing, DocumentTagger, Fields, Unlabelled
 from fstcrf.joint import CRF
@@ -143,7 +143,7 @@ def _of_fold(name: str, fold: Fold) -> Iterator[Row]:
 # --- A fold ---------------------------------------------------------------------------------------
 
 
-def folds(n: int, seed: int) -> NDArray[np.int64]:
+def folds(n: int, seed: int) -> Longs:
     """Return the number of the fold of each of n messages."""
     found = np.random.default_rng([seed, FOLDS]).permutation(n) % FOLDS
     if n > max(TWINS):
@@ -151,9 +151,7 @@ def folds(n: int, seed: int) -> NDArray[np.int64]:
     return found
 
 
-def _kept(
-    messages: Corpus, number: NDArray[np.int64], k: int, features: _Features, setting: Setting
-) -> Fold:
+def _kept(messages: Corpus, number: Longs, k: int, features: _Features, setting: Setting) -> Fold:
     """Return what was measured on a fold, told as it comes and kept."""
     name = f"announcements, {features.name}, fold {k + 1}"
     make = partial(_fold, messages, number, k, features, setting)
@@ -162,9 +160,7 @@ def _kept(
     return found
 
 
-def _fold(
-    messages: Corpus, number: NDArray[np.int64], k: int, features: _Features, setting: Setting
-) -> Fold:
+def _fold(messages: Corpus, number: Longs, k: int, features: _Features, setting: Setting) -> Fold:
     setting.say(f"consistency: announcements, {features.name}, fold {k + 1} of {FOLDS}")
     rest, next_one = number != k, (k + 1) % FOLDS
     inner = _trained(features, messages.select(np.flatnonzero(rest & (number != next_one))))

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus
 from fstcrf.evaluate.significance import randomised_f, span_counts
 from fstcrf.features import FeatureIndex
@@ -301,7 +301,7 @@ def _speeds(start: CRF, train: Corpus, passes: int) -> dict[str, float]:
     problem = problem_of(start, train, PHRASE)
     gold = problem.states
 
-    def from_python(made: Proposals) -> NDArray[np.float64]:
+    def from_python(made: Proposals) -> Floats:
         """Give the share of right states, in NumPy: a reward that the kernel knows nothing of."""
         lengths = np.diff(problem.offsets)[made.order]
         starts = np.cumsum(lengths) - lengths

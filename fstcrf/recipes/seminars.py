@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus
 from fstcrf.pipelines import Pipeline, Task
 from fstcrf.recipes.corpora import FIELDS, POLICIES, all_messages, mean_f, scored
@@ -114,7 +114,7 @@ def _of_split(name: str, outcome: Outcome) -> Iterator[Row]:
 
 def _scores(
     found: Sequence[Measured], system: str, field: str, policy: str | None = None
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return F of each split, in %, by a policy or by that which its training half chose."""
     outcomes = [SYSTEMS[system].outcome(measured) for measured in found]
     return 100 * np.asarray(

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import constraints
+from fstcrf.arrays import Longs
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError
 from fstcrf.grammar import Grammar
@@ -51,8 +51,8 @@ __all__ = [
 class Halves:
     """Which messages are for training, and which for testing."""
 
-    train: NDArray[np.int64]
-    test: NDArray[np.int64]
+    train: Longs
+    test: Longs
 
 
 def split(n: int, seed: int, number: int) -> Halves:

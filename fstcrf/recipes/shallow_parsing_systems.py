@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats, Ints
 from fstcrf.corpus import Corpus
 from fstcrf.features import FeatureIndex
 from fstcrf.joint import CRF
@@ -317,11 +317,11 @@ def local(data: DataSplit, like: CRF, *, held_out: bool = False, limit: int = 30
         _problem(data.part if held_out else data.train, like), like.space, l2=L2
     )
 
-    def model(theta: NDArray[np.float64]) -> CRF:
+    def model(theta: Floats) -> CRF:
         places = like.tape, like.columns, like.reads
         return CRF(like.topology, like.index, like.space, theta, *places)
 
-    def score(theta: NDArray[np.float64]) -> float:
+    def score(theta: Floats) -> float:
         return f_of(data.dev, _locally_tagged(model(theta), data.dev)) / 100.0
 
     outcome = fit(
@@ -362,7 +362,7 @@ def _locally_tagged(model: CRF, data: Corpus) -> list[list[str]]:
     return _labelled(model, states, data)
 
 
-def _labelled(model: CRF, states: NDArray[np.int32], data: Corpus) -> list[list[str]]:
+def _labelled(model: CRF, states: Ints, data: Corpus) -> list[list[str]]:
     names = np.asarray(model.labels)[model.topology.state_label[states]].tolist()
     bounds = data.offsets.tolist()
     return [names[a:b] for a, b in itertools.pairwise(bounds)]

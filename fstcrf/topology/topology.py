@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.arguments import LabelSet, label_tuple
+from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs
 from fstcrf.errors import LabelError, OptionError, ShapeError
 
 if TYPE_CHECKING:
@@ -41,9 +42,6 @@ START = "<s>"
 
 # A dense step handles several arcs in the time of one sparse arc (measured: 4 to 9).
 _DENSE_ADVANTAGE = 5
-
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -87,8 +85,8 @@ class Topology:
     target: Ints
     arc_slot: Ints
     n_arc_slots: int
-    initial: NDArray[np.bool_]
-    final: NDArray[np.bool_]
+    initial: Bools
+    final: Bools
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", label_tuple(self.labels))
@@ -176,7 +174,7 @@ class Topology:
             known = ", ".join(self.labels[:12]) + (", …" if self.n_labels > 12 else "")
             raise LabelError(f"unknown label {error.args[0]!r}; the labels are {known}") from None
 
-    def paths(self, label_ids: Ints, offsets: NDArray[np.int64]) -> Ints:
+    def paths(self, label_ids: Ints, offsets: Longs) -> Ints:
         """Return the state of each token, −1 from where a sentence's labels leave the topology.
 
         Parameters
@@ -257,10 +255,10 @@ class Topology:
         return kernel.Graph(first, last, np.ascontiguousarray(score))
 
     @cached_property
-    def _dense_arc(self) -> NDArray[np.int64]:
+    def _dense_arc(self) -> Longs:
         return self.source.astype(np.int64) * self.n_states + self.target
 
-    def kernel_arcs(self) -> NDArray[np.int64]:
+    def kernel_arcs(self) -> Longs:
         """Return the kernel's arc number of each arc."""
         return self._dense_arc if self.dense else np.arange(len(self.source), dtype=np.int64)
 
@@ -305,7 +303,7 @@ class Topology:
             names[self.arc_slot[arc]] = " → ".join(ends)
         return tuple(names)
 
-    def arrays(self) -> dict[str, NDArray[np.int32] | NDArray[np.uint8]]:
+    def arrays(self) -> dict[str, Ints | Bytes]:
         """Return the arrays that a model file stores."""
         return {
             "state_label": self.state_label,
@@ -437,7 +435,7 @@ def _histories(
     return sorted(pairs, key=lambda pair: (rank[pair[1]], rank[pair[0]]))
 
 
-def _pair_arcs(pairs: Sequence[tuple[str, str]], n_labels: int) -> NDArray[np.int32]:
+def _pair_arcs(pairs: Sequence[tuple[str, str]], n_labels: int) -> Ints:
     """Return the ends of the arcs, int32 [A, 2]: (c'', c') → (c', c), by source, then target."""
     by_first: dict[str, list[int]] = {}
     for number, (a, _) in enumerate(pairs):

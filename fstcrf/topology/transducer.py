@@ -17,17 +17,14 @@ from __future__ import annotations
 from itertools import count
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf.arguments import real_array
+from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import ShapeError
 from fstcrf.openfst import Machine, connect, symbols
 from fstcrf.topology.topology import Topology
 
 __all__ = ["arc_classes", "topology_machine"]
-
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 
 def topology_machine(

@@ -16,8 +16,8 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.kernel import Parameters, norm
 from fstcrf.train.online import MeanLoss, OnlineEpochs, Orders
 from fstcrf.train.problem import ParameterSpace, Problem
@@ -25,8 +25,6 @@ from fstcrf.train.protocols import Step
 from fstcrf.train.settings import Run, check
 
 __all__ = ["AROW", "AROWSettings"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

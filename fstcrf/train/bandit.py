@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arguments import real_array
+from fstcrf.arrays import Bytes, Floats, Ints, Longs
 from fstcrf.corpus.schemes import OUTSIDE, named_scheme, split_label, tables
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.kernel import (
@@ -75,7 +76,7 @@ def gold_judge(problem: Problem, *, graded: bool = False) -> Judge:
     return Judge(gold, len(labels), step, kind, graded)
 
 
-def span_steps(labels: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+def span_steps(labels: Sequence[str]) -> tuple[Bytes, Ints]:
     """Return what each label does behind each other, as conlleval reads them.
 
     Parameters
@@ -113,7 +114,7 @@ def span_steps(labels: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int
 
 # --- Learning from partial feedback ---------------------------------------------------------------
 
-Floats = NDArray[np.float64]
+
 Rewards = Callable[[Proposals], Floats]
 """Rewards of proposals, float64 [n] in [0, 1]."""
 
@@ -169,7 +170,7 @@ def feedback_over(space: ParameterSpace, descent: Descent) -> Feedback:
     arc_mask[space.transitions] = 1
     arc_slot = np.full(graph.n_arcs, n_slots + 1, dtype=np.int32)
     arc_slot[topology.kernel_arcs()] = np.where(topology.arc_slot < 0, n_slots, topology.arc_slot)
-    mask: NDArray[np.uint8] | None = None
+    mask: Bytes | None = None
     if len(space.node_cells) < space.n_node_rows * len(topology.node_slot_names):
         mask = np.zeros((space.n_node_rows, space.width), dtype=np.uint8)
         mask.ravel()[space.node_cells] = 1
@@ -293,14 +294,14 @@ class Bandit:
         one.second = _remembered("second", state)
         one.touched = state.get("touched")
 
-    def _order(self, generator: np.random.Generator) -> NDArray[np.int64]:
+    def _order(self, generator: np.random.Generator) -> Longs:
         """Draw permutations of the sentences, as many as are needed."""
         n = len(self._sentences)
         turns = [generator.permutation(n) for _ in range(-(-self.samples // n))]
         return np.concatenate(turns)[: self.samples].astype(np.int64)
 
     def _heard(
-        self, order: NDArray[np.int64], aim: Aim, rule: Rule, generator: np.random.Generator
+        self, order: Longs, aim: Aim, rule: Rule, generator: np.random.Generator
     ) -> Reinforcement:
         learner, sentences = self._feedback, self._sentences
         draws = 1 + aim.pairs

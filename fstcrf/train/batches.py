@@ -8,9 +8,9 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus.corpus import Column
 from fstcrf.corpus.span import span_arrays
 from fstcrf.errors import OptionError
@@ -28,9 +28,6 @@ __all__ = [
     "label_segments",
     "whole_sentences",
 ]
-
-Floats = NDArray[np.float64]
-Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -58,8 +55,8 @@ class Batch:
     offsets: Longs
     node: kernel.SparseRows
     arc: kernel.SparseRows | None
-    state: NDArray[np.int32]
-    label: NDArray[np.int32]
+    state: Ints
+    label: Ints
     weight: Floats
 
     @cached_property
@@ -68,14 +65,14 @@ class Batch:
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
     @cached_property
-    def first(self) -> NDArray[np.bool_]:
+    def first(self) -> Bools:
         """Bool [n]: is a token the first of its sentence."""
         out = np.zeros(len(self.state), dtype=bool)
         out[self.offsets[:-1]] = True
         return out
 
     @cached_property
-    def last(self) -> NDArray[np.bool_]:
+    def last(self) -> Bools:
         """Bool [n]: is a token the last of its sentence."""
         out = np.zeros(len(self.state), dtype=bool)
         out[self.offsets[1:] - 1] = True
@@ -191,7 +188,7 @@ class Segments:
         """Return the number of segments, M."""
         return len(self.start)
 
-    def chosen(self, which: NDArray[np.bool_]) -> Segments:
+    def chosen(self, which: Bools) -> Segments:
         """Return some of the segments."""
         return Segments(self.start[which], self.end[which], self.type[which])
 
@@ -202,7 +199,7 @@ class Segments:
         return self.chosen((end[self.start] != self.end) | (kind[self.start] != self.type))
 
 
-def label_segments(labels: NDArray[np.int32], offsets: Longs, names: tuple[str, ...]) -> Segments:
+def label_segments(labels: Ints, offsets: Longs, names: tuple[str, ...]) -> Segments:
     """Return the spans of some sentences' labels, as conlleval reads them.
 
     Parameters

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.kernel import SparseRows
 from fstcrf.topology import Topology
 from fstcrf.train.batches import Batch, Potentials, Segments
@@ -31,10 +32,6 @@ __all__ = [
     "forced",
     "traced",
 ]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -246,19 +243,19 @@ class _Walk:
         off = np.flatnonzero(starts.state != maxima.best[starts.token])
         return cls(off, starts.token[off], starts.state[off], starts.mass[off])
 
-    def kept(self, which: NDArray[np.bool_]) -> _Walk:
+    def kept(self, which: Bools) -> _Walk:
         return _Walk(self.number[which], self.token[which], self.state[which], self.mass[which])
 
-    def moved(self, token: Longs, state: Longs, best: NDArray[np.int32]) -> _Walk:
+    def moved(self, token: Longs, state: Longs, best: Ints) -> _Walk:
         """Go on to other tokens; paths that meet the best one end there."""
         return _Walk(self.number, token, state, self.mass).kept(state != best[token])
 
-    def add_states(self, best: NDArray[np.int32], mass: Mass) -> None:
+    def add_states(self, best: Ints, mass: Mass) -> None:
         mass.add_states(self.token, self.state, self.mass)
         mass.add_states(self.token, best[self.token].astype(np.int64), -self.mass)
 
 
-def _add_ends(out: Floats, walk: _Walk, best: NDArray[np.int32]) -> None:
+def _add_ends(out: Floats, walk: _Walk, best: Ints) -> None:
     n = len(out)
     out += np.bincount(walk.state, walk.mass, minlength=n)
     out -= np.bincount(best[walk.token], walk.mass, minlength=n)
@@ -605,7 +602,7 @@ class Rivalry:
         self._trace(weight[self.right], competes[self.right], mass)
         self._forced.add_mass(weight[~self.right], mass)
 
-    def rivals(self) -> NDArray[np.int32]:
+    def rivals(self) -> Ints:
         """Return the best competitor of each sentence; the segments must be whole sentences.
 
         Returns
@@ -622,9 +619,7 @@ class Rivalry:
         states[self._token[possible]] = self._state[possible]
         return states
 
-    def _trace(
-        self, weight: Floats, chosen: NDArray[np.bool_], mass: Mass
-    ) -> tuple[Longs, Longs, Longs]:
+    def _trace(self, weight: Floats, chosen: Bools, mass: Mass) -> tuple[Longs, Longs, Longs]:
         """Trace the competitors of the chosen ones of the right segments."""
         kept = np.flatnonzero(chosen)
         starts = Starts(self._token[kept], self._state[kept], weight[kept])
@@ -634,5 +629,5 @@ class Rivalry:
         return traced(self.maxima, starts, starts, mass)
 
 
-def _state_label(maxima: Maxima) -> NDArray[np.int32]:
+def _state_label(maxima: Maxima) -> Ints:
     return maxima.batch.problem.topology.state_label

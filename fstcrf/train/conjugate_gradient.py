@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
 from fstcrf.train.curvature import DiagonalHessian
@@ -32,7 +33,7 @@ __all__ = [
     "Preconditioner",
 ]
 
-Floats = NDArray[np.float64]
+
 Formula = Literal["polak-ribiere", "fletcher-reeves"]
 
 _FORMULAS = ("polak-ribiere", "fletcher-reeves")

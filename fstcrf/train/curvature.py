@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import OptionError
 from fstcrf.train.problem import ParameterSpace, Problem, Tables
 
 __all__ = ["DiagonalHessian", "arc_cells"]
 
-Floats = NDArray[np.float64]
 
 _CELLS = 200_000  # posteriors of arcs that are held at once
 
@@ -132,7 +131,7 @@ class _Part:
     """Some sentences: few enough for the posteriors of their arcs."""
 
     tokens: slice
-    offsets: NDArray[np.int64]
+    offsets: Longs
     node: kernel.SparseRows
     arc: kernel.SparseRows | None
     weight: Floats

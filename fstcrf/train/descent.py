@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.kernel import dot, norm
 from fstcrf.train.protocols import Objective, Step
@@ -29,8 +30,6 @@ __all__ = [
     "QuasiNewton",
     "Search",
 ]
-
-Floats = NDArray[np.float64]
 
 
 class Iterative(ABC):

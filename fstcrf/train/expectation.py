@@ -13,9 +13,9 @@ from queue import SimpleQueue
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats, Ints, Longs, Singles
 from fstcrf.errors import DataError
 from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, padded
 from fstcrf.train.parallel import Workers
@@ -47,7 +47,7 @@ def fits(problem: Problem, space: ParameterSpace) -> bool:
     )
 
 
-def shard_bounds(offsets: NDArray[np.int64]) -> list[int]:
+def shard_bounds(offsets: Longs) -> list[int]:
     """Cut sentences into at most N_SHARDS runs of about equally many tokens."""
     cuts = np.searchsorted(offsets, np.linspace(0, int(offsets[-1]), N_SHARDS + 1)[1:-1])
     return sorted({0, *cuts.tolist(), len(offsets) - 1})
@@ -85,16 +85,16 @@ def compiled_shards(problem: Problem, space: ParameterSpace, graph: Graph) -> It
         )
 
 
-def _blocks(ptr: NDArray[np.int64]) -> NDArray[np.int64]:
+def _blocks(ptr: Longs) -> Longs:
     """Cut attributes into at most N_BLOCKS runs of about equally many parameters."""
     cuts = np.searchsorted(ptr, np.linspace(0, int(ptr[-1]), N_BLOCKS + 1)[1:-1])
     return np.unique(np.concatenate([[0], cuts, [len(ptr) - 1]])).astype(np.int64)
 
 
 def _attributes(
-    indptr: NDArray[np.int64],
-    index: NDArray[np.int32],
-    value: NDArray[np.float32] | None,
+    indptr: Longs,
+    index: Ints,
+    value: Singles | None,
     layout: Layout,
 ) -> ShardAttributes:
     """Split the attributes of a shard into rows and single entries."""
@@ -124,7 +124,7 @@ def _attributes(
     )
 
 
-def _by_frequency(index: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _by_frequency(index: Ints) -> tuple[Ints, Ints]:
     """Return the distinct numbers, most frequent first, and the place of each among them.
 
     Frequencies count as equal within a factor of two: then the order of the numbers is kept, in
@@ -133,7 +133,7 @@ def _by_frequency(index: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[
     if not len(index):
         return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
     counts = np.bincount(index)
-    used: NDArray[np.int32] = np.flatnonzero(counts).astype(np.int32)
+    used: Ints = np.flatnonzero(counts).astype(np.int32)
     octave = np.frexp(counts[used])[1]
     used = used[np.argsort(-octave, kind="stable")]
     place = np.empty(len(counts), dtype=np.int32)
@@ -141,15 +141,13 @@ def _by_frequency(index: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[
     return used, place[index]
 
 
-def _pointers(token: NDArray[np.int32], n: int) -> NDArray[np.int64]:
+def _pointers(token: Ints, n: int) -> Longs:
     out = np.zeros(n + 1, dtype=np.int64)
     np.cumsum(np.bincount(token, minlength=n), out=out[1:])
     return out
 
 
 # --- Expected feature counts and log Z ------------------------------------------------------------
-
-Floats = NDArray[np.float64]
 
 
 class Expectation(Protocol):

@@ -20,8 +20,8 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.kernel import dot
 from fstcrf.train.batches import (
@@ -43,7 +43,6 @@ from fstcrf.train.settings import Run
 
 __all__ = ["SegmentF", "SmoothCounts"]
 
-Floats = NDArray[np.float64]
 
 # The sums of an epoch are a running mean over this share of the sentences, but of at least so many:
 # of fewer it would be noise.
@@ -225,9 +224,7 @@ class SegmentF:
         self.evaluations += 1
         self.counts = _total(self._read(*part, tables, scale).counts for part in self._batches)
 
-    def stochastic(
-        self, sentences: NDArray[np.int64], tables: Tables, scale: float
-    ) -> tuple[float, Gradient]:
+    def stochastic(self, sentences: Longs, tables: Tables, scale: float) -> tuple[float, Gradient]:
         """Return the errors gamma² FN + FP of some sentences, and what they add to the gradient.
 
         The value is taken for linear in the losses of segments, with the slopes that it has at the

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.train.descent import Iterative
 from fstcrf.train.likelihood import Likelihood
@@ -27,8 +27,6 @@ from fstcrf.train.protocols import Step
 from fstcrf.train.settings import Converging, Run
 
 __all__ = ["GIS", "GISSettings", "largest_count"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

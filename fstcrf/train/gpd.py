@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
 from fstcrf.train.competitors import Gradient
@@ -42,7 +43,6 @@ __all__ = [
     "Stochastic",
 ]
 
-Floats = NDArray[np.float64]
 
 _SMALLEST_SCALE = 1e-6  # below it the factor is multiplied into the weights
 
@@ -61,9 +61,7 @@ class Stochastic(Protocol):
     def begin(self, tables: Tables, scale: float) -> None:
         """Take notice of the weights that an epoch begins with."""
 
-    def stochastic(
-        self, sentences: NDArray[np.int64], tables: Tables, scale: float
-    ) -> tuple[float, Gradient]:
+    def stochastic(self, sentences: Longs, tables: Tables, scale: float) -> tuple[float, Gradient]:
         """Return what some sentences add to the value, and its gradient, without the penalty."""
 
 
@@ -177,7 +175,7 @@ class GPD:
     def _rate(self, first: float, seen: int) -> float:
         return first / (1.0 + seen / (self.halving * self._size))
 
-    def _pass(self, weights: _Weights, order: NDArray[np.int64], first: float, seen: int) -> float:
+    def _pass(self, weights: _Weights, order: Longs, first: float, seen: int) -> float:
         """Go through sentences once; return what each cost before its own step."""
         loss = 0.0
         for begin in range(0, len(order), self.batch):
@@ -241,7 +239,7 @@ class _Weights:
         np.subtract.at(self.theta, gradient.index, rate / self.scale * gradient.value)
         self._show(gradient.index)
 
-    def _show(self, index: NDArray[np.int64]) -> None:
+    def _show(self, index: Longs) -> None:
         """Copy weights into the tables."""
         space, tables = self._space, self.tables
         parts: list[tuple[NDArray[np.integer], Floats | None]] = [

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.kernel import VectorStore, dot, norm
 from fstcrf.train.curvature import DiagonalHessian, arc_cells
@@ -36,7 +37,6 @@ __all__ = [
     "lbfgs",
 ]
 
-Floats = NDArray[np.float64]
 
 _PARTS = 16  # of vectors, for threads
 
@@ -79,7 +79,7 @@ class Pairs:
         place = len(self._order) if len(self._order) < self._m else self._order[0]
         rows, (g, s, y) = self._store.rows, self._vectors
 
-        def differ(part: slice) -> NDArray[np.float64]:
+        def differ(part: slice) -> Floats:
             g[part] = gradient[part]
             np.subtract(theta[part], old_theta[part], out=s[part])
             np.subtract(gradient[part], old_gradient[part], out=y[part])

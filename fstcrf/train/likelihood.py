@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot
 from fstcrf.train.expectation import Expectation, Fused, General, fits
@@ -30,7 +30,7 @@ __all__ = [
     "normalised",
 ]
 
-Floats = NDArray[np.float64]
+
 Precision = Literal["float32", "float64"]
 
 _ROUNDING = {True: 2.0**-26, False: 2.0**-50}  # of sums whose errors cancel: measured
@@ -115,7 +115,7 @@ class Likelihood:
         """Return the weights as the data sees them, the score of the gold paths, and |theta|²."""
         seen = np.empty_like(theta)
 
-        def see(part: slice) -> NDArray[np.float64]:
+        def see(part: slice) -> Floats:
             weights = theta[part] if self._scale is None else theta[part] * self._scale[part]
             # The fused kernel sees rounded weights; the gold paths are scored with the same.
             seen[part] = weights.astype(np.float32) if self._fused else weights
@@ -184,7 +184,7 @@ class LocalLikelihood:
         self._arc = None if problem.arc is None else problem.arc.transposed()
 
     @cached_property
-    def _slot(self) -> NDArray[np.int64]:
+    def _slot(self) -> Longs:
         """Arc slot of each (state before, state), int64 [S + 1, S]; a slot behind the last: none.
 
         The last row is that of the start.
@@ -196,7 +196,7 @@ class LocalLikelihood:
         return table
 
     @cached_property
-    def _forbidden(self) -> NDArray[np.bool_]:
+    def _forbidden(self) -> Bools:
         """Pairs (state before, state) without an arc, bool [S + 1, S]."""
         topology = self._space.topology
         table = np.ones((topology.n_states + 1, topology.n_states), dtype=bool)
@@ -266,9 +266,7 @@ class LocalLikelihood:
         )
 
 
-def normalised(
-    graph: kernel.Graph, offsets: NDArray[np.int64], node: Floats
-) -> tuple[kernel.Graph, Floats]:
+def normalised(graph: kernel.Graph, offsets: Longs, node: Floats) -> tuple[kernel.Graph, Floats]:
     """Normalise the arcs that leave each state, token by token.
 
     Parameters

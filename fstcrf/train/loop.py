@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.corpus import check_writable
 from fstcrf.errors import ModelFileError, NumericError, OptionError
 from fstcrf.interruption import patient, undisturbed
@@ -33,7 +33,6 @@ __all__ = [
     "saved_iteration",
 ]
 
-Floats = NDArray[np.float64]
 
 KIND, VERSION = "fstcrf-checkpoint", 3
 

@@ -11,9 +11,9 @@ from typing import Annotated, ClassVar, Literal, Protocol
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot
 from fstcrf.topology import Topology
@@ -30,8 +30,6 @@ __all__ = [
     "Sigmoid",
     "Smoothing",
 ]
-
-Floats = NDArray[np.float64]
 
 
 class Smoothing(Protocol):
@@ -380,9 +378,7 @@ class ClassificationError:
     def begin(self, tables: Tables, scale: float) -> None:
         """Take notice of the weights that an epoch begins with: nothing depends on them."""
 
-    def stochastic(
-        self, sentences: NDArray[np.int64], tables: Tables, scale: float
-    ) -> tuple[float, Gradient]:
+    def stochastic(self, sentences: Longs, tables: Tables, scale: float) -> tuple[float, Gradient]:
         """Return what some sentences add to the value, and its gradient, without the penalty.
 
         Parameters

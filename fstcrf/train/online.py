@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import Learner, Parameters
 from fstcrf.train.problem import ParameterSpace, Problem, Tables
@@ -34,8 +35,8 @@ __all__ = [
     "shuffled",
 ]
 
-Floats = NDArray[np.float64]
-Orders = Callable[[int], NDArray[np.int64]]
+
+Orders = Callable[[int], Longs]
 """Number of an epoch, from 0 → int64 [B], the sentences in the order of their turn."""
 
 
@@ -97,7 +98,7 @@ def collect_parameters(space: ParameterSpace, parameters: Parameters) -> Floats:
 def shuffled(seed: int, sentences: int) -> Orders:
     """Return orders that are drawn anew for each epoch."""
 
-    def order(epoch: int) -> NDArray[np.int64]:
+    def order(epoch: int) -> Longs:
         return np.random.default_rng((seed, epoch)).permutation(sentences)
 
     return order
@@ -318,7 +319,7 @@ class OnlineEpochs:
         """Return what a learner keeps beside its weights."""
         return {}
 
-    def _next_order(self) -> NDArray[np.int64]:
+    def _next_order(self) -> Longs:
         """Return the sentences of the next epoch in the order of their turn."""
         self._epoch += 1
         return self._orders(self._epoch - 1)

@@ -15,10 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.kernel import PassiveAggressive as Variant
 from fstcrf.kernel import norm
 from fstcrf.train.online import AveragedEpochs, MeanLoss, Orders
@@ -27,8 +26,6 @@ from fstcrf.train.protocols import Step
 from fstcrf.train.settings import Needs, Run, check
 
 __all__ = ["PASettings", "PassiveAggressive", "Variant"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.kernel import Parameters, SparseRows, norm
 from fstcrf.train.online import AveragedEpochs, Orders, online_learner, online_parameters, shuffled
@@ -25,8 +25,6 @@ __all__ = [
     "PerceptronSettings",
     "voted_paths",
 ]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,11 +123,11 @@ def voted_paths(
     problem: Problem,
     space: ParameterSpace,
     rows: SparseRows,
-    offsets: NDArray[np.int64],
+    offsets: Longs,
     *,
     epochs: int = 2,
     seed: int = 0,
-) -> NDArray[np.int32]:
+) -> Ints:
     """Train from zero on a problem; return the paths of other sentences that get most votes.
 
     Parameters
@@ -182,9 +180,7 @@ def voted_paths(
     return urn.winners()
 
 
-def _decoded(
-    space: ParameterSpace, now: Parameters, rows: SparseRows, offsets: NDArray[np.int64]
-) -> NDArray[np.int32]:
+def _decoded(space: ParameterSpace, now: Parameters, rows: SparseRows, offsets: Longs) -> Ints:
     topology = space.topology
     node = topology.node_potentials(rows.times(now.table))
     graph = topology.graph(now.arc[: topology.n_arc_slots], now.initial, now.final)
@@ -194,14 +190,14 @@ def _decoded(
 class _Urn:
     """The votes for the paths of each sentence."""
 
-    def __init__(self, offsets: NDArray[np.int64]) -> None:
+    def __init__(self, offsets: Longs) -> None:
         self._bounds = list(pairwise(offsets.tolist()))
         self._votes: list[Counter[bytes]] = [Counter() for _ in self._bounds]
 
-    def vote(self, path: NDArray[np.int32], votes: int) -> None:
+    def vote(self, path: Ints, votes: int) -> None:
         for counter, (first, last) in zip(self._votes, self._bounds, strict=True):
             counter[path[first:last].tobytes()] += votes
 
-    def winners(self) -> NDArray[np.int32]:
+    def winners(self) -> Ints:
         best = [max(counter, key=counter.__getitem__) for counter in self._votes]
         return np.frombuffer(b"".join(best), dtype=np.int32).copy()

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.kernel import SparseRows, padded
 from fstcrf.topology import Topology
@@ -24,7 +25,7 @@ __all__ = [
     "parameter_space",
 ]
 
-Floats = NDArray[np.float64]
+
 Extent = Literal["supported", "complete"]
 
 
@@ -55,10 +56,10 @@ class Problem:
     """
 
     topology: Topology
-    offsets: NDArray[np.int64]
+    offsets: Longs
     node: SparseRows
     arc: SparseRows | None
-    allowed: NDArray[np.bool_]
+    allowed: Bools
     weight: Floats
 
     def __post_init__(self) -> None:
@@ -91,19 +92,19 @@ class Problem:
         )
 
     @cached_property
-    def partial(self) -> NDArray[np.bool_]:
+    def partial(self) -> Bools:
         """Sentences, bool [B], with a token whose label is not known."""
         several = self.allowed.sum(axis=1) != 1
         return np.logical_or.reduceat(several, self.offsets[:-1])
 
     @cached_property
-    def states(self) -> NDArray[np.int32]:
+    def states(self) -> Ints:
         """int32 [N]: gold state of each token; meaningless in partial sentences."""
         labels = self.allowed.argmax(axis=1).astype(np.int32)
         return self.topology.paths(labels, self.offsets)
 
     @cached_property
-    def sentence_of(self) -> NDArray[np.int64]:
+    def sentence_of(self) -> Longs:
         """int64 [N]: sentence of each token."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
@@ -152,11 +153,11 @@ class ParameterSpace:
     topology: Topology
     n_node_rows: int
     n_arc_rows: int
-    node_cells: NDArray[np.int64]
-    transitions: NDArray[np.int32]
-    arc_cells: NDArray[np.int64]
-    initial: NDArray[np.int32]
-    final: NDArray[np.int32]
+    node_cells: Longs
+    transitions: Ints
+    arc_cells: Longs
+    initial: Ints
+    final: Ints
 
     @cached_property
     def width(self) -> int:
@@ -266,11 +267,11 @@ def parameter_space(
     )
 
 
-def _ends(topology: Topology) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _ends(topology: Topology) -> tuple[Bools, Bools]:
     return topology.initial, topology.final
 
 
-def _node_support(problem: Problem) -> list[NDArray[np.int64]]:
+def _node_support(problem: Problem) -> list[Longs]:
     """Pairs (token, slot) that can be on an allowed path, as [tokens, slots]."""
     topology = problem.topology
     partial = problem.partial[problem.sentence_of]
@@ -286,7 +287,7 @@ def _node_support(problem: Problem) -> list[NDArray[np.int64]]:
     return [np.concatenate(tokens), np.concatenate(columns)]
 
 
-def _arc_possible(problem: Problem) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _arc_possible(problem: Problem) -> tuple[Longs, Longs]:
     """Pairs (token, arc) where the arc into the token can be on an allowed path."""
     topology, offsets = problem.topology, problem.offsets
     inner = np.ones(int(offsets[-1]), dtype=bool)
@@ -317,14 +318,14 @@ def _arc_possible(problem: Problem) -> tuple[NDArray[np.int64], NDArray[np.int64
     return np.concatenate(tokens), np.concatenate(arcs)
 
 
-def _observed_arc_slots(problem: Problem) -> NDArray[np.bool_]:
+def _observed_arc_slots(problem: Problem) -> Bools:
     observed = np.zeros(problem.topology.n_arc_slots + 1, dtype=bool)
     if len(observed) > 1:
         observed[problem.topology.arc_slot[np.unique(_arc_possible(problem)[1])]] = True
     return observed[:-1]
 
 
-def _arc_support(problem: Problem, observed: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+def _arc_support(problem: Problem, observed: Bools) -> list[Longs]:
     tokens, arcs = _arc_possible(problem)
     slots = problem.topology.arc_slot[arcs].astype(np.int64)
     keep = (slots >= 0) & observed[slots]
@@ -333,11 +334,11 @@ def _arc_support(problem: Problem, observed: NDArray[np.bool_]) -> list[NDArray[
 
 def _cells(
     design: SparseRows,
-    support: list[NDArray[np.int64]],
+    support: list[Longs],
     n_slots: int,
     width: int,
     features: Extent,
-) -> NDArray[np.int64]:
+) -> Longs:
     """Flat indices of the (attribute, slot) pairs that get a weight."""
     if features == "complete":
         rows = np.arange(design.n_columns, dtype=np.int64)[:, None] * width
@@ -418,7 +419,7 @@ def frequent(problem: Problem, space: ParameterSpace, min_frequency: float) -> P
     )
 
 
-def _arc_slots(problem: Problem, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+def _arc_slots(problem: Problem, tokens: Longs) -> Longs:
     """Slot of the gold arc into each token, −1 for one without."""
     topology = problem.topology
     table = np.full((topology.n_states, topology.n_states), -1, dtype=np.int64)
@@ -428,10 +429,10 @@ def _arc_slots(problem: Problem, tokens: NDArray[np.int64]) -> NDArray[np.int64]
 
 def _count(
     design: SparseRows,
-    tokens: NDArray[np.int64],
-    slots: NDArray[np.int64],
+    tokens: Longs,
+    slots: Longs,
     mass: Floats,
-    cells: NDArray[np.int64],
+    cells: Longs,
     width: int,
     out: Floats,
 ) -> None:

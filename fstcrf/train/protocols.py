@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Objective", "Optimiser", "Step", "snapshot"]
+from fstcrf.arrays import Floats
 
-Floats = NDArray[np.float64]
+__all__ = ["Objective", "Optimiser", "Step", "snapshot"]
 
 
 class Objective(Protocol):

@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
 from fstcrf.train.descent import Iterative
@@ -26,7 +27,6 @@ from fstcrf.train.settings import Converging, Run, check
 
 __all__ = ["QuickProp", "QuickPropSettings"]
 
-Floats = NDArray[np.float64]
 
 _SUFFICIENT = 1e-4  # of the decrease that the slope promises
 _HALVINGS = 40

@@ -23,8 +23,8 @@ from typing import (
 import msgspec
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.train.problem import ParameterSpace, Problem
 from fstcrf.train.protocols import Objective, Optimiser
@@ -183,7 +183,7 @@ class Run:
 
     problem: Problem
     space: ParameterSpace
-    theta: NDArray[np.float64]
+    theta: Floats
     objective: ObjectiveSettings
     seed: int = 0
     threads: int = 1

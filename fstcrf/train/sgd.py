@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError
 from fstcrf.kernel import dot, norm
 from fstcrf.train.online import (
@@ -31,8 +32,6 @@ from fstcrf.train.protocols import Step
 from fstcrf.train.settings import Delta, Penalised, Run, check
 
 __all__ = ["L2SGD", "L2SGDSettings"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +182,7 @@ class L2SGD:
 
         return calibrated_rate(trial, self._objective(sample, 1.0), tried)
 
-    def _trial(self, rate: float, sample: NDArray[np.int64]) -> float:
+    def _trial(self, rate: float, sample: Longs) -> float:
         """Objective on the sample after one pass over it; the weights are put back afterwards."""
         rates = self._rates(rate, 0, len(sample))
         try:
@@ -195,7 +194,7 @@ class L2SGD:
             del self._theta  # two tables at a time would be the peak of memory
             self._theta = online_parameters(self.space, self._start)
 
-    def _objective(self, sample: NDArray[np.int64], scale: float) -> float:
+    def _objective(self, sample: Longs, scale: float) -> float:
         """Objective on the sample; infinite where it is not finite."""
         try:
             _, loss = self._learner.sgd_epoch(

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.kernel import dot
 from fstcrf.train.parallel import SERIAL, Workers, spans
 from fstcrf.train.protocols import Objective, Optimiser, Step, snapshot
@@ -24,8 +25,6 @@ __all__ = [
     "Rescaled",
     "Staged",
 ]
-
-Floats = NDArray[np.float64]
 
 
 class Rescaled:

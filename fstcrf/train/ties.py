@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.kernel import SparseRows
 from fstcrf.train.problem import ParameterSpace, Problem
 from fstcrf.train.protocols import Optimiser, Step, snapshot
 
 __all__ = ["Ties", "Untied", "tied"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -44,9 +43,9 @@ class Ties:
 
     problem: Problem
     space: ParameterSpace
-    place: NDArray[np.int32]
+    place: Ints
     scale: Floats
-    members: NDArray[np.int32]
+    members: Ints
 
     def expand(self, u: Floats) -> Floats:
         """Return the original parameters: w = u / √m."""
@@ -129,7 +128,7 @@ def tied(problem: Problem, space: ParameterSpace) -> Ties:
 
 def _groups(
     design: SparseRows,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Longs, Longs, Longs]:
     """Return the group of each attribute, and the first attribute and size of each group.
 
     Attributes are compared by a 128-bit sum of random words, one word for each (token, value).
@@ -162,7 +161,7 @@ def _mixed(words: NDArray[np.uint64], seed: np.uint64) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-def _merged(design: SparseRows, keep: NDArray[np.bool_], group: NDArray[np.int64]) -> SparseRows:
+def _merged(design: SparseRows, keep: Bools, group: Longs) -> SparseRows:
     """Keep the entries of the first attribute of each group, under the group's number."""
     kept = keep[design.index]
     counts = np.concatenate([[0], np.cumsum(kept)])

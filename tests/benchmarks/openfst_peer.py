@@ -29,11 +29,12 @@ import pynini
 import pywrapfst
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from tests.benchmarks.synthetic import ONCE, TOKENS, TYPES, Chain, Pair, labels_22
 
 __all__ = ["cascade", "constrained", "interleaved"]
 
-Floats = NDArray[np.float64]
+
 Pairs = list[tuple[int, int]]
 
 _ARC = np.dtype([("in", "<i4"), ("out", "<i4"), ("cost", "<f4"), ("next", "<i4")])

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import Corpus
+from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.corpus import Column
 from fstcrf.evaluate import significance
 from fstcrf.evaluate.significance import SpanCounts
@@ -25,8 +26,6 @@ from fstcrf.evaluate.significance import SpanCounts
 __all__ = ["SHUFFLES", "Answers", "judged", "mcnemar", "randomised", "span_counts"]
 
 SHUFFLES = 9_999
-
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +42,7 @@ class Answers:
 
     pos: Bools
     chunk: Bools
-    spans: NDArray[np.int64]
+    spans: Longs
 
     @cached_property
     def both(self) -> Bools:
@@ -60,7 +59,7 @@ class Answers:
         return [f"{100 * x:.2f}" for x in (self.both.mean(), self.f, self.pos.mean())]
 
 
-def f_scores(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+def f_scores(counts: Longs) -> Floats:
     """Return F of counts right, found, wanted along the first axis."""
     right, found, wanted = counts
     return np.asarray(2 * right / np.maximum(found + wanted, 1))
@@ -79,7 +78,7 @@ def _strings(column: Column) -> NDArray[np.object_]:
     return np.asarray(column.values, dtype=object)[column.ids]
 
 
-def span_counts(gold: Column, found: Column, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+def span_counts(gold: Column, found: Column, offsets: Longs) -> Longs:
     """Return spans right, found and wanted of each sentence, int64 [3, S], as conlleval counts."""
     counts = significance.span_counts(gold, found, offsets)
     return np.stack([counts.right, counts.found, counts.wanted])

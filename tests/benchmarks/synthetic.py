@@ -15,12 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from fstcrf.arrays import Floats, Longs
 
 __all__ = ["ONCE", "TOKENS", "TYPES", "Chain", "Pair", "labels_22"]
 
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
 
 TOKENS = 24
 TYPES = "ABCDEFGHIJK"
@@ -53,7 +52,7 @@ class Chain:
         arc = rng.normal(size=(labels, labels))  # first: it does not depend on the sentences
         return cls(rng.normal(size=(sentences, TOKENS, labels)), arc)
 
-    def score(self, sentence: int, ids: Ids) -> float:
+    def score(self, sentence: int, ids: Longs) -> float:
         """Return the score of a labelling."""
         node = self.node[sentence, np.arange(len(ids)), ids].sum()
         return float(node + self.arc[ids[:-1], ids[1:]].sum())
@@ -82,7 +81,7 @@ class Pair:
             Chain.random(sentences, labels[0], 1), Chain.random(sentences, labels[1], 2), coupling
         )
 
-    def score(self, sentence: int, first: Ids, second: Ids) -> float:
+    def score(self, sentence: int, first: Longs, second: Longs) -> float:
         """Return the score of two labellings."""
         own = self.first.score(sentence, first) + self.second.score(sentence, second)
         return own + float(self.coupling[first, second].sum())

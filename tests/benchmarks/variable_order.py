@@ -30,9 +30,7 @@ from tests.benchmarks.report import table
 from tests.benchmarks.running import Finished, child
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from fstcrf.arrays import Longs
     from fstcrf.recipes.corpora import DataSplit
     from fstcrf.train import ParameterSpace
 
@@ -135,7 +133,7 @@ class SameWeights:
             before, _, after = topology.arc_slot_names[k].partition(" → ")
             yield "\t".join([CONSTANT, *_history(after), _history(before)[1]])
 
-    def items(self, node: Any, offsets: NDArray[np.int64], labels: Sequence[str]) -> Iterator[str]:
+    def items(self, node: Any, offsets: Longs, labels: Sequence[str]) -> Iterator[str]:
         """Yield the lines of VO-CRF's data file."""
         ends, index = node.indptr.tolist(), node.index.tolist()
         for a, b in itertools.pairwise(offsets.tolist()):

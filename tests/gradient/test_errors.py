@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.train import ClassificationError, Likelihood, Logistic, SegmentF, Sigmoid
 from fstcrf.train.mce import Smoothing
 from tests.support.error_cases import KINDS, Enumerated, slopes, span_case, spans_of
 from tests.support.problems import Case
-
-Floats = NDArray[np.float64]
 
 SMOOTHINGS: tuple[Smoothing, ...] = (Sigmoid(0.7, 0.3), Logistic(1.3, -0.2))
 

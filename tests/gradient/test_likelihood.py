@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, NumericError
 from fstcrf.kernel import SparseRows
 from fstcrf.topology import chain_topology
 from fstcrf.train import LBFGS, Likelihood, Problem, fit, parameter_space
 from fstcrf.train.likelihood import Precision
 from tests.support.problems import Case, iob2, random_case, random_rows
-
-Floats = NDArray[np.float64]
 
 # In single precision weights are rounded, and so is every potential.
 VALUE, GRADIENT = 1e-6, 1e-5

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis.extra import numpy as hnp
-from numpy.typing import NDArray
 
 from fstcrf import openfst
+from fstcrf.arrays import Floats
 from fstcrf.errors import NoPathError, ShapeError
 from fstcrf.kernel import acyclic
 from fstcrf.lattice import Lattice
@@ -23,8 +23,6 @@ from fstcrf.openfst import Machine
 from tests.support.fsts import ARC_TYPES, Found, all_paths, machines, pynini_or_skip
 from tests.support.oracles import assert_close, largest, log_sum
 from tests.support.strategies import potentials
-
-Floats = NDArray[np.float64]
 
 LABELS = ("x", "y", "z")
 ACCEPTORS = machines(acyclic=True, acceptor=True, max_states=6, max_arcs=12)

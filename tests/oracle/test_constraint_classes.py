@@ -13,9 +13,9 @@ from typing import cast
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fstcrf import constraints as c
+from fstcrf.arrays import Floats
 from fstcrf.grammar import Acceptor, Grammar, equivalent
 from fstcrf.grammar.labels import Names
 
@@ -110,7 +110,7 @@ def sequences(labels: Sequence[str]) -> list[list[tuple[str, ...]]]:
     return [list(itertools.product(labels, repeat=n)) for n in range(1, LENGTH + 1)]
 
 
-def walked(acceptor: Acceptor, tokens: int) -> NDArray[np.float64]:
+def walked(acceptor: Acceptor, tokens: int) -> Floats:
     """Scores of all sequences of so many tokens."""
     size = len(acceptor.labels[0])
     read = np.indices([size] * tokens).reshape(tokens, -1)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Longs
 from fstcrf.features import LiteralIndex
 from fstcrf.topology import chain_topology
 from fstcrf.train import (
@@ -33,7 +33,7 @@ from tests.oracle.test_crfsuite import Tokens, data
 
 pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
 
-Orders = Callable[[int], NDArray[np.int64]]
+Orders = Callable[[int], Longs]
 
 SEED = 7
 LABELS = "ABCDE"
@@ -47,7 +47,7 @@ class TheirOrders:
         self._library.srand(SEED)
         self._now = np.arange(sentences)
 
-    def shuffle(self) -> NDArray[np.int64]:
+    def shuffle(self) -> Longs:
         n = len(self._now)
         for i in range(n):
             j = self._library.rand() % n

@@ -6,17 +6,15 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats
 from fstcrf.constraints import bioes, contiguous
 from fstcrf.errors import InexactWarning
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Lattice, best, nbest
 from fstcrf.plans import Program, decoder, gathered, warn_unproven
 from fstcrf.plans.decoder import CELLS, TRIAL, Expansion
-
-Floats = NDArray[np.float64]
 
 
 def spans(types: int, scores: Floats) -> Lattice:

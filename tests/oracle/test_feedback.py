@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import optimize, stats
 
+from fstcrf.arrays import Floats
 from fstcrf.kernel import Aim, Controls, Rule
 from fstcrf.train.bandit import gold_judge
 from tests.support.feedback_cases import STILL, Bandits, bandits, of_parameters, shares, span_f
 from tests.support.problems import iob2
-
-Floats = NDArray[np.float64]
 
 BIO = ("B-X", "I-X", "O")
 CASES: dict[str, dict[str, Any]] = {

@@ -7,11 +7,11 @@ import pytest
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.kernel import Domain, Graph, Posterior
 from tests.support.oracles import arc_matrices, assert_close
 
-Floats = NDArray[np.float64]
 Long = NDArray[np.longdouble]
 
 EPSILON = float(np.finfo(np.float64).eps)

@@ -8,15 +8,13 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats
 from fstcrf.kernel import Domain, Graph
 from fstcrf.topology import Topology
 from tests.support.oracles import Truth, assert_close, enumerate_paths, largest, log_sum, truth
 from tests.support.strategies import UNITS, Case, cases, each_variant, potentials, topologies
-
-Floats = NDArray[np.float64]
 
 
 def truths(case: Case) -> list[Truth]:

@@ -12,12 +12,10 @@ from hypothesis import given
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.kernel import Graph, Learner, Parameters, PassiveAggressive, SparseRows
 from tests.support.oracles import assert_close, truth
 from tests.support.strategies import each_variant, potentials
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 WIDTH = 8
 
@@ -63,7 +61,7 @@ def learners(draw: st.DrawFn) -> Learner:
 
 
 @st.composite
-def structures(draw: st.DrawFn, states: int, offsets: Ints, gold: NDArray[np.int32]) -> Graph:
+def structures(draw: st.DrawFn, states: int, offsets: Longs, gold: Ints) -> Graph:
     """A dense graph, or a sparse one that has the arcs of the gold paths."""
     zeros = np.zeros(states)
     if draw(st.booleans()):
@@ -101,7 +99,7 @@ def design(learner: Learner) -> Floats:
     return matrix
 
 
-def arc_table(graph: Graph) -> Ints:
+def arc_table(graph: Graph) -> Longs:
     """Number of the arc between two states; −1 where there is none."""
     size = graph.n_states
     if graph.source is None or graph.target is None:
@@ -143,7 +141,7 @@ def one_hot(path: NDArray[np.integer], states: int) -> tuple[Floats, Floats]:
     return node, node[:-1, :, None] * node[1:, None, :]
 
 
-def wrong_labels(learner: Learner, path: NDArray[np.integer], gold: NDArray[np.int32]) -> int:
+def wrong_labels(learner: Learner, path: NDArray[np.integer], gold: Ints) -> int:
     """All are wrong where there is no path."""
     if path[0] < 0:
         return len(gold)
@@ -197,7 +195,7 @@ def behind(learner: Learner, b: int, theta: Parameters, x: Floats) -> tuple[floa
     return gap, wrong_labels(learner, known.path, gold), difference
 
 
-def path_score(graph: Graph, node: Floats, path: NDArray[np.int32]) -> float:
+def path_score(graph: Graph, node: Floats, path: Ints) -> float:
     arcs = graph.score[arc_table(graph)[path[:-1], path[1:]]]
     ends = graph.initial[path[0]] + graph.final[path[-1]]
     return float(ends + arcs.sum() + node[np.arange(len(path)), path].sum())

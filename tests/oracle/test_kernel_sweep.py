@@ -9,10 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import KernelError, ShapeError
 from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, SweepWorkspace, padded
-
-Floats = NDArray[np.float64]
 
 
 class Task(NamedTuple):
@@ -21,7 +20,7 @@ class Task(NamedTuple):
     arguments: dict[str, Any]
     theta: Floats
     x: Floats  # [N, attributes]
-    state_slots: NDArray[np.int32]
+    state_slots: Ints
 
 
 def task(
@@ -71,7 +70,7 @@ def shard_of(one: Task, arguments: dict[str, Any]) -> Shard:
     return Shard(one.graph, one.layout, attributes=own, **others)
 
 
-def row_part(x: Floats, rows: NDArray[np.int64], *, values: bool) -> dict[str, Any]:
+def row_part(x: Floats, rows: Longs, *, values: bool) -> dict[str, Any]:
     token, row = np.nonzero(x[:, rows])
     ptr = np.concatenate([[0], np.cumsum(np.bincount(token, minlength=len(x)))])
     value = x[:, rows][token, row].astype(np.float32) if values else None
@@ -80,8 +79,8 @@ def row_part(x: Floats, rows: NDArray[np.int64], *, values: bool) -> dict[str, A
 
 def single_part(
     x: Floats,
-    singles: NDArray[np.int64],
-    ptr: NDArray[np.int64],
+    singles: Longs,
+    ptr: Longs,
     slot: NDArray[np.uint16],
     *,
     values: bool,

@@ -9,15 +9,13 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.corpus import spans
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.lattice import Lattice
 from tests.support.oracles import assert_close, chain_of, enumerate_paths, largest, log_sum, truth
 from tests.support.strategies import lattices
-
-Floats = NDArray[np.float64]
 
 LABEL_SETS = {
     "iob1": ("O", "I-X", "B-X", "I-Y"),

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fstcrf.errors import GrammarError
 from fstcrf.grammar import Acceptor
@@ -19,7 +18,7 @@ from tests.support.compositions import Tape, World, random_world
 
 pynini: Any = pytest.importorskip("pynini", reason="pynini is not installed")
 
-Floats = NDArray[np.float64]
+
 Symbols = dict[tuple[int, ...], int]
 
 

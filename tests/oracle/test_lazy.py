@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats
 from fstcrf.constraints import at_least, contiguous
 from fstcrf.errors import GrammarError, NoPathError, NumericError, OptionError, ShapeError
 from fstcrf.kernel import Budget, Conjunction, LazyAcceptor
@@ -20,8 +20,6 @@ from tests.oracle.test_lattice_products import check_ranking, parts
 from tests.support.compositions import World, random_world
 
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
-
-Floats = NDArray[np.float64]
 
 
 class Case(NamedTuple):

@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.kernel import Domain, decoding
 from fstcrf.kernel.machines import Axis, Factor, Machine, Residual
 from tests.support.machine_checks import check_best, check_max_marginals, check_nbest, check_sums
 from tests.support.machines import Case, answers, assert_near, enumerate_paths
-
-Floats = NDArray[np.float64]
 
 DOMAINS: tuple[Domain, ...] = ("auto", "log")
 

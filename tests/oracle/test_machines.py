@@ -10,8 +10,8 @@ from functools import cache
 import numpy as np
 import pytest
 from hypothesis import given
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.kernel import Domain, decoding
 from tests.support.machine_checks import check_best, check_max_marginals, check_nbest, check_sums
@@ -27,8 +27,6 @@ from tests.support.machines import (
     enumerate_paths,
 )
 from tests.support.strategies import each_variant
-
-Floats = NDArray[np.float64]
 
 SMALL, LARGE = Bounds(), Bounds(paths=None)
 FEW = Bounds(paths=300)

@@ -12,13 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fstcrf.kernel import decoding
 from tests.support.machine_strategies import MILD, Bounds, random_case
 from tests.support.machines import Case, axis_states, cells, node_scores
-
-Floats = NDArray[np.float64]
 
 pynini: Any = pytest.importorskip("pynini", reason="pynini is not installed")
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats, Longs
 from fstcrf.kernel import Graph, Learner, Parameters, Posterior, SparseRows
 from fstcrf.kernel.sweep import VectorStore
 from fstcrf.lattice import Lattice
@@ -29,7 +29,6 @@ from tests.oracle import (
 from tests.support.oracles import assert_close
 from tests.support.strategies import Case
 
-Floats = NDArray[np.float64]
 Run = Callable[[], object]
 
 NUDGE = 1e-6
@@ -136,9 +135,7 @@ def test_wrong_potentials(monkeypatch: pytest.MonkeyPatch, kind: str, part: str)
     for name in ("forward_backward", "log_partition", "max_marginals"):
         right = getattr(kernel, name)
 
-        def off(
-            graph: Graph, offsets: NDArray[np.int64], node: Floats, right: Any = right, **k: Any
-        ) -> Any:
+        def off(graph: Graph, offsets: Longs, node: Floats, right: Any = right, **k: Any) -> Any:
             if part == "node":
                 return right(graph, offsets, nudged(node), **k)
             values = getattr(graph, part).copy()
@@ -286,9 +283,7 @@ def online_runs() -> tuple[Run, Run]:
 def test_wrong_online_learning(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     perceptron, sgd = Learner.perceptron_epoch, Learner.sgd_epoch
 
-    def off_perceptron(
-        learner: Learner, order: NDArray[np.int64], theta: Parameters, *rest: Any
-    ) -> Any:
+    def off_perceptron(learner: Learner, order: Longs, theta: Parameters, *rest: Any) -> Any:
         found = perceptron(learner, order, theta, *rest)
         getattr(theta, part)[...] = nudged(getattr(theta, part))
         return found

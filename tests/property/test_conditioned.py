@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.corpus import Column, Corpus
 from fstcrf.features import FeatureIndex, parse_template, tape_column
 from fstcrf.features import keys as keys_module
@@ -20,8 +20,6 @@ from fstcrf.model import Tape
 from fstcrf.model.potentials import Term
 from fstcrf.topology import chain_topology
 from fstcrf.train.problem import Problem, parameter_space
-
-Floats = NDArray[np.float64]
 
 TAPES = {"t": ("A", "B", "C"), "u": ("a", "A")}
 LABELS = ["X", "Y"]

@@ -7,8 +7,8 @@ import itertools
 import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.grammar import (
     Acceptor,
     either,
@@ -54,7 +54,7 @@ def acceptors(
     )
 
 
-def scores(acceptor: Acceptor, length: int) -> NDArray[np.float64]:
+def scores(acceptor: Acceptor, length: int) -> Floats:
     """Scores of all sequences of symbols of a length, the last symbol fastest."""
     target = acceptor.target.reshape(acceptor.n_states, -1)
     step = np.zeros(target.shape) if acceptor.score is None else acceptor.score
@@ -150,7 +150,7 @@ def test_equivalent(a: Acceptor, b: Acceptor) -> None:
     assert equivalent(a, b) == same(a, b, length=8)
 
 
-def neighbours(a: Acceptor, length: int) -> NDArray[np.float64] | None:
+def neighbours(a: Acceptor, length: int) -> Floats | None:
     """Scores of all sequences by the tables of neighbours."""
     local = two_local(a)
     if local is None:

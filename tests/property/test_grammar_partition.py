@@ -6,12 +6,12 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from numpy.typing import NDArray
 
-from fstcrf.grammar.acceptor import Ints, Predecessors, coarsest, numbered
+from fstcrf.arrays import Ints, Longs
+from fstcrf.grammar.acceptor import Predecessors, coarsest, numbered
 
 
-def refined(target: Ints, classes: NDArray[np.int64]) -> NDArray[np.int64]:
+def refined(target: Ints, classes: Longs) -> Longs:
     """Look at all states until nothing changes."""
     while True:
         ahead = np.where(target >= 0, classes[target], -1)
@@ -22,7 +22,7 @@ def refined(target: Ints, classes: NDArray[np.int64]) -> NDArray[np.int64]:
         classes = finer
 
 
-def same(one: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
+def same(one: Longs, other: Longs) -> bool:
     """Whether two partitions have the same classes, whatever their numbers."""
     pairs = len(np.unique(np.column_stack([one, other]), axis=0))
     return bool(pairs == one.max() + 1 == other.max() + 1)

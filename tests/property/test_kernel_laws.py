@@ -5,14 +5,13 @@ from __future__ import annotations
 import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Bools, Floats
 from fstcrf.kernel import Graph, Posterior
 from tests.support.oracles import assert_close, largest
 from tests.support.strategies import Case, cases, each_variant, potentials
 
-Floats = NDArray[np.float64]
 DENSE = ("dense", "per-token")
 
 
@@ -25,7 +24,7 @@ def scale_of(case: Case) -> float:
     return largest(case.node, graph.score, graph.initial, graph.final)
 
 
-def alive(case: Case, log_z: Floats) -> NDArray[np.bool_]:
+def alive(case: Case, log_z: Floats) -> Bools:
     """For each token: does its sentence have a path."""
     return np.repeat(log_z > -np.inf, np.diff(case.offsets))
 

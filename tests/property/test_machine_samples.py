@@ -7,16 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given
-from numpy.typing import NDArray
 from scipy import stats
 
+from fstcrf.arrays import Floats
 from fstcrf.kernel import decoding
 from tests.support.machine_strategies import MILD, Bounds, machine_cases, random_case
 from tests.support.machines import Case, enumerate_paths, inverse_sample
 from tests.support.oracles import log_sum
 from tests.support.strategies import each_variant
-
-Floats = NDArray[np.float64]
 
 SMALL = Bounds(paths=300)
 ORDINARY = replace(SMALL, magnitudes=MILD.magnitudes)

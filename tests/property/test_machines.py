@@ -7,9 +7,9 @@ from dataclasses import replace
 import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats
 from fstcrf.kernel import Graph, decoding
 from fstcrf.kernel.machines import Axis, Factor, Machine, Residual
 from tests.support.machine_strategies import MILD, Bounds, machine_cases
@@ -23,9 +23,6 @@ from tests.support.machines import (
 )
 from tests.support.oracles import log_sum
 from tests.support.strategies import each_variant
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ANY = Bounds(paths=None)
 SMALL = Bounds(paths=300)

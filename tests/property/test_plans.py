@@ -9,8 +9,8 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import GrammarError, NoPathError
 from fstcrf.grammar import Acceptor
 from fstcrf.lattice import Lattice
@@ -18,7 +18,6 @@ from fstcrf.plans import Chain, Coupling, Program, arc_ends
 from fstcrf.topology import chain_topology
 from tests.support.compositions import Tape, World, numbers, random_acceptor, random_topology
 
-Floats = NDArray[np.float64]
 Context = tuple[str, ...]
 
 

@@ -12,16 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Longs
 from fstcrf.grammar import Acceptor, Grammar, is_empty
 from fstcrf.lattice import Lattice, product
 from fstcrf.plans import Chain, Program, arc_ends
 from fstcrf.topology import Topology, chain_topology
 from tests.support.oracles import log_sum
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Labelling = tuple[tuple[str, ...], ...]
 
 
@@ -45,7 +43,7 @@ class Tape:
         return len(self.node)
 
     @cached_property
-    def sequences(self) -> Ints:
+    def sequences(self) -> Longs:
         """Every label sequence, in order, [L ** T, T]."""
         every = itertools.product(range(len(self.labels)), repeat=self.tokens)
         return np.asarray(list(every), dtype=np.int64).reshape(-1, self.tokens)

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from tests.support.problems import Case, iob2, random_case
-
-Floats = NDArray[np.float64]
 
 LABELS = ("B-X", "I-X", "O", "B-Y")
 KINDS: dict[str, dict[str, Any]] = {

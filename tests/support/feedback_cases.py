@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.kernel import Aim, Descent, Feedback, FeedbackBatch, Parameters, Proposals, Rule
 from fstcrf.train import ParameterSpace
 from fstcrf.train.bandit import feedback_over
@@ -17,7 +17,6 @@ from fstcrf.train.online import online_parameters
 from fstcrf.train.problem import Tables
 from tests.support.problems import Case, random_case
 
-Floats = NDArray[np.float64]
 STILL = Rule(rate=1.0)
 
 
@@ -41,14 +40,12 @@ class Bandits:
         problem = self.case.problem
         return self.feedback.batch(problem.offsets, problem.node)
 
-    def propose(
-        self, order: NDArray[np.int64], aim: Aim, seed: int, rule: Rule = STILL
-    ) -> Proposals:
+    def propose(self, order: Longs, aim: Aim, seed: int, rule: Rule = STILL) -> Proposals:
         draws = self.batch.tokens(order) * (1 + aim.pairs)
         uniform = np.random.default_rng(seed).random(draws)
         return self.feedback.propose(self.batch, order, aim, rule, uniform)
 
-    def labels(self, path: NDArray[np.int32]) -> tuple[int, ...]:
+    def labels(self, path: Ints) -> tuple[int, ...]:
         return tuple(self.space.topology.state_label[path].tolist())
 
     def paths(self, sentence: int) -> tuple[list[tuple[int, ...]], Floats]:

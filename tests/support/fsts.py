@@ -11,11 +11,10 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis.extra import numpy as hnp
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.openfst import Machine
 
-Floats = NDArray[np.float64]
 ARC_TYPES = ("standard", "log", "log64")
 
 

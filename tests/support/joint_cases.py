@@ -13,13 +13,12 @@ from functools import cache, cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import CRF
+from fstcrf.arrays import Floats
 from fstcrf.grammar import Acceptor
 from tests.support.oracles import log_sum
 
-Floats = NDArray[np.float64]
 Labels = tuple[str, ...]
 Labelling = tuple[Labels, ...]
 Sentence = Mapping[str, Sequence[str]]

@@ -17,14 +17,13 @@ from typing import Protocol, TypeVar
 
 import hypothesis.strategies as st
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints
 from fstcrf.kernel.machines import Axis, Factor, Machine, Residual
 from tests.support.machines import Case
 
 T = TypeVar("T")
-Floats = NDArray[np.float64]
-Places = NDArray[np.int32]
+
 
 MAX_SENTENCES = 4
 NEVER = (0.0, 0.02, 0.1, 0.3)  # share of −inf
@@ -179,7 +178,7 @@ class _Builder:
         turn = self.choice.upto(0, n - 1)  # or the first axes were the large ones
         return (*sizes[turn:], *sizes[:turn])
 
-    def _place(self, outer: int) -> tuple[int, Places | None]:
+    def _place(self, outer: int) -> tuple[int, Ints | None]:
         """Rows of a table and the row of every outer index."""
         kind = self.choice.pick(("one", "each", "some"))
         if kind == "one":
@@ -191,7 +190,7 @@ class _Builder:
 
     def _axis(self, size: int, outer: int) -> Axis:
         contexts, place = self._place(outer) if self.bounds.contexts else (1, None)
-        arcs, ends = size * size, dict[str, Places]()
+        arcs, ends = size * size, dict[str, Ints]()
         if self._flip():
             chosen = self.rng.random(arcs) < self.choice.pick((0.8, 0.4))
             chosen[self.rng.integers(arcs)] = True

@@ -7,12 +7,9 @@ of joint states; the kernel advances one axis at a time.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Longs
 from tests.support.machines import Answers, Case, Reader, arc_scores, node_scores, reader, together
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def swept(case: Case) -> Answers:
@@ -70,7 +67,7 @@ def _by_axis(case: Case, joint: Floats, *, best: bool) -> tuple[Floats, ...]:
     return tuple(np.asarray(fold(tensor, axis=tuple(set(axes) - {c}))) for c in axes)
 
 
-def _traced(case: Case, own: Reader, best_behind: Floats, score: float) -> Ints:
+def _traced(case: Case, own: Reader, best_behind: Floats, score: float) -> Longs:
     """The best path: at each token the smallest joint state that still reaches the best score."""
     path, q = np.full(case.tokens, -1), own.start
     if score == -np.inf:

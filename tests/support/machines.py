@@ -19,13 +19,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.kernel.machines import Bound, Machine
 from tests.support.oracles import largest, log_sum
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 TOLERANCE = 1e-9
 
@@ -34,7 +31,7 @@ class Case(NamedTuple):
     """A machine, sentences, and the potentials that belong to their tokens."""
 
     machine: Machine
-    offsets: Ints
+    offsets: Longs
     per_token: tuple[Floats, ...]
 
     @property
@@ -90,7 +87,7 @@ class Answers(NamedTuple):
     """
 
     log_z: Floats
-    path: Ints
+    path: Longs
     score: Floats
     marginals: tuple[Floats, ...]
     max_marginals: tuple[Floats, ...]
@@ -105,12 +102,12 @@ def assert_near(found: object, expected: object, *, scale: float = 1.0) -> None:
 # --- Potentials of joint states and of pairs of them ---------------------------------------------
 
 
-def axis_states(case: Case) -> tuple[Ints, ...]:
+def axis_states(case: Case) -> tuple[Longs, ...]:
     """For each axis, its state in every joint state [J]."""
     return np.unravel_index(np.arange(case.states), case.sizes)
 
 
-def cells(case: Case, width: int, place: NDArray[np.int32] | None) -> tuple[Ints, Ints]:
+def cells(case: Case, width: int, place: Ints | None) -> tuple[Longs, Longs]:
     """Row and column of every joint state [J] in a table of `width` columns."""
     outer, state = np.divmod(np.arange(case.states), case.sizes[-1])
     row = np.zeros_like(outer) if place is None else place[outer].astype(np.int64)
@@ -148,7 +145,7 @@ def arc_scores(case: Case, token: int) -> Floats:
 class Reader(NamedTuple):
     """The residual automaton as tables: next state (−1: none) and score [Q, J], start, ends."""
 
-    following: Ints
+    following: Longs
     score: Floats
     start: int
     begin: float
@@ -180,7 +177,7 @@ def reader(case: Case) -> Reader:
 # --- All paths -----------------------------------------------------------------------------------
 
 
-def enumerate_paths(case: Case) -> tuple[Ints, Floats]:
+def enumerate_paths(case: Case) -> tuple[Longs, Floats]:
     """All joint paths of the only sentence [K, T], smaller states first, with their scores [K]."""
     machine, own, tokens = case.machine, reader(case), case.tokens
     numbers = np.arange(case.states**tokens)
@@ -197,7 +194,7 @@ def enumerate_paths(case: Case) -> tuple[Ints, Floats]:
     return paths, scores + own.final[where]
 
 
-def ranked_paths(case: Case) -> tuple[Ints, Floats]:
+def ranked_paths(case: Case) -> tuple[Longs, Floats]:
     """Paths of the only sentence that are not forbidden, best first, then smaller states first."""
     paths, scores = enumerate_paths(case)
     order = np.argsort(-scores, kind="stable")[: int(np.isfinite(scores).sum())]
@@ -266,7 +263,7 @@ def dead_token(case: Case) -> int:
     return case.tokens - 1
 
 
-def inverse_sample(case: Case, uniform: Floats) -> tuple[Ints, float]:
+def inverse_sample(case: Case, uniform: Floats) -> tuple[Longs, float]:
     """Invert the distribution of each token's joint state, given those before it.
 
     Returns the path and how near a uniform number [T] came to the border between two states.

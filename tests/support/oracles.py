@@ -7,12 +7,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Longs
 from fstcrf.kernel import Graph
 from fstcrf.lattice import Lattice
-
-Floats = NDArray[np.float64]
 
 
 class Truth(NamedTuple):
@@ -22,7 +20,7 @@ class Truth(NamedTuple):
     node: Floats
     arc: Floats
     max_marginals: Floats
-    path: NDArray[np.int64]
+    path: Longs
     score: float
 
 
@@ -47,7 +45,7 @@ def arc_matrices(graph: Graph, first: int, tokens: int) -> Floats:
     return full.reshape(-1, size, size)
 
 
-def enumerate_paths(graph: Graph, node: Floats, first: int = 0) -> tuple[NDArray[np.int64], Floats]:
+def enumerate_paths(graph: Graph, node: Floats, first: int = 0) -> tuple[Longs, Floats]:
     """All paths of the sentence that begins at token `first`, in order, with their scores."""
     tokens, size = node.shape
     paths = np.asarray(list(itertools.product(range(size), repeat=tokens)), dtype=np.int64)

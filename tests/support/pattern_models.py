@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 
 import numpy as np
-from numpy.typing import NDArray
+
+from fstcrf.arrays import Floats
 
 __all__ = ["crfpp_binary", "crfpp_text", "double_array", "repaired_crfpp", "wapiti"]
 
@@ -112,7 +113,7 @@ def wapiti(
     single: bool = False,
 ) -> bytes:
     """A model of Wapiti; an observation with * has L weights and then L², all others one kind."""
-    values: NDArray[np.float64] = np.array([w for ws in weights.values() for w in ws], dtype=float)
+    values: Floats = np.array([w for ws in weights.values() for w in ws], dtype=float)
     numbers = np.flatnonzero(values).tolist()
 
     def texts(items: Sequence[bytes]) -> bytes:

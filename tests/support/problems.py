@@ -12,13 +12,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Longs
 from fstcrf.kernel import SparseRows
 from fstcrf.topology import chain_topology
 from fstcrf.train import ParameterSpace, Problem, parameter_space
 
-Floats = NDArray[np.float64]
 Legal = Callable[[str | None, str | None], bool]
 
 
@@ -129,7 +128,7 @@ class Case:
 
 
 def _places(
-    cells: NDArray[np.int64], width: int, names: Sequence[str], begin: int
+    cells: Longs, width: int, names: Sequence[str], begin: int
 ) -> dict[tuple[int, str], int]:
     pairs = (divmod(cell, width) for cell in cells.tolist())
     return {(row, names[slot]): begin + k for k, (row, slot) in enumerate(pairs)}

@@ -11,13 +11,11 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import HealthCheck, assume, settings
 from hypothesis.extra import numpy as hnp
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.kernel import Graph
 from fstcrf.lattice import Lattice
 from fstcrf.topology import Topology, chain_topology
-
-Floats = NDArray[np.float64]
 
 KINDS = ("dense", "sparse", "per-token", "per-token sparse")
 UNITS = (0.125, 4.0, 64.0, 1250.0)  # times −8 .. 8: potentials to ±1, 32, 512, 10,000
@@ -31,7 +29,7 @@ class Case(NamedTuple):
     """A graph and the sentences to run it on."""
 
     graph: Graph
-    offsets: NDArray[np.int64]
+    offsets: Longs
     node: Floats
 
     @property
@@ -67,7 +65,7 @@ def ends(draw: st.DrawFn, states: int, *, unit: float | None = None) -> Floats:
 
 
 @st.composite
-def arcs(draw: st.DrawFn, states: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def arcs(draw: st.DrawFn, states: int) -> tuple[Ints, Ints]:
     """Ends of some arcs, sorted; at least one."""
     chosen = draw(hnp.arrays(np.bool_, states * states, fill=st.nothing()))
     chosen[draw(st.integers(0, states * states - 1))] = True

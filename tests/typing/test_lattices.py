@@ -8,15 +8,14 @@ from __future__ import annotations
 from typing import TypeAlias, assert_type
 
 import numpy as np
-from numpy.typing import NDArray
 
 import fstcrf
 from fstcrf import Lattice, Path
+from fstcrf.arrays import Floats
 from fstcrf.constraints import bio
 from fstcrf.lattice import JointLattice, Paths, Ranking, TapeLattice, product
 from fstcrf.lattice.spans import MinimumRisk
 
-Floats: TypeAlias = NDArray[np.float64]
 Tape: TypeAlias = tuple[str, ...]
 Tapes: TypeAlias = tuple[tuple[str, ...], ...]
 Arrays: TypeAlias = tuple[Floats, ...]

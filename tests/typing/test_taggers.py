@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any, assert_type
 
-import numpy as np
-from numpy.typing import NDArray
-
 import fstcrf
 from fstcrf import CRF, Composition, Grammar
+from fstcrf.arrays import Floats
 from fstcrf.joint import Tagger
 from fstcrf.lattice import Answer
 from tests.support.joint_cases import TEST, taggers
 
-Floats = NDArray[np.float64]
 Lists = tuple[list[str], ...]
 
 

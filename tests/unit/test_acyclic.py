@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fstcrf import openfst
+from fstcrf.arrays import Floats
 from fstcrf.errors import (
     DataError,
     LabelError,
@@ -272,7 +272,7 @@ def test_table_of_several_tapes() -> None:
         def best(self) -> Path:
             return Path((("N",), ("B",)), 1.0, 0.5, exact=True, bound=1.0)
 
-        def marginals(self) -> tuple[NDArray[np.float64], ...]:
+        def marginals(self) -> tuple[Floats, ...]:
             return np.asarray([[0.75, 0.25]]), np.asarray([[0.0, 1.0]])
 
     assert lattice_table(Two(), ["ship"]).splitlines() == [

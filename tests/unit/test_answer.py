@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.corpus import Span, spans
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.lattice import Answer, TapeAnswer
@@ -132,7 +132,7 @@ def test_probabilities_are_asked_for_once_and_only_when_needed() -> None:
     asked = []
     scores = np.asarray([-1.0])
 
-    def found() -> NDArray[np.float64]:
+    def found() -> Floats:
         asked.append(1)
         return scores.copy()
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus, read_columns
 from fstcrf.demo import COLUMNS, corpus_path, template_path
 from fstcrf.errors import DataError, LabelError, NumericError, OptionError, ShapeError
@@ -18,8 +18,6 @@ from fstcrf.kernel import Controls, Judge, Proposals
 from fstcrf.train import Bandit, Checkpoint, Progress, fit
 from tests.support.feedback_cases import STILL, bandits
 from tests.support.problems import Case, random_case, separable_case
-
-Floats = NDArray[np.float64]
 
 RULES = [
     Rule(rate=0.2),

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fstcrf import constraints as c
+from fstcrf.arrays import Floats
 from fstcrf.errors import ContradictionError, GrammarError, NoPathError
 from fstcrf.grammar import Grammar, contradiction_error, contradictory
 from fstcrf.kernel import Budget
@@ -32,7 +32,7 @@ def sentence(tokens: int, labels: Sequence[str] = ABC, forced: Mapping[int, str]
     return lattice.restrict(mask)
 
 
-def under(lattice: Lattice, grammar: Grammar) -> tuple[Program, tuple[NDArray[np.float64], ...]]:
+def under(lattice: Lattice, grammar: Grammar) -> tuple[Program, tuple[Floats, ...]]:
     """A lattice under a grammar, without multiplying that out."""
     labels = {tape: lattice.program.labels(tape) for tape in lattice.tapes}
     return lattice.program.constrained(grammar.bind(labels)), lattice.values

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import chisquare
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
 from fstcrf.feedback import Aim, FeedbackLearner, Rule, completed, untrained
 from fstcrf.feedback.folder import Journal
@@ -54,7 +54,7 @@ def learner(folder: Path, start: CRF) -> Iterator[FeedbackLearner]:
         yield one
 
 
-def weights(one: FeedbackLearner) -> NDArray[np.float64]:
+def weights(one: FeedbackLearner) -> Floats:
     return one.model().theta
 
 

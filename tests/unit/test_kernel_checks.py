@@ -10,10 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import KernelError, NumericError, OptionError, ShapeError
 from fstcrf.kernel import Graph, native
-
-Floats = NDArray[np.float64]
 
 STATES, TOKENS = 3, 5
 SOURCE = np.asarray([0, 0, 1, 2], dtype=np.int32)
@@ -44,7 +43,7 @@ def misaligned(*shape: int) -> Floats:
 
 
 NODE = np.zeros((TOKENS, STATES))
-CALLS: list[Callable[[Graph, NDArray[np.int64], Floats], object]] = [
+CALLS: list[Callable[[Graph, Longs, Floats], object]] = [
     kernel.log_partition,
     kernel.forward_backward,
     kernel.viterbi,
@@ -53,7 +52,7 @@ CALLS: list[Callable[[Graph, NDArray[np.int64], Floats], object]] = [
 every_call = pytest.mark.parametrize("call", CALLS, ids=lambda f: f.__name__)
 
 
-def ints(*values: int) -> NDArray[np.int32]:
+def ints(*values: int) -> Ints:
     return np.asarray(values, dtype=np.int32)
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import FstcrfError, NumericError, ShapeError
 from fstcrf.kernel import Graph
 from fstcrf.kernel.gibbs import (
@@ -37,9 +37,7 @@ def refused(error: type[FstcrfError], **parts: Any) -> None:
         _sweep(graph, node, labelling, agreement)
 
 
-def _sweep(
-    graph: Graph, node: NDArray[np.float64], labelling: Labelling, agreement: Agreement
-) -> None:
+def _sweep(graph: Graph, node: Floats, labelling: Labelling, agreement: Agreement) -> None:
     gibbs = Gibbs(graph, np.asarray([0, TOKENS]), node, labelling, agreement)
     path = np.zeros(TOKENS, dtype=np.int32)
     draws = np.zeros((1, gibbs.n_draws))

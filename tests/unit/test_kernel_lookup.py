@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import KernelError, ShapeError
 from fstcrf.kernel.lookup import Firing, KeyFamily, KeyTerm, RowFinder, compacted
 from fstcrf.kernel.native import SLOT
@@ -22,7 +22,7 @@ class Case:
     """Families, codes and sentences drawn at random."""
 
     lengths: list[int]
-    codes: NDArray[np.int32]
+    codes: Ints
     reach: int
     terms: list[list[KeyTerm]]
     firings: list[Firing]
@@ -30,7 +30,7 @@ class Case:
     skipped: int
 
     @property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Longs:
         return self.skipped + np.cumsum([0, *self.lengths], dtype=np.int64)
 
 

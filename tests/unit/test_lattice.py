@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import LabelError, NoPathError, NumericError, OptionError, ShapeError
 from fstcrf.lattice import Lattice, Path
 from fstcrf.plans import Chain, Program
 from fstcrf.topology import Topology, chain_topology
-
-Floats = NDArray[np.float64]
 
 LABELS = ("O", "B-X", "I-X")
 NEVER = float("-inf")

@@ -10,18 +10,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import FstcrfError, NumericError, OptionError, ShapeError
 from fstcrf.kernel import decoding
 from fstcrf.kernel.machines import MAX_AXES, Axis, Bound, Factor, Machine, Residual
-
-Floats = NDArray[np.float64]
 
 # Two axes of 2 and 3 states: a sparse one, and a per-token one with two contexts.
 FIRST, LAST, TOKENS = 2, 3, 5
 OFFSETS = np.asarray([0, 2, 5])
 
 
-def ints(*values: int) -> NDArray[np.int32]:
+def ints(*values: int) -> Ints:
     return np.asarray(values, dtype=np.int32)
 
 

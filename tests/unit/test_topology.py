@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.corpus.schemes import legal_transitions
 from fstcrf.errors import LabelError, OptionError, ShapeError
 from fstcrf.topology import START, Topology, chain_topology, topology
@@ -205,7 +206,7 @@ def test_schemes_as_successions() -> None:
 # --- Sums over slots ---------------------------------------------------------------------------
 
 
-def incidence(rows: NDArray[np.integer], n: int) -> NDArray[np.float64]:
+def incidence(rows: NDArray[np.integer], n: int) -> Floats:
     """[items, K] slots → [items, n] how often each item sums each slot."""
     out = np.zeros((len(rows), n))
     for item, slots in enumerate(rows):

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.train import LBFGS, Likelihood, Optimiser, fit, parameter_space, tied
 from fstcrf.train.conjugate_gradient import ConjugateGradient
@@ -20,7 +20,6 @@ from fstcrf.train.staged import InUnits
 from tests.support.problems import BIO_CASES, Case, random_case
 from tests.unit.test_train_lbfgs import Counted, quadratic, rosenbrock
 
-Floats = NDArray[np.float64]
 Make = Callable[[Case, float], Optimiser]
 
 EXACT: dict[str, Any] = {"epsilon": 1e-9, "delta": 0.0}

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import ModelFileError, NumericError, OptionError
 from fstcrf.storage import write_arrays
 from fstcrf.train import (
@@ -30,8 +31,6 @@ from fstcrf.train import (
 )
 from fstcrf.train.loop import KIND, VERSION, saved_iteration
 from tests.support.problems import Case, random_case
-
-Floats = NDArray[np.float64]
 
 
 class Counter:

@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.train import LBFGS, Likelihood, fit
 from fstcrf.train.descent import LINE_SEARCHES, Line, LineSearch
 from tests.support.problems import BIO_CASES, random_case
 
-Floats = NDArray[np.float64]
 Function = Callable[[Floats], tuple[float, Floats]]
 
 

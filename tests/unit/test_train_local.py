@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.train import LBFGS, fit
 from fstcrf.train.likelihood import LocalLikelihood, normalised
 from tests.support.problems import BIO_CASES, Case, random_case
-
-Floats = NDArray[np.float64]
 
 
 def weights(case: Case, seed: int = 0) -> Floats:
@@ -60,7 +58,7 @@ def test_what_is_normalised_at_each_token_is_normalised(options: dict[str, Any])
     assert value == pytest.approx(-float(case.problem.weight @ score), rel=1e-9)
 
 
-def reordered(case: Case, theta: Floats) -> tuple[kernel.Graph, NDArray[np.int64], Floats]:
+def reordered(case: Case, theta: Floats) -> tuple[kernel.Graph, Longs, Floats]:
     crf, node = graph(case, theta)
     return crf, case.problem.offsets, node
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.train import (
     AROW,
@@ -24,8 +24,6 @@ from fstcrf.train import (
 )
 from fstcrf.train.online import calibrated_rate
 from tests.support.problems import Case, iob2, random_case, separable_case
-
-Floats = NDArray[np.float64]
 
 BIO = ("B-X", "I-X", "O")
 KINDS: dict[str, dict[str, Any]] = {

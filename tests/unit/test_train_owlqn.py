@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.train import OWLQN, Likelihood, fit
 from tests.support.problems import random_case
-
-Floats = NDArray[np.float64]
 
 
 class Squares:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Bools
 from fstcrf.errors import DataError, ShapeError
 from fstcrf.kernel import SparseRows
 from fstcrf.topology import chain_topology
@@ -17,7 +17,7 @@ from tests.support.problems import iob2, random_case
 LABELS = ("B-X", "I-X", "O")
 
 
-def one_hot(ids: list[int]) -> NDArray[np.bool_]:
+def one_hot(ids: list[int]) -> Bools:
     return np.asarray(np.asarray(ids)[:, None] == np.arange(3))
 
 

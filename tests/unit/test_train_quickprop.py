@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.train import (
     GPD,
@@ -24,8 +24,6 @@ from fstcrf.train import (
 from fstcrf.train.fscore import SmoothCounts
 from tests.support.error_cases import span_case
 from tests.support.problems import BIO_CASES, Case, random_case, separable_case
-
-Floats = NDArray[np.float64]
 
 
 def likelihood_of_errors(case: Case, l2: float) -> ClassificationError:

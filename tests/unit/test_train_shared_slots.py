@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats, Ints
 from fstcrf.constraints import at_most, label
 from fstcrf.grammar import constrained_topology
 from fstcrf.train import (
@@ -25,7 +25,6 @@ from fstcrf.train import (
 from fstcrf.train.problem import observed_counts
 from tests.support.problems import random_case
 
-Floats = NDArray[np.float64]
 Made = tuple[Problem, ParameterSpace]
 
 
@@ -40,7 +39,7 @@ def _made() -> Made:
     return under, parameter_space(under, transitions="all")
 
 
-def alone(problem: Problem, sentence: int, labels: NDArray[np.int32]) -> Problem:
+def alone(problem: Problem, sentence: int, labels: Ints) -> Problem:
     """One sentence of a problem, with these labels."""
     first, last = problem.offsets[sentence : sentence + 2].tolist()
     return replace(
@@ -52,7 +51,7 @@ def alone(problem: Problem, sentence: int, labels: NDArray[np.int32]) -> Problem
     )
 
 
-def best_labels(made: Made, sentence: int, theta: Floats) -> NDArray[np.int32]:
+def best_labels(made: Made, sentence: int, theta: Floats) -> Ints:
     problem, space = made
     tables, topology = space.tables(theta), problem.topology
     first, last = problem.offsets[sentence : sentence + 2].tolist()

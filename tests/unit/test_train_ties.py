@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fstcrf.kernel import SparseRows
 from fstcrf.topology import chain_topology
 from fstcrf.train import LBFGS, Likelihood, Problem, Untied, fit, parameter_space, tied
-
-Floats = NDArray[np.float64]
 
 
 def problem_with_ties(*, values: bool = False, seed: int = 0) -> Problem:

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Ints, Longs, Singles
 from fstcrf.compat.pycrfsuite.errors import ItemError
 
 __all__ = ["Growing", "Item", "ItemSequence", "Lookup", "joined", "labels_of"]
@@ -241,9 +241,9 @@ class Attributes(NamedTuple):
         Ones when absent.
     """
 
-    indptr: NDArray[np.int64]
-    rows: NDArray[np.int32]
-    values: NDArray[np.float32] | None = None
+    indptr: Longs
+    rows: Ints
+    values: Singles | None = None
 
     @property
     def n_tokens(self) -> int:

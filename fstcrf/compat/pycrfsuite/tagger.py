@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats, Longs
 from fstcrf.compat.dumptext import ParsedDump
 from fstcrf.compat.pycrfsuite.errors import InvalidModelError, NotOpenError, UnknownLabelError
 from fstcrf.compat.pycrfsuite.items import Attributes, ItemSequence, Lookup, labels_of
@@ -114,8 +114,6 @@ def parsed(opened: _Opened) -> ParsedDump:
 # they differ, the kernel that at the earliest. So best paths are found in the mirror image: the
 # sequence from its end, the transitions transposed.
 
-Floats = NDArray[np.float64]
-
 
 class _Decoder:
     """The weights of a tagger of order 1, laid out for one sequence at a time.
@@ -158,7 +156,7 @@ class _Decoder:
         """Return log Z and the probabilities of labels, float64 [T, L]; arguments as for `best`."""
         return self._single.forward_backward(node)
 
-    def score(self, node: Floats, labels: NDArray[np.int64]) -> float:
+    def score(self, node: Floats, labels: Longs) -> float:
         """Return the score of a labelling, natural log.
 
         Parameters

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.compat.pycrfsuite.errors import OVERFLOW, CRFSuiteError
 from fstcrf.compat.pycrfsuite.items import Attributes, Growing, ItemSequence, joined, labels_of
 from fstcrf.compat.pycrfsuite.parameters import Algorithm, Value, options
@@ -44,14 +44,14 @@ class _Part:
     """
 
     node: SparseRows
-    labels: NDArray[np.int32]
-    offsets: NDArray[np.int64]
+    labels: Ints
+    offsets: Longs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Instance:
     rows: Attributes
-    labels: NDArray[np.int32]
+    labels: Ints
     group: int
 
 
@@ -119,9 +119,6 @@ def _counting(rows: Attributes, n_attributes: int) -> SparseRows:
 
 # --- Evaluation -----------------------------------------------------------------------------------
 
-Counts = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
@@ -135,18 +132,18 @@ class Evaluation:
         Sequences, and how many of them are right in all tokens.
     """
 
-    match: Counts
-    model: Counts
-    ref: Counts
+    match: Longs
+    model: Longs
+    ref: Longs
     sequences: int
     right: int
 
     @classmethod
     def of(
         cls,
-        gold: NDArray[np.int32],
-        predicted: NDArray[np.int32],
-        offsets: NDArray[np.int64],
+        gold: Ints,
+        predicted: Ints,
+        offsets: Longs,
         n_labels: int,
     ) -> Self:
         """Compare labels.
@@ -160,7 +157,7 @@ class Evaluation:
         """
         correct = gold == predicted
 
-        def count(labels: NDArray[np.int32]) -> Counts:
+        def count(labels: Ints) -> Longs:
             return np.bincount(labels, minlength=n_labels)
 
         whole = np.logical_and.reduceat(correct, offsets[:-1])

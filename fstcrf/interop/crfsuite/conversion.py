@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.features import LiteralIndex
 from fstcrf.interop.crfsuite.model import (
@@ -117,12 +118,12 @@ def _complete_topology(labels: tuple[str, ...]) -> Topology:
     )
 
 
-def _numbers(features: NDArray[Any], width: int) -> NDArray[np.int64]:
-    cells: NDArray[np.int64] = features["src"].astype(np.int64) * width + features["dst"]
+def _numbers(features: NDArray[Any], width: int) -> Longs:
+    cells: Longs = features["src"].astype(np.int64) * width + features["dst"]
     return cells
 
 
-def _cells(features: NDArray[Any], width: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _cells(features: NDArray[Any], width: int) -> tuple[Longs, Floats]:
     """Return the rising cells ``src * width + dst`` and their weights; repeated ones add up."""
     cells, weights = _numbers(features, width), features["weight"].astype(np.float64)
     if (cells[1:] > cells[:-1]).all():
@@ -133,7 +134,7 @@ def _cells(features: NDArray[Any], width: int) -> tuple[NDArray[np.int64], NDArr
     return cells[first], np.add.reduceat(weights, first)
 
 
-def _last(features: NDArray[Any], width: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _last(features: NDArray[Any], width: int) -> tuple[Longs, Floats]:
     """Return the rising cells and their weights; of repeated ones the last counts."""
     cells = _numbers(features, width)
     order = np.argsort(cells, kind="stable")
@@ -210,7 +211,7 @@ def _check_sayable(crf: CRF) -> None:
     raise OptionError(f"CRFsuite's format has no place for this: {problem}")
 
 
-def _texts(crf: CRF, rows: NDArray[np.int64]) -> list[str]:
+def _texts(crf: CRF, rows: Longs) -> list[str]:
     """Return the texts of attributes."""
     if isinstance(crf.index, LiteralIndex):
         strings = crf.index.attribute_strings

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Bytes, Longs
 from fstcrf.errors import ModelFileError, OptionError, ShapeError
 from fstcrf.interop.crfsuite.strings import (
     U4,
@@ -63,8 +64,8 @@ class CRFsuiteModel:
     """
 
     labels: tuple[str, ...]
-    attribute_text: NDArray[np.uint8]
-    attribute_offsets: NDArray[np.int64]
+    attribute_text: Bytes
+    attribute_offsets: Longs
     features: NDArray[Any]
 
     @classmethod
@@ -244,7 +245,7 @@ def _unicode(file: Chunk, texts: Texts) -> Texts:
 
 def _referred(
     file: Chunk, features: NDArray[Any], kind: int, name: bytes, begin: int, count: int
-) -> tuple[NDArray[np.int64], bool]:
+) -> tuple[Longs, bool]:
     """Return the features that labels or attributes refer to, list after list, int64 [n].
 
     Returns
@@ -284,8 +285,8 @@ def _check_owners(
     chunk: Chunk,
     features: NDArray[Any],
     kind: int,
-    found: NDArray[np.int64],
-    sizes: NDArray[np.int64],
+    found: Longs,
+    sizes: Longs,
 ) -> None:
     """Check that lists hold features of their own label or attribute only."""
     if len(found) and found.max() >= len(features):

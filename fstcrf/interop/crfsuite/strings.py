@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arrays import Bytes, Longs
 from fstcrf.errors import ModelFileError
 
 __all__ = ["U4", "Chunk", "Texts", "hashes", "joined", "read_strings", "spread", "string_table"]
@@ -26,7 +27,7 @@ class Chunk:
         What they are, for messages: ``"names.crfsuite: labels"``.
     """
 
-    data: NDArray[np.uint8]
+    data: Bytes
     where: str
 
     def __len__(self) -> int:
@@ -53,7 +54,7 @@ class Chunk:
         """Return successive 32-bit numbers, uint32 [count]."""
         return self.array(begin, count, U4)
 
-    def numbers_at(self, places: NDArray[np.int64]) -> NDArray[np.uint32]:
+    def numbers_at(self, places: Longs) -> NDArray[np.uint32]:
         """Return the 32-bit numbers at some bytes, uint32 [n]."""
         self.check_places(places, 4)
         if not len(places):
@@ -63,7 +64,7 @@ class Chunk:
         found: NDArray[np.uint32] = every[places]
         return found
 
-    def check_places(self, places: NDArray[np.int64], size: int) -> None:
+    def check_places(self, places: Longs, size: int) -> None:
         """Check that so many bytes follow at each place."""
         last = len(self.data) - size
         if len(places) and not (places.min() >= 0 and places.max() <= last):
@@ -71,16 +72,14 @@ class Chunk:
             raise self.damaged(f"an offset of {wrong}, with {len(self)} bytes")
 
 
-def spread(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def spread(starts: Longs, counts: Longs) -> Longs:
     """Return ``starts[i], starts[i] + 1, ...``, ``counts[i]`` of them, for each i; int64 [sum]."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(starts - (ends - counts), counts) + np.arange(total)
 
 
-def joined(
-    data: NDArray[Any], starts: NDArray[np.int64], counts: NDArray[np.int64]
-) -> NDArray[Any]:
+def joined(data: NDArray[Any], starts: Longs, counts: Longs) -> NDArray[Any]:
     """Return ``data[starts[i] : starts[i] + counts[i]]`` for each i, one after the other.
 
     Parameters
@@ -117,7 +116,7 @@ _FINAL = ((2, 1, 14), (0, 2, 11), (1, 0, 25), (2, 1, 16), (0, 2, 4), (1, 0, 14),
 Words = NDArray[np.uint32]
 
 
-def hashes(text: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Words:
+def hashes(text: Bytes, offsets: Longs) -> Words:
     """Return the hash of each string, with the NUL behind it that the text does not have.
 
     Parameters
@@ -143,7 +142,7 @@ def hashes(text: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Words:
     return out
 
 
-def _hashed(words: Words, sizes: NDArray[np.int64]) -> Words:
+def _hashed(words: Words, sizes: Longs) -> Words:
     """Hash strings that are padded with zeros to whole blocks of three words, uint32 [n, 3 k]."""
     start = (np.uint64(_SEED) + sizes.astype(np.uint64)).astype(np.uint32)
     state = [start.copy(), start.copy(), start.copy()]
@@ -205,8 +204,8 @@ class Texts(NamedTuple):
         Where each begins.
     """
 
-    text: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
+    text: Bytes
+    offsets: Longs
 
 
 def read_strings(file: Chunk, begin: int, count: int, name: str) -> Texts:
@@ -231,7 +230,7 @@ def read_strings(file: Chunk, begin: int, count: int, name: str) -> Texts:
     return _texts(table, places, by_number=bool(links_at))
 
 
-def _hashed_places(table: Chunk, count: int) -> NDArray[np.int64]:
+def _hashed_places(table: Chunk, count: int) -> Longs:
     """Return the places of the records in the slots of all hash tables, int64 [count]."""
     tables = table.numbers(_HEAD, 2 * _TABLES).reshape(_TABLES, 2).astype(np.int64)
     tables = tables[tables[:, 0] > 0]
@@ -245,7 +244,7 @@ def _hashed_places(table: Chunk, count: int) -> NDArray[np.int64]:
     return found
 
 
-def _texts(table: Chunk, places: NDArray[np.int64], *, by_number: bool) -> Texts:
+def _texts(table: Chunk, places: Longs, *, by_number: bool) -> Texts:
     """Return the strings of records, by the numbers that these have."""
     if len(places) and places.min() < _RECORDS:
         raise table.damaged("a number without a string")
@@ -294,7 +293,7 @@ def string_table(strings: Texts) -> bytes:
     )
 
 
-def _records(strings: Texts, places: NDArray[np.int64], size: int) -> bytes:
+def _records(strings: Texts, places: Longs, size: int) -> bytes:
     out = np.zeros(size, dtype=np.uint8)
     sizes = np.diff(strings.offsets)
     head = np.stack([np.arange(len(places)), sizes + 1], axis=1).astype(U4)
@@ -303,9 +302,7 @@ def _records(strings: Texts, places: NDArray[np.int64], size: int) -> bytes:
     return out.tobytes()
 
 
-def _hash_tables(
-    hashed: NDArray[np.uint32], places: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+def _hash_tables(hashed: NDArray[np.uint32], places: Longs) -> tuple[Longs, NDArray[np.uint32]]:
     """Return the slots of each table, int64 [256], and those of all tables, uint32 [2 n, 2]."""
     table = (hashed % _TABLES).astype(np.int64)
     sizes = 2 * np.bincount(table, minlength=_TABLES)
