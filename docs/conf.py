@@ -45,7 +45,7 @@ myst_heading_anchors = 4  # those that the repository's own pages have
 
 # --- The Python interface -------------------------------------------------------------------------
 
-INSIDE = frozenset({"arguments", "cli", "interruption", "lazy", "once"})
+INSIDE = frozenset({"arguments", "arrays", "cli", "interruption", "lazy", "loading", "once"})
 """Modules that nobody imports from outside; of the commands there is a page."""
 
 
