@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,10 @@ import pytest
 from hypothesis import settings
 
 from fstcrf import kernel
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a background job of a script
+    # What ignores Ctrl-C hands that on to its processes, and those that tests interrupt never end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("check", max_examples=10, deadline=None)
 settings.register_profile("dev", max_examples=50, deadline=None)
