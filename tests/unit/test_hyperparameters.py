@@ -372,7 +372,7 @@ def test_an_interrupt_before_anything_is_known(data: Corpus, dev: Corpus) -> Non
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fstcrf.hyperparameters.scoring.train_crf", at_once)
+        patch.setattr(CRF, "train", at_once)
         with pytest.raises(KeyboardInterrupt):
             quick(data, dev=dev, keep_on_interrupt=True)
 
