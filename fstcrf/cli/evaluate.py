@@ -19,7 +19,7 @@ from fstcrf.cli.tagging import Wishes, cascaded, tagged
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError
 from fstcrf.evaluate import SpanReport, TokenReport, evaluate_spans, evaluate_tokens
-from fstcrf.evaluate.tokens import LEAST, label_share
+from fstcrf.evaluate.spans import LEAST, label_share
 from fstcrf.joint import Composition
 
 __all__ = ["evaluate"]

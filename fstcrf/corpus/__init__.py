@@ -5,13 +5,15 @@ from fstcrf.corpus.conllu import read_conllu, stream_conllu
 from fstcrf.corpus.corpus import Column, Corpus, Sentence, concatenated
 from fstcrf.corpus.files import atomic_write, check_writable, open_binary, open_text
 from fstcrf.corpus.items import read_items, stream_items
-from fstcrf.corpus.schemes import Scheme, legal_transitions, named_scheme
-from fstcrf.corpus.span import (
+from fstcrf.corpus.schemes import (
+    Scheme,
     Span,
     SpanArrays,
     convert,
     convert_column,
     labels_from_spans,
+    legal_transitions,
+    named_scheme,
     span_arrays,
     spans,
 )

@@ -13,7 +13,7 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.corpus.corpus import Column
-from fstcrf.corpus.span import span_arrays
+from fstcrf.corpus.schemes import span_arrays
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.evaluate.spans import paired
 

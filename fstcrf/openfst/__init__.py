@@ -13,8 +13,17 @@ from fstcrf.openfst.binary import (
     to_bytes,
     to_fst,
 )
-from fstcrf.openfst.machine import EPSILON, Machine, connect, sausage_machine, symbols
-from fstcrf.openfst.text import att_text, dot_text, from_att, svg
+from fstcrf.openfst.machine import (
+    EPSILON,
+    Machine,
+    att_text,
+    connect,
+    dot_text,
+    from_att,
+    sausage_machine,
+    svg,
+    symbols,
+)
 
 __all__ = [
     "EPSILON",

@@ -15,28 +15,25 @@ from fstcrf.corpus import Corpus
 from fstcrf.pipelines import Pipeline, Task
 from fstcrf.recipes.corpora import FIELDS, POLICIES, all_messages, mean_f, scored
 from fstcrf.recipes.experiment import Recipe, Setting
-from fstcrf.recipes.plots import Curve, Panel, draw
-from fstcrf.recipes.report import Result, Row, number, table
-from fstcrf.recipes.seminars_splits import (
-    FOLDS,
-    SYSTEMS,
-    Measured,
-    check_splits,
-    folded,
-    grammars,
-    measured,
-    split,
-)
+from fstcrf.recipes.report import Curve, Panel, Result, Row, draw, number, table
 from fstcrf.recipes.seminars_systems import (
     DECLARED,
+    FOLDS,
     LABELS,
     MORE,
     PAGE,
     PAPER,
+    SYSTEMS,
     Features,
+    Measured,
     Outcome,
     Shared,
+    check_splits,
+    folded,
+    grammars,
+    measured,
     shared,
+    split,
 )
 
 __all__ = ["RECIPE", "VARIANTS", "ablation", "run"]

@@ -12,7 +12,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus.corpus import Column
-from fstcrf.corpus.span import span_arrays
+from fstcrf.corpus.schemes import span_arrays
 from fstcrf.errors import OptionError
 from fstcrf.train.expectation import shard_bounds
 from fstcrf.train.problem import Problem, Tables

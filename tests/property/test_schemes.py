@@ -19,7 +19,7 @@ from fstcrf.corpus import (
     span_arrays,
     spans,
 )
-from fstcrf.corpus.span import Illegal
+from fstcrf.corpus.schemes import Illegal
 from fstcrf.errors import SchemeError
 
 SCHEMES = ["iob1", "iob2", "bioes", "bilou"]

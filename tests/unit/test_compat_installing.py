@@ -45,7 +45,7 @@ def test_parts_of_the_real_package_do_not_stay() -> None:
         "import pycrfsuite._logparser as parser\n"
         "print(parser.TrainLogParser.__module__)\n"
     )
-    assert said == "fstcrf.compat.logtext\n"
+    assert said == "fstcrf.compat.pycrfsuite.log\n"
 
 
 def test_no_drop_in() -> None:

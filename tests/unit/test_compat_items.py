@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from fstcrf.compat.pycrfsuite import ItemSequence
-from fstcrf.compat.pycrfsuite.errors import ItemError
-from fstcrf.compat.pycrfsuite.items import Growing, Lookup, labels_of
+from fstcrf.compat.pycrfsuite.items import Growing, ItemError, Lookup, labels_of
 from tests.support.compat_data import sequences
 
 FORMS: list[tuple[Any, dict[str, float]]] = [

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.compat.logtext import LabelScore, TrainLogParser
 from fstcrf.compat.pycrfsuite import Trainer
-from fstcrf.compat.pycrfsuite.training import Evaluation
+from fstcrf.compat.pycrfsuite.log import Evaluation, LabelScore, TrainLogParser
 from tests.support.compat_data import WEATHER, sequences
 
 ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")

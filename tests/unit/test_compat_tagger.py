@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 
-from fstcrf.compat.dumptext import CRFsuiteDumpParser
 from fstcrf.compat.pycrfsuite import ItemSequence, Tagger
-from fstcrf.compat.pycrfsuite.errors import InvalidModelError, NotOpenError, UnknownLabelError
+from fstcrf.compat.pycrfsuite.tagger import (
+    CRFsuiteDumpParser,
+    InvalidModelError,
+    NotOpenError,
+    UnknownLabelError,
+)
 from fstcrf.constraints import at_most
 from fstcrf.errors import DataError
 from fstcrf.interop.crfsuite import STATE, TRANSITION, CRFsuiteModel, write_model

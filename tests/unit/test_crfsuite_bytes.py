@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fstcrf.errors import ModelFileError, OptionError, ShapeError
+from fstcrf.interop.cqdb import hashes
 from fstcrf.interop.crfsuite import (
     STATE,
     TRANSITION,
@@ -17,7 +18,6 @@ from fstcrf.interop.crfsuite import (
     read_model,
     write_model,
 )
-from fstcrf.interop.crfsuite.strings import hashes
 from fstcrf.kernel.strings import pack_strings
 from tests.support.crfsuite_models import (
     FIELDS,

@@ -107,7 +107,7 @@ def test_an_error_inside_a_package_is_not_its_absence(
         ("optuna", "fstcrf.hyperparameters.study.installed()"),
         ("usaddress", "fstcrf.addresses.installed()"),
         ("pynini", "fstcrf.openfst.pynini_module()"),
-        ("matplotlib", "fstcrf.recipes.plots.blank_figure(1, 1)"),
+        ("matplotlib", "fstcrf.recipes.report.blank_figure(1, 1)"),
     ],
 )
 def test_every_extra_tells_broken_from_absent(name: str, ask: str, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from fstcrf.recipes import RECIPES, Setting, run_recipe
 from fstcrf.recipes import partial_feedback as recipe
-from fstcrf.recipes import partial_feedback_systems as systems
+from fstcrf.recipes import partial_feedback as systems
 
 LEARNT = (*systems.SYSTEMS, *systems.LONGER)
 WORDS = {"the": ("DT", "B-NP"), "cat": ("NN", "I-NP"), "sat": ("VB", "B-VP"), "on": ("IN", "B-PP")}

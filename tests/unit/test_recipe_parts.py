@@ -15,7 +15,7 @@ import fstcrf
 import tests.support.command as program
 from fstcrf.recipes import Recipe, Result, Row, Setting, run_recipe
 from fstcrf.recipes.experiment import Parts, fingerprint
-from fstcrf.recipes.plots import blank_figure
+from fstcrf.recipes.report import blank_figure
 
 
 @dataclass(frozen=True, slots=True)

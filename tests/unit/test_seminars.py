@@ -11,7 +11,7 @@ import pytest
 
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError
-from fstcrf.recipes import RECIPES, Setting, run_recipe, seminars, seminars_splits
+from fstcrf.recipes import RECIPES, Setting, run_recipe, seminars, seminars_systems
 from fstcrf.recipes.corpora import (
     Message,
     all_messages,
@@ -27,8 +27,7 @@ from fstcrf.recipes.corpora import (
 from fstcrf.recipes.experiment import Parts
 from fstcrf.recipes.message_features import layout, marks
 from fstcrf.recipes.report import Report
-from fstcrf.recipes.seminars_splits import check_splits, grammars, split
-from fstcrf.recipes.seminars_systems import agreeing, shared
+from fstcrf.recipes.seminars_systems import agreeing, check_splits, grammars, shared, split
 
 TEXT = (
     "Time: <stime>3:30</stime> - <etime>5:00 pm</etime>\n"
@@ -266,8 +265,8 @@ def toy(folder: Path) -> Path:
 def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
     """Return the setting of a small run."""
     pytest.importorskip("scipy")
-    monkeypatch.setattr(seminars_splits, "GRID", (0.5, 1.0))
-    monkeypatch.setattr(seminars_splits, "PRICES", {"location": (1.5,), "speaker": (3.0,)})
+    monkeypatch.setattr(seminars_systems, "GRID", (0.5, 1.0))
+    monkeypatch.setattr(seminars_systems, "PRICES", {"location": (1.5,), "speaker": (3.0,)})
     return Setting(toy(tmp_path / "data"), tmp_path / "out")
 
 

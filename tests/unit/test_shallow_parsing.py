@@ -10,16 +10,18 @@ import pytest
 
 from fstcrf.errors import DataError
 from fstcrf.recipes import RECIPES, Setting, run_recipe
+from fstcrf.recipes import shallow_parsing as data_module
 from fstcrf.recipes import shallow_parsing as recipe_module
-from fstcrf.recipes import shallow_parsing_systems as data_module
 from fstcrf.recipes.corpora import PHRASE
-from fstcrf.recipes.shallow_parsing import courses, lowest, reached
-from fstcrf.recipes.shallow_parsing_systems import (
+from fstcrf.recipes.shallow_parsing import (
     OPTIMISERS,
     Point,
+    courses,
     local,
+    lowest,
     optimised,
     perceptron,
+    reached,
     read,
 )
 

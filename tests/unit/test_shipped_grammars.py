@@ -14,7 +14,7 @@ import pytest
 
 import fstcrf
 from fstcrf.corpus import labels_from_spans
-from fstcrf.corpus.span import Span
+from fstcrf.corpus.schemes import Span
 from fstcrf.grammar import Grammar
 
 pytest.importorskip("pynini", reason="pynini is not installed")

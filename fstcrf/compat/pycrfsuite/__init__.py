@@ -5,10 +5,9 @@ imports pycrfsuite.
 """
 
 from fstcrf.compat.pycrfsuite import _dumpparser, _logparser, _pycrfsuite
-from fstcrf.compat.pycrfsuite.errors import CRFSUITE_VERSION, CRFSuiteError
 from fstcrf.compat.pycrfsuite.items import ItemSequence
 from fstcrf.compat.pycrfsuite.tagger import Tagger
-from fstcrf.compat.pycrfsuite.trainer import BaseTrainer, Trainer
+from fstcrf.compat.pycrfsuite.trainer import CRFSUITE_VERSION, BaseTrainer, CRFSuiteError, Trainer
 
 __all__ = [
     "CRFSUITE_VERSION",

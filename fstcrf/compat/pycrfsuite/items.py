@@ -22,12 +22,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fstcrf.arrays import Ints, Longs, Singles
-from fstcrf.compat.pycrfsuite.errors import ItemError
+from fstcrf.errors import DataError
 
-__all__ = ["Growing", "Item", "ItemSequence", "Lookup", "joined", "labels_of"]
+__all__ = ["Growing", "Item", "ItemError", "ItemSequence", "Lookup", "joined", "labels_of"]
 
 _LARGEST = 3.4e38  # values are 32-bit numbers in the kernel
 _NESTED = (list, tuple, set, frozenset)
+
+
+class ItemError(DataError, TypeError):
+    """An item (the attributes of a token) that is not what it must be."""
 
 
 class Item(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,19 +16,38 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
-from fstcrf.compat.dumptext import ParsedDump
-from fstcrf.compat.pycrfsuite.errors import InvalidModelError, NotOpenError, UnknownLabelError
 from fstcrf.compat.pycrfsuite.items import Attributes, ItemSequence, Lookup, labels_of
-from fstcrf.errors import DataError, ModelFileError
+from fstcrf.errors import DataError, FstcrfError, LabelError, ModelFileError
 from fstcrf.interop.crfsuite import STATE, TRANSITION, CRFsuiteModel, as_tagger, read_model
 from fstcrf.joint import CRF
 from fstcrf.kernel.single import SentenceGraph
 from fstcrf.once import made_once
 
-__all__ = ["Tagger", "parsed"]
+__all__ = [
+    "CRFsuiteDumpParser",
+    "InvalidModelError",
+    "NotOpenError",
+    "ParsedDump",
+    "Tagger",
+    "UnknownLabelError",
+    "parsed",
+]
+
 
 _COUNTS = ("num_features", "num_labels", "num_attrs")
 _OFFSETS = ("off_features", "off_labels", "off_attrs", "off_labelrefs", "off_attrrefs")
+
+
+class NotOpenError(FstcrfError, ValueError, RuntimeError):
+    """A tagger that has no model open, or no sequence set."""
+
+
+class InvalidModelError(ModelFileError, ValueError):
+    """A file, or bytes, that is no model of CRFsuite or is damaged."""
+
+
+class UnknownLabelError(LabelError, RuntimeError):
+    """A label that the model does not have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -436,3 +456,101 @@ class _Sequence:
     def probabilities(self) -> list[list[float]]:
         found: list[list[float]] = self.posterior[1].tolist()
         return found
+
+
+_BEGIN = re.compile(r"(FILEHEADER|LABELS|ATTRIBUTES|TRANSITIONS|STATE_FEATURES) = \{")
+_ENTRY = re.compile(r"(\w+): (.*)", re.DOTALL)
+# Names may hold anything, arrows too: what is certain is the number at the end.
+_WEIGHT = re.compile(r"\(\d+\) (.*) --> (.*): ([+-]?\d+\.\d+)", re.DOTALL)
+
+
+class ParsedDump:
+    """What is in a model.
+
+    Attributes
+    ----------
+    header : dict of str to str
+        Fields of the file's header.
+    labels, attributes : dict of str to str
+        Name → number.
+    transitions : dict of (str, str) to float
+        (label, next label) → weight, natural-log score.
+    state_features : dict of (str, str) to float
+        (attribute, label) → weight, natural-log score.
+    """
+
+    def __init__(self) -> None:
+        self.header: dict[str, str] = {}
+        self.labels: dict[str, str] = {}
+        self.attributes: dict[str, str] = {}
+        self.transitions: dict[tuple[str, str], float] = {}
+        self.state_features: dict[tuple[str, str], float] = {}
+
+
+class CRFsuiteDumpParser:
+    """Reads a dump line by line; `result` is what it has found.
+
+    Attributes
+    ----------
+    state : str or None
+        The part that it is in.
+    result : ParsedDump
+    """
+
+    def __init__(self) -> None:
+        self.state: str | None = None
+        self.result = ParsedDump()
+
+    def feed(self, line: str) -> None:
+        """Read one line.
+
+        Raises
+        ------
+        DataError
+            A line that does not belong where it is; an attribute with a line break in it makes
+            such lines.
+        """
+        text = line.lstrip().rstrip("\r\n")
+        begin = _BEGIN.match(text)
+        if begin:
+            self.state = begin[1]
+        elif text == "}":
+            self.state = None
+        elif text:
+            self._entry(text)
+
+    def _entry(self, text: str) -> None:
+        found = self.result
+        named = {
+            "FILEHEADER": found.header,
+            "LABELS": found.labels,
+            "ATTRIBUTES": found.attributes,
+        }
+        weighted = {
+            "TRANSITIONS": (found.labels, found.transitions),
+            "STATE_FEATURES": (found.attributes, found.state_features),
+        }
+        if self.state in named and (entry := _ENTRY.fullmatch(text)):
+            if self.state == "FILEHEADER":
+                found.header[entry[1]] = entry[2]
+            else:
+                named[self.state][entry[2]] = entry[1]
+            return
+        if self.state in weighted and (entry := _WEIGHT.fullmatch(text)):
+            sources, weights = weighted[self.state]
+            source, label = _names(entry[1], entry[2], sources, found.labels)
+            weights[source, label] = float(entry[3])
+            return
+        raise DataError(f"a dump of CRFsuite has no line {text!r} in {self.state or 'no part'}")
+
+
+def _names(
+    source: str, label: str, sources: dict[str, str], labels: dict[str, str]
+) -> tuple[str, str]:
+    """Divide two names at the arrow that makes both of them known."""
+    parts = f"{source} --> {label}".split(" --> ")
+    for i in range(1, len(parts)):
+        first, second = " --> ".join(parts[:i]), " --> ".join(parts[i:])
+        if first in sources and second in labels:
+            return first, second
+    raise DataError(f"a weight of {source!r} and {label!r}, which the dump does not list")

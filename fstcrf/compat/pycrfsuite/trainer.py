@@ -4,21 +4,61 @@ from __future__ import annotations
 
 import operator
 import os
+import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from fstcrf.compat.logtext import TrainLogParser
-from fstcrf.compat.pycrfsuite.items import ItemSequence
-from fstcrf.compat.pycrfsuite.parameters import ALGORITHMS, Algorithm, Parameter, Value
+import numpy as np
+
+from fstcrf import kernel
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.compat.pycrfsuite.items import Attributes, Growing, ItemSequence, joined, labels_of
+from fstcrf.compat.pycrfsuite.log import Evaluation, Log, TrainLogParser
+from fstcrf.compat.pycrfsuite.parameters import ALGORITHMS, Algorithm, Parameter, Value, options
 from fstcrf.compat.pycrfsuite.parameters import algorithm as known_algorithm
-from fstcrf.compat.pycrfsuite.training import Log, TrainingData, train
 from fstcrf.corpus import check_writable
 from fstcrf.corpus.files import atomic_write
-from fstcrf.errors import DataError, OptionError
-from fstcrf.interop.crfsuite import write_model
+from fstcrf.errors import DataError, FstcrfError, NumericError, OptionError
+from fstcrf.interop.crfsuite import FEATURE, STATE, TRANSITION, CRFsuiteModel, write_model
+from fstcrf.kernel import SparseRows
+from fstcrf.model.options import Options, checked_options, optimiser_of
+from fstcrf.model.weights import Weights
+from fstcrf.topology import chain_topology
+from fstcrf.train import ParameterSpace, Problem, Progress, fit, frequent, parameter_space
 
-__all__ = ["BaseTrainer", "Trainer"]
+__all__ = ["CRFSUITE_VERSION", "BaseTrainer", "CRFSuiteError", "Trainer", "TrainingData", "train"]
+
+
+CRFSUITE_VERSION = "0.12.2"
+
+_FIRST = -(2**31)
+INCOMPATIBLE, OVERFLOW = _FIRST + 3, _FIRST + 5
+
+
+class CRFSuiteError(FstcrfError):
+    """Training failed.
+
+    Parameters
+    ----------
+    code : int
+        CRFsuite's number of what happened.
+    """
+
+    _messages = {  # noqa: RUF012 (its users read it)
+        _FIRST: "Unknown error occurred",
+        _FIRST + 1: "Insufficient memory",
+        _FIRST + 2: "Unsupported operation",
+        INCOMPATIBLE: "Incompatible data",
+        _FIRST + 4: "Internal error",
+        OVERFLOW: "Overflow",
+        _FIRST + 6: "Not implemented",
+    }
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+        super().__init__(self._messages.get(code, "Unexpected error"))
 
 
 class BaseTrainer:
@@ -304,3 +344,230 @@ class Trainer(BaseTrainer):
     @staticmethod
     def _show(log: str) -> None:
         print(log, end="")  # noqa: T201
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Some sequences that are not empty.
+
+    Parameters
+    ----------
+    node : SparseRows [N, A]
+        Attributes of tokens.
+    labels : int32 [N]
+    offsets : int64 [B + 1]
+    """
+
+    node: SparseRows
+    labels: Ints
+    offsets: Longs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Instance:
+    rows: Attributes
+    labels: Ints
+    group: int
+
+
+class TrainingData:
+    """Sequences with labels, in groups; attributes and labels are numbered as they come."""
+
+    def __init__(self) -> None:
+        self._lookup = Growing()
+        self._labels: dict[str, int] = {}
+        self._instances: list[_Instance] = []
+
+    @property
+    def attributes(self) -> list[str]:
+        """All attributes."""
+        return self._lookup.attributes
+
+    @property
+    def labels(self) -> list[str]:
+        """All labels."""
+        return list(self._labels)
+
+    def append(
+        self, items: Iterable[Any] | ItemSequence, labels: Iterable[Any], group: int
+    ) -> None:
+        """Append a sequence.
+
+        Raises
+        ------
+        ItemError
+            An item or a label that is not what it must be.
+        DataError
+            Another number of labels than of items.
+        """
+        names = labels_of(labels)
+        rows = self._lookup.rows(items)
+        if rows.n_tokens != len(names):
+            raise DataError(
+                f"{rows.n_tokens} items and {len(names)} labels: a label for each item is expected"
+            )
+        known = self._labels
+        numbers = [known.setdefault(name, len(known)) for name in names]
+        self._instances.append(_Instance(rows, np.array(numbers, dtype=np.int32), group))
+
+    def part(self, wanted: Callable[[int], bool]) -> _Part | None:
+        """Return the sequences of some groups; None where there is no token."""
+        chosen = [i for i in self._instances if wanted(i.group) and len(i.labels)]
+        if not chosen:
+            return None
+        rows = joined([instance.rows for instance in chosen])
+        offsets = np.cumsum([0, *(len(instance.labels) for instance in chosen)])
+        return _Part(
+            _counting(rows, len(self._lookup.attributes)),
+            np.concatenate([instance.labels for instance in chosen]),
+            offsets.astype(np.int64),
+        )
+
+
+def _counting(rows: Attributes, n_attributes: int) -> SparseRows:
+    """Return rows from 0 on, without those that count for nothing."""
+    kept = rows.rows > 0
+    bounds = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[rows.indptr]
+    values = None if rows.values is None else rows.values[kept]
+    return SparseRows(bounds, rows.rows[kept] - np.int32(1), values, n_attributes)
+
+
+# --- The run --------------------------------------------------------------------------------------
+
+
+def train(
+    data: TrainingData,
+    chosen: Algorithm,
+    values: Mapping[str, Value],
+    log: Log,
+    *,
+    holdout: int = -1,
+    threads: int = 1,
+) -> tuple[CRFsuiteModel, int]:
+    """Train a model on all groups but `holdout`, which is none when negative.
+
+    Returns
+    -------
+    model : CRFsuiteModel
+        Without labels where there are none in the data.
+    n_features : int
+        Features that could have a weight.
+
+    Raises
+    ------
+    OptionError
+        A value outside what it may be, or a group that no sequence has.
+    CRFSuiteError
+        Training diverged at once.
+    """
+    settings = _settings(chosen, values)
+    held_out = data.part(lambda group: group == holdout) if holdout >= 0 else None
+    if holdout >= 0:
+        if held_out is None:
+            raise OptionError(f"holdout is {holdout}, but no sequence has this group")
+        log.holdout(holdout)
+    began = time.perf_counter()
+    log.generation()
+    part = data.part(lambda group: group != holdout or holdout < 0)
+    problem = None if part is None else _problem(part, data.labels)
+    space = None if problem is None else _space(problem, settings)
+    size = 0 if space is None else space.size
+    log.generated(size, time.perf_counter() - began)
+    if problem is None or space is None or not size:
+        log.no_features()
+        log.total(0.0)
+        labels = data.labels
+        empty = np.empty(0, dtype=FEATURE)
+        return CRFsuiteModel.of(labels, [], empty), 0
+    theta = _fitted(problem, space, settings, log, held_out, threads)
+    return _model(data, space, theta), size
+
+
+def _settings(chosen: Algorithm, values: Mapping[str, Value]) -> Options:
+    try:
+        return checked_options(options(chosen, values))
+    except OptionError as error:
+        # The message has the names of our options: its readers know CRFsuite's.
+        text = str(error)
+        for name, parameter in chosen.parameters.items():
+            text = re.sub(rf"\b{parameter.option}\b", name, text)
+        raise OptionError(text) from None
+
+
+def _problem(part: _Part, labels: list[str]) -> Problem:
+    allowed = np.zeros((len(part.labels), len(labels)), dtype=bool)
+    allowed[np.arange(len(part.labels)), part.labels] = True
+    ones = np.ones(len(part.offsets) - 1)
+    return Problem(chain_topology(labels, 1), part.offsets, part.node, None, allowed, ones)
+
+
+def _space(problem: Problem, settings: Options) -> ParameterSpace:
+    space = parameter_space(problem, features=settings.features, transitions=settings.transitions)
+    value = problem.node.value
+    if settings.min_frequency or (value is not None and (value < 0).any()):
+        return frequent(problem, space, settings.min_frequency or 0.0)
+    return space
+
+
+def _fitted(
+    problem: Problem,
+    space: ParameterSpace,
+    settings: Options,
+    log: Log,
+    held_out: _Part | None,
+    threads: int,
+) -> Floats:
+    """Return the weights, float64 [space.size]."""
+    labels = list(problem.topology.labels)
+    last: list[Evaluation] = []
+
+    def evaluate(theta: Floats) -> float:
+        if held_out is not None:
+            last[:] = [_evaluation(space, theta, held_out)]
+        evaluate.calls += 1  # type: ignore[attr-defined]
+        return float(evaluate.calls)  # type: ignore[attr-defined]
+
+    def report(progress: Progress) -> None:
+        log.iteration(progress, last[0] if last else None, labels)
+
+    evaluate.calls = 0  # type: ignore[attr-defined]
+    began = time.perf_counter()
+    try:
+        start = np.zeros(space.size)
+        outcome = fit(
+            optimiser_of(settings, problem, space, start, threads=threads),
+            max_iterations=settings.method.max_iterations,
+            evaluate=evaluate,
+            report=report,
+        )
+    except NumericError as error:
+        raise CRFSuiteError(OVERFLOW) from error
+    log.finished(outcome.reason, outcome.value, time.perf_counter() - began)
+    return outcome.theta
+
+
+def _evaluation(space: ParameterSpace, theta: Floats, part: _Part) -> Evaluation:
+    weights = Weights(space.topology, space, theta)
+    node = weights.node(part.node)
+    best, _ = kernel.viterbi(weights.still_graph, part.offsets, node)
+    return Evaluation.of(part.labels, best, part.offsets, space.topology.n_labels)
+
+
+def _model(data: TrainingData, space: ParameterSpace, theta: Floats) -> CRFsuiteModel:
+    """Return the weights that are not zero, and the attributes that have some."""
+    node, arc = space.parts(theta)[:2]
+    attribute, label = np.divmod(space.node_cells[node != 0], space.width)
+    used, attribute = np.unique(attribute, return_inverse=True)
+    slot = space.transitions[arc != 0]
+    first = np.argsort(space.topology.arc_slot)[slot]
+    features = np.zeros(len(attribute) + len(slot), dtype=FEATURE)
+    state, transition = features[: len(attribute)], features[len(attribute) :]
+    state["type"], transition["type"] = STATE, TRANSITION
+    state["src"], state["dst"], state["weight"] = attribute, label, node[node != 0]
+    transition["src"], transition["dst"] = (
+        space.topology.source[first],
+        space.topology.target[first],
+    )
+    transition["weight"] = arc[arc != 0]
+    names = data.attributes
+    return CRFsuiteModel.of(data.labels, [names[i] for i in used.tolist()], features)

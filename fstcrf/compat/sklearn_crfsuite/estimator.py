@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.compat.dumptext import ParsedDump
-from fstcrf.compat.logtext import TrainLogParser
 from fstcrf.compat.pycrfsuite import BaseTrainer, Tagger
+from fstcrf.compat.pycrfsuite.log import TrainLogParser
+from fstcrf.compat.pycrfsuite.tagger import ParsedDump
 from fstcrf.compat.sklearn_crfsuite._fileresource import FileResource
 from fstcrf.compat.sklearn_crfsuite.metrics import flat_accuracy_score
-from fstcrf.compat.sklearn_crfsuite.requirement import sklearn
 from fstcrf.compat.sklearn_crfsuite.trainer import LinePerIterationTrainer
+from fstcrf.compat.sklearn_crfsuite.utils import sklearn
 from fstcrf.errors import OptionError
 
 if TYPE_CHECKING:

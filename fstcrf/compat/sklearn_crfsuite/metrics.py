@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fstcrf.compat.sklearn_crfsuite.requirement import sklearn
-from fstcrf.compat.sklearn_crfsuite.utils import flatten
+from fstcrf.compat.sklearn_crfsuite.utils import flatten, sklearn
 from fstcrf.errors import DataError
 
 __all__ = [

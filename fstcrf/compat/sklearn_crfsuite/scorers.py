@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fstcrf.compat.sklearn_crfsuite import metrics
-from fstcrf.compat.sklearn_crfsuite.requirement import sklearn
+from fstcrf.compat.sklearn_crfsuite.utils import sklearn
 
 __all__ = ["flat_accuracy", "sequence_accuracy"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fstcrf.compat.logtext import LabelScore
 from fstcrf.compat.pycrfsuite import Trainer
+from fstcrf.compat.pycrfsuite.log import LabelScore
 
 __all__ = ["LinePerIterationTrainer"]
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
-__all__ = ["flatten"]
+from fstcrf.lazy import optional
+
+__all__ = ["flatten", "sklearn"]
+
 
 T = TypeVar("T")
 
@@ -20,3 +23,17 @@ def flatten(y: Iterable[Iterable[T]]) -> list[T]:
     [1, 2, 3, 4]
     """
     return list(chain.from_iterable(y))
+
+
+def sklearn(part: str) -> Any:
+    """Return a module of scikit-learn.
+
+    Raises
+    ------
+    MissingDependencyError
+        It is not installed.
+    """
+    return optional(
+        f"sklearn.{part}",
+        "fstcrf.compat.sklearn_crfsuite needs scikit-learn: pip install 'fstcrf[sklearn]'",
+    )
