@@ -14,14 +14,7 @@ from fstcrf.corpus.corpus import Corpus, concatenated
 from fstcrf.corpus.files import BOM
 from fstcrf.kernel.strings import line_count
 
-__all__ = [
-    "BLOCK_LINES",
-    "DocumentCounter",
-    "TextBlock",
-    "batches",
-    "blocks",
-    "whole_documents",
-]
+__all__ = ["BLOCK_LINES", "DocumentCounter", "TextBlock", "batches", "blocks", "whole_documents"]
 
 BLOCK_LINES = 1 << 16
 """Large enough that numpy's fixed costs vanish, small enough that a block fits in cache."""
@@ -109,12 +102,7 @@ class DocumentCounter:
         self._first = 0
         self._headers: list[str] = []
 
-    def number(
-        self,
-        sentence_lines: Longs,
-        header_lines: Longs,
-        headers: Sequence[str],
-    ) -> Ints:
+    def number(self, sentence_lines: Longs, header_lines: Longs, headers: Sequence[str]) -> Ints:
         """Return int32 [S], the document of each sentence of the next block."""
         if self._next is None and len(sentence_lines) + len(header_lines):
             leading = len(header_lines) == 0 or (

@@ -18,14 +18,7 @@ import numpy as np
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, OptionError
 
-__all__ = [
-    "Column",
-    "Corpus",
-    "Place",
-    "Sentence",
-    "as_sentence",
-    "concatenated",
-]
+__all__ = ["Column", "Corpus", "Place", "Sentence", "as_sentence", "concatenated"]
 
 
 class Sentence:
@@ -401,12 +394,7 @@ class Corpus(Sequence[Sentence]):
         tokens = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
         return self._part(tokens, chosen, offsets)
 
-    def _part(
-        self,
-        tokens: Longs | slice,
-        sentences: Longs | slice,
-        offsets: Longs,
-    ) -> Corpus:
+    def _part(self, tokens: Longs | slice, sentences: Longs | slice, offsets: Longs) -> Corpus:
         """Return some sentences, which are these tokens; of slices, arrays are views."""
         documents = self.documents[sentences]
         kept = set(documents.tolist())

@@ -17,14 +17,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple, TypeAlias
 
-__all__ = [
-    "COMMON",
-    "NOTICE",
-    "RULES",
-    "WORDS",
-    "Expansion",
-    "WordClass",
-]
+__all__ = ["COMMON", "NOTICE", "RULES", "WORDS", "Expansion", "WordClass"]
 
 
 # --- Words ----------------------------------------------------------------------------------------

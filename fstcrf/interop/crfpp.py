@@ -440,11 +440,7 @@ def _sorted(contents: _Contents) -> tuple[list[bytes], Longs]:
 
 
 def _check(
-    attributes: Sequence[bytes],
-    first: Longs,
-    sizes: Longs,
-    contents: _Contents,
-    where: str,
+    attributes: Sequence[bytes], first: Longs, sizes: Longs, contents: _Contents, where: str
 ) -> None:
     """Check that attributes are distinct and of a known kind, and that their weights exist."""
     twice = next((b for a, b in pairwise(attributes) if a == b), None)

@@ -21,15 +21,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bytes, Floats, Longs
 from fstcrf.errors import ModelFileError, OptionError, ShapeError
 from fstcrf.features import LiteralIndex
-from fstcrf.interop.cqdb import (
-    U4,
-    Chunk,
-    Texts,
-    joined,
-    read_strings,
-    spread,
-    string_table,
-)
+from fstcrf.interop.cqdb import U4, Chunk, Texts, joined, read_strings, spread, string_table
 from fstcrf.interop.formats import TAPE, Format, ModelSource, ReadOptions, check_tape, read_source
 from fstcrf.joint import CRF
 from fstcrf.kernel import padded
@@ -300,11 +292,7 @@ def _referred(
 
 
 def _check_owners(
-    chunk: Chunk,
-    features: NDArray[Any],
-    kind: int,
-    found: Longs,
-    sizes: Longs,
+    chunk: Chunk, features: NDArray[Any], kind: int, found: Longs, sizes: Longs
 ) -> None:
     """Check that lists hold features of their own label or attribute only."""
     if len(found) and found.max() >= len(features):

@@ -19,10 +19,10 @@ from fstcrf.arrays import Longs
 from fstcrf.corpus import Corpus, convert_column
 from fstcrf.documents import Annealing, Differing, DocumentTagger, Fields, Unlabelled
 from fstcrf.joint import CRF
-from fstcrf.recipes.corpora import TWINS, Counts, all_messages, mean_f, token_counts
+from fstcrf.recipes.corpora import TWINS, Tally, all_messages, mean_f, token_counts
 from fstcrf.recipes.experiment import Setting
+from fstcrf.recipes.message_features import FURTHER, windows
 from fstcrf.recipes.report import Row
-from fstcrf.recipes.seminars_systems import FURTHER, windows
 
 __all__ = ["FOLDS", "SETS", "SWEEPS", "folds", "rows"]
 
@@ -77,7 +77,7 @@ _PAPER = {LOCAL: VITERBI, SAMPLED: VITERBI, HAND: NON_LOCAL, CHOSEN: NON_LOCAL}
 class Fold(msgspec.Struct):
     """What was measured on a fold: for each system and run the counts of each field."""
 
-    counts: dict[str, list[dict[str, Counts]]] = {}
+    counts: dict[str, list[dict[str, Tally]]] = {}
     seconds: dict[str, float] = {}
     chosen: dict[str, float] = {}
 
@@ -129,8 +129,8 @@ def _runs(found: Sequence[Fold], system: str) -> range:
     return range(min(len(fold.counts[system]) for fold in found))
 
 
-def _pooled(parts: Sequence[dict[str, Counts]]) -> dict[str, Counts]:
-    return {field: sum((p[field] for p in parts), Counts()) for field in ORDER}
+def _pooled(parts: Sequence[dict[str, Tally]]) -> dict[str, Tally]:
+    return {field: sum((p[field] for p in parts), Tally()) for field in ORDER}
 
 
 def _of_fold(name: str, fold: Fold) -> Iterator[Row]:

@@ -150,71 +150,52 @@ def _errors(objective: str, **options: Any) -> dict[str, Any]:
     return {"objective": objective, **fixed, **options}
 
 
+_MCE_GRID = (0.1, 0.03, 0.01)
+
+
+def _system(
+    name: str,
+    options: dict[str, Any],
+    paper: tuple[tuple[float, float], tuple[float, float]],
+    choice: tuple[Choice, Choice],
+    grid: tuple[float, ...] = _MCE_GRID,
+    *,
+    from_map: bool = False,
+    quick: bool = False,
+) -> System:
+    """Return a system; `paper` and `choice` are those of chunking and of entities."""
+    of_paper, chosen = (
+        dict(zip(("chunking", "entities"), x, strict=True)) for x in (paper, choice)
+    )
+    return System(name, options, from_map, quick, of_paper, chosen, grid)
+
+
 SYSTEMS = (
-    System(
-        "ML",
-        _LIKELIHOOD,
-        from_map=False,
-        quick=False,
-        paper={"chunking": (93.19, 56.26), "entities": (82.39, 75.71)},
-        choice={"chunking": Choice(0.0, 150), "entities": Choice(0.0, 150)},
-        grid=(),
+    _system("ML", _LIKELIHOOD, ((93.19, 56.26), (82.39, 75.71)), 2 * (Choice(0.0, 150),), ()),
+    _system(
+        "MAP", _LIKELIHOOD, ((93.71, 59.15), (83.79, 77.39)), (Choice(0.1), Choice(0.2)),
+        (0.5, 0.2, 0.1, 0.05), quick=True,
     ),
-    System(
-        "MAP",
-        _LIKELIHOOD,
-        from_map=False,
-        quick=True,
-        paper={"chunking": (93.71, 59.15), "entities": (83.79, 77.39)},
-        choice={"chunking": Choice(0.1), "entities": Choice(0.2)},
-        grid=(0.5, 0.2, 0.1, 0.05),
+    _system(
+        "MCE (log)", _errors("mce", smoothing="logistic"), ((93.92, 60.19), (84.30, 78.02)),
+        2 * (Choice(0.1, 60),),
     ),
-    System(
-        "MCE (log)",
-        _errors("mce", smoothing="logistic"),
-        from_map=False,
-        quick=False,
-        paper={"chunking": (93.92, 60.19), "entities": (84.30, 78.02)},
-        choice={"chunking": Choice(0.1, 60), "entities": Choice(0.1, 60)},
-        grid=(0.1, 0.03, 0.01),
+    _system(
+        "MCE (sig)", _errors("mce"), ((93.85, 60.14), (83.82, 77.52)), 2 * (Choice(0.1, 60),)
     ),
-    System(
-        "MCE (sig)",
-        _errors("mce"),
-        from_map=False,
-        quick=False,
-        paper={"chunking": (93.85, 60.14), "entities": (83.82, 77.52)},
-        choice={"chunking": Choice(0.1, 60), "entities": Choice(0.1, 60)},
-        grid=(0.1, 0.03, 0.01),
+    _system(
+        "MCE-F (sig)", _errors("mce-f"), ((93.96, 60.44), (84.72, 78.72)),
+        (Choice(0.01, 83), Choice(0.01, 60)), quick=True,
     ),
-    System(
-        "MCE-F (sig)",
-        _errors("mce-f"),
-        from_map=False,
-        quick=True,
-        paper={"chunking": (93.96, 60.44), "entities": (84.72, 78.72)},
-        choice={"chunking": Choice(0.01, 83), "entities": Choice(0.01, 60)},
-        grid=(0.1, 0.03, 0.01),
+    _system(
+        "MCE (sig) from MAP", _errors("mce"), ((93.97, 60.59), (84.57, 77.71)),
+        (Choice(0.1, 8), Choice(0.1, 13)), from_map=True,
     ),
-    System(
-        "MCE (sig) from MAP",
-        _errors("mce"),
-        from_map=True,
-        quick=False,
-        paper={"chunking": (93.97, 60.59), "entities": (84.57, 77.71)},
-        choice={"chunking": Choice(0.1, 8), "entities": Choice(0.1, 13)},
-        grid=(0.1, 0.03, 0.01),
+    _system(
+        "MCE-F (sig) from MAP", _errors("mce-f"), ((94.03, 60.74), (85.29, 79.26)),
+        (Choice(0.01, 21), Choice(0.01, 22)), from_map=True, quick=True,
     ),
-    System(
-        "MCE-F (sig) from MAP",
-        _errors("mce-f"),
-        from_map=True,
-        quick=True,
-        paper={"chunking": (94.03, 60.74), "entities": (85.29, 79.26)},
-        choice={"chunking": Choice(0.01, 21), "entities": Choice(0.01, 22)},
-        grid=(0.1, 0.03, 0.01),
-    ),
-)
+)  # fmt: skip
 """The systems of the paper's tables."""
 LIKELIHOOD = SYSTEMS[1]
 """What the others are compared with, and start from: MAP."""

@@ -397,7 +397,7 @@ def _by_type(
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class LocalVariant:
     """A local model: its template, and options other than those of the recipe."""
 
     name: str
@@ -426,21 +426,21 @@ BX1:%x[-1..0,short_shape(word)]
 """
 
 VARIANTS = (
-    Variant("of the paper"),
-    Variant("the same, a weight for all labels", options={"features": "complete"}),
-    *(Variant(f"the same, L2 {l2:g}", options={"l2": l2}) for l2 in (0.1, 0.5, 1.0)),
-    Variant("the same, IOB2", options={"scheme": "iob2"}),
-    Variant("the same, IOB1", options={"scheme": "iob1"}),
-    Variant("the same, attributes of two tokens or more", options={"min_count": 2}),
-    Variant("without character n-grams", _without("U1")),
-    Variant("without other words", _without("U0", "U9", "U10") + "U0:%x[0,word]\n"),
-    Variant("without shapes", _without("U5", "U6", "U7", "U8")),
-    Variant("without parts of speech", _without("U2", "U3", "U4")),
-    Variant("with tags and shapes two tokens away", TEMPLATE + _WIDER),
-    Variant("with tags and shapes on pairs of labels", TEMPLATE + _ON_PAIRS),
-    Variant("with lower case, affixes, pairs", TEMPLATE + AFFIXES),
-    Variant("with the word's other places", TEMPLATE + ELSEWHERE),
-    Variant("with both (more features)", TEMPLATE + AFFIXES + ELSEWHERE),
+    LocalVariant("of the paper"),
+    LocalVariant("the same, a weight for all labels", options={"features": "complete"}),
+    *(LocalVariant(f"the same, L2 {l2:g}", options={"l2": l2}) for l2 in (0.1, 0.5, 1.0)),
+    LocalVariant("the same, IOB2", options={"scheme": "iob2"}),
+    LocalVariant("the same, IOB1", options={"scheme": "iob1"}),
+    LocalVariant("the same, attributes of two tokens or more", options={"min_count": 2}),
+    LocalVariant("without character n-grams", _without("U1")),
+    LocalVariant("without other words", _without("U0", "U9", "U10") + "U0:%x[0,word]\n"),
+    LocalVariant("without shapes", _without("U5", "U6", "U7", "U8")),
+    LocalVariant("without parts of speech", _without("U2", "U3", "U4")),
+    LocalVariant("with tags and shapes two tokens away", TEMPLATE + _WIDER),
+    LocalVariant("with tags and shapes on pairs of labels", TEMPLATE + _ON_PAIRS),
+    LocalVariant("with lower case, affixes, pairs", TEMPLATE + AFFIXES),
+    LocalVariant("with the word's other places", TEMPLATE + ELSEWHERE),
+    LocalVariant("with both (more features)", TEMPLATE + AFFIXES + ELSEWHERE),
 )
 
 
@@ -458,7 +458,9 @@ def ablation(setting: Setting, data: DataSplit, l2: float) -> str:
     )
 
 
-def _scores(setting: Setting, data: DataSplit, variant: Variant, l2: float) -> dict[str, float]:
+def _scores(
+    setting: Setting, data: DataSplit, variant: LocalVariant, l2: float
+) -> dict[str, float]:
     """Return F of each type, and of all, in [0, 1]."""
     setting.say(f"consistency: dev file, features {variant.name}")
     options = {"scheme": SCHEME, "l2": l2, "seed": setting.seed, **variant.options}

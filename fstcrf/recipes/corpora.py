@@ -27,10 +27,10 @@ __all__ = [
     "PHRASES",
     "POLICIES",
     "TWINS",
-    "Counts",
     "DataSplit",
-    "Field",
     "Message",
+    "MessageField",
+    "Tally",
     "all_messages",
     "chunks",
     "corpus_of",
@@ -162,7 +162,7 @@ _TAG = re.compile(r"<(/?)(sentence|paragraph|stime|etime|location|speaker)>")
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class MessageField:
     """A field of a message: characters ``start : end`` of its text."""
 
     start: int
@@ -177,12 +177,12 @@ class Message:
     Parameters
     ----------
     text : str
-    fields : tuple of Field
+    fields : tuple of MessageField
         In the order of their ends.
     """
 
     text: str
-    fields: tuple[Field, ...]
+    fields: tuple[MessageField, ...]
 
 
 def all_messages(setting: Setting) -> Corpus:
@@ -209,7 +209,7 @@ def read_message(path: Path) -> Message:
     """
     tagged = path.read_bytes().decode("utf-8", "replace")
     parts: list[str] = []
-    fields: list[Field] = []
+    fields: list[MessageField] = []
     open_at: dict[str, int] = {}
     size = place = 0
     for tag in _TAG.finditer(tagged):
@@ -228,7 +228,7 @@ def read_message(path: Path) -> Message:
         elif name not in open_at:
             raise DataError(f"</{name}> without <{name}>", path=str(path), line=line)
         else:
-            fields.append(Field(open_at.pop(name), size, name))
+            fields.append(MessageField(open_at.pop(name), size, name))
     if open_at:
         raise DataError(f"<{next(iter(open_at))}> has no end", path=str(path))
     return Message("".join([*parts, tagged[place:]]), tuple(fields))
@@ -333,15 +333,15 @@ POLICIES = ("first", "frequent")
 _Words = tuple[str, ...]
 
 
-class Counts(msgspec.Struct, frozen=True):
+class Tally(msgspec.Struct, frozen=True):
     """How many are right, were found, are there: tokens of a type, messages with a field."""
 
     right: int = 0
     found: int = 0
     there: int = 0
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(self.right + other.right, self.found + other.found, self.there + other.there)
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.right + other.right, self.found + other.found, self.there + other.there)
 
     @property
     def f(self) -> float:
@@ -349,20 +349,20 @@ class Counts(msgspec.Struct, frozen=True):
         return 2 * self.right / (self.found + self.there) if self.found + self.there else 0.0
 
 
-def mean_f(counts: Mapping[str, Counts]) -> float:
+def mean_f(counts: Mapping[str, Tally]) -> float:
     """Return the mean of F over the types or fields, in [0, 1]: the papers' overall figure."""
     return sum(each.f for each in counts.values()) / len(counts)
 
 
 def token_counts(
     gold: Sequence[Sequence[str]], labels: Sequence[Sequence[str]], types: Sequence[str]
-) -> dict[str, Counts]:
+) -> dict[str, Tally]:
     """Return the counts of tokens of each type, wherever its spans begin.
 
     Examples
     --------
     >>> token_counts([["B-a", "I-a", "O"]], [["O", "B-a", "B-a"]], ["a"])
-    {'a': Counts(right=1, found=2, there=2)}
+    {'a': Tally(right=1, found=2, there=2)}
     """
     there, found, right = (Counter[str]() for _ in range(3))
     for true, guess in zip(gold, labels, strict=True):
@@ -370,12 +370,12 @@ def token_counts(
             there[a[2:]] += 1
             found[b[2:]] += 1
             right[a[2:]] += a[2:] == b[2:]
-    return {name: Counts(right[name], found[name], there[name]) for name in types}
+    return {name: Tally(right[name], found[name], there[name]) for name in types}
 
 
 def token_f(gold: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]) -> float:
     """Return F of tokens with the type of a field, all fields together, in [0, 1]."""
-    return sum(token_counts(gold, labels, FIELDS).values(), Counts()).f
+    return sum(token_counts(gold, labels, FIELDS).values(), Tally()).f
 
 
 def values(
@@ -393,7 +393,7 @@ def scored(
     gold: Sequence[Sequence[str]],
     labels: Sequence[Sequence[str]],
     policy: str = "first",
-) -> dict[str, Counts]:
+) -> dict[str, Tally]:
     """Count the messages whose value of a field is right, that were given one, that have one."""
     right, found, there = Counter[str](), Counter[str](), Counter[str]()
     guesses = values(words, labels, policy)
@@ -402,7 +402,7 @@ def scored(
             there[field] += bool(true)
             found[field] += field in guess
             right[field] += guess.get(field) in true
-    return {field: Counts(right[field], found[field], there[field]) for field in FIELDS}
+    return {field: Tally(right[field], found[field], there[field]) for field in FIELDS}
 
 
 def _mentions(words: Sequence[str], labels: Sequence[str]) -> dict[str, list[_Words]]:

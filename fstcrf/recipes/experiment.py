@@ -303,11 +303,7 @@ class Setting:
         return tagger
 
     def trained(
-        self,
-        name: str,
-        make: Callable[[], tuple[CRF, T]],
-        kind: type[T],
-        about: object = None,
+        self, name: str, make: Callable[[], tuple[CRF, T]], kind: type[T], about: object = None
     ) -> tuple[CRF, T]:
         """Return a tagger and what is known of it: `tagger` and `kept` in one."""
         path = self.parts.file(name, "fstcrf", about)

@@ -1,4 +1,4 @@
-"""What the tokens of a message look like, and where on the page they are: columns for templates.
+"""What the tokens of a message look like, and where on the page they are: columns, and templates.
 
 A column of `MARKS` says which of several features a token has: ``cl`` of each of the five patterns
 of characters, and so on. A weight for each combination can say whatever weights of single features
@@ -12,103 +12,41 @@ import itertools
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
 
-__all__ = ["LAYOUT", "MARKS", "layout", "marks"]
+from fstcrf.corpus import Corpus, convert_column
+
+__all__ = [
+    "FURTHER",
+    "LABELS",
+    "LAYOUT",
+    "MARKS",
+    "MORE",
+    "NAMES",
+    "PAGE",
+    "PAPER",
+    "TAGS",
+    "Features",
+    "layout",
+    "marks",
+    "windows",
+]
 
 
 # --- Common names, honorifics, words of places and roles ------------------------------------------
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+def _word_lists() -> dict[str, frozenset[str]]:
+    """Return the lists that come with the recipes, by the names that stand above them."""
+    text = resources.files("fstcrf.recipes").joinpath("names.txt").read_text(encoding="utf-8")
+    parts = (part.partition("\n") for part in text.split("# ")[1:])
+    return {name: frozenset(words.split()) for name, _, words in parts}
 
 
-_FIRST_NAMES = _words(
-    """
-    aaron adam alan albert alex alexander alexandra alfred alice allen amy andrea andrew andy
-    angela anita ann anna anne anthony antonio arthur barbara ben benjamin bernard beth betty
-    bill bob brad brenda brian bruce carl carla carlos carol caroline catherine charles charlie
-    cheryl chris christina christine christopher claire claude cynthia dan daniel danny dave
-    david dean deborah debra dennis diana diane don donald donna dorothy doug douglas ed edgar
-    edith edmund eduardo edward eileen elaine elizabeth ellen emily emma eric erik ernest eugene
-    eva evelyn florence frances francis frank franz fred frederick gabriel gary geoffrey george
-    gerald gerard gilbert gina giovanni glen gloria gordon grace greg gregory guy hans harold
-    harry heather heidi helen helena henry herbert howard hugh ian irene isaac ivan jack jacob
-    jacques james jan jane janet janice jason jay jean jeff jeffrey jennifer jeremy jerome jerry
-    jessica jill jim joan joe joel johannes john jon jonathan jorge jose joseph joshua juan
-    judith judy julia julian julie june karen karl katherine kathleen kathy katie keith kelly
-    ken kenneth kevin kim klaus kurt larry laura lauren lawrence lee leo leon leonard leslie
-    lewis linda lisa lloyd lois louis louise lucy luis lynn manuel marc marcel marcia marco
-    margaret maria marie marilyn mario mark martha martin marvin mary matt matthew maurice max
-    megan melissa michael michel michelle mike miriam mitchell monica nancy natalie nathan neil
-    nicholas nicole nina norman olga oliver oscar otto pamela patricia patrick paul paula pedro
-    peggy peter phil philip phillip phyllis pierre rachel ralph ray raymond rebecca rene richard
-    rick robert robin roger roland ron ronald rosa rose roy russell ruth ryan sally sam samuel
-    sandra sara sarah scott sean sharon sheila shirley simon sophie stanley stefan stephanie
-    stephen steve steven stewart stuart sue susan suzanne sylvia ted teresa terry theodore
-    theresa thomas tim timothy tina todd tom tony tracy ursula valerie vera victor victoria
-    vincent virginia vivian walter warren wayne wendy werner wesley william winston wolfgang
-    yvonne zachary
-    """
-)
-
-_LAST_NAMES = _words(
-    """
-    abbott adams alexander allen anderson andrews armstrong arnold austin bailey baker baldwin
-    barker barnes barnett barrett bauer becker bell bennett berg berger bernstein berry bishop
-    black blake boyd bradley brady brooks brown bryant burke burns burton butler byrne cameron
-    campbell carlson carpenter carr carroll carter chan chandler chang chapman chen cheng cho
-    choi chu clark clarke cohen cole coleman collins cook cooper cox craig crawford cross cruz
-    cunningham daniels davidson davies davis dawson day dean diaz dixon douglas doyle duncan
-    dunn edwards elliott ellis erickson evans ferguson fernandez fischer fisher fleming fletcher
-    ford foster fox francis frank franklin fraser freeman friedman fuller garcia gardner gibson
-    gilbert goldberg goldman goldstein gomez gonzalez goodman gordon graham grant gray green
-    greene griffin gupta hall hamilton hansen hanson harper harris harrison hart harvey hayes
-    henderson henry hernandez hill hoffman holland holmes horowitz howard hu huang hudson hughes
-    hunt hunter ito jackson jacobs james jenkins jensen johnson johnston jones jordan joseph
-    kahn kaplan katz kaufman keller kelley kelly kennedy kim king klein knight kramer krishnan
-    kumar lane larsen larson lawrence lawson lee lehman leonard levin levine levy lewis li lin
-    liu long lopez lu lynch lyons ma marshall martin martinez mason matthews mccarthy mcdonald
-    mckenzie mehta meyer miller mills mitchell moore moreno morgan morris morrison murphy murray
-    myers nakamura nelson newman nguyen nichols nielsen norman novak olson ortiz owens palmer
-    park parker patel patterson payne perez perkins perry peters petersen peterson phillips
-    pierce porter powell price rao reed reynolds rice richards richardson riley rivera roberts
-    robertson robinson rodriguez rogers rosen rosenberg rosenthal ross rubin russell ryan
-    sanchez sanders sato schmidt schneider schultz schwartz scott shah shapiro sharma shaw silva
-    simmons simon simpson singh smith snyder spencer stein stephens stern stevens stewart stone
-    sullivan sun suzuki tanaka tang taylor thomas thompson torres tucker turner wagner walker
-    wallace walsh wang ward warren watanabe watkins watson weaver webb weber weiss wells west
-    wheeler white williams williamson willis wilson wolf wong wood woods wright wu xu yamamoto
-    yang yates young yu zhang zhao zhou zimmerman
-    """
-)
-
-_HONORIFICS = _words(
-    """
-    dr doctor prof professor profs drs mr mrs ms miss sir dame lord lady rev reverend father
-    sister president dean chancellor senator governor judge justice ambassador captain colonel
-    general
-    """
-)
-
-_ROLES = _words(
-    """
-    host hosts hosted speaker speakers who lecturer presenter presented guest contact sponsor
-    sponsored organizer chair chairman director phd candidate student students author fellow
-    department university college institute school laboratory center centre company corporation
-    appointment appointments secretary assistant coordinator postedby
-    """
-)
-
-_PLACES = _words(
-    """
-    hall room rm auditorium building bldg center centre lounge theater theatre library chapel
-    gallery conference floor wing tower hotel museum cafeteria lab laboratory place location
-    where avenue ave street st road boulevard plaza court square house union club campus
-    classroom lobby
-    """
-)
+_KNOWN = _word_lists()
 
 
 # --- Patterns, lists, times and dates -------------------------------------------------------------
@@ -124,7 +62,13 @@ _PATTERNS = (
     re.compile(r"[A-Z]+[a-z]+[A-Z]+[a-z]"),
 )
 
-_LISTS = {"f": _FIRST_NAMES, "l": _LAST_NAMES, "h": _HONORIFICS, "p": _PLACES, "r": _ROLES}
+_LISTS = {
+    "f": _KNOWN["first names"],
+    "l": _KNOWN["last names"],
+    "h": _KNOWN["honorifics"],
+    "p": _KNOWN["places"],
+    "r": _KNOWN["roles"],
+}
 
 _CLOCK = r"(?:\b\d{1,2}(?:[:.]\d\d)?(?:\s*(?:[ap]\s?\.?\s?m\b\.?|o'?clock\b|noon\b))?|\bnoon\b)"
 _SURE = r"(?:\b\d{1,2}(?::\d\d(?:\s*[ap]\.?\s?m\b\.?)?|\s*[ap]\.?\s?m\b\.?)|\bnoon\b)"
@@ -334,8 +278,8 @@ def _holds(words: Sequence[str]) -> str:
     low = {word.lower() for word in words}
     marks = (
         ("n", any(word.isdigit() for word in words)),
-        ("p", not low.isdisjoint(_PLACES)),
-        ("f", not low.isdisjoint(_FIRST_NAMES)),
+        ("p", not low.isdisjoint(_LISTS["p"])),
+        ("f", not low.isdisjoint(_LISTS["f"])),
     )
     return "".join(mark for mark, there in marks if there)
 
@@ -358,3 +302,157 @@ def _also(words: Sequence[str], heads: Sequence[str]) -> list[str]:
 def _topic(head: str) -> str:
     names = head.removeprefix("+").split()
     return next((mark for mark, known in _TOPICS.items() if not set(names).isdisjoint(known)), "")
+
+
+# --- Templates ------------------------------------------------------------------------------------
+
+
+def _prefixed(text: str) -> str:
+    """Prefix names by U: a bare letter U or B starts a template of CRF++."""
+    return "".join(f"U{line}\n" if line != "B" else "B\n" for line in text.splitlines())
+
+
+TAGS = _prefixed("""\
+W:%x[-2..2,lower(word)]
+X:%x[0,word]
+Q:%x[-1..0,lower(word)]/%x[0..1,lower(word)]
+P:%x[0,prefix(lower(word),1)]
+R:%x[0,prefix(lower(word),2)]
+S:%x[0,prefix(lower(word),3)]
+A:%x[0,suffix(lower(word),1)]
+D:%x[0,suffix(lower(word),2)]
+C:%x[0,suffix(lower(word),3)]
+F:%x[0,suffix(lower(word),4)]
+H:%x[-1..1,short_shape(word)]
+B
+""")
+
+NAMES = _prefixed("""\
+W:%x[-2..2,word]
+L:%x[-1..1,lower(word)]
+Q:%x[-1..0,word]/%x[0..1,word]
+P:%x[0,prefix(word,2)]
+R:%x[0,prefix(word,3)]
+S:%x[0,prefix(word,4)]
+A:%x[0,suffix(word,2)]
+D:%x[0,suffix(word,3)]
+C:%x[0,suffix(word,4)]
+H:%x[-2..2,shape(word)]
+K:%x[-2..2,short_shape(word)]
+J:%x[-1..0,short_shape(word)]/%x[0..1,short_shape(word)]
+T:%x[-2..2,tag]
+V:%x[-1..0,tag]/%x[0..1,tag]
+M:%x[-2..2,pattern]
+N:%x[-2..2,list]
+I:%x[-1..1,time]
+B
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Features of the field tagger.
+
+    Parameters
+    ----------
+    name : str
+    alone, transfer : str
+        Templates without and with the entity label.
+    options : dict
+        Of training.
+    prefix : str
+        What the names of its systems begin with.
+    """
+
+    name: str
+    alone: str
+    transfer: str
+    options: dict[str, Any] = field(hash=False)
+    prefix: str = ""
+
+    def named(self, system: str) -> str:
+        """Return the name of a system with these features."""
+        return f"{self.prefix}{system}"
+
+    def prepared(self, corpus: Corpus) -> Corpus:
+        """Return messages with labels in the scheme of the options; they come in IOB2."""
+        scheme = self.options["scheme"]
+        return corpus if scheme == "iob2" else convert_column(corpus, "field", "iob2", scheme)
+
+
+_WINDOWS = {"W": "word", "P": "pattern", "L": "list", "T": "time", "G": "tag"}
+
+LABELS = "U\nB\n"
+
+
+def windows(columns: Collection[str]) -> str:
+    """Return templates of columns of the paper's Table 1: each token from -4 to 4."""
+    return _prefixed("".join(f"{n}:%x[-4..4,{c}]\n" for n, c in _WINDOWS.items() if c in columns))
+
+
+_TABLE1 = windows(_WINDOWS.values())
+
+_PAIRS = "".join(f"E{n}:%y[0,ner]/%x[-4..4,{c}]\n" for n, c in _WINDOWS.items()) + "E:%y[0,ner]\n"
+
+PAPER = Features(
+    "features of the paper",
+    f"{_TABLE1}{LABELS}",
+    f"{_TABLE1}{_prefixed(_PAIRS)}{LABELS}",
+    {"scheme": "iob2", "l2": 1.0, "max_iterations": 100},  # l2 = 1 / 2σ², for its σ² = 0.5
+)
+
+PAGE = _prefixed("""\
+H:%x[-1..1,head]
+HP:%x[0,head]/%x[0,place]
+HW:%x[0,head]/%x[0,lower(word)]
+HC:%x[0,head]/%x[0,pattern]
+N:%x[-1..1,line]
+O:%x[-2..2,place]
+ON:%x[0,place]/%x[0,line]
+NV:%x[0,line]/%x[0,run]
+R:%x[-2..2,room]
+RR:%x[-1..0,room]/%x[0..1,room]
+V:%x[-2..2,run]
+VV:%x[-1..0,run]/%x[0..1,run]
+VB:%x[0,run]/%x[-1,lower(word)]
+VA:%x[0,run]/%x[1,lower(word)]
+K:%x[-1..1,also]
+KV:%x[0,also]/%x[0,run]
+""")
+
+WORDS = _prefixed("""\
+A:%x[-4..4,lower(word)]
+B2:%x[-3..2,lower(word)]/%x[-2..3,lower(word)]
+B3:%x[-2..0,lower(word)]/%x[-1..1,lower(word)]/%x[0..2,lower(word)]
+S2:%x[0,suffix(lower(word),2)]
+S3:%x[0,suffix(lower(word),3)]
+P3:%x[0,prefix(lower(word),3)]
+P4:%x[0,prefix(lower(word),4)]
+D:%x[-2..2,shape(word)]
+DD:%x[-2..1,short_shape(word)]/%x[-1..2,short_shape(word)]
+DW:%x[-1..1,short_shape(word)]/%x[-1,lower(word)]
+M:%x{-9..-1,lower(word)}
+Q:%x{1..9,lower(word)}
+""")
+
+FURTHER = PAGE + WORDS
+
+_MORE_PAIRS = """\
+E:%y[0,ner]
+EW:%y[0,ner]/%x[0,lower(word)]
+EP:%y[0,ner]/%x[0,pattern]
+EL:%y[0,ner]/%x[-1..1,list]
+EG:%y[0,ner]/%x[0,tag]
+EH:%y[0,ner]/%x[0,head]
+EV:%y[0,ner]/%x[0,run]
+EK:%y[0,ner]/%x[0,also]
+ER:%y[0,ner]/%x[0,room]
+"""
+
+MORE = Features(
+    "more features",
+    f"{_TABLE1}{FURTHER}{LABELS}",
+    f"{_TABLE1}{FURTHER}{_prefixed(_MORE_PAIRS)}{LABELS}",
+    {"scheme": "bioes", "l2": 1.0, "max_iterations": 60},
+    prefix="more features, ",
+)

@@ -36,8 +36,8 @@ __all__ = [
     "RECIPE",
     "SYSTEMS",
     "TEMPLATE",
-    "Learner",
     "LearningRun",
+    "RewardedSystem",
     "beginning",
     "f_of",
     "informed",
@@ -96,7 +96,7 @@ NOTHING = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Learner:
+class RewardedSystem:
     """One way to learn.
 
     Parameters
@@ -154,9 +154,9 @@ def _fixed(
     rates: tuple[float, ...] = (),
     paper: tuple[float | None, int | None] = NOTHING,
     **more: Any,
-) -> Learner:
+) -> RewardedSystem:
     """Return a learner by steps of a rate that stays."""
-    return Learner(name, aim, Rule(rate=rate), paper, rates=rates, **more)
+    return RewardedSystem(name, aim, Rule(rate=rate), paper, rates=rates, **more)
 
 
 _MEAN = Aim(control="mean")
@@ -185,16 +185,16 @@ SYSTEMS = (
     _fixed("cross-entropy", _CLIPPED, 1e-5, _TINY, CROSS_ENTROPY),
     _fixed("cross-entropy, control: mean", replace(_CLIPPED, control="mean"), 3e-5, (*_TINY, 1e-4)),
     _fixed("cross-entropy, control: sentence", _LESS_CLIPPED, 0.0005, _LOW),
-    Learner(
+    RewardedSystem(
         "expected loss, momentum",
         Aim(),
         Rule("momentum", rate=0.001, momentum=0.9),
         rates=(0.0002, 0.0005, 0.001, 0.002),
     ),
-    Learner(
+    RewardedSystem(
         "expected loss, ADADELTA", Aim(), Rule("adadelta", rate=0.01), rates=(0.001, 0.01, 0.1)
     ),
-    Learner(
+    RewardedSystem(
         "expected loss, ADADELTA, control: mean",
         _MEAN,
         Rule("adadelta", rate=0.1, rho=0.9999),
@@ -207,13 +207,13 @@ SYSTEMS = (
         schedule=Schedule(annealing=True),
         passes=1,
     ),
-    Learner("expected loss, L2", Aim(), Rule(rate=0.01, decay=1e-6)),
+    RewardedSystem("expected loss, L2", Aim(), Rule(rate=0.01, decay=1e-6)),
     _fixed("expected loss, hashed", Aim(), 0.01, hash_bits=19),
     _fixed("expected loss, warm start", Aim(), 0.01, warm=200),
 )
 
 
-def _longer(name: str, rate: float, rates: tuple[float, ...]) -> Learner:
+def _longer(name: str, rate: float, rates: tuple[float, ...]) -> RewardedSystem:
     (one,) = (system for system in SYSTEMS if system.name == name)
     rule = replace(one.rule, rate=rate)
     return replace(one, name=f"{name}, longer", rule=rule, rates=rates, passes=10, longer=5)
@@ -242,7 +242,7 @@ _PUBLISHED = (
     (1e-5, 0.0005, 60.85, 37.50),
 )
 CLIPPED = tuple(
-    Learner(
+    RewardedSystem(
         f"cross-entropy, rate {rate:g}, clip {clip:g}",
         Aim("cross-entropy", clip=clip),
         Rule(rate=rate, decay=1e-5),
@@ -265,7 +265,7 @@ class LearningRun:
 
     Parameters
     ----------
-    system : Learner
+    system : RewardedSystem
     model : CRF
         The best one on the dev part.
     dev, test : float
@@ -278,7 +278,7 @@ class LearningRun:
         What was known after each step.
     """
 
-    system: Learner
+    system: RewardedSystem
     model: CRF
     dev: float
     test: float
@@ -290,17 +290,11 @@ class LearningRun:
 def unlearned(data: DataSplit, hash_bits: int | None = None) -> CRF:
     """Return the tagger to which all labellings are alike: order 2, complete features."""
     return untrained(
-        data.train,
-        PHRASES,
-        TEMPLATE,
-        order=2,
-        scheme="iob2",
-        hash_bits=hash_bits,
-        tape=PHRASE,
+        data.train, PHRASES, TEMPLATE, order=2, scheme="iob2", hash_bits=hash_bits, tape=PHRASE
     )
 
 
-def beginning(system: Learner, data: DataSplit) -> CRF:
+def beginning(system: RewardedSystem, data: DataSplit) -> CRF:
     """Return where a system begins."""
     start = unlearned(data, system.hash_bits)
     if not system.warm:
@@ -326,7 +320,9 @@ def informed(
     )
 
 
-def trained(system: Learner, start: CRF, data: DataSplit, passes: int, seed: int) -> LearningRun:
+def trained(
+    system: RewardedSystem, start: CRF, data: DataSplit, passes: int, seed: int
+) -> LearningRun:
     """Learn from rewards, in so many passes over the training part, times `longer`."""
     course: list[Progress] = []
     began = time.perf_counter()
@@ -338,7 +334,7 @@ def trained(system: Learner, start: CRF, data: DataSplit, passes: int, seed: int
 
 
 def learnt(
-    system: Learner,
+    system: RewardedSystem,
     start: CRF,
     data: DataSplit,
     passes: int,
@@ -519,7 +515,7 @@ def _stability(data: DataSplit, setting: Setting) -> str:
     for control, rates in _RATES.items():
         for rate in rates:
             setting.say(f"partial-feedback: stability, control {control}, rate {rate:g}")
-            system = Learner("", Aim(control=control), Rule(rate=rate), passes=20)
+            system = RewardedSystem("", Aim(control=control), Rule(rate=rate), passes=20)
             dev = [
                 trained(system, start, data, 40, setting.seed + seed).dev for seed in range(SEEDS)
             ]
@@ -705,7 +701,7 @@ RATE_PASSES, LONG_RATE_PASSES = 20, 60
 RATE_SEEDS = (100, 101)
 
 
-def tried(system: Learner, data: DataSplit) -> Iterator[tuple[float, list[float]]]:
+def tried(system: RewardedSystem, data: DataSplit) -> Iterator[tuple[float, list[float]]]:
     """Yield each rate, and the best F on the dev part for each seed, in percent."""
     start = beginning(system, data)
     passes, seeds = (

@@ -15,19 +15,15 @@ from fstcrf.corpus import Corpus
 from fstcrf.pipelines import Pipeline, Task
 from fstcrf.recipes.corpora import FIELDS, POLICIES, all_messages, mean_f, scored
 from fstcrf.recipes.experiment import Recipe, Setting
+from fstcrf.recipes.message_features import LABELS, MORE, PAGE, PAPER, Features
 from fstcrf.recipes.report import Curve, Panel, Result, Row, draw, number, table
 from fstcrf.recipes.seminars_systems import (
     DECLARED,
     FOLDS,
-    LABELS,
-    MORE,
-    PAGE,
-    PAPER,
     SYSTEMS,
-    Features,
     Measured,
-    Outcome,
     Shared,
+    SplitOutcome,
     check_splits,
     folded,
     grammars,
@@ -64,10 +60,7 @@ PAIRS = (
     (MORE.named("joint, chosen with a grammar"), MORE.named("cascaded")),
     (MORE.named("joint, chosen with a grammar"), MORE.named("no transfer, with that grammar")),
     (MORE.named("joint, chosen with a grammar"), "joint, chosen with a grammar"),
-    (
-        MORE.named("joint, with a grammar, fields agree"),
-        MORE.named("joint, chosen with a grammar"),
-    ),
+    (MORE.named("joint, with a grammar, fields agree"), MORE.named("joint, chosen with a grammar")),
 )
 
 
@@ -102,7 +95,7 @@ def _split(setting: Setting, common: Shared, k: int) -> Measured:
     return found
 
 
-def _of_split(name: str, outcome: Outcome) -> Iterator[Row]:
+def _of_split(name: str, outcome: SplitOutcome) -> Iterator[Row]:
     """Yield what is known of one split: a run that ends early has no means."""
     policy = outcome.chosen["policy"]
     for system, scores in outcome.scores.items():
@@ -244,7 +237,7 @@ _PAPER = {**PAPER.options, "max_iterations": MORE.options["max_iterations"]}
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class FieldVariant:
     """Features of the field tagger, alone or joined with the entity tagger."""
 
     name: str
@@ -257,13 +250,13 @@ _MANY = replace(MORE, options=_IOB2)
 _LINES = PAPER.alone.removesuffix(LABELS) + PAGE + LABELS
 
 VARIANTS = (
-    Variant("of the paper", _FEW),
-    Variant("+ lines, rooms, runs, elsewhere", replace(_MANY, alone=_LINES)),
-    Variant("+ parts of words, neighbours, windows", _MANY),
-    Variant("the same, order 2", replace(_MANY, options={**_IOB2, "order": 2})),
-    Variant("the same, order 1, BIOES", MORE),
-    Variant("the same, with the entity label, joint", MORE, joint=True),
-    Variant("of the paper, with the entity label, joint", _FEW, joint=True),
+    FieldVariant("of the paper", _FEW),
+    FieldVariant("+ lines, rooms, runs, elsewhere", replace(_MANY, alone=_LINES)),
+    FieldVariant("+ parts of words, neighbours, windows", _MANY),
+    FieldVariant("the same, order 2", replace(_MANY, options={**_IOB2, "order": 2})),
+    FieldVariant("the same, order 1, BIOES", MORE),
+    FieldVariant("the same, with the entity label, joint", MORE, joint=True),
+    FieldVariant("of the paper, with the entity label, joint", _FEW, joint=True),
 )
 
 
@@ -289,7 +282,7 @@ def ablation(setting: Setting, common: Shared) -> str:
 
 
 def _validated(
-    setting: Setting, common: Shared, messages: Corpus, variant: Variant
+    setting: Setting, common: Shared, messages: Corpus, variant: FieldVariant
 ) -> dict[str, float]:
     """Return F of places, of speakers, and the mean of all fields, in [0, 1]."""
     setting.say(f"seminars: cross-validation, features {variant.name}")
@@ -304,7 +297,9 @@ def _validated(
     return {"location": found["location"].f, "speaker": found["speaker"].f, "all": mean_f(found)}
 
 
-def _decided(variant: Variant, common: Shared, train: Corpus, held: Corpus) -> list[Sequence[str]]:
+def _decided(
+    variant: FieldVariant, common: Shared, train: Corpus, held: Corpus
+) -> list[Sequence[str]]:
     features, options = variant.features, variant.features.options
     train = features.prepared(train)
     if variant.joint:

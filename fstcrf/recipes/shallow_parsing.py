@@ -31,7 +31,7 @@ __all__ = [
     "RECIPE",
     "Point",
     "PublishedOptimiser",
-    "Run",
+    "TrainingRun",
     "best_iteration",
     "courses",
     "f_of",
@@ -143,7 +143,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TrainingRun:
     """A training run.
 
     Parameters
@@ -175,9 +175,9 @@ def _run(
     labels: list[list[str]],
     seconds: float,
     course: list[Point] | None = None,
-) -> Run:
+) -> TrainingRun:
     f = f_of(data.test, labels)
-    return Run(name, model.space.size, f, labels, seconds, [] if course is None else course)
+    return TrainingRun(name, model.space.size, f, labels, seconds, [] if course is None else course)
 
 
 def f_of(corpus: Corpus, labels: list[list[str]]) -> float:
@@ -217,7 +217,7 @@ def optimised(
     limit: int | None = None,
     l2: float = L2,
     threads: int = 1,
-) -> tuple[CRF, Run]:
+) -> tuple[CRF, TrainingRun]:
     """Train by an optimiser; return the tagger and what is known of it.
 
     Parameters
@@ -273,7 +273,7 @@ def _point(progress: Progress, seconds: float, l2: float) -> Point:
 
 def perceptron(
     data: DataSplit, *, features: str = "supported", epochs: int | None = None, seed: int = 0
-) -> Run:
+) -> TrainingRun:
     """Train the averaged perceptron; without `epochs`, as many as are best on the dev part."""
     began = time.perf_counter()
     options: dict[str, Any] = {"method": "perceptron", "features": features, "seed": seed}
@@ -293,7 +293,7 @@ def perceptron(
     return _run(name, model, data, model.tag_all(data.test), seconds, course)
 
 
-def voted(data: DataSplit, like: CRF, *, epochs: int = 2, seed: int = 0) -> Run:
+def voted(data: DataSplit, like: CRF, *, epochs: int = 2, seed: int = 0) -> TrainingRun:
     """Train the voted perceptron, with the features and structure of a CRF."""
     began = time.perf_counter()
     states = voted_paths(
@@ -309,7 +309,7 @@ def voted(data: DataSplit, like: CRF, *, epochs: int = 2, seed: int = 0) -> Run:
     return _run(f"voted perceptron, {epochs} epochs", like, data, labels, seconds)
 
 
-def local(data: DataSplit, like: CRF, *, held_out: bool = False, limit: int = 300) -> Run:
+def local(data: DataSplit, like: CRF, *, held_out: bool = False, limit: int = 300) -> TrainingRun:
     """Train a locally normalised model with the features, structure and weights' places of a CRF.
 
     Parameters
@@ -414,10 +414,10 @@ def run(setting: Setting) -> Result:
     return Result(rows, sections, plots)
 
 
-def _others(data: DataSplit, like: CRF, setting: Setting) -> tuple[list[Run], Run]:
+def _others(data: DataSplit, like: CRF, setting: Setting) -> tuple[list[TrainingRun], TrainingRun]:
     """Return perceptrons and MEMM, and the MEMM scored on the dev part."""
     limit = DEV_FULL if setting.full else DEV_ITERATIONS
-    made: dict[str, Callable[[], Run]] = {
+    made: dict[str, Callable[[], TrainingRun]] = {
         "averaged perceptron": lambda: perceptron(data, seed=setting.seed),
         "MEMM": lambda: local(data, like),
         "voted perceptron": lambda: voted(data, like, seed=setting.seed),
@@ -426,11 +426,11 @@ def _others(data: DataSplit, like: CRF, setting: Setting) -> tuple[list[Run], Ru
     runs = []
     for name, make in made.items():
         setting.say(f"shallow-parsing: {name}")
-        runs.append(setting.kept(name, make, Run))
+        runs.append(setting.kept(name, make, TrainingRun))
     return runs[:-1], runs[-1]
 
 
-def _watched(data: DataSplit, setting: Setting) -> list[Run]:
+def _watched(data: DataSplit, setting: Setting) -> list[TrainingRun]:
     """Train by every optimiser, and score on the dev part after every iteration."""
     runs = []
     limit = DEV_FULL if setting.full else DEV_ITERATIONS
@@ -438,15 +438,15 @@ def _watched(data: DataSplit, setting: Setting) -> list[Run]:
         name = f"{optimiser.name}, dev"
         setting.say(f"shallow-parsing: {name}")
         train = partial(optimised, optimiser, data, held_out=True, limit=limit, threads=THREADS)
-        runs.append(setting.kept(name, partial(_known, train), Run, optimiser.options))
+        runs.append(setting.kept(name, partial(_known, train), TrainingRun, optimiser.options))
     return runs
 
 
-def _known(train: Callable[[], tuple[CRF, Run]]) -> Run:
+def _known(train: Callable[[], tuple[CRF, TrainingRun]]) -> TrainingRun:
     return train()[1]
 
 
-def _with_chosen_switch(preconditioned: Run) -> list[PublishedOptimiser]:
+def _with_chosen_switch(preconditioned: TrainingRun) -> list[PublishedOptimiser]:
     """Let mixed CG drop its preconditioner where that did best on the dev part."""
     switch = {"method": "mixed-cg", "preconditioned": best_iteration(preconditioned.course)}
     return [
@@ -457,14 +457,14 @@ def _with_chosen_switch(preconditioned: Run) -> list[PublishedOptimiser]:
 
 def _trained(
     optimisers: Sequence[PublishedOptimiser], data: DataSplit, setting: Setting
-) -> tuple[CRF, list[Run]]:
+) -> tuple[CRF, list[TrainingRun]]:
     """Train by every optimiser; return the last one's tagger, too."""
     runs = []
     for optimiser in optimisers:
         setting.say(f"shallow-parsing: {optimiser.name}")
         limit = (GIS_FULL if setting.full else GIS) if optimiser.name == "GIS" else None
         make = partial(optimised, optimiser, data, limit=limit, threads=THREADS)
-        model, run = setting.trained(optimiser.name, make, Run, optimiser.options)
+        model, run = setting.trained(optimiser.name, make, TrainingRun, optimiser.options)
         runs.append(run)
     return model, runs
 
@@ -482,7 +482,7 @@ def _field(data: DataSplit, features: str) -> Iterator[Row]:
     yield Row(f"{name}, {best} iterations", "F, test, %", stopped.f, paper, stopped.seconds)
 
 
-def _converged(run: Run, name: str, features: str) -> Iterator[Row]:
+def _converged(run: TrainingRun, name: str, features: str) -> Iterator[Row]:
     """Yield the numbers of a CRF that was trained to convergence."""
     last = run.course[-1]
     yield Row(name, "F, test, %", run.f, PAPER_F.get(features), run.seconds)
@@ -547,7 +547,7 @@ def tried(data: DataSplit) -> Iterator[Tried]:
 # --- Rows -----------------------------------------------------------------------------------------
 
 
-def _table3(runs: Sequence[Run]) -> Iterator[Row]:
+def _table3(runs: Sequence[TrainingRun]) -> Iterator[Row]:
     """Yield the numbers of every optimiser, by the supported features."""
     target = CLOSE * max(run.course[-1].objective for run in runs)
     for optimiser, one in zip(OPTIMISERS, runs, strict=True):
@@ -571,7 +571,7 @@ PAPER_TABLE2 = {
 }
 
 
-def _table2(runs: Sequence[Run]) -> Iterator[Row]:
+def _table2(runs: Sequence[TrainingRun]) -> Iterator[Row]:
     for one in runs:
         paper = next((f for name, f in PAPER_TABLE2.items() if one.name.startswith(name)), None)
         yield Row(one.name, "F, test, %", one.f, paper, one.seconds)
@@ -595,7 +595,7 @@ def _after(course: Sequence[Point], passes: int) -> Point | None:
     return known[-1] if known else None
 
 
-def courses(runs: Sequence[Run]) -> str:
+def courses(runs: Sequence[TrainingRun]) -> str:
     """Return tables of the penalised log-likelihood, the gradient and F by passes."""
     parts = []
     shown: tuple[tuple[str, Callable[[Point], float | None]], ...] = (
@@ -617,14 +617,14 @@ def courses(runs: Sequence[Run]) -> str:
     return "\n\n".join(parts)
 
 
-def lowest(runs: Sequence[Run]) -> float | None:
+def lowest(runs: Sequence[TrainingRun]) -> float | None:
     """Return where the panel of F begins: below the best F of the worst run; None for anywhere."""
     scores = [[point.dev for point in run.course if point.dev is not None] for run in runs]
     best = [max(course) for course in scores if course]
     return max(0.0, math.floor(min(best)) - 1.0) if best else None
 
 
-def _draw(runs: Sequence[Run], path: Path) -> None:
+def _draw(runs: Sequence[TrainingRun], path: Path) -> None:
     """Draw log-likelihood, gradient and F on the dev part by passes over the data: the figures."""
 
     def curves(value: Callable[[Point], float | None]) -> list[Curve]:
@@ -679,7 +679,9 @@ def _choices(found: Sequence[Tried]) -> str:
     return f"## What dev chose from\n\n{table(head, rows)}"
 
 
-def _significance(data: DataSplit, systems: dict[str, Run], rows: list[Row], seed: int) -> str:
+def _significance(
+    data: DataSplit, systems: dict[str, TrainingRun], rows: list[Row], seed: int
+) -> str:
     """Compare systems pair by pair; add p-values to the rows."""
     gold = data.test.column_lists(PHRASE)
     cells = []

@@ -51,13 +51,7 @@ class Evaluation:
     right: int
 
     @classmethod
-    def of(
-        cls,
-        gold: Ints,
-        predicted: Ints,
-        offsets: Longs,
-        n_labels: int,
-    ) -> Self:
+    def of(cls, gold: Ints, predicted: Ints, offsets: Longs, n_labels: int) -> Self:
         """Compare labels.
 
         Parameters
@@ -91,10 +85,7 @@ class Evaluation:
 # --- Writing --------------------------------------------------------------------------------------
 
 _STAGES = 50
-_NAMES = {
-    ("lbfgs", "period"): "stop",
-    ("lbfgs", "max_linesearch"): "linesearch.max_iterations",
-}
+_NAMES = {("lbfgs", "period"): "stop", ("lbfgs", "max_linesearch"): "linesearch.max_iterations"}
 # Of an iteration: the words before a measure, and its format.
 _MEASURES = {
     "lbfgs": (

@@ -521,11 +521,7 @@ class CRFsuiteDumpParser:
 
     def _entry(self, text: str) -> None:
         found = self.result
-        named = {
-            "FILEHEADER": found.header,
-            "LABELS": found.labels,
-            "ATTRIBUTES": found.attributes,
-        }
+        named = {"FILEHEADER": found.header, "LABELS": found.labels, "ATTRIBUTES": found.attributes}
         weighted = {
             "TRANSITIONS": (found.labels, found.transitions),
             "STATE_FEATURES": (found.attributes, found.state_features),

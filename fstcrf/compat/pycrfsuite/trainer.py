@@ -248,12 +248,7 @@ class BaseTrainer:
         self._before_train()
         log = Log(self._algorithm, self._values, self.message)
         found, features = train(
-            self._data,
-            self._algorithm,
-            self._values,
-            log,
-            holdout=holdout,
-            threads=self.threads,
+            self._data, self._algorithm, self._values, log, holdout=holdout, threads=self.threads
         )
         if path:
             began = time.perf_counter()

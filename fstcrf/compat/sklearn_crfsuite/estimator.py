@@ -53,21 +53,9 @@ _TRAINER_NAMES = {
     "type": "pa_type",
 }
 _SAME_NAMES = (
-    "c1",
-    "c2",
-    "max_iterations",
-    "num_memories",
-    "epsilon",
-    "period",
-    "delta",
-    "linesearch",
-    "max_linesearch",
-    "c",
-    "error_sensitive",
-    "averaging",
-    "variance",
-    "gamma",
-)
+    "c1", "c2", "max_iterations", "num_memories", "epsilon", "period", "delta", "linesearch",
+    "max_linesearch", "c", "error_sensitive", "averaging", "variance", "gamma",
+)  # fmt: skip
 _HELD_OUT = 1
 _MISSING = object()
 
@@ -111,6 +99,12 @@ calibration_max_trials
         What the log of training says.
     """
 
+    algorithm: str | None
+    verbose: bool
+    model_filename: str | None
+    keep_tempfiles: bool
+    trainer_cls: type[BaseTrainer] | None
+
     def __init__(
         self,
         algorithm: str | None = None,
@@ -142,34 +136,8 @@ calibration_max_trials
         keep_tempfiles: bool = False,  # noqa: FBT001, FBT002
         trainer_cls: type[BaseTrainer] | None = None,
     ) -> None:
-        self.algorithm = algorithm
-        self.min_freq = min_freq
-        self.all_possible_states = all_possible_states
-        self.all_possible_transitions = all_possible_transitions
-        self.c1 = c1
-        self.c2 = c2
-        self.max_iterations = max_iterations
-        self.num_memories = num_memories
-        self.epsilon = epsilon
-        self.period = period
-        self.delta = delta
-        self.linesearch = linesearch
-        self.max_linesearch = max_linesearch
-        self.calibration_eta = calibration_eta
-        self.calibration_rate = calibration_rate
-        self.calibration_samples = calibration_samples
-        self.calibration_candidates = calibration_candidates
-        self.calibration_max_trials = calibration_max_trials
-        self.pa_type = pa_type
-        self.c = c
-        self.error_sensitive = error_sensitive
-        self.averaging = averaging
-        self.variance = variance
-        self.gamma = gamma
-        self.verbose = verbose
-        self.model_filename = model_filename
-        self.keep_tempfiles = keep_tempfiles
-        self.trainer_cls = trainer_cls
+        given = dict(locals())  # first of all: what scikit-learn expects as attributes
+        vars(self).update((name, value) for name, value in given.items() if name != "self")
         self.training_log_: TrainLogParser | None = None
         self.modelfile = FileResource(model_filename, keep_tempfiles, ".crfsuite", "model")
         self._tagger: Tagger | None = None
