@@ -20,15 +20,6 @@ from fstcrf.features.keys import pack_strings
 from fstcrf.features.reader import Encoder, Entries, Family, Reader
 from fstcrf.kernel import SparseRows
 
-__all__ = [
-    "Collisions",
-    "Hashed",
-    "check_bits",
-    "hashed_rows",
-    "mixed",
-    "string_hashes",
-]
-
 MAX_BITS = 30
 _FNV_BASIS = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)

@@ -42,8 +42,6 @@ from fstcrf.features.reader import BOUNDARIES, Boundary, Family, Reader, familie
 from fstcrf.features.tables import Tables, Vocabularies, fitted
 from fstcrf.features.template import TemplateSet, parse_template, tape_column
 
-__all__ = ["FeatureIndex"]
-
 KIND = "templates"
 VERSION = 1
 

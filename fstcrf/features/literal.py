@@ -25,8 +25,6 @@ from fstcrf.features.hashed import Collisions, check_bits, hashed_rows, string_h
 from fstcrf.features.keys import Vocabulary, check_blob, checked_array, pack_strings
 from fstcrf.kernel import SparseRows
 
-__all__ = ["LiteralIndex", "LiteralSentence", "is_literal"]
-
 LiteralSentence = Sequence[Sequence[str] | set[str] | frozenset[str] | Mapping[str, Any]]
 """Per token, its attributes: strings, or a dict."""
 

@@ -25,25 +25,6 @@ from fstcrf.features.derive import Plain, Source, is_multiple, root, strings_of
 from fstcrf.features.design import Block
 from fstcrf.features.template import Macro, Template, TemplateKind, TemplateSet, tape_column
 
-__all__ = [
-    "BOUNDARIES",
-    "Boundary",
-    "Coder",
-    "Encoder",
-    "Entries",
-    "Family",
-    "Local",
-    "Place",
-    "Reader",
-    "families",
-    "pad_names",
-    "pad_texts",
-    "padding",
-    "remembered",
-    "sources",
-]
-
-
 Boundary = Literal["pad", "skip", "wapiti"]
 BOUNDARIES = ("pad", "skip", "wapiti")
 _FARTHEST = 4  # Wapiti has one name for all that is farther outside

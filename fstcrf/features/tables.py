@@ -37,15 +37,6 @@ from fstcrf.kernel import SparseRows
 from fstcrf.kernel.lookup import Firing, KeyFamily, KeyTerm, RowFinder, compacted
 from fstcrf.once import made_once
 
-__all__ = [
-    "Predicates",
-    "Tables",
-    "Vocabularies",
-    "divided",
-    "fitted",
-    "is_constant",
-]
-
 _FIRING: dict[str, Firing] = {"node": "every", "bos": "first", "eos": "last", "arc": "inner"}
 
 

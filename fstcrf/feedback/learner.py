@@ -15,27 +15,26 @@ import msgspec
 import numpy as np
 
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
-from fstcrf.feedback.folder import LearnerFolder, Sync
-from fstcrf.feedback.simulation import completed
-from fstcrf.feedback.state import (
+from fstcrf.feedback.folder import (
     Event,
+    LearnerFolder,
     Proposal,
     Proposed,
     Rewarded,
     Settings,
     State,
+    Sync,
     UniformDraws,
     Withdrawn,
     decoded,
     encoded,
 )
+from fstcrf.feedback.simulation import completed
 from fstcrf.joint import CRF
 from fstcrf.kernel import Aim, Descent, FeedbackBatch, Proposals, Rule, SparseRows
 from fstcrf.model.reading import SentenceLike, read_one
 from fstcrf.train.bandit import feedback_over
 from fstcrf.train.online import collect_parameters, online_parameters
-
-__all__ = ["Aim", "FeedbackLearner", "Rule"]
 
 _RECENT = 256
 _FIRST = np.zeros(1, dtype=np.int64)

@@ -36,17 +36,8 @@ from fstcrf.train.online import (
     online_parameters,
     restored_parameters,
 )
+from fstcrf.train.optimiser import Step
 from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.protocols import Step
-
-__all__ = [
-    "Bandit",
-    "Rewards",
-    "Schedule",
-    "feedback_over",
-    "gold_judge",
-    "span_steps",
-]
 
 NOTHING, BEGINS, GOES_ON = 0, 1, 2
 

@@ -14,20 +14,8 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus.corpus import Column
 from fstcrf.corpus.span import span_arrays
 from fstcrf.errors import OptionError
-from fstcrf.train.expectation import shard_bounds
 from fstcrf.train.problem import Problem, Tables
-
-__all__ = [
-    "Batch",
-    "Potentials",
-    "Segments",
-    "batch_of",
-    "batches",
-    "gold_segments",
-    "known_labels",
-    "label_segments",
-    "whole_sentences",
-]
+from fstcrf.train.shards import shard_bounds
 
 
 @dataclass(frozen=True)

@@ -21,18 +21,6 @@ from fstcrf.topology import Topology
 from fstcrf.train.batches import Batch, Potentials, Segments
 from fstcrf.train.problem import ParameterSpace
 
-__all__ = [
-    "Forced",
-    "Gradient",
-    "Mass",
-    "Maxima",
-    "Occurrences",
-    "Rivalry",
-    "Starts",
-    "forced",
-    "traced",
-]
-
 
 @dataclass(frozen=True)
 class Maxima:

@@ -16,23 +16,12 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
-from fstcrf.train.curvature import DiagonalHessian
 from fstcrf.train.descent import Descent, Found, LineSearching
 from fstcrf.train.likelihood import Likelihood
+from fstcrf.train.optimiser import Objective, Optimiser
+from fstcrf.train.preconditioning import DiagonalHessian, Untied, tied
 from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.protocols import Objective, Optimiser
 from fstcrf.train.settings import Run, check
-from fstcrf.train.ties import Untied, tied
-
-__all__ = [
-    "CGSettings",
-    "ConjugateGradient",
-    "Formula",
-    "MixedCGSettings",
-    "PreconditionedCGSettings",
-    "Preconditioner",
-]
-
 
 Formula = Literal["polak-ribiere", "fletcher-reeves"]
 

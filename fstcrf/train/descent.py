@@ -15,21 +15,8 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.kernel import dot, norm
-from fstcrf.train.protocols import Objective, Step
+from fstcrf.train.optimiser import Objective, Step
 from fstcrf.train.settings import Converging, Needs, check
-
-__all__ = [
-    "ARMIJO",
-    "LINE_SEARCHES",
-    "Descent",
-    "Found",
-    "Iterative",
-    "Line",
-    "LineSearch",
-    "LineSearching",
-    "QuasiNewton",
-    "Search",
-]
 
 
 class Iterative(ABC):

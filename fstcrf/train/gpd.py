@@ -20,29 +20,18 @@ from fstcrf.kernel import dot, norm
 from fstcrf.train.competitors import Gradient
 from fstcrf.train.descent import QuasiNewton
 from fstcrf.train.lbfgs import lbfgs
-from fstcrf.train.online import (
+from fstcrf.train.online import Orders, shuffled
+from fstcrf.train.optimiser import Objective, Optimiser, Staged, Step
+from fstcrf.train.problem import ParameterSpace, Tables
+from fstcrf.train.settings import Delta, MaxIterations, Penalised, Run, check
+from fstcrf.train.sgd import (
     BEGINNING,
     STEPS,
     Calibrated,
     Calibration,
-    Orders,
     calibrated_rate,
-    shuffled,
 )
-from fstcrf.train.problem import ParameterSpace, Tables
-from fstcrf.train.protocols import Objective, Optimiser, Step
-from fstcrf.train.quickprop import QuickPropSettings
-from fstcrf.train.settings import Delta, MaxIterations, Penalised, Run, check
-from fstcrf.train.staged import Staged
-
-__all__ = [
-    "GPD",
-    "ErrorLBFGSSettings",
-    "ErrorQuickPropSettings",
-    "GPDSettings",
-    "Stochastic",
-]
-
+from fstcrf.train.weightwise import QuickPropSettings
 
 _SMALLEST_SCALE = 1e-6  # below it the factor is multiplied into the weights
 

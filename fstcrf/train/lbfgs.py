@@ -17,26 +17,14 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.kernel import VectorStore, dot, norm
-from fstcrf.train.curvature import DiagonalHessian, arc_cells
 from fstcrf.train.descent import ARMIJO, Descent, Found, LineSearch, QuasiNewton
 from fstcrf.train.likelihood import Likelihood
-from fstcrf.train.online import FROM_ZERO, Calibration
-from fstcrf.train.parallel import SERIAL, Workers, spans
+from fstcrf.train.optimiser import Objective, Optimiser, Staged
+from fstcrf.train.preconditioning import DiagonalHessian, InUnits, Ties, Untied, arc_cells, tied
 from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.protocols import Objective, Optimiser
 from fstcrf.train.settings import Needs, Run, check
-from fstcrf.train.sgd import L2SGD
-from fstcrf.train.staged import InUnits, Staged
-from fstcrf.train.ties import Ties, Untied, tied
-
-__all__ = [
-    "LBFGS",
-    "OWLQN",
-    "LBFGSSettings",
-    "Pairs",
-    "lbfgs",
-]
-
+from fstcrf.train.sgd import FROM_ZERO, L2SGD, Calibration
+from fstcrf.train.shards import SERIAL, Workers, spans
 
 _PARTS = 16  # of vectors, for threads
 

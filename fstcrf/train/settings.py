@@ -26,24 +26,8 @@ from msgspec import Meta
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
+from fstcrf.train.optimiser import Objective, Optimiser
 from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.protocols import Objective, Optimiser
-
-__all__ = [
-    "Converging",
-    "Delta",
-    "Field",
-    "MaxIterations",
-    "MethodSettings",
-    "Needs",
-    "ObjectiveSettings",
-    "Penalised",
-    "Run",
-    "Settings",
-    "check",
-    "fields_of",
-    "spoken",
-]
 
 _KINDS = {float: "a number", int: "a whole number", bool: "true or false", str: "a text"}
 

@@ -6,20 +6,19 @@ first step size, which is chosen on a sample. Source: Bottou (2010); Shalev-Shwa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError
 from fstcrf.kernel import dot, norm
 from fstcrf.train.online import (
-    Calibrated,
-    Calibration,
     Orders,
-    calibrated_rate,
     collect_parameters,
     named_parameters,
     online_learner,
@@ -27,11 +26,147 @@ from fstcrf.train.online import (
     restored_parameters,
     shuffled,
 )
+from fstcrf.train.optimiser import Step
 from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.protocols import Step
-from fstcrf.train.settings import Delta, Penalised, Run, check
+from fstcrf.train.settings import Delta, MethodSettings, Needs, Penalised, Run, check
 
-__all__ = ["L2SGD", "L2SGDSettings"]
+# --- The first step size of stochastic gradient descent -------------------------------------------
+STEPS = Needs(
+    lambda values: values.get("stochastic_epochs") != 0,
+    "needs stochastic_epochs above 0, or method 'gpd': it is about their steps",
+)
+
+
+FROM_ZERO = "is for the stochastic epochs of a run that starts from zero, not from warm_start"
+BEGINNING = Needs(
+    lambda values: (
+        not values.get("warm_start")
+        or values.get("stochastic_epochs") is not None  # asked for, they are made there, too
+        or values["method"] in ("l2sgd", "gpd")
+    ),
+    FROM_ZERO,
+)
+"""Both are of settings of stochastic steps, which batch methods may do without."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibrated(MethodSettings):
+    """Methods whose first step size is chosen on a sample."""
+
+    calibration_rate: Annotated[
+        float, Meta(gt=0, description="the first step size that is tried"), STEPS, BEGINNING
+    ] = 0.1
+    calibration_factor: Annotated[
+        float, Meta(gt=1, description="from one step size tried to the next"), STEPS, BEGINNING
+    ] = 2.0
+    calibration_sentences: Annotated[
+        int, Meta(ge=1, description="sentences to try step sizes on"), STEPS, BEGINNING
+    ] = 1000
+    calibration_candidates: Annotated[
+        int, Meta(ge=1, description="step sizes in each direction"), STEPS, BEGINNING
+    ] = 10
+    calibration_trials: Annotated[
+        int, Meta(ge=1, description="step sizes in all"), STEPS, BEGINNING
+    ] = 20
+
+    @property
+    def calibration(self) -> Calibration:
+        """What is tried."""
+        return Calibration(
+            rate=self.calibration_rate,
+            factor=self.calibration_factor,
+            sentences=self.calibration_sentences,
+            candidates=self.calibration_candidates,
+            trials=self.calibration_trials,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What is tried.
+
+    Parameters
+    ----------
+    rate : float
+        The first candidate, above 0.
+    factor : float
+        From one candidate to the next, above 1.
+    sentences : int
+        Size of the sample.
+    candidates : int
+        Most candidates in each direction that lower the objective.
+    trials : int
+        Most candidates in all.
+
+    Raises
+    ------
+    OptionError
+        A number outside what it may be.
+    """
+
+    rate: float = 0.1
+    factor: float = 2.0
+    sentences: int = 1000
+    candidates: int = 10
+    trials: int = 20
+
+    def __post_init__(self) -> None:
+        check(Calibrated, **{f"calibration_{name}": v for name, v in asdict(self).items()})
+
+
+class _Search:
+    """Candidates tried so far."""
+
+    def __init__(self, trial: Callable[[float], float], before: float, trials: int) -> None:
+        self._trial, self._before, self._left = trial, before, trials
+        self.best, self.value, self.least = 0.0, np.inf, np.inf
+
+    def walk(self, rate: float, factor: float, candidates: int, *, stubborn: bool) -> None:
+        """Go on from `rate` while it helps; a stubborn walk goes on until something does."""
+        good = 0
+        while good < candidates and self._left:
+            self._left -= 1
+            value, self.least = self._trial(rate), min(self.least, rate)
+            helps = value < self._before
+            if np.isfinite(value) and value < self.value:
+                self.best, self.value = rate, value
+            elif not stubborn or self.value < self._before:
+                return
+            if not helps and not stubborn:
+                return
+            good += helps
+            rate *= factor
+
+
+def calibrated_rate(trial: Callable[[float], float], before: float, tried: Calibration) -> float:
+    """Return the best step size of those tried.
+
+    Parameters
+    ----------
+    trial : callable
+        Step size → objective on the sample after one pass; infinite where it diverges.
+    before : float
+        Objective on the sample at the start.
+    tried : Calibration
+
+    Raises
+    ------
+    NumericError
+        No candidate converges.
+    """
+    search = _Search(trial, before, tried.trials)
+    search.walk(tried.rate, tried.factor, tried.candidates, stubborn=False)
+    if search.best in (0.0, tried.rate):
+        search.walk(tried.rate / tried.factor, 1.0 / tried.factor, tried.candidates, stubborn=True)
+    if not np.isfinite(search.value):
+        raise NumericError(
+            f"no step size converges, of those tried from {tried.rate:g} down to "
+            f"{search.least:.2g}: lower calibration_rate or l2, or scale the feature values"
+        )
+    return search.best
+
+
+# --- Stochastic gradient descent ------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +231,7 @@ class L2SGD:
         l2: float,
         seed: int = 0,
         first_rate: float | None = None,
-        calibration: Calibration = Calibration(),  # noqa: B008 (frozen)
+        calibration: Calibration = Calibration(),
         delta: float = 1e-6,
         period: int = 10,
         orders: Orders | None = None,

@@ -28,7 +28,7 @@ from fstcrf.train import (
     frequent,
     parameter_space,
 )
-from fstcrf.train.online import calibrated_rate
+from fstcrf.train.sgd import calibrated_rate
 from tests.oracle.test_crfsuite import Tokens, data
 
 pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")

@@ -14,9 +14,8 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.train import LBFGS, Likelihood, Optimiser, fit, parameter_space, tied
 from fstcrf.train.conjugate_gradient import ConjugateGradient
-from fstcrf.train.curvature import DiagonalHessian
-from fstcrf.train.gis import GIS, largest_count
-from fstcrf.train.staged import InUnits
+from fstcrf.train.preconditioning import DiagonalHessian, InUnits
+from fstcrf.train.weightwise import GIS, largest_count
 from tests.support.problems import BIO_CASES, Case, random_case
 from tests.unit.test_train_lbfgs import Counted, quadratic, rosenbrock
 

@@ -22,7 +22,7 @@ from fstcrf.train import (
     PassiveAggressive,
     fit,
 )
-from fstcrf.train.online import calibrated_rate
+from fstcrf.train.sgd import calibrated_rate
 from tests.support.problems import Case, iob2, random_case, separable_case
 
 BIO = ("B-X", "I-X", "O")

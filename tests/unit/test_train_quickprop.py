@@ -21,7 +21,7 @@ from fstcrf.train import (
     Sigmoid,
     fit,
 )
-from fstcrf.train.fscore import SmoothCounts
+from fstcrf.train.errors import SmoothCounts
 from tests.support.error_cases import span_case
 from tests.support.problems import BIO_CASES, Case, random_case, separable_case
 
