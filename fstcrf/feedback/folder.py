@@ -172,7 +172,7 @@ KIND, VERSION = "fstcrf-feedback", 1
 _OPEN = msgspec.msgpack.Decoder(list[Proposed])
 
 
-class Settings(msgspec.Struct, frozen=True):
+class LearnerSettings(msgspec.Struct, frozen=True):
     """What does not change in the life of a learner."""
 
     aim: Aim
@@ -218,7 +218,7 @@ class State:
         self.made = self.rewards = self.refused = 0
         self.reward_sum = 0.0
 
-    def save(self, path: Path, settings: Settings) -> None:
+    def save(self, path: Path, settings: LearnerSettings) -> None:
         """Write it to a file, whole or not at all."""
         one = self.descent
         arrays: dict[str, NDArray[Any]] = {
@@ -241,7 +241,7 @@ class State:
         }
         write_arrays(path, arrays, metadata, kind=KIND, version=VERSION)
 
-    def load(self, path: Path) -> Settings:
+    def load(self, path: Path) -> LearnerSettings:
         """Take the place of what a file holds.
 
         Raises
@@ -251,7 +251,7 @@ class State:
         """
         arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
         try:
-            settings = msgspec.json.decode(metadata["settings"], type=Settings)
+            settings = msgspec.json.decode(metadata["settings"], type=LearnerSettings)
             numbers = msgspec.json.decode(metadata["numbers"], type=_Numbers)
             self.pending = {p.id: p for p in _OPEN.decode(arrays["pending"].tobytes())}
             one, shapes = self.descent, [a.shape for a in self.descent.theta.arrays()]
@@ -552,7 +552,7 @@ class LearnerFolder:
             self.close()
             raise
 
-    def renew(self, state: State, settings: Settings) -> None:
+    def renew(self, state: State, settings: LearnerSettings) -> None:
         """Write a new state, and begin a new journal.
 
         Raises

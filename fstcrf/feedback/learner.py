@@ -18,10 +18,10 @@ from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
 from fstcrf.feedback.folder import (
     Event,
     LearnerFolder,
+    LearnerSettings,
     Proposal,
     Proposed,
     Rewarded,
-    Settings,
     State,
     Sync,
     UniformDraws,
@@ -58,11 +58,11 @@ class FeedbackLearner:
 
     Attributes
     ----------
-    settings : Settings
+    settings : LearnerSettings
         Aim, rule and seed.
     """
 
-    def __init__(self, folder: LearnerFolder, model: CRF, settings: Settings) -> None:
+    def __init__(self, folder: LearnerFolder, model: CRF, settings: LearnerSettings) -> None:
         self.settings = settings
         self._folder, self._model = folder, model
         self._state = State(Descent(online_parameters(model.space, model.theta)))
@@ -113,7 +113,7 @@ class FeedbackLearner:
         folder = LearnerFolder.new(path, sync)
         try:
             start = completed(model)
-            learner = cls(folder, start, Settings(aim, rule, seed))
+            learner = cls(folder, start, LearnerSettings(aim, rule, seed))
             start.save(folder.model)
             folder.renew(learner._state, learner.settings)
         except BaseException:
@@ -137,7 +137,7 @@ class FeedbackLearner:
         """
         folder = LearnerFolder.existing(path, sync)
         try:
-            learner = cls(folder, CRF.load(folder.model), Settings(Aim(), Rule(), 0))
+            learner = cls(folder, CRF.load(folder.model), LearnerSettings(Aim(), Rule(), 0))
             learner.settings = learner._state.load(folder.state)
             learner._draws = UniformDraws(learner.settings.seed)
             learner._replay()

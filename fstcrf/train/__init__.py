@@ -19,7 +19,6 @@ AROW                  a variance for each weight
 Bandit, Schedule      learning from rewards of samples
 DiagonalHessian       preconditioner: curvature along each weight
 InUnits               an optimiser whose parameters have other units
-Calibration           how the first step size of L2SGD is chosen
 frequent              weights whose feature occurs often enough
 Staged                stochastic epochs, then another optimiser
 voted_paths           the voted perceptron's answers
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from fstcrf.train.optimiser import Objective, Optimiser, Staged, Step
     from fstcrf.train.preconditioning import DiagonalHessian, InUnits, Ties, Untied, tied
     from fstcrf.train.problem import ParameterSpace, Problem, Tables, frequent, parameter_space
-    from fstcrf.train.sgd import L2SGD, Calibration
+    from fstcrf.train.sgd import L2SGD
     from fstcrf.train.shards import Workers
     from fstcrf.train.weightwise import GIS, QuickProp
 
@@ -58,7 +57,6 @@ __all__ = [
     "OWLQN",
     "AveragedPerceptron",
     "Bandit",
-    "Calibration",
     "Checkpoint",
     "ClassificationError",
     "ConjugateGradient",
@@ -98,7 +96,6 @@ __getattr__ = importer(
         "AROW": "online",
         "AveragedPerceptron": "online",
         "Bandit": "bandit",
-        "Calibration": "sgd",
         "Checkpoint": "loop",
         "ClassificationError": "errors",
         "ConjugateGradient": "conjugate_gradient",

@@ -68,8 +68,8 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Potentials:
-    """Potentials of a batch, natural-log scores.
+class BatchPotentials:
+    """BatchPotentials of a batch, natural-log scores.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Potentials:
     graph: kernel.Graph
 
     @classmethod
-    def of(cls, batch: Batch, tables: Tables, scale: float = 1.0) -> Potentials:
+    def of(cls, batch: Batch, tables: Tables, scale: float = 1.0) -> BatchPotentials:
         """Return the potentials of a batch at ``scale`` times the weights of the tables."""
         topology = batch.problem.topology
         node = topology.node_potentials(batch.node.times(tables.node))

@@ -32,7 +32,7 @@ from fstcrf.kernel import dot
 from fstcrf.topology import Topology
 from fstcrf.train.batches import (
     Batch,
-    Potentials,
+    BatchPotentials,
     Segments,
     batch_of,
     batches,
@@ -43,7 +43,7 @@ from fstcrf.train.batches import (
 )
 from fstcrf.train.competitors import Gradient, Mass, Maxima, Occurrences, Rivalry
 from fstcrf.train.problem import ParameterSpace, Problem, Tables
-from fstcrf.train.settings import Needs, ObjectiveSettings, Run
+from fstcrf.train.settings import Needs, ObjectiveSettings, TrainingRun
 from fstcrf.train.shards import ordered_map
 
 
@@ -136,7 +136,7 @@ class Deviation:
     Parameters
     ----------
     batch : Batch
-    potentials : Potentials
+    potentials : BatchPotentials
     psi : float
         Above 0; the larger, the more the best wrong path counts alone.
     averaged : bool
@@ -148,7 +148,9 @@ class Deviation:
         d; −inf where there is no wrong path.
     """
 
-    def __init__(self, batch: Batch, potentials: Potentials, *, psi: float, averaged: bool) -> None:
+    def __init__(
+        self, batch: Batch, potentials: BatchPotentials, *, psi: float, averaged: bool
+    ) -> None:
         self._batch, self._psi = batch, psi
         topology = batch.problem.topology
         self._copies = _Copies(topology)
@@ -196,7 +198,7 @@ class Deviation:
         mass.add_arcs(into, source[which], target[which], arcs[into, which])
 
 
-def _gold_score(batch: Batch, potentials: Potentials) -> Floats:
+def _gold_score(batch: Batch, potentials: BatchPotentials) -> Floats:
     """Score of the gold path of each sentence."""
     gold = np.full(potentials.node.shape, -np.inf)
     token = np.arange(len(batch.state))
@@ -294,7 +296,7 @@ class MCESettings(SmoothErrors):
         ),
     ] = "mean"
 
-    def function(self, run: Run, l2: float) -> ClassificationError:
+    def function(self, run: TrainingRun, l2: float) -> ClassificationError:
         """Return the objective of a run."""
         logistic = Logistic(self.steepness, self.offset)
         return ClassificationError(
@@ -407,7 +409,7 @@ class ClassificationError:
         return loss, self._occurrences.gradient(batch, mass)
 
     def _read(self, batch: Batch, tables: Tables, scale: float) -> tuple[float, Mass, int]:
-        potentials = Potentials.of(batch, tables, scale)
+        potentials = BatchPotentials.of(batch, tables, scale)
         measured = self._measured(batch, potentials)
         loss, slope = self.loss(measured.measure)
         mass = Mass.empty(*potentials.node.shape)
@@ -415,7 +417,7 @@ class ClassificationError:
         wrong = int((measured.measure > 0.0).sum())
         return dot(batch.weight, loss), mass, wrong
 
-    def _measured(self, batch: Batch, potentials: Potentials) -> _Measured:
+    def _measured(self, batch: Batch, potentials: BatchPotentials) -> _Measured:
         if np.isinf(self.psi):
             maxima = Maxima.of(batch, potentials)
             return Rivalry(maxima, whole_sentences(batch), whole=True)
@@ -493,7 +495,7 @@ class MCEFSettings(SmoothErrors):
         float, Meta(gt=0, description="above 1, recall counts more than precision")
     ] = 1.0
 
-    def function(self, run: Run, l2: float) -> SegmentF:
+    def function(self, run: TrainingRun, l2: float) -> SegmentF:
         """Return the objective of a run."""
         return SegmentF(
             run.problem,
@@ -630,7 +632,7 @@ class SegmentF:
         return self.gamma**2 * counts.fn + counts.fp, gradient
 
     def _read(self, batch: Batch, gold: Segments, tables: Tables, scale: float) -> _Read:
-        maxima = Maxima.of(batch, Potentials.of(batch, tables, scale))
+        maxima = Maxima.of(batch, BatchPotentials.of(batch, tables, scale))
         topology = batch.problem.topology
         rival = topology.state_label[Rivalry(maxima, whole_sentences(batch), whole=True).rivals()]
         others = label_segments(rival, batch.offsets, topology.labels)

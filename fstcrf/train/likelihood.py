@@ -23,7 +23,7 @@ from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.kernel import dot
 from fstcrf.train.problem import ParameterSpace, Problem, Tables, observed_counts
-from fstcrf.train.settings import ObjectiveSettings, Run
+from fstcrf.train.settings import ObjectiveSettings, TrainingRun
 from fstcrf.train.shards import N_SHARDS, Workers, compiled_shards, fits, shard_bounds, spans
 
 
@@ -218,7 +218,7 @@ class LikelihoodSettings(ObjectiveSettings):
 
     name: ClassVar[str] = "likelihood"
 
-    def function(self, run: Run, l2: float) -> Likelihood:
+    def function(self, run: TrainingRun, l2: float) -> Likelihood:
         """Return the objective of a run."""
         return Likelihood(run.problem, run.space, l2=l2, threads=run.threads)
 

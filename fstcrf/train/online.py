@@ -19,23 +19,22 @@ Crammer et al. (2006), sections 3 and 9 (the prediction-based update); Crammer, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar, Generic, TypeVar
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.kernel import Learner, Parameters, SparseRows, norm
 from fstcrf.kernel import PassiveAggressive as Variant
-from fstcrf.train.optimiser import Step
+from fstcrf.train.optimiser import State, Step, floats
 from fstcrf.train.problem import ParameterSpace, Problem, Tables
-from fstcrf.train.settings import MaxIterations, MethodSettings, Needs, Run, check
+from fstcrf.train.settings import MaxIterations, MethodSettings, Needs, TrainingRun
 
 Orders = Callable[[int], Longs]
 """Number of an epoch, from 0 → int64 [B], the sentences in the order of their turn."""
@@ -110,9 +109,9 @@ def named_parameters(name: str, parameters: Parameters) -> dict[str, Floats]:
     return {f"{name}.{i}": array for i, array in enumerate(parameters.arrays())}
 
 
-def restored_parameters(name: str, state: Mapping[str, NDArray[Any]]) -> Parameters:
+def restored_parameters(name: str, state: State) -> Parameters:
     """Return the parameters that `named_parameters` named."""
-    return Parameters(*(state[f"{name}.{i}"] for i in range(4)))
+    return Parameters(*(floats(state[f"{name}.{i}"]) for i in range(4)))
 
 
 # --- What learners that go sentence by sentence have in common ------------------------------------
@@ -124,7 +123,10 @@ class MeanLoss(MethodSettings):
     epsilon: Annotated[float, Meta(ge=0, description="stop when the mean loss is below X")] = 0.0
 
 
-class OnlineEpochs:
+S = TypeVar("S", bound=MethodSettings)
+
+
+class OnlineEpochs(Generic[S]):
     """One epoch a step.
 
     Parameters
@@ -133,8 +135,8 @@ class OnlineEpochs:
     space : ParameterSpace
     theta : float64 [size]
         Where to start.
-    epsilon : float
-        The least mean loss of a sentence with which to go on.
+    settings : MethodSettings
+        Those of the method.
     seed : int
         Of the order of sentences, drawn anew for each epoch.
     orders : Orders, optional
@@ -143,7 +145,7 @@ class OnlineEpochs:
     Raises
     ------
     OptionError
-        A negative epsilon, labels that are not known, or weights of arc attributes.
+        Labels that are not known, or weights of arc attributes.
     """
 
     def __init__(
@@ -151,14 +153,12 @@ class OnlineEpochs:
         problem: Problem,
         space: ParameterSpace,
         theta: Floats,
+        settings: S,
         *,
-        epsilon: float | None,
-        seed: int,
-        orders: Orders | None,
+        seed: int = 0,
+        orders: Orders | None = None,
     ) -> None:
-        if epsilon is not None:
-            check(MeanLoss, epsilon=epsilon)
-        self.space = space
+        self.space, self.settings = space, settings
         self._learner = online_learner(problem, space)
         self._size = len(problem.weight)
         self._orders = shuffled(seed, self._size) if orders is None else orders
@@ -166,14 +166,14 @@ class OnlineEpochs:
         self._tables = {"theta": start, **self._beside(start)}
         self._step, self._epoch = 1, 0
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
-        out: dict[str, NDArray[Any]] = {"counters": np.asarray([self._step, self._epoch])}
+        out: State = {"counters": np.asarray([self._step, self._epoch])}
         for name, table in self._tables.items():
             out |= named_parameters(name, table)
         return out
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Go back to a state."""
         self._step, self._epoch = state["counters"].tolist()
         self._tables = {name: restored_parameters(name, state) for name in self._tables}
@@ -191,8 +191,8 @@ class OnlineEpochs:
         return collect_parameters(self.space, self._tables[name])
 
 
-class AveragedEpochs(OnlineEpochs):
-    """Epochs whose weights are the average over all steps; parameters as above."""
+class AveragedEpochs(OnlineEpochs[S]):
+    """Epochs whose weights are the average over all steps."""
 
     def _beside(self, theta: Parameters) -> dict[str, Parameters]:
         return {"sums": theta.zeros()}
@@ -216,9 +216,9 @@ class PerceptronSettings(MethodSettings):
 
     max_iterations: MaxIterations = 10
 
-    def optimiser(self, run: Run) -> AveragedPerceptron:
+    def optimiser(self, run: TrainingRun) -> AveragedPerceptron:
         """Return the learner of a run."""
-        return AveragedPerceptron(run.problem, run.space, run.theta, seed=run.seed)
+        return AveragedPerceptron(run.problem, run.space, run.theta, self, seed=run.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,49 +232,19 @@ class APSettings(MethodSettings):
         float, Meta(ge=0, description="stop when the share of wrong labels is below X")
     ] = 0.0
 
-    def optimiser(self, run: Run) -> AveragedPerceptron:
+    def optimiser(self, run: TrainingRun) -> AveragedPerceptron:
         """Return the learner of a run."""
-        epsilon = self.epsilon
-        return AveragedPerceptron(run.problem, run.space, run.theta, seed=run.seed, epsilon=epsilon)
+        return AveragedPerceptron(run.problem, run.space, run.theta, self, seed=run.seed)
 
 
-class AveragedPerceptron(AveragedEpochs):
+class AveragedPerceptron(AveragedEpochs[PerceptronSettings | APSettings]):
     """One epoch a step: theta += features(gold) − features(best path), averaged over all steps.
 
-    Parameters
-    ----------
-    problem : Problem
-    space : ParameterSpace
-    theta : float64 [size]
-        Where to start.
-    seed : int
-        Of the order of sentences, drawn anew for each epoch.
-    epsilon : float, optional
-        As in CRFsuite: the value of an epoch is the weighted sum over sentences of the share of
-        their tokens that was wrong, and training stops when that is below epsilon times the number
-        of sentences. When absent, the value is the number of wrong tokens, and training stops when
-        there is none.
-    orders : Orders, optional
-        The order of sentences in each epoch, instead of `seed`.
-
-    Raises
-    ------
-    OptionError
-        A negative epsilon, labels that are not known, or weights of arc attributes.
+    With `APSettings` as in CRFsuite: the value of an epoch is the weighted sum over sentences of
+    the share of their tokens that was wrong, and training stops when that is below epsilon times
+    the number of sentences. Else the value is the number of wrong tokens, and training stops when
+    there is none. Parameters as of `OnlineEpochs`.
     """
-
-    def __init__(
-        self,
-        problem: Problem,
-        space: ParameterSpace,
-        theta: Floats,
-        *,
-        seed: int = 0,
-        epsilon: float | None = None,
-        orders: Orders | None = None,
-    ) -> None:
-        super().__init__(problem, space, theta, epsilon=epsilon, seed=seed, orders=orders)
-        self.epsilon = epsilon
 
     def theta(self) -> Floats:
         """Return the average of the weights over all steps so far."""
@@ -285,15 +255,15 @@ class AveragedPerceptron(AveragedEpochs):
         self._step, errors, loss = self._learner.perceptron_epoch(
             self._next_order(), *self._both(), self._step
         )
-        value = float(errors) if self.epsilon is None else loss
+        value = loss if isinstance(self.settings, APSettings) else float(errors)
         measures = {"norm": norm(self.theta())}
         return Step(value, None, self._epoch, self._done(errors, loss), measures)
 
     def _done(self, errors: int, loss: float) -> str | None:
-        if self.epsilon is None:
+        if not isinstance(self.settings, APSettings):
             return None if errors else "no error is left"
-        if loss / self._size < self.epsilon:
-            return f"fewer than {self.epsilon:g} of the labels are wrong"
+        if loss / self._size < self.settings.epsilon:
+            return f"fewer than {self.settings.epsilon:g} of the labels are wrong"
         return None
 
 
@@ -405,72 +375,20 @@ class PASettings(MeanLoss):
     ] = True
     averaging: Annotated[bool, Meta(description="average the weights over all updates")] = True
 
-    def optimiser(self, run: Run) -> PassiveAggressive:
+    def optimiser(self, run: TrainingRun) -> PassiveAggressive:
         """Return the learner of a run."""
-        return PassiveAggressive(
-            run.problem,
-            run.space,
-            run.theta,
-            variant=self.pa_variant,
-            aggressiveness=self.aggressiveness,
-            error_sensitive=self.error_sensitive,
-            averaging=self.averaging,
-            epsilon=self.epsilon,
-            seed=run.seed,
-        )
+        return PassiveAggressive(run.problem, run.space, run.theta, self, seed=run.seed)
 
 
-class PassiveAggressive(AveragedEpochs):
+class PassiveAggressive(AveragedEpochs[PASettings]):
     """One epoch a step; its value is the weighted sum of the losses before each update.
 
-    Parameters
-    ----------
-    problem : Problem
-    space : ParameterSpace
-    theta : float64 [size]
-        Where to start.
-    variant : {"PA", "PA-I", "PA-II"}
-    aggressiveness : float
-        C of PA-I and PA-II, above 0.
-    error_sensitive : bool
-        The cost is the root of the number of wrong labels, not 1.
-    averaging : bool
-        The weights are the average over all steps, as in the averaged perceptron.
-    epsilon : float
-        Stop when the mean loss of a sentence is below.
-    seed : int
-        Of the order of sentences, drawn anew for each epoch.
-    orders : Orders, optional
-        The order of sentences in each epoch, instead of `seed`.
-
-    Raises
-    ------
-    OptionError
-        A number outside what it may be, labels that are not known, or weights of arc attributes.
+    Parameters as of `OnlineEpochs`.
     """
-
-    def __init__(
-        self,
-        problem: Problem,
-        space: ParameterSpace,
-        theta: Floats,
-        *,
-        variant: Variant = "PA-I",
-        aggressiveness: float = 1.0,
-        error_sensitive: bool = True,
-        averaging: bool = True,
-        epsilon: float = 0.0,
-        seed: int = 0,
-        orders: Orders | None = None,
-    ) -> None:
-        check(PASettings, pa_variant=variant, aggressiveness=aggressiveness)
-        super().__init__(problem, space, theta, epsilon=epsilon, seed=seed, orders=orders)
-        self.epsilon, self.variant, self.aggressiveness = epsilon, variant, float(aggressiveness)
-        self.error_sensitive, self.averaging = error_sensitive, averaging
 
     def theta(self) -> Floats:
         """Return the weights reached, or their average over all steps so far."""
-        return self._average() if self.averaging else self._collected()
+        return self._average() if self.settings.averaging else self._collected()
 
     def step(self) -> Step:
         """Run one epoch."""
@@ -478,16 +396,16 @@ class PassiveAggressive(AveragedEpochs):
             self._next_order(),
             *self._both(),
             self._step,
-            variant=self.variant,
-            aggressiveness=self.aggressiveness,
-            error_sensitive=self.error_sensitive,
+            variant=self.settings.pa_variant,
+            aggressiveness=self.settings.aggressiveness,
+            error_sensitive=self.settings.error_sensitive,
         )
         measures = {"norm": norm(self._collected())}
         return Step(loss, None, self._epoch, self._done(loss), measures)
 
     def _done(self, loss: float) -> str | None:
-        if loss / self._size < self.epsilon:
-            return f"the mean loss is below {self.epsilon:g}"
+        if loss / self._size < self.settings.epsilon:
+            return f"the mean loss is below {self.settings.epsilon:g}"
         return None
 
 
@@ -503,62 +421,20 @@ class AROWSettings(MeanLoss):
     variance: Annotated[float, Meta(gt=0, description="of every weight at first")] = 1.0
     gamma: Annotated[float, Meta(gt=0, description="how slowly means and variances move")] = 1.0
 
-    def optimiser(self, run: Run) -> AROW:
+    def optimiser(self, run: TrainingRun) -> AROW:
         """Return the learner of a run."""
-        return AROW(
-            run.problem,
-            run.space,
-            run.theta,
-            variance=self.variance,
-            gamma=self.gamma,
-            epsilon=self.epsilon,
-            seed=run.seed,
-        )
+        return AROW(run.problem, run.space, run.theta, self, seed=run.seed)
 
 
-class AROW(OnlineEpochs):
+class AROW(OnlineEpochs[AROWSettings]):
     """One epoch a step; its value is the weighted sum of the losses before each update.
 
-    Parameters
-    ----------
-    problem : Problem
-    space : ParameterSpace
-    theta : float64 [size]
-        Means to start from.
-    variance : float
-        Of every weight at first, above 0.
-    gamma : float
-        How slowly means and variances move, above 0 (r of the paper).
-    epsilon : float
-        Stop when the mean loss of a sentence is no greater.
-    seed : int
-        Of the order of sentences, drawn anew for each epoch.
-    orders : Orders, optional
-        The order of sentences in each epoch, instead of `seed`.
-
-    Raises
-    ------
-    OptionError
-        A number outside what it may be, labels that are not known, or weights of arc attributes.
+    Parameters as of `OnlineEpochs`; theta are the means. At first all variances are equal.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        space: ParameterSpace,
-        theta: Floats,
-        *,
-        variance: float = 1.0,
-        gamma: float = 1.0,
-        epsilon: float = 0.0,
-        seed: int = 0,
-        orders: Orders | None = None,
-    ) -> None:
-        check(AROWSettings, variance=variance, gamma=gamma)
-        super().__init__(problem, space, theta, epsilon=epsilon, seed=seed, orders=orders)
-        self.gamma, self.epsilon = float(gamma), epsilon
-        start = self._tables["theta"].arrays()
-        self._tables["variance"] = Parameters(*(np.full_like(a, variance) for a in start))
+    def _beside(self, theta: Parameters) -> dict[str, Parameters]:
+        variance = self.settings.variance
+        return {"variance": Parameters(*(np.full_like(a, variance) for a in theta.arrays()))}
 
     def theta(self) -> Floats:
         """Return the means reached."""
@@ -574,11 +450,11 @@ class AROW(OnlineEpochs):
             self._next_order(),
             self._tables["theta"],
             self._tables["variance"],
-            gamma=self.gamma,
+            gamma=self.settings.gamma,
         )
         return Step(loss, None, self._epoch, self._done(loss), {"norm": norm(self.theta())})
 
     def _done(self, loss: float) -> str | None:
-        if loss / self._size <= self.epsilon:
-            return f"the mean loss is no more than {self.epsilon:g}"
+        if loss / self._size <= self.settings.epsilon:
+            return f"the mean loss is no more than {self.settings.epsilon:g}"
         return None

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fstcrf.arrays import Floats
+from fstcrf.arrays import Floats, Longs, Singles
+
+State: TypeAlias = dict[str, Floats | Singles | Longs]
+"""All that an optimiser needs to go on with the same bits: arrays by name, numbers among them."""
+
+
+def floats(array: Floats | Singles | Longs) -> Floats:
+    """Return an array of a state that is float64: itself."""
+    return np.asarray(array, dtype=np.float64)
 
 
 class Objective(Protocol):
@@ -66,10 +73,10 @@ class Optimiser(Protocol):
     def theta(self) -> Floats:
         """Return the parameters reached (float64 [size]), ready for decoding."""
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Go back to a state."""
 
 
@@ -122,11 +129,11 @@ class Staged:
             return replace(step, done=None)
         return replace(step, evaluations=step.evaluations + self._passes)
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
         return {"left": np.asarray([self._left]), **self._now.state()}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Go back to a state."""
         left = int(state["left"][0])
         if left < 0 <= self._left:

@@ -23,7 +23,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows, dot
-from fstcrf.train.optimiser import Objective, Optimiser, Step, snapshot
+from fstcrf.train.optimiser import Objective, Optimiser, State, Step, floats, snapshot
 from fstcrf.train.problem import ParameterSpace, Problem, Tables
 from fstcrf.train.shards import SERIAL, Workers, spans
 
@@ -104,11 +103,11 @@ class Untied:
         active = float(self._ties.count(snapshot(self._optimiser)()))
         return replace(step, measures={**step.measures, "active": active})
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
         return self._optimiser.state()
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Go back to a state."""
         self._optimiser.restore(state)
 
@@ -437,11 +436,11 @@ class InUnits:
         length = self._objective.norm(snapshot(self._optimiser)())
         return replace(step, measures={**step.measures, "norm": length})
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
         return {"unit": self._objective.unit, **self._optimiser.state()}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Go back to a state."""
-        self._objective.unit = state["unit"]
+        self._objective.unit = floats(state["unit"])
         self._optimiser.restore({name: a for name, a in state.items() if name != "unit"})

@@ -7,28 +7,25 @@ first step size, which is chosen on a sample. Source: Bottou (2010); Shalev-Shwa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError
 from fstcrf.kernel import dot, norm
 from fstcrf.train.online import (
+    OnlineEpochs,
     Orders,
-    collect_parameters,
     named_parameters,
-    online_learner,
     online_parameters,
     restored_parameters,
-    shuffled,
 )
-from fstcrf.train.optimiser import Step
+from fstcrf.train.optimiser import State, Step
 from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.settings import Delta, MethodSettings, Needs, Penalised, Run, check
+from fstcrf.train.settings import Delta, MethodSettings, Needs, Penalised, TrainingRun
 
 # --- The first step size of stochastic gradient descent -------------------------------------------
 STEPS = Needs(
@@ -69,50 +66,6 @@ class Calibrated(MethodSettings):
         int, Meta(ge=1, description="step sizes in all"), STEPS, BEGINNING
     ] = 20
 
-    @property
-    def calibration(self) -> Calibration:
-        """What is tried."""
-        return Calibration(
-            rate=self.calibration_rate,
-            factor=self.calibration_factor,
-            sentences=self.calibration_sentences,
-            candidates=self.calibration_candidates,
-            trials=self.calibration_trials,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """What is tried.
-
-    Parameters
-    ----------
-    rate : float
-        The first candidate, above 0.
-    factor : float
-        From one candidate to the next, above 1.
-    sentences : int
-        Size of the sample.
-    candidates : int
-        Most candidates in each direction that lower the objective.
-    trials : int
-        Most candidates in all.
-
-    Raises
-    ------
-    OptionError
-        A number outside what it may be.
-    """
-
-    rate: float = 0.1
-    factor: float = 2.0
-    sentences: int = 1000
-    candidates: int = 10
-    trials: int = 20
-
-    def __post_init__(self) -> None:
-        check(Calibrated, **{f"calibration_{name}": v for name, v in asdict(self).items()})
-
 
 class _Search:
     """Candidates tried so far."""
@@ -138,7 +91,7 @@ class _Search:
             rate *= factor
 
 
-def calibrated_rate(trial: Callable[[float], float], before: float, tried: Calibration) -> float:
+def calibrated_rate(trial: Callable[[float], float], before: float, tried: Calibrated) -> float:
     """Return the best step size of those tried.
 
     Parameters
@@ -147,20 +100,22 @@ def calibrated_rate(trial: Callable[[float], float], before: float, tried: Calib
         Step size → objective on the sample after one pass; infinite where it diverges.
     before : float
         Objective on the sample at the start.
-    tried : Calibration
+    tried : Calibrated
 
     Raises
     ------
     NumericError
         No candidate converges.
     """
-    search = _Search(trial, before, tried.trials)
-    search.walk(tried.rate, tried.factor, tried.candidates, stubborn=False)
-    if search.best in (0.0, tried.rate):
-        search.walk(tried.rate / tried.factor, 1.0 / tried.factor, tried.candidates, stubborn=True)
+    search = _Search(trial, before, tried.calibration_trials)
+    rate, factor = tried.calibration_rate, tried.calibration_factor
+    most = tried.calibration_candidates
+    search.walk(rate, factor, most, stubborn=False)
+    if search.best in (0.0, rate):
+        search.walk(rate / factor, 1.0 / factor, most, stubborn=True)
     if not np.isfinite(search.value):
         raise NumericError(
-            f"no step size converges, of those tried from {tried.rate:g} down to "
+            f"no step size converges, of those tried from {tried.calibration_rate:g} down to "
             f"{search.least:.2g}: lower calibration_rate or l2, or scale the feature values"
         )
     return search.best
@@ -177,49 +132,29 @@ class L2SGDSettings(Penalised, Calibrated):
 
     delta: Delta = 1e-6
 
-    def optimiser(self, run: Run) -> L2SGD:
+    def optimiser(self, run: TrainingRun) -> L2SGD:
         """Return the optimiser of a run."""
-        return L2SGD(
-            run.problem,
-            run.space,
-            run.theta,
-            l2=self.l2,
-            seed=run.seed,
-            calibration=self.calibration,
-            delta=self.delta,
-            period=self.period,
-        )
+        return L2SGD(run.problem, run.space, run.theta, self, seed=run.seed)
 
 
-class L2SGD:
+class L2SGD(OnlineEpochs[L2SGDSettings]):
     """One epoch a step.
+
+    The sample that the first step size is chosen on is the beginning of the first epoch.
 
     Parameters
     ----------
-    problem : Problem
-    space : ParameterSpace
-    theta : float64 [size]
-        Where to start.
-    l2 : float
-        Coefficient of |theta|².
-    seed : int
-        Of the order of sentences, drawn anew for each epoch.
+    problem, space, theta, settings, seed, orders
+        As of `OnlineEpochs`.
     first_rate : float, optional
         First step size; chosen on a sample when absent.
-    calibration : Calibration
-        How it is chosen.
-    delta, period : float, int
-        Stop when `period` epochs lowered the objective by less than delta times its value.
-    orders : Orders, optional
-        The order of sentences in each epoch, instead of `seed`. The sample is the beginning of the
-        first epoch.
 
     Raises
     ------
     NumericError
         No candidate for the first step size converges.
     OptionError
-        A number outside what it may be, labels that are not known, or weights of arc attributes.
+        Labels that are not known, or weights of arc attributes.
     """
 
     def __init__(
@@ -227,68 +162,58 @@ class L2SGD:
         problem: Problem,
         space: ParameterSpace,
         theta: Floats,
+        settings: L2SGDSettings = L2SGDSettings(),
         *,
-        l2: float,
         seed: int = 0,
         first_rate: float | None = None,
-        calibration: Calibration = Calibration(),
-        delta: float = 1e-6,
-        period: int = 10,
         orders: Orders | None = None,
     ) -> None:
-        check(L2SGDSettings, delta=delta, period=period)
-        self.space, self.l2 = space, l2
-        self.delta, self.period = delta, period
-        self._learner = online_learner(problem, space)
-        self._size = len(problem.weight)
-        self._start = theta
-        self._theta, self._scale = online_parameters(space, theta), 1.0
-        self._epoch = 0
+        super().__init__(problem, space, theta, settings, seed=seed, orders=orders)
+        self.l2, self._period = settings.l2, settings.period
+        self._start, self._scale = theta, 1.0
         self._values: list[float] = []
-        self._orders = shuffled(seed, self._size) if orders is None else orders
-        self.first_rate = self._calibrate(calibration) if first_rate is None else first_rate
+        self.first_rate = self._calibrate() if first_rate is None else first_rate
 
     def theta(self) -> Floats:
         """Return the weights reached."""
-        return self._scale * collect_parameters(self.space, self._theta)
+        return self._scale * self._collected()
 
     def step(self) -> Step:
         """Run one epoch."""
-        order = self._orders(self._epoch)
-        rates = self._rates(self.first_rate, self._epoch * self._size, len(order))
+        order = self._next_order()
+        rates = self._rates(self.first_rate, (self._epoch - 1) * self._size, len(order))
         self._scale, loss = self._learner.sgd_epoch(
-            order, rates, self._decay, self._theta, self._scale
+            order, rates, self._decay, self._tables["theta"], self._scale
         )
-        self._epoch += 1
         theta = self.theta()
         value = loss + self.l2 * dot(theta, theta)
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} after epoch {self._epoch}")
-        self._values = [*self._values[-self.period :], value]
+        self._values = [*self._values[-self._period :], value]
         measures = {
             "norm": norm(theta),
             "rate": float(rates[-1]),
             "updates": float(self._epoch * self._size),
         }
-        if len(self._values) > self.period:
+        if len(self._values) > self._period:
             measures["improvement"] = self._improvement()
         return Step(value, None, self._epoch, self._converged(), measures)
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
         return {
             "scalars": np.asarray([self._scale, self.first_rate]),
             "epoch": np.asarray([self._epoch]),
             "values": np.asarray(self._values),
-            **named_parameters("theta", self._theta),
+            **named_parameters("theta", self._tables["theta"]),
         }
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Go back to a state."""
         self._scale, self.first_rate = state["scalars"].tolist()
         self._epoch = int(state["epoch"][0])
         self._values = state["values"].tolist()
-        self._theta = restored_parameters("theta", state)
+        self._tables["theta"] = restored_parameters("theta", state)
 
     @property
     def _decay(self) -> float:
@@ -299,43 +224,45 @@ class L2SGD:
         return np.asarray(1.0 / (decay * (1.0 / (decay * first) + done + np.arange(n))))
 
     def _converged(self) -> str | None:
-        if len(self._values) > self.period and self._improvement() < self.delta:
-            return f"less than {self.delta:g} gained in {self.period} epochs"
+        if len(self._values) > self._period and self._improvement() < self.settings.delta:
+            return f"less than {self.settings.delta:g} gained in {self._period} epochs"
         return None
 
     def _improvement(self) -> float:
         """Return what the last `period` epochs gained, of the value of the last."""
-        old, new = self._values[-self.period - 1], self._values[-1]
+        old, new = self._values[-self._period - 1], self._values[-1]
         return (old - new) / abs(new) if new else 0.0
 
-    def _calibrate(self, tried: Calibration) -> float:
+    def _calibrate(self) -> float:
         """Choose the first step size on a sample."""
-        sample = self._orders(0)[: tried.sentences]
+        sample = self._orders(0)[: self.settings.calibration_sentences]
 
         def trial(rate: float) -> float:
             return self._trial(rate, sample)
 
-        return calibrated_rate(trial, self._objective(sample, 1.0), tried)
+        return calibrated_rate(trial, self._objective(sample, 1.0), self.settings)
 
     def _trial(self, rate: float, sample: Longs) -> float:
         """Objective on the sample after one pass over it; the weights are put back afterwards."""
         rates = self._rates(rate, 0, len(sample))
         try:
-            scale, _ = self._learner.sgd_epoch(sample, rates, self._decay, self._theta, 1.0)
+            scale, _ = self._learner.sgd_epoch(
+                sample, rates, self._decay, self._tables["theta"], 1.0
+            )
             return self._objective(sample, scale)
         except NumericError:
             return np.inf
         finally:
-            del self._theta  # two tables at a time would be the peak of memory
-            self._theta = online_parameters(self.space, self._start)
+            del self._tables["theta"]  # two tables at a time would be the peak of memory
+            self._tables["theta"] = online_parameters(self.space, self._start)
 
     def _objective(self, sample: Longs, scale: float) -> float:
         """Objective on the sample; infinite where it is not finite."""
         try:
             _, loss = self._learner.sgd_epoch(
-                sample, np.zeros(len(sample)), 0.0, self._theta, scale
+                sample, np.zeros(len(sample)), 0.0, self._tables["theta"], scale
             )
         except NumericError:
             return np.inf
-        weights = scale * collect_parameters(self.space, self._theta)
+        weights = scale * self._collected()
         return loss + self.l2 * len(sample) / self._size * dot(weights, weights)

@@ -22,11 +22,10 @@ halved, which Fahlman's does not do, and which makes the method converge.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats
@@ -34,9 +33,9 @@ from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
 from fstcrf.train.descent import Iterative
 from fstcrf.train.likelihood import Likelihood
-from fstcrf.train.optimiser import Objective, Optimiser, Step
+from fstcrf.train.optimiser import Objective, Optimiser, State, Step, floats
 from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.settings import Converging, Run, check
+from fstcrf.train.settings import Converging, TrainingRun
 from fstcrf.train.shards import spans
 
 # --- Generalised iterative scaling ----------------------------------------------------------------
@@ -48,16 +47,14 @@ class GISSettings(Converging):
 
     name: ClassVar[str] = "gis"
 
-    def optimiser(self, run: Run) -> GIS:
+    def optimiser(self, run: TrainingRun) -> GIS:
         """Return the optimiser of a run."""
         return GIS(
             Likelihood(run.problem, run.space, l2=self.l2, threads=run.threads),
             run.problem,
             run.space,
             run.theta,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            period=self.period,
+            self,
         )
 
 
@@ -73,15 +70,12 @@ class GIS(Iterative):
     space : ParameterSpace
     theta : float64 [size]
         Where to start.
-    epsilon : float
-        Stop when |gradient| < epsilon * max(1, |theta|).
-    delta, period : float, int
-        Stop when the last `period` iterations lowered the value by less than delta * value.
+    settings : Converging
 
     Raises
     ------
     OptionError
-        A problem that iterative scaling is not for; a number outside what it may be.
+        A problem that iterative scaling is not for.
     """
 
     def __init__(
@@ -90,12 +84,9 @@ class GIS(Iterative):
         problem: Problem,
         space: ParameterSpace,
         theta: Floats,
-        *,
-        epsilon: float = 1e-5,
-        delta: float = 1e-5,
-        period: int = 10,
+        settings: Converging = Converging(),  # noqa: B008 (frozen)
     ) -> None:
-        super().__init__(likelihood, theta, epsilon=epsilon, delta=delta, period=period)
+        super().__init__(likelihood, theta, settings)
         self.likelihood, self.constant = likelihood, largest_count(problem, space)
         if likelihood.l2 == 0.0 and (never := np.flatnonzero(likelihood.observed <= 0.0)).size:
             raise OptionError(
@@ -185,20 +176,13 @@ class QuickPropSettings(Converging):
         Meta(gt=1, description="how many times as long as the one before a step may be"),
     ] = 1.75
 
-    def optimiser(self, run: Run) -> Optimiser:
+    def optimiser(self, run: TrainingRun) -> Optimiser:
         """Return the optimiser of a run."""
         return self.minimiser(run.objective.function(run, self.l2), run.theta)
 
     def minimiser(self, objective: Objective, theta: Floats) -> QuickProp:
         """Return what minimises an objective, each weight by itself: no ties."""
-        return QuickProp(
-            objective,
-            theta,
-            growth=self.growth,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            period=self.period,
-        )
+        return QuickProp(objective, theta, self)
 
 
 class QuickProp(Iterative):
@@ -210,38 +194,29 @@ class QuickProp(Iterative):
         A function of weights that mean something each by itself: no ties.
     theta : float64 [size]
         Where to start.
-    growth : float
-        A step is at most so many times as long as the one before, above 1.
+    settings : QuickPropSettings
     rate : float, optional
         Step size along the gradient for weights that have not moved yet; halved until the first
         step lowers the value. 1 / |gradient| when absent.
-    epsilon : float
-        Stop when |gradient| < epsilon * max(1, |theta|).
-    delta, period : float, int
-        Stop when the last `period` iterations lowered the value by less than delta * value.
 
     Raises
     ------
     OptionError
-        A number outside what it may be.
+        A rate outside what it may be.
     """
 
     def __init__(
         self,
         objective: Objective,
         theta: Floats,
+        settings: QuickPropSettings = QuickPropSettings(),
         *,
-        growth: float = 1.75,
         rate: float | None = None,
-        epsilon: float = 1e-5,
-        delta: float = 1e-5,
-        period: int = 10,
     ) -> None:
-        super().__init__(objective, theta, epsilon=epsilon, delta=delta, period=period)
-        check(QuickPropSettings, growth=growth)
+        super().__init__(objective, theta, settings)
         if rate is not None and not 0.0 < rate < np.inf:
             raise OptionError(f"the rate is {rate}, expected a number above 0")
-        self.growth, self._rate = growth, 0.0 if rate is None else rate
+        self.growth, self._rate = settings.growth, 0.0 if rate is None else rate
         self._moved = np.zeros(len(self._theta))
         self._before = np.zeros(len(self._theta))
 
@@ -260,15 +235,15 @@ class QuickProp(Iterative):
                 return self._told("no descent: no step lowers the value")
         return self._told(self._converged())
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
         own = {"moved": self._moved, "before": self._before, "rate": np.asarray([self._rate])}
         return {**super().state(), **own}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Go back to a state."""
         super().restore(state)
-        self._moved, self._before = state["moved"], state["before"]
+        self._moved, self._before = floats(state["moved"]), floats(state["before"])
         self._rate = float(state["rate"][0])
 
     def _direction(self, gradient: Floats) -> Floats:
