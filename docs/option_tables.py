@@ -19,7 +19,7 @@ from fstcrf.model.options import (
     summary,
 )
 from fstcrf.train.methods import OBJECTIVES
-from fstcrf.train.settings import Field, fields_of
+from fstcrf.train.settings import SettingField, fields_of
 
 PAGE = Path(__file__).parent / "reference" / "options.md"
 BEGIN, END = "<!-- tables: python docs/option_tables.py -->", "<!-- end of tables -->"
@@ -72,7 +72,7 @@ def _shown(default: object) -> str:
     return "" if default is None else str(default).lower()
 
 
-def _value(field: Field) -> str:
+def _value(field: SettingField) -> str:
     if field.choices:
         return ", ".join(f"`{choice}`" for choice in field.choices)
     if float in field.types:

@@ -45,7 +45,7 @@ from fstcrf.cli.reporting import (
 from fstcrf.cli.sources import training_input
 from fstcrf.interruption import undisturbed
 from fstcrf.model.options import CHOICES, DEFAULTS, fields_named, in_words, summary
-from fstcrf.train.settings import Field
+from fstcrf.train.settings import SettingField
 
 if TYPE_CHECKING:
     from fstcrf.corpus import Corpus
@@ -104,7 +104,7 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _kind(field: Field) -> click.ParamType[Any]:
+def _kind(field: SettingField) -> click.ParamType[Any]:
     """Return what click reads a value with."""
     if field.choices and isinstance(field.choices[0], int):
         return click.IntRange(field.choices[0], field.choices[-1])

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from fstcrf.errors import TemplateError
 
-__all__ = ["find", "lower_ascii", "misjudges", "show", "test"]
-
 _CLASSES = {
     "a": rb"A-Za-z",
     "d": rb"0-9",

@@ -14,18 +14,6 @@ from difflib import get_close_matches
 from fstcrf.errors import TemplateError
 from fstcrf.features import bytewise
 
-__all__ = [
-    "FUNCTIONS",
-    "Derived",
-    "Plain",
-    "Source",
-    "derived",
-    "is_multiple",
-    "resolved",
-    "root",
-    "strings_of",
-]
-
 _BARE = re.compile(r"[^\s,()\[\]{}\"%]+")
 _CATEGORY_CLASS = {"Lu": "A", "Lt": "A", "Ll": "a", "Lm": "x", "Lo": "x"}
 _CLASS_ORDER = "Aax0."

@@ -16,8 +16,6 @@ from fstcrf.arrays import Ints, Longs, Singles
 from fstcrf.errors import ShapeError
 from fstcrf.kernel import SparseRows
 
-__all__ = ["AttributeIndex", "Block", "Design", "assembled", "check_order"]
-
 
 @dataclass(frozen=True, slots=True)
 class Design:

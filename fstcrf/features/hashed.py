@@ -16,18 +16,9 @@ from fstcrf.arrays import Bools, Ints
 from fstcrf.errors import OptionError
 from fstcrf.features.derive import Source
 from fstcrf.features.design import assembled
-from fstcrf.features.keys import pack_strings
 from fstcrf.features.reader import Encoder, Entries, Family, Reader
 from fstcrf.kernel import SparseRows
-
-__all__ = [
-    "Collisions",
-    "Hashed",
-    "check_bits",
-    "hashed_rows",
-    "mixed",
-    "string_hashes",
-]
+from fstcrf.kernel.strings import pack_strings
 
 MAX_BITS = 30
 _FNV_BASIS = np.uint64(0xCBF29CE484222325)

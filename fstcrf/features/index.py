@@ -34,15 +34,13 @@ from fstcrf.features.keys import (
     Vocabulary,
     check_blob,
     checked_array,
-    pack_strings,
     unpack_strings,
     width_of,
 )
 from fstcrf.features.reader import BOUNDARIES, Boundary, Family, Reader, families, padding, sources
-from fstcrf.features.tables import Tables, Vocabularies, fitted
+from fstcrf.features.tables import AttributeTables, Vocabularies, fitted
 from fstcrf.features.template import TemplateSet, parse_template, tape_column
-
-__all__ = ["FeatureIndex"]
+from fstcrf.kernel.strings import pack_strings
 
 KIND = "templates"
 VERSION = 1
@@ -61,7 +59,7 @@ class FeatureIndex:
     boundary : {"pad", "skip", "wapiti"}
         A string outside the sentence is ``_B-1``, ``_B+1``, ..., or drops the attribute; or it is
         ``_x-1``, ..., and strings are derived from it.
-    node, arc : Tables or Hashed
+    node, arc : AttributeTables or Hashed
         Attributes of labels and of label pairs.
     """
 
@@ -70,8 +68,8 @@ class FeatureIndex:
         templates: TemplateSet,
         boundary: Boundary,
         *,
-        node: Tables | Hashed,
-        arc: Tables | Hashed,
+        node: AttributeTables | Hashed,
+        arc: AttributeTables | Hashed,
     ) -> None:
         self.templates = templates
         self.boundary: Boundary = boundary
@@ -347,7 +345,7 @@ class FeatureIndex:
                 f"{self.hash_bits}, not {boundary!r} and {hash_bits}"
             )
 
-    def _side(self, *, arc: bool) -> Tables | Hashed:
+    def _side(self, *, arc: bool) -> AttributeTables | Hashed:
         return self.arc if arc else self.node
 
 
@@ -364,16 +362,16 @@ def _check_options(boundary: str, min_count: int, hash_bits: int | None) -> None
 
 
 def _index_arrays(
-    templates: TemplateSet, node: Tables | Hashed, arc: Tables | Hashed
+    templates: TemplateSet, node: AttributeTables | Hashed, arc: AttributeTables | Hashed
 ) -> dict[str, NDArray[Any]]:
     """Return strings, keys and rows as flat arrays."""
     groups: list[Sequence[str]] = list(templates.lists.values())
     arrays: dict[str, NDArray[Any]] = {}
     for name, side in (("node", node), ("arc", arc)):
-        if isinstance(side, Tables):
+        if isinstance(side, AttributeTables):
             prefixes = [table for packing in side.packings for table in packing.prefixes]
             arrays |= _flat(name, side.keys) | _flat(f"{name}.prefix", prefixes)
-    if isinstance(node, Tables):
+    if isinstance(node, AttributeTables):
         groups += [v.strings for v in node.vocabularies.by_source.values()]
     blob, offsets = pack_strings([string for group in groups for string in group])
     starts = np.cumsum([0, *map(len, groups)], dtype=np.int64)
@@ -416,7 +414,7 @@ def _read_tables(
     *,
     distance: int,
     boundary: Boundary,
-) -> tuple[Tables, Tables]:
+) -> tuple[AttributeTables, AttributeTables]:
     """Return the attributes of a model file.
 
     Parameters
@@ -496,7 +494,7 @@ def _side(
     name: str,
     families: tuple[Family, ...],
     vocabularies: Vocabularies,
-) -> Tables:
+) -> AttributeTables:
     keys, prefixes = _read_flat(arrays, name), _read_flat(arrays, f"{name}.prefix")
     if len(keys) != len(families):
         raise ModelFileError(f"{name} has {len(keys)} families, the templates {len(families)}")
@@ -509,7 +507,7 @@ def _side(
         raise ModelFileError(f"{name}.prefix has more tables than the templates need")
     for family, packing, table in zip(families, packings, keys, strict=True):
         _check_keys(family, packing, table, vocabularies, name)
-    return Tables(families, vocabularies, packings, tuple(keys), sum(map(len, keys)))
+    return AttributeTables(families, vocabularies, packings, tuple(keys), sum(map(len, keys)))
 
 
 def _packing(

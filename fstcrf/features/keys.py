@@ -23,19 +23,6 @@ from fstcrf.arrays import Bools, Bytes, Ints, Longs
 from fstcrf.errors import ModelFileError, ShapeError
 from fstcrf.kernel.strings import Strings, pack_strings
 
-__all__ = [
-    "Codes",
-    "KeyTable",
-    "Packing",
-    "Vocabulary",
-    "check_blob",
-    "checked_array",
-    "distinct",
-    "pack_strings",
-    "unpack_strings",
-    "width_of",
-]
-
 KEY_BITS = 63
 _DENSE = 4
 

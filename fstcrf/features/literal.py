@@ -22,10 +22,9 @@ from fstcrf.corpus.corpus import Sentence
 from fstcrf.errors import DataError, ModelFileError, OptionError
 from fstcrf.features.design import Design, check_order
 from fstcrf.features.hashed import Collisions, check_bits, hashed_rows, string_hashes
-from fstcrf.features.keys import Vocabulary, check_blob, checked_array, pack_strings
+from fstcrf.features.keys import Vocabulary, check_blob, checked_array
 from fstcrf.kernel import SparseRows
-
-__all__ = ["LiteralIndex", "LiteralSentence", "is_literal"]
+from fstcrf.kernel.strings import pack_strings
 
 LiteralSentence = Sequence[Sequence[str] | set[str] | frozenset[str] | Mapping[str, Any]]
 """Per token, its attributes: strings, or a dict."""

@@ -22,30 +22,6 @@ from fstcrf.errors import TemplateError
 from fstcrf.features.derive import Derived, Plain, Source, derived
 from fstcrf.features.template import Macro, Template, TemplateSet, expanded, read_list
 
-__all__ = [
-    "BOS",
-    "EOS",
-    "Pattern",
-    "at",
-    "bag",
-    "bias",
-    "charclass",
-    "find",
-    "lower",
-    "match",
-    "member",
-    "ngrams",
-    "prefix",
-    "shape",
-    "short_shape",
-    "suffix",
-    "tape",
-    "template_set",
-    "transitions",
-    "value",
-    "window",
-]
-
 BOS = Template("bos")
 EOS = Template("eos")
 

@@ -25,32 +25,13 @@ from fstcrf.features.derive import Plain, Source, is_multiple, root, strings_of
 from fstcrf.features.design import Block
 from fstcrf.features.template import Macro, Template, TemplateKind, TemplateSet, tape_column
 
-__all__ = [
-    "BOUNDARIES",
-    "Boundary",
-    "Coder",
-    "Encoder",
-    "Entries",
-    "Family",
-    "Local",
-    "Place",
-    "Reader",
-    "families",
-    "pad_names",
-    "pad_texts",
-    "padding",
-    "remembered",
-    "sources",
-]
-
-
 Boundary = Literal["pad", "skip", "wapiti"]
 BOUNDARIES = ("pad", "skip", "wapiti")
 _FARTHEST = 4  # Wapiti has one name for all that is farther outside
 _FIXED_TEXT = {"bos": "__BOS__", "eos": "__EOS__"}
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """One string that a member reads.
 
     Parameters
@@ -82,7 +63,7 @@ class Family:
         Where each string comes from; a tape is a column of the name that `tape_column` gives.
     values : tuple of Macro
         Numbers that multiply the attribute.
-    members : tuple of tuple of Place [m]
+    members : tuple of tuple of Position [m]
         Offsets of each member.
     """
 
@@ -90,7 +71,7 @@ class Family:
     literals: tuple[str, ...]
     sources: tuple[Source, ...] = ()
     values: tuple[Macro, ...] = ()
-    members: tuple[tuple[Place, ...], ...] = ((),)
+    members: tuple[tuple[Position, ...], ...] = ((),)
 
     @property
     def identity(self) -> str:
@@ -126,7 +107,7 @@ class Family:
 
 def families(templates: TemplateSet, *, arc: bool) -> tuple[Family, ...]:
     """Return the families of the templates on labels, or on label pairs, in their order."""
-    members: dict[Family, list[tuple[Place, ...]]] = {}
+    members: dict[Family, list[tuple[Position, ...]]] = {}
     for template in templates:
         if (template.kind == "arc") == arc:
             family = _family(template)
@@ -190,9 +171,9 @@ def _family(template: Template) -> Family:
     return Family(template.kind, tuple(literals), tuple(sources), values)
 
 
-def _members(template: Template) -> list[tuple[Place, ...]]:
+def _members(template: Template) -> list[tuple[Position, ...]]:
     choices = [
-        [Place(offset, m.kind == "x", m.absolute) for offset in range(m.first, m.last + 1)]
+        [Position(offset, m.kind == "x", m.absolute) for offset in range(m.first, m.last + 1)]
         for m in template.macros
         if m.kind != "value"
     ]
@@ -262,7 +243,7 @@ class Reader:
         self._after = (np.repeat(corpus.offsets[1:], lengths) - 1 - places).astype(np.int32)
         self._columns: dict[str, Column] = {}
         self._made: dict[Source, list[list[str]]] = {}
-        self._local: dict[tuple[str, Place], Local] = {}
+        self._local: dict[tuple[str, Position], Local] = {}
 
     def column(self, name: str) -> Column:
         """Return a column with no string that does not occur.
@@ -294,7 +275,7 @@ class Reader:
         """Return the distinct strings that a source makes of the corpus."""
         return list(dict.fromkeys(chain.from_iterable(self.made(source))))
 
-    def at(self, source: Source, place: Place) -> Local:
+    def at(self, source: Source, place: Position) -> Local:
         """Return the local numbers of the column of a source at an offset."""
         name = str(root(source))
         place = place._replace(pads=place.pads and self.reach > 0)
@@ -313,7 +294,7 @@ class Reader:
         elif family.kind == "arc":
             mask = self._before > 0  # no pair of labels ends at a first token
         for macro in family.values:
-            local = self.at(macro.source, Place(macro.first, pads=False))
+            local = self.at(macro.source, Position(macro.first, pads=False))
             if not local.complete:
                 inside = local.numbers >= 0
                 mask = inside if mask is None else mask & inside
@@ -335,7 +316,7 @@ class Reader:
             tokens, rows = once(tokens, rows)
         return Block(tokens, rows, self._values(family, tokens))
 
-    def _shifted(self, ids: Ints, place: Place) -> Local:
+    def _shifted(self, ids: Ints, place: Position) -> Local:
         size, step, n_pads = self.n_tokens, abs(place.offset), 2 * self.reach
         kept = max(size - step, 0)
         numbers = np.full(size, -1, dtype=np.int32)
@@ -349,7 +330,7 @@ class Reader:
         numbers[outside] = first_pad + step - margin[outside] - 1 if place.pads else -1
         return Local(numbers, place.pads or not len(outside))
 
-    def _placed(self, ids: Ints, place: Place) -> Local:
+    def _placed(self, ids: Ints, place: Position) -> Local:
         length = self._before + self._after + 1
         position = place.offset - 1 if place.offset > 0 else length + place.offset
         inside = (position >= 0) & (position < length)
@@ -365,7 +346,7 @@ class Reader:
             return None
         product = np.ones(self.n_tokens if tokens is None else len(tokens))
         for macro in family.values:
-            local = self.at(macro.source, Place(macro.first, pads=False)).numbers
+            local = self.at(macro.source, Position(macro.first, pads=False)).numbers
             chosen = local if tokens is None else local[tokens]
             product *= self._numbers(macro)[chosen - 2 * self.reach]
         with np.errstate(over="ignore"):
@@ -517,7 +498,7 @@ class Encoder:
         codes = [np.concatenate([e.codes[i] for e in found]) for i in range(len(family.sources))]
         return Entries(tokens, codes, len(tokens))
 
-    def _member(self, family: Family, places: tuple[Place, ...]) -> Entries:
+    def _member(self, family: Family, places: tuple[Position, ...]) -> Entries:
         pairs = list(zip(family.sources, places, strict=True))
         symbols = [self._of(source) for source in family.sources]
         locals_ = [self.reader.at(source, place) for source, place in pairs]

@@ -37,15 +37,6 @@ from fstcrf.kernel import SparseRows
 from fstcrf.kernel.lookup import Firing, KeyFamily, KeyTerm, RowFinder, compacted
 from fstcrf.once import made_once
 
-__all__ = [
-    "Predicates",
-    "Tables",
-    "Vocabularies",
-    "divided",
-    "fitted",
-    "is_constant",
-]
-
 _FIRING: dict[str, Firing] = {"node": "every", "bos": "first", "eos": "last", "arc": "inner"}
 
 
@@ -55,7 +46,7 @@ class _PlainFamilies:
     Parameters
     ----------
     families, packings, keys
-        Those of `Tables`.
+        Those of `AttributeTables`.
     reach : int
         Distance of the farthest pad.
 
@@ -210,7 +201,7 @@ class Vocabularies:
 
 
 @dataclass(frozen=True)
-class Tables:
+class AttributeTables:
     """The attributes of families.
 
     Parameters
@@ -318,7 +309,7 @@ class Tables:
                         return row
         return None
 
-    def renumbered(self, order: Ints) -> Tables:
+    def renumbered(self, order: Ints) -> AttributeTables:
         """Return the same attributes under other rows: row ``r`` becomes ``order[r]``."""
         return replace(self, keys=tuple(KeyTable(k.keys, order[k.rows]) for k in self.keys))
 
@@ -339,8 +330,8 @@ def fitted(
     vocabularies: Vocabularies,
     *,
     min_count: int,
-    base: Tables | None = None,
-) -> tuple[Tables, SparseRows]:
+    base: AttributeTables | None = None,
+) -> tuple[AttributeTables, SparseRows]:
     """Return the attributes that occur in a corpus, and its rows.
 
     Parameters
@@ -353,7 +344,7 @@ def fitted(
         With all the strings of the corpus.
     min_count : int
         New attributes that fewer tokens have are left out.
-    base : Tables, optional
+    base : AttributeTables, optional
         Attributes that keep their rows; they have the same families.
     """
     encoder = Encoder(reader, vocabularies)
@@ -376,11 +367,13 @@ def fitted(
         packings.append(packing)
         tables.append(table)
         blocks.append(reader.block(family, tokens, rows))
-    result = Tables(tuple(families), vocabularies, tuple(packings), tuple(tables), next_row)
+    result = AttributeTables(
+        tuple(families), vocabularies, tuple(packings), tuple(tables), next_row
+    )
     return result, assembled(reader.n_tokens, blocks, next_row)
 
 
-def _known(base: Tables | None, number: int, family: Family) -> tuple[Codes, Ints]:
+def _known(base: AttributeTables | None, number: int, family: Family) -> tuple[Codes, Ints]:
     """Return the numbers and rows of the attributes that a family has already."""
     if base is None:
         none = [np.empty(0, dtype=np.uint64) for _ in family.sources]
@@ -427,12 +420,14 @@ Context = tuple[str, ...]
 Labels = Mapping[str, Sequence[str]]
 
 
-def divided(side: Tables | Hashed, tapes: Sequence[str]) -> dict[Context, Tables | Hashed]:
+def divided(
+    side: AttributeTables | Hashed, tapes: Sequence[str]
+) -> dict[Context, AttributeTables | Hashed]:
     """Return the families of one side of an index, by the open tapes that they read together.
 
     Parameters
     ----------
-    side : Tables or Hashed
+    side : AttributeTables or Hashed
         The attributes of labels, or of label pairs.
     tapes : sequence of str
         The open tapes. Each context lists some of them in this order; () reads none.
@@ -449,19 +444,19 @@ def divided(side: Tables | Hashed, tapes: Sequence[str]) -> dict[Context, Tables
     return {context: _chosen(side, chosen) for context, chosen in places.items()}
 
 
-def is_constant(side: Tables | Hashed, context: Context) -> bool:
+def is_constant(side: AttributeTables | Hashed, context: Context) -> bool:
     """Tell whether families have the same attributes at every token, given these tapes' labels."""
     columns = set(map(tape_column, context))
     return all(family.columns <= columns for family in side.families)
 
 
-def _chosen(side: Tables | Hashed, places: Sequence[int]) -> Tables | Hashed:
+def _chosen(side: AttributeTables | Hashed, places: Sequence[int]) -> AttributeTables | Hashed:
     families = tuple(side.families[i] for i in places)
     if isinstance(side, Hashed):
         return replace(side, families=families)
     packings = tuple(side.packings[i] for i in places)
     keys = tuple(side.keys[i] for i in places)
-    return Tables(families, side.vocabularies, packings, keys, side.n_rows)
+    return AttributeTables(families, side.vocabularies, packings, keys, side.n_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,7 +465,7 @@ class Predicates:
 
     Parameters
     ----------
-    tables : Tables
+    tables : AttributeTables
         The predicates: the families without the tapes that they read; rows are predicates.
     row : int32 [n]
         Row of each conditioned attribute, each once.
@@ -480,18 +475,18 @@ class Predicates:
         Number of its labels: of the context's label tuples, the last tape fastest.
     """
 
-    tables: Tables
+    tables: AttributeTables
     row: Ints
     predicate: Ints
     label: Longs
 
     @classmethod
-    def of(cls, tables: Tables, context: Context, labels: Labels) -> Predicates:
+    def of(cls, tables: AttributeTables, context: Context, labels: Labels) -> Predicates:
         """Take conditioned attributes apart.
 
         Parameters
         ----------
-        tables : Tables
+        tables : AttributeTables
             Families that read the tapes of the context, as `divided` gives them.
         context : tuple of str
         labels : mapping of str to sequence of str
@@ -519,7 +514,9 @@ class Predicates:
             keys.append(KeyTable(unique, numbers))
             found.append((table.rows[used], numbers[inverse], label[used]))
         row, predicate, label = (np.concatenate(part) for part in zip(*found, strict=True))
-        bare = Tables(tuple(families), tables.vocabularies, tuple(packings), tuple(keys), total)
+        bare = AttributeTables(
+            tuple(families), tables.vocabularies, tuple(packings), tuple(keys), total
+        )
         return cls(bare, row, predicate, label)
 
 

@@ -26,21 +26,6 @@ from fstcrf.features.derive import (
     root,
 )
 
-__all__ = [
-    "Macro",
-    "MacroKind",
-    "Template",
-    "TemplateKind",
-    "TemplateSet",
-    "as_templates",
-    "expanded",
-    "is_template_text",
-    "parse_template",
-    "read_list",
-    "read_template",
-    "tape_column",
-]
-
 MacroKind = Literal["x", "bag", "tape", "value"]
 TemplateKind = Literal["node", "arc", "bos", "eos"]
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
+    from fstcrf.feedback.folder import Proposal
     from fstcrf.feedback.learner import FeedbackLearner
     from fstcrf.feedback.simulation import completed, simulate, untrained
-    from fstcrf.feedback.state import Proposal
     from fstcrf.kernel import Aim, Rule
     from fstcrf.train import Schedule
 
@@ -27,7 +27,7 @@ __getattr__ = importer(
     {
         "Aim": "learner",
         "FeedbackLearner": "learner",
-        "Proposal": "state",
+        "Proposal": "folder",
         "Rule": "learner",
         "Schedule": "simulation",
         "completed": "simulation",

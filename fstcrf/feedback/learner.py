@@ -15,27 +15,26 @@ import msgspec
 import numpy as np
 
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
-from fstcrf.feedback.folder import LearnerFolder, Sync
-from fstcrf.feedback.simulation import completed
-from fstcrf.feedback.state import (
+from fstcrf.feedback.folder import (
     Event,
+    LearnerFolder,
+    LearnerSettings,
     Proposal,
     Proposed,
     Rewarded,
-    Settings,
     State,
+    Sync,
     UniformDraws,
     Withdrawn,
     decoded,
     encoded,
 )
+from fstcrf.feedback.simulation import completed
 from fstcrf.joint import CRF
 from fstcrf.kernel import Aim, Descent, FeedbackBatch, Proposals, Rule, SparseRows
 from fstcrf.model.reading import SentenceLike, read_one
 from fstcrf.train.bandit import feedback_over
 from fstcrf.train.online import collect_parameters, online_parameters
-
-__all__ = ["Aim", "FeedbackLearner", "Rule"]
 
 _RECENT = 256
 _FIRST = np.zeros(1, dtype=np.int64)
@@ -59,11 +58,11 @@ class FeedbackLearner:
 
     Attributes
     ----------
-    settings : Settings
+    settings : LearnerSettings
         Aim, rule and seed.
     """
 
-    def __init__(self, folder: LearnerFolder, model: CRF, settings: Settings) -> None:
+    def __init__(self, folder: LearnerFolder, model: CRF, settings: LearnerSettings) -> None:
         self.settings = settings
         self._folder, self._model = folder, model
         self._state = State(Descent(online_parameters(model.space, model.theta)))
@@ -114,7 +113,7 @@ class FeedbackLearner:
         folder = LearnerFolder.new(path, sync)
         try:
             start = completed(model)
-            learner = cls(folder, start, Settings(aim, rule, seed))
+            learner = cls(folder, start, LearnerSettings(aim, rule, seed))
             start.save(folder.model)
             folder.renew(learner._state, learner.settings)
         except BaseException:
@@ -138,7 +137,7 @@ class FeedbackLearner:
         """
         folder = LearnerFolder.existing(path, sync)
         try:
-            learner = cls(folder, CRF.load(folder.model), Settings(Aim(), Rule(), 0))
+            learner = cls(folder, CRF.load(folder.model), LearnerSettings(Aim(), Rule(), 0))
             learner.settings = learner._state.load(folder.state)
             learner._draws = UniformDraws(learner.settings.seed)
             learner._replay()

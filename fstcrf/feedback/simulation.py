@@ -27,14 +27,6 @@ from fstcrf.model.targets import allowed_labels
 from fstcrf.topology import Topology, chain_topology
 from fstcrf.train import Bandit, Outcome, ParameterSpace, Problem, Progress, Schedule, fit
 
-__all__ = [
-    "Schedule",
-    "completed",
-    "problem_of",
-    "simulate",
-    "untrained",
-]
-
 
 def untrained(
     data: Any,

@@ -6,10 +6,10 @@ from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
     from fstcrf.hyperparameters.search import Tuning, tune
-    from fstcrf.hyperparameters.space import Range, Trial
+    from fstcrf.hyperparameters.study import Range, Trial
 
 __all__ = ["Range", "Trial", "Tuning", "tune"]
 
 __getattr__ = importer(
-    __name__, {"Range": "space", "Trial": "space", "Tuning": "search", "tune": "search"}
+    __name__, {"Range": "study", "Trial": "study", "Tuning": "search", "tune": "search"}
 )

@@ -12,15 +12,13 @@ from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import FeatureIndex
-from fstcrf.hyperparameters.space import StepReport
+from fstcrf.hyperparameters.study import StepReport
 from fstcrf.joint import CRF
 from fstcrf.model.reads import FoldProgress, folds, ordered, with_labels
 from fstcrf.model.record import TrainingRecord
 from fstcrf.model.source import has_spans
 from fstcrf.model.targets import UNKNOWN, label_set
 from fstcrf.train import Progress
-
-__all__ = ["CrossValidation", "HoldOut", "Training"]
 
 Labels = list[list[str]]
 

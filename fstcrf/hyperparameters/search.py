@@ -13,28 +13,26 @@ from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.features import TemplateSet, is_literal
 from fstcrf.grammar import Grammar
 from fstcrf.hyperparameters.scoring import CrossValidation, HoldOut, Training
-from fstcrf.hyperparameters.space import (
+from fstcrf.hyperparameters.study import (
+    PRUNERS,
     Choice,
+    Evaluate,
     Point,
+    Pruner,
     Range,
     Space,
     StepReport,
+    Study,
     Template,
     Trial,
     check_templates,
+    installed,
     named,
 )
-from fstcrf.hyperparameters.study import PRUNERS, Evaluate, Pruner, Study, installed
 from fstcrf.joint import CRF
 from fstcrf.model.options import DEFAULTS, checked_options, is_read
 from fstcrf.model.structure import fingerprint, order_of
 from fstcrf.model.targets import label_set
-
-__all__ = [
-    "Tuning",
-    "searched",
-    "tune",
-]
 
 _OUTCOME = {"complete": "", "stopped": "stopped early", "diverged": "diverged"}
 

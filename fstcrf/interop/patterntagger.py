@@ -34,7 +34,7 @@ from fstcrf.features.reader import (
     padding,
     sources,
 )
-from fstcrf.features.tables import Tables, Vocabularies
+from fstcrf.features.tables import AttributeTables, Vocabularies
 from fstcrf.interop.patterns import CutBudget, Hole, PatternModel, TextPattern, cuts, decoded, shown
 from fstcrf.joint import CRF
 from fstcrf.kernel import padded
@@ -115,12 +115,12 @@ class _Side:
 
     Parameters
     ----------
-    tables : Tables
+    tables : AttributeTables
     attribute : int64 [tables.n_rows]
         Of each row, the place of its text among the attributes of the model.
     """
 
-    tables: Tables
+    tables: AttributeTables
     attribute: Longs
 
 
@@ -221,7 +221,7 @@ def _side(group: Sequence[Family], vocabularies: Vocabularies, found: Sequence[_
         tables.append(KeyTable(keys, np.arange(total, total + len(keys), dtype=np.int32)))
         attribute.append(cut.attribute[first])
         total += len(keys)
-    made = Tables(tuple(group), vocabularies, tuple(packings), tuple(tables), total)
+    made = AttributeTables(tuple(group), vocabularies, tuple(packings), tuple(tables), total)
     return _Side(made, np.concatenate(attribute))
 
 

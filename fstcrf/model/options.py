@@ -23,12 +23,12 @@ from fstcrf.train.lbfgs import LBFGSSettings
 from fstcrf.train.likelihood import LikelihoodSettings
 from fstcrf.train.methods import METHODS, OBJECTIVES
 from fstcrf.train.settings import (
-    Field,
     MethodSettings,
     Needs,
     ObjectiveSettings,
-    Run,
+    SettingField,
     Settings,
+    TrainingRun,
     fields_of,
     spoken,
 )
@@ -210,7 +210,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 """The names of objectives and of methods."""
 
 
-def _special() -> Iterator[tuple[str, tuple[str, str], Field]]:
+def _special() -> Iterator[tuple[str, tuple[str, str], SettingField]]:
     for objective, methods in METHODS.items():
         for method, settings in methods.items():
             fields = {**fields_of(settings), **fields_of(OBJECTIVES[objective])}
@@ -218,12 +218,12 @@ def _special() -> Iterator[tuple[str, tuple[str, str], Field]]:
                 yield name, (objective, method), field
 
 
-_SPECIAL: dict[str, dict[tuple[str, str], Field]] = {}
+_SPECIAL: dict[str, dict[tuple[str, str], SettingField]] = {}
 for _name, _run, _field in _special():
     _SPECIAL.setdefault(_name, {})[_run] = _field
 
 
-def fields_named(name: str) -> list[Field]:
+def fields_named(name: str) -> list[SettingField]:
     """Return what an option is to those that read it, each meaning and default once."""
     if name in _GENERAL:
         return [_GENERAL[name]]
@@ -231,7 +231,7 @@ def fields_named(name: str) -> list[Field]:
     return list(found.values())
 
 
-def readers_of(name: str) -> dict[tuple[str, str], Field]:
+def readers_of(name: str) -> dict[tuple[str, str], SettingField]:
     """Return the runs, objective and method, that read an option; none where all do."""
     return _SPECIAL.get(name, {})
 
@@ -435,14 +435,14 @@ def optimiser_of(
     threads: int,
 ) -> Optimiser:
     """Return the optimiser of a run that starts from theta, float64 [space.size]."""
-    run = Run(problem, space, theta, settings.objective, settings.seed, threads)
+    run = TrainingRun(problem, space, theta, settings.objective, settings.seed, threads)
     return settings.method.optimiser(run)
 
 
 # --- In words -------------------------------------------------------------------------------------
 
 
-def kind_text(field: Field) -> str:
+def kind_text(field: SettingField) -> str:
     """Return the kind of an option as docstrings have it."""
     if field.choices:
         return "{" + ", ".join(map(repr, field.choices)) + "}"

@@ -27,7 +27,7 @@ from fstcrf.errors import OptionError
 from fstcrf.features import LiteralIndex
 from fstcrf.features.hashed import Hashed
 from fstcrf.features.reader import Reader
-from fstcrf.features.tables import Predicates, Tables, divided, is_constant
+from fstcrf.features.tables import AttributeTables, Predicates, divided, is_constant
 from fstcrf.features.template import tape_column
 from fstcrf.kernel import SparseRows
 from fstcrf.model.model import Model
@@ -86,7 +86,10 @@ class Bound(Protocol):
 
 
 def bound(
-    sides: Mapping[tuple[str, ...], Tables | Hashed], labels: Labels, cells: Cells, n_rows: int
+    sides: Mapping[tuple[str, ...], AttributeTables | Hashed],
+    labels: Labels,
+    cells: Cells,
+    n_rows: int,
 ) -> tuple[Bound, ...]:
     """Return the terms of one side of an index; contexts without weights have none.
 
@@ -119,7 +122,7 @@ def bound(
 
 
 def _by_predicate(
-    side: Tables,
+    side: AttributeTables,
     context: tuple[str, ...],
     shape: tuple[int, ...],
     labels: Labels,
@@ -171,7 +174,7 @@ class _Looked:
     """Predicates are looked up; each has weights for the labels that were seen with it."""
 
     outline: Outline
-    predicates: Tables
+    predicates: AttributeTables
     table: Spread
 
     def runs(self, reader: Reader) -> Runs:
@@ -222,7 +225,7 @@ class _Tried:
 
 
 # --- Potentials of a tagger whose earlier tapes may be open ---------------------------------------
-Side = Tables | Hashed
+Side = AttributeTables | Hashed
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,6 +13,7 @@ from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, LabelWarning, OptionError
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet
+from fstcrf.kernel import PassiveAggressive as Variant
 from fstcrf.model.model import Model
 from fstcrf.model.options import (
     DEFAULTS,
@@ -54,7 +55,6 @@ from fstcrf.train import (
 )
 from fstcrf.train.descent import LineSearch
 from fstcrf.train.loop import check_checkpoint
-from fstcrf.train.passive_aggressive import Variant
 from fstcrf.train.settings import MethodSettings, ObjectiveSettings
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ AROW                  a variance for each weight
 Bandit, Schedule      learning from rewards of samples
 DiagonalHessian       preconditioner: curvature along each weight
 InUnits               an optimiser whose parameters have other units
-Calibration           how the first step size of L2SGD is chosen
 frequent              weights whose feature occurs often enough
 Staged                stochastic epochs, then another optimiser
 voted_paths           the voted perceptron's answers
@@ -34,27 +33,20 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.train.arow import AROW
     from fstcrf.train.bandit import Bandit, Schedule
     from fstcrf.train.conjugate_gradient import ConjugateGradient
-    from fstcrf.train.curvature import DiagonalHessian
-    from fstcrf.train.fscore import SegmentF
-    from fstcrf.train.gis import GIS
+    from fstcrf.train.errors import ClassificationError, Logistic, SegmentF, Sigmoid
     from fstcrf.train.gpd import GPD
     from fstcrf.train.lbfgs import LBFGS, OWLQN
     from fstcrf.train.likelihood import Likelihood, LocalLikelihood, normalised
     from fstcrf.train.loop import Checkpoint, Outcome, Progress, fit
-    from fstcrf.train.mce import ClassificationError, Logistic, Sigmoid
-    from fstcrf.train.online import Calibration
-    from fstcrf.train.parallel import Workers
-    from fstcrf.train.passive_aggressive import PassiveAggressive
-    from fstcrf.train.perceptron import AveragedPerceptron, voted_paths
+    from fstcrf.train.online import AROW, AveragedPerceptron, PassiveAggressive, voted_paths
+    from fstcrf.train.optimiser import Objective, Optimiser, Staged, Step
+    from fstcrf.train.preconditioning import DiagonalHessian, InUnits, Ties, Untied, tied
     from fstcrf.train.problem import ParameterSpace, Problem, Tables, frequent, parameter_space
-    from fstcrf.train.protocols import Objective, Optimiser, Step
-    from fstcrf.train.quickprop import QuickProp
     from fstcrf.train.sgd import L2SGD
-    from fstcrf.train.staged import InUnits, Staged
-    from fstcrf.train.ties import Ties, Untied, tied
+    from fstcrf.train.shards import Workers
+    from fstcrf.train.weightwise import GIS, QuickProp
 
 __all__ = [
     "AROW",
@@ -65,7 +57,6 @@ __all__ = [
     "OWLQN",
     "AveragedPerceptron",
     "Bandit",
-    "Calibration",
     "Checkpoint",
     "ClassificationError",
     "ConjugateGradient",
@@ -102,45 +93,44 @@ __all__ = [
 __getattr__ = importer(
     __name__,
     {
-        "AROW": "arow",
-        "AveragedPerceptron": "perceptron",
+        "AROW": "online",
+        "AveragedPerceptron": "online",
         "Bandit": "bandit",
-        "Calibration": "online",
         "Checkpoint": "loop",
-        "ClassificationError": "mce",
+        "ClassificationError": "errors",
         "ConjugateGradient": "conjugate_gradient",
-        "DiagonalHessian": "curvature",
-        "GIS": "gis",
+        "DiagonalHessian": "preconditioning",
+        "GIS": "weightwise",
         "GPD": "gpd",
-        "InUnits": "staged",
+        "InUnits": "preconditioning",
         "L2SGD": "sgd",
         "LBFGS": "lbfgs",
         "Likelihood": "likelihood",
         "LocalLikelihood": "likelihood",
-        "Logistic": "mce",
+        "Logistic": "errors",
         "OWLQN": "lbfgs",
-        "Objective": "protocols",
-        "Optimiser": "protocols",
+        "Objective": "optimiser",
+        "Optimiser": "optimiser",
         "Outcome": "loop",
         "ParameterSpace": "problem",
-        "PassiveAggressive": "passive_aggressive",
+        "PassiveAggressive": "online",
         "Problem": "problem",
         "Progress": "loop",
-        "QuickProp": "quickprop",
+        "QuickProp": "weightwise",
         "Schedule": "bandit",
-        "SegmentF": "fscore",
-        "Sigmoid": "mce",
-        "Staged": "staged",
-        "Step": "protocols",
+        "SegmentF": "errors",
+        "Sigmoid": "errors",
+        "Staged": "optimiser",
+        "Step": "optimiser",
         "Tables": "problem",
-        "Ties": "ties",
-        "Untied": "ties",
-        "Workers": "parallel",
+        "Ties": "preconditioning",
+        "Untied": "preconditioning",
+        "Workers": "shards",
         "fit": "loop",
         "frequent": "problem",
         "normalised": "likelihood",
         "parameter_space": "problem",
-        "tied": "ties",
-        "voted_paths": "perceptron",
+        "tied": "preconditioning",
+        "voted_paths": "online",
     },
 )

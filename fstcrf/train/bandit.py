@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Bytes, Floats, Ints, Longs
@@ -36,17 +35,8 @@ from fstcrf.train.online import (
     online_parameters,
     restored_parameters,
 )
+from fstcrf.train.optimiser import State, Step, floats
 from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.protocols import Step
-
-__all__ = [
-    "Bandit",
-    "Rewards",
-    "Schedule",
-    "feedback_over",
-    "gold_judge",
-    "span_steps",
-]
 
 NOTHING, BEGINS, GOES_ON = 0, 1, 2
 
@@ -268,10 +258,10 @@ class Bandit:
         loss = 1.0 - float(heard.reward.mean())
         return Step(loss, None, self._epoch, None, self._measures(aim, heard))
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
         one = self._descent
-        arrays = {
+        arrays: State = {
             "counters": np.asarray([self._epoch, one.step]),
             "scale": np.asarray([one.scale]),
             "control.mean": self._controls.mean,
@@ -283,16 +273,17 @@ class Bandit:
                 arrays |= named_parameters(name, part)
         return arrays if one.touched is None else {**arrays, "touched": one.touched}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Go back to a state."""
         one = self._descent
         self._epoch, one.step = state["counters"].tolist()
         one.scale = float(state["scale"][0])
-        self._controls = Controls(state["control.mean"], state["control.count"])
+        self._controls = Controls(floats(state["control.mean"]), floats(state["control.count"]))
         one.theta = restored_parameters("theta", state)
         one.first = _remembered("first", state)
         one.second = _remembered("second", state)
-        one.touched = state.get("touched")
+        touched = state.get("touched")
+        one.touched = None if touched is None else np.asarray(touched, dtype=np.int64)
 
     def _order(self, generator: np.random.Generator) -> Longs:
         """Draw permutations of the sentences, as many as are needed."""
@@ -355,5 +346,5 @@ def _numbers(rewards: Any, n: int) -> Floats:
     return numbers
 
 
-def _remembered(name: str, state: dict[str, NDArray[Any]]) -> Parameters | None:
+def _remembered(name: str, state: State) -> Parameters | None:
     return restored_parameters(name, state) if f"{name}.0" in state else None

@@ -14,20 +14,8 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus.corpus import Column
 from fstcrf.corpus.schemes import span_arrays
 from fstcrf.errors import OptionError
-from fstcrf.train.expectation import shard_bounds
 from fstcrf.train.problem import Problem, Tables
-
-__all__ = [
-    "Batch",
-    "Potentials",
-    "Segments",
-    "batch_of",
-    "batches",
-    "gold_segments",
-    "known_labels",
-    "label_segments",
-    "whole_sentences",
-]
+from fstcrf.train.shards import shard_bounds
 
 
 @dataclass(frozen=True)
@@ -80,8 +68,8 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Potentials:
-    """Potentials of a batch, natural-log scores.
+class BatchPotentials:
+    """BatchPotentials of a batch, natural-log scores.
 
     Parameters
     ----------
@@ -94,7 +82,7 @@ class Potentials:
     graph: kernel.Graph
 
     @classmethod
-    def of(cls, batch: Batch, tables: Tables, scale: float = 1.0) -> Potentials:
+    def of(cls, batch: Batch, tables: Tables, scale: float = 1.0) -> BatchPotentials:
         """Return the potentials of a batch at ``scale`` times the weights of the tables."""
         topology = batch.problem.topology
         node = topology.node_potentials(batch.node.times(tables.node))

@@ -18,20 +18,8 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.kernel import SparseRows
 from fstcrf.topology import Topology
-from fstcrf.train.batches import Batch, Potentials, Segments
+from fstcrf.train.batches import Batch, BatchPotentials, Segments
 from fstcrf.train.problem import ParameterSpace
-
-__all__ = [
-    "Forced",
-    "Gradient",
-    "Mass",
-    "Maxima",
-    "Occurrences",
-    "Rivalry",
-    "Starts",
-    "forced",
-    "traced",
-]
 
 
 @dataclass(frozen=True)
@@ -41,7 +29,7 @@ class Maxima:
     Parameters
     ----------
     batch : Batch
-    potentials : Potentials
+    potentials : BatchPotentials
     arcs : float64 [S, S] or [n, S, S]
         Arc potentials, from row to column; −inf where there is no arc.
     best : int32 [n]
@@ -57,7 +45,7 @@ class Maxima:
     """
 
     batch: Batch
-    potentials: Potentials
+    potentials: BatchPotentials
     arcs: Floats
     best: Ints
     score: Floats
@@ -66,7 +54,7 @@ class Maxima:
     ahead: Floats
 
     @classmethod
-    def of(cls, batch: Batch, potentials: Potentials) -> Maxima:
+    def of(cls, batch: Batch, potentials: BatchPotentials) -> Maxima:
         """Decode a batch."""
         graph = potentials.graph
         found = kernel.maxima(graph, batch.offsets, potentials.node)

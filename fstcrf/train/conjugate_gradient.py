@@ -7,37 +7,24 @@ leaves the preconditioner after some iterations, because near the maximum it no 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, ClassVar, Literal, Protocol
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
-from fstcrf.train.curvature import DiagonalHessian
-from fstcrf.train.descent import Descent, Found, LineSearching
+from fstcrf.train.descent import Found, LineDescent, LineSearching
 from fstcrf.train.likelihood import Likelihood
+from fstcrf.train.optimiser import Objective, Optimiser, State, floats
+from fstcrf.train.preconditioning import DiagonalHessian, Untied, tied
 from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.protocols import Objective, Optimiser
-from fstcrf.train.settings import Run, check
-from fstcrf.train.ties import Untied, tied
-
-__all__ = [
-    "CGSettings",
-    "ConjugateGradient",
-    "Formula",
-    "MixedCGSettings",
-    "PreconditionedCGSettings",
-    "Preconditioner",
-]
-
+from fstcrf.train.settings import TrainingRun, check
 
 Formula = Literal["polak-ribiere", "fletcher-reeves"]
 
 _FORMULAS = ("polak-ribiere", "fletcher-reeves")
-_CURVATURE = 0.1  # conjugacy needs better line searches than quasi-Newton steps do
 
 
 class Preconditioner(Protocol):
@@ -56,7 +43,7 @@ class CGSettings(LineSearching):
     name: ClassVar[str] = "cg"
     has_preconditioner: ClassVar[bool] = False
 
-    def optimiser(self, run: Run) -> Optimiser:
+    def optimiser(self, run: TrainingRun) -> Optimiser:
         """Return the optimiser of a run."""
         if run.theta.any():  # a warm start: tied attributes may have parted
             return self._made(run, run.problem, run.space, run.theta, None)
@@ -65,7 +52,12 @@ class CGSettings(LineSearching):
         return Untied(self._made(run, ties.problem, ties.space, start, ties.scale), ties)
 
     def _made(
-        self, run: Run, problem: Problem, space: ParameterSpace, start: Floats, scale: Floats | None
+        self,
+        run: TrainingRun,
+        problem: Problem,
+        space: ParameterSpace,
+        start: Floats,
+        scale: Floats | None,
     ) -> ConjugateGradient:
         diagonal = None
         if self.has_preconditioner:
@@ -73,12 +65,9 @@ class CGSettings(LineSearching):
         return ConjugateGradient(
             Likelihood(problem, space, l2=self.l2, threads=run.threads, scale=scale),
             start,
+            self,
             preconditioner=diagonal,
             preconditioned=self._preconditioned,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            period=self.period,
-            max_line_search=self.max_line_search,
         )
 
     @property
@@ -108,7 +97,7 @@ class MixedCGSettings(PreconditionedCGSettings):
         return self.preconditioned
 
 
-class ConjugateGradient(Descent):
+class ConjugateGradient(LineDescent):
     """Nonlinear conjugate gradients.
 
     Parameters
@@ -116,6 +105,7 @@ class ConjugateGradient(Descent):
     objective : Objective
     theta : float64 [size]
         Where to start.
+    settings : LineSearching
     preconditioner : Preconditioner, optional
         Its diagonal is asked for at the first iteration and again every `refresh` iterations:
         directions stay conjugate for a while, and it costs a pass over the data.
@@ -124,12 +114,6 @@ class ConjugateGradient(Descent):
     refresh : int
     formula : {"polak-ribiere", "fletcher-reeves"}
         How much of the last direction is kept; Polak-Ribière restarts where that would be negative.
-    epsilon : float
-        Stop when |gradient| < epsilon * max(1, |theta|).
-    delta, period : float, int
-        Stop when the last `period` iterations lowered the value by less than delta * value.
-    max_line_search : int
-        Most evaluations of one line search.
 
     Raises
     ------
@@ -141,15 +125,12 @@ class ConjugateGradient(Descent):
         self,
         objective: Objective,
         theta: Floats,
+        settings: LineSearching = LineSearching(),  # noqa: B008 (frozen)
         *,
         preconditioner: Preconditioner | None = None,
         preconditioned: int | None = None,
         refresh: int = 10,
         formula: Formula = "polak-ribiere",
-        epsilon: float = 1e-5,
-        delta: float = 1e-5,
-        period: int = 10,
-        max_line_search: int = 20,
     ) -> None:
         if formula not in _FORMULAS:
             known = ", ".join(map(repr, _FORMULAS))
@@ -162,15 +143,7 @@ class ConjugateGradient(Descent):
                 )
         if refresh < 1:
             raise OptionError(f"refresh is {refresh}, expected at least 1")
-        super().__init__(
-            objective,
-            theta,
-            epsilon=epsilon,
-            delta=delta,
-            period=period,
-            max_line_search=max_line_search,
-            curvature=_CURVATURE,
-        )
+        super().__init__(objective, theta, settings)
         self.formula, self.preconditioned, self.refresh = formula, preconditioned, refresh
         self._diagonal: Floats | None = None
         self._preconditioner = preconditioner
@@ -181,7 +154,9 @@ class ConjugateGradient(Descent):
         self._square, self._descent, self._length = 0.0, 0.0, 1.0
         self._unit = 1.0  # length of what the line search calls 1
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    curvature = 0.1  # conjugacy needs better line searches than quasi-Newton steps do
+
+    def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
         none = np.empty(0)
         asked = 0 if self._preconditioner is None else self._preconditioner.evaluations
@@ -194,12 +169,12 @@ class ConjugateGradient(Descent):
             "counts": np.asarray([self._iteration, asked]),
         }
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Go back to a state."""
         super().restore(state)
-        self._diagonal = state["diagonal"] if len(state["diagonal"]) else None
-        self._along = state["along"] if len(state["along"]) else None
-        self._last = state["last"] if len(state["last"]) else None
+        self._diagonal = floats(state["diagonal"]) if len(state["diagonal"]) else None
+        self._along = floats(state["along"]) if len(state["along"]) else None
+        self._last = floats(state["last"]) if len(state["last"]) else None
         self._square, self._descent, self._length = state["of_step"].tolist()
         self._iteration, asked = state["counts"].tolist()
         if self._preconditioner is not None:

@@ -6,30 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.kernel import dot, norm
-from fstcrf.train.protocols import Objective, Step
-from fstcrf.train.settings import Converging, Needs, check
-
-__all__ = [
-    "ARMIJO",
-    "LINE_SEARCHES",
-    "Descent",
-    "Found",
-    "Iterative",
-    "Line",
-    "LineSearch",
-    "LineSearching",
-    "QuasiNewton",
-    "Search",
-]
+from fstcrf.train.optimiser import Objective, State, Step, floats
+from fstcrf.train.settings import Converging, Needs, gained_little
 
 
 class Iterative(ABC):
@@ -43,23 +29,13 @@ class Iterative(ABC):
     objective : Objective
     theta : float64 [size]
         Where to start.
-    epsilon : float
-        Stop when |gradient| < epsilon * max(1, |theta|).
-    delta, period : float, int
-        Stop when the last `period` iterations lowered the value by less than delta * value.
-
-    Raises
-    ------
-    OptionError
-        A number outside what it may be.
+    settings : Converging
+        When to stop.
     """
 
-    def __init__(
-        self, objective: Objective, theta: Floats, *, epsilon: float, delta: float, period: int
-    ) -> None:
-        check(Converging, epsilon=epsilon, delta=delta, period=period)
+    def __init__(self, objective: Objective, theta: Floats, settings: Converging) -> None:
         self.objective = objective
-        self.epsilon, self.delta, self.period = epsilon, delta, period
+        self._stop = settings
         self._theta = np.array(theta, dtype=np.float64)
         self._gradient: Floats | None = None
         self._values: list[float] = []
@@ -77,7 +53,7 @@ class Iterative(ABC):
         theta = self._theta  # a step makes another array
         return lambda: theta
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
         return {
             "theta": self._theta,
@@ -86,17 +62,17 @@ class Iterative(ABC):
             "evaluations": np.asarray([self.objective.evaluations]),
         }
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Go back to a state."""
-        self._theta = state["theta"]
-        self._gradient = state["gradient"] if len(state["gradient"]) else None
+        self._theta = floats(state["theta"])
+        self._gradient = floats(state["gradient"]) if len(state["gradient"]) else None
         self._values = state["values"].tolist()
         self.objective.evaluations = int(state["evaluations"][0])
 
     def _moved_to(self, theta: Floats, value: float, gradient: Floats) -> None:
         """Take notice of a step."""
         self._theta, self._gradient = theta, gradient
-        self._values = [*self._values[-self.period :], value]
+        self._values = [*self._values[-self._stop.period :], value]
 
     def _slope(self, gradient: Floats) -> Floats:
         """Return what must vanish at the minimum."""
@@ -110,12 +86,11 @@ class Iterative(ABC):
         """Return why no further step is worth while; None to go on."""
         if self._gradient is None:
             return None
-        if norm(self._slope(self._gradient)) < self.epsilon * max(1.0, norm(self._theta)):
-            return f"gradient norm below {self.epsilon:g} of the weights' norm"
-        if len(self._values) > self.period:
-            old, new = self._values[-self.period - 1], self._values[-1]
-            if old - new < self.delta * abs(new):
-                return f"less than {self.delta:g} gained in {self.period} iterations"
+        stop = self._stop
+        if norm(self._slope(self._gradient)) < stop.epsilon * max(1.0, norm(self._theta)):
+            return f"gradient norm below {stop.epsilon:g} of the weights' norm"
+        if gained_little(self._values, stop):
+            return f"less than {stop.delta:g} gained in {stop.period} iterations"
         return None
 
     def _report(self, done: str | None, **measures: float) -> Step:
@@ -289,7 +264,7 @@ class QuasiNewton(LineSearching):
     ] = "wolfe"
 
 
-class Descent(Iterative):
+class LineDescent(Iterative):
     """A direction, a search along it, and again.
 
     A method says which direction (`_direction`), what it learns from a step (`_learn`) and how it
@@ -301,38 +276,19 @@ class Descent(Iterative):
         Where it has a `noise`, values that differ by less count as equal.
     theta : float64 [size]
         Where to start.
-    epsilon : float
-        Stop when |gradient| < epsilon * max(1, |theta|).
-    delta, period : float, int
-        Stop when the last `period` iterations lowered the value by less than delta * value.
-    line_search : {"wolfe", "backtracking", "strong-backtracking"}
-    max_line_search : int
-        Most evaluations of one line search.
-    curvature : float
-        The slope along the direction must shrink to so much of the first one.
-
-    Raises
-    ------
-    OptionError
-        A number outside what it may be, or an unknown line search.
+    settings : LineSearching
+    search : callable
+        How the length of a step is found.
     """
 
+    curvature: ClassVar[float] = CURVATURE
+    """The slope along the direction must shrink to so much of the first one."""
+
     def __init__(
-        self,
-        objective: Objective,
-        theta: Floats,
-        *,
-        epsilon: float,
-        delta: float,
-        period: int,
-        line_search: LineSearch = "wolfe",
-        max_line_search: int = 20,
-        curvature: float = CURVATURE,
+        self, objective: Objective, theta: Floats, settings: LineSearching, search: Search = wolfe
     ) -> None:
-        check(QuasiNewton, line_search=line_search, max_line_search=max_line_search)
-        super().__init__(objective, theta, epsilon=epsilon, delta=delta, period=period)
-        self.line_search, self.max_line_search = line_search, max_line_search
-        self.curvature = curvature
+        super().__init__(objective, theta, settings)
+        self._line_search, self._most_trials = search, settings.max_line_search
         self._trials = 0  # of the line search of this iteration
 
     def step(self) -> Step:
@@ -386,7 +342,7 @@ class Descent(Iterative):
             curvature=self.curvature,
             noise=getattr(self.objective, "noise", 0.0),
         )
-        found = LINE_SEARCHES[self.line_search](line, self.max_line_search)
+        found = self._line_search(line, self._most_trials)
         self._trials += line.trials
         return found
 

@@ -8,7 +8,7 @@ Lee and Juang (1991).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, ClassVar, Protocol, cast
 
 import numpy as np
 from msgspec import Meta
@@ -19,40 +19,26 @@ from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
 from fstcrf.train.competitors import Gradient
 from fstcrf.train.descent import QuasiNewton
-from fstcrf.train.lbfgs import lbfgs
-from fstcrf.train.online import (
+from fstcrf.train.lbfgs import LBFGS
+from fstcrf.train.online import Orders, shuffled
+from fstcrf.train.optimiser import Objective, Optimiser, Staged, State, Step, floats
+from fstcrf.train.problem import ParameterSpace, Tables
+from fstcrf.train.settings import Delta, MaxIterations, Penalised, TrainingRun, gained_little
+from fstcrf.train.sgd import (
     BEGINNING,
     STEPS,
     Calibrated,
-    Calibration,
-    Orders,
     calibrated_rate,
-    shuffled,
 )
-from fstcrf.train.problem import ParameterSpace, Tables
-from fstcrf.train.protocols import Objective, Optimiser, Step
-from fstcrf.train.quickprop import QuickPropSettings
-from fstcrf.train.settings import Delta, MaxIterations, Penalised, Run, check
-from fstcrf.train.staged import Staged
-
-__all__ = [
-    "GPD",
-    "ErrorLBFGSSettings",
-    "ErrorQuickPropSettings",
-    "GPDSettings",
-    "Stochastic",
-]
-
+from fstcrf.train.weightwise import QuickPropSettings
 
 _SMALLEST_SCALE = 1e-6  # below it the factor is multiplied into the weights
 
 
-class Stochastic(Protocol):
+class Stochastic(Objective, Protocol):
     """An objective that is a sum over sentences, or is taken for one during an epoch."""
 
-    size: int
     l2: float
-    evaluations: int
 
     @property
     def n_sentences(self) -> int:
@@ -74,25 +60,18 @@ class GPD:
     space : ParameterSpace
     theta : float64 [size]
         Where to start.
-    batch : int
-        Sentences that are looked at together.
+    settings : Descending
     first_rate : float, optional
         First step size; chosen on a sample when absent.
-    halving : float
-        Epochs after which the step size is half of that.
-    calibration : Calibration
-        How the first step size is chosen.
     seed : int
         Of the order of sentences, drawn anew for each epoch.
-    delta, period : float, int
-        Stop when `period` epochs lowered the value by less than delta times its value.
     orders : Orders, optional
         The order of sentences in each epoch, instead of `seed`.
 
     Raises
     ------
     OptionError
-        A number outside what it may be.
+        A first_rate outside what it may be.
     NumericError
         No candidate for the first step size converges.
     """
@@ -102,27 +81,21 @@ class GPD:
         objective: Stochastic,
         space: ParameterSpace,
         theta: Floats,
+        settings: Descending,
         *,
-        batch: int = 8,
         first_rate: float | None = None,
-        halving: float = 5.0,
-        calibration: Calibration = Calibration(sentences=500),  # noqa: B008 (frozen)
         seed: int = 0,
-        delta: float = 1e-6,
-        period: int = 10,
         orders: Orders | None = None,
     ) -> None:
-        check(GPDSettings, delta=delta, period=period, batch=batch, halving=halving)
         if first_rate is not None and not 0.0 < first_rate < np.inf:
             raise OptionError(f"first_rate is {first_rate}, expected a number above 0")
-        self.objective, self.batch, self.halving = objective, batch, halving
-        self.delta, self.period = delta, period
+        self.objective, self.settings = objective, settings
         self._space, self._size = space, objective.n_sentences
         self._weights = _Weights(space, theta)
         self._orders = shuffled(seed, self._size) if orders is None else orders
         self._epoch = 0
         self._values: list[float] = []
-        self.first_rate = self._calibrate(calibration) if first_rate is None else first_rate
+        self.first_rate = self._calibrate() if first_rate is None else first_rate
 
     def theta(self) -> Floats:
         """Return the parameters reached."""
@@ -148,15 +121,15 @@ class GPD:
                 f"the objective is {value} after epoch {self._epoch}: "
                 f"steps of {self.first_rate:g} are too long"
             )
-        self._values = [*self._values[-self.period :], value]
+        self._values = [*self._values[-self.settings.period :], value]
         measures = {
             "norm": norm(theta),
             "rate": self._rate(self.first_rate, self._epoch * self._size),
-            "updates": float(self._epoch * -(-self._size // self.batch)),
+            "updates": float(self._epoch * -(-self._size // self.settings.batch)),
         }
         return Step(value, None, self.objective.evaluations, self._converged(), measures)
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
         return {
             "theta": self._weights.theta,
@@ -165,21 +138,21 @@ class GPD:
             "values": np.asarray(self._values),
         }
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Go back to a state."""
         scale, self.first_rate = state["scalars"].tolist()
-        self._weights = _Weights(self._space, state["theta"], scale)
+        self._weights = _Weights(self._space, floats(state["theta"]), scale)
         self._epoch, self.objective.evaluations = state["counts"].tolist()
         self._values = state["values"].tolist()
 
     def _rate(self, first: float, seen: int) -> float:
-        return first / (1.0 + seen / (self.halving * self._size))
+        return first / (1.0 + seen / (self.settings.halving * self._size))
 
     def _pass(self, weights: _Weights, order: Longs, first: float, seen: int) -> float:
         """Go through sentences once; return what each cost before its own step."""
-        loss = 0.0
-        for begin in range(0, len(order), self.batch):
-            part = order[begin : begin + self.batch]
+        loss, size = 0.0, self.settings.batch
+        for begin in range(0, len(order), size):
+            part = order[begin : begin + size]
             rate = self._rate(first, seen + begin)
             value, gradient = self.objective.stochastic(part, weights.tables, weights.scale)
             loss += value
@@ -191,9 +164,9 @@ class GPD:
             weights.step(gradient, rate, shrink)
         return loss
 
-    def _calibrate(self, tried: Calibration) -> float:
+    def _calibrate(self) -> float:
         """Choose the first step size on a sample."""
-        sample = np.sort(self._orders(0)[: tried.sentences])
+        sample = np.sort(self._orders(0)[: self.settings.calibration_sentences])
         start = self.theta()
 
         def value(weights: _Weights) -> float:
@@ -212,13 +185,11 @@ class GPD:
                 except NumericError:
                     return np.inf
 
-        return calibrated_rate(trial, value(self._weights), tried)
+        return calibrated_rate(trial, value(self._weights), self.settings)
 
     def _converged(self) -> str | None:
-        if len(self._values) > self.period:
-            old, new = self._values[-self.period - 1], self._values[-1]
-            if old - new < self.delta * abs(new):
-                return f"less than {self.delta:g} gained in {self.period} epochs"
+        if gained_little(self._values, self.settings):
+            return f"less than {self.settings.delta:g} gained in {self.settings.period} epochs"
         return None
 
 
@@ -275,19 +246,10 @@ class Descending(Penalised, Calibrated):
         float, Meta(gt=0, description="epochs after which steps are half as long"), STEPS, BEGINNING
     ] = 5.0
 
-    def gpd(self, run: Run, objective: Any) -> GPD:
+    def gpd(self, run: TrainingRun) -> GPD:
         """Return the stochastic optimiser of a run."""
-        return GPD(
-            objective,
-            run.space,
-            run.theta,
-            batch=self.batch,
-            halving=self.halving,
-            calibration=self.calibration,
-            seed=run.seed,
-            delta=self.delta,
-            period=self.period,
-        )
+        objective = cast("Stochastic", run.objective.function(run, self.l2))
+        return GPD(objective, run.space, run.theta, self, seed=run.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,9 +261,9 @@ class GPDSettings(Descending):
     max_iterations: MaxIterations = 30
     delta: Delta = 1e-6
 
-    def optimiser(self, run: Run) -> GPD:
+    def optimiser(self, run: TrainingRun) -> GPD:
         """Return the optimiser of a run."""
-        return self.gpd(run, run.objective.function(run, self.l2))
+        return self.gpd(run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,15 +275,15 @@ class Beginning(Descending):
         Meta(ge=0, description="epochs of gpd to begin with; 10 without a warm start"),
     ] = None
 
-    def optimiser(self, run: Run) -> Optimiser:
+    def optimiser(self, run: TrainingRun) -> Optimiser:
         """Return the optimiser of a run."""
-        objective, epochs = run.objective.function(run, self.l2), self.stochastic_epochs
+        epochs = self.stochastic_epochs
         if epochs is None:
             epochs = 0 if run.theta.any() else _EPOCHS
         if not epochs:
-            return self.minimiser(objective, run.theta)
-        first = self.gpd(run, objective)
-        return Staged(first, epochs, lambda start: self.minimiser(objective, start))
+            return self.minimiser(run.objective.function(run, self.l2), run.theta)
+        first = self.gpd(run)
+        return Staged(first, epochs, lambda start: self.minimiser(first.objective, start))
 
     def minimiser(self, objective: Objective, theta: Floats) -> Optimiser:
         """Return what goes on after the epochs."""
@@ -336,7 +298,7 @@ class ErrorLBFGSSettings(Beginning, QuasiNewton):
 
     def minimiser(self, objective: Objective, theta: Floats) -> Optimiser:
         """Return what goes on after the epochs."""
-        return lbfgs(self, objective, theta)
+        return LBFGS(objective, theta, self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,35 +8,22 @@ the direction. Source: Nocedal and Wright (2006), algorithm 7.4; Chen, Wang and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.kernel import VectorStore, dot, norm
-from fstcrf.train.curvature import DiagonalHessian, arc_cells
-from fstcrf.train.descent import ARMIJO, Descent, Found, LineSearch, QuasiNewton
+from fstcrf.train.descent import ARMIJO, LINE_SEARCHES, Found, LineDescent, QuasiNewton
 from fstcrf.train.likelihood import Likelihood
-from fstcrf.train.online import FROM_ZERO, Calibration
-from fstcrf.train.parallel import SERIAL, Workers, spans
+from fstcrf.train.optimiser import Objective, Optimiser, Staged, State, floats
+from fstcrf.train.preconditioning import DiagonalHessian, InUnits, Ties, Untied, arc_cells, tied
 from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.protocols import Objective, Optimiser
-from fstcrf.train.settings import Needs, Run, check
-from fstcrf.train.sgd import L2SGD
-from fstcrf.train.staged import InUnits, Staged
-from fstcrf.train.ties import Ties, Untied, tied
-
-__all__ = [
-    "LBFGS",
-    "OWLQN",
-    "LBFGSSettings",
-    "Pairs",
-    "lbfgs",
-]
-
+from fstcrf.train.settings import Needs, TrainingRun
+from fstcrf.train.sgd import FROM_ZERO, L2SGD, L2SGDSettings
+from fstcrf.train.shards import SERIAL, Workers, spans
 
 _PARTS = 16  # of vectors, for threads
 
@@ -133,7 +120,7 @@ class Pairs:
         self._workers.each(combine, self._spans)
         return out
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
         return {
             "pairs": self._store.rows.copy(),
@@ -143,17 +130,17 @@ class Pairs:
             "order": np.asarray(self._order, dtype=np.int64),
         }
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Go back to a state."""
         self._store.rows[:] = state["pairs"]
-        self._sy, self._yy, self._dots = state["sy"], state["yy"], state["dots"]
+        self._sy, self._yy, self._dots = (floats(state[name]) for name in ("sy", "yy", "dots"))
         self._order = state["order"].tolist()
 
 
 # --- L-BFGS ---------------------------------------------------------------------------------------
 
 
-class LBFGS(Descent):
+class LBFGS(LineDescent):
     """Limited-memory BFGS.
 
     Parameters
@@ -161,54 +148,27 @@ class LBFGS(Descent):
     objective : Objective
     theta : float64 [size]
         Where to start.
-    memory : int
-        Pairs of (step, gradient change) that are kept.
-    epsilon : float
-        Stop when |gradient| < epsilon * max(1, |theta|).
-    delta, period : float, int
-        Stop when the last `period` iterations lowered the value by less than delta * value.
-    line_search : {"wolfe", "backtracking", "strong-backtracking"}
-    max_line_search : int
-        Most evaluations of one line search.
+    settings : QuasiNewton
     workers : Workers
         For the work on vectors.
-
-    Raises
-    ------
-    OptionError
-        A number outside what it may be, or an unknown line search.
     """
 
     def __init__(
         self,
         objective: Objective,
         theta: Floats,
+        settings: QuasiNewton = QuasiNewton(),  # noqa: B008 (frozen)
         *,
-        memory: int = 10,
-        epsilon: float = 1e-5,
-        delta: float = 1e-5,
-        period: int = 10,
-        line_search: LineSearch = "wolfe",
-        max_line_search: int = 20,
         workers: Workers = SERIAL,
     ) -> None:
-        check(QuasiNewton, memory=memory)
-        super().__init__(
-            objective,
-            theta,
-            epsilon=epsilon,
-            delta=delta,
-            period=period,
-            line_search=line_search,
-            max_line_search=max_line_search,
-        )
-        self._pairs = Pairs(memory, len(theta), workers)
+        super().__init__(objective, theta, settings, LINE_SEARCHES[settings.line_search])
+        self._pairs = Pairs(settings.memory, len(theta), workers)
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
         return {**super().state(), **self._pairs.state()}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Go back to a state."""
         super().restore(state)
         self._pairs.restore(state)
@@ -237,46 +197,13 @@ class OWLQN(LBFGS):
         The smooth part, an L2 penalty included.
     theta : float64 [size]
         Where to start.
-    l1 : float
-        Coefficient of sum |theta_i|, CRFsuite's ``c1``.
-    memory : int
-        Pairs of (step, gradient change) that are kept.
-    epsilon : float
-        Stop when |pseudo-gradient| < epsilon * max(1, |theta|).
-    delta, period : float, int
-        Stop when the last `period` iterations lowered the value by less than delta * value.
-    max_line_search : int
-        Most evaluations of one line search, which halves the step.
-
-    Raises
-    ------
-    OptionError
-        A negative or infinite l1.
+    settings : LBFGSSettings
+        Their l1 is the coefficient of sum |theta_i|; the line search halves the step.
     """
 
-    def __init__(
-        self,
-        objective: Objective,
-        theta: Floats,
-        *,
-        l1: float,
-        memory: int = 10,
-        epsilon: float = 1e-5,
-        delta: float = 1e-5,
-        period: int = 10,
-        max_line_search: int = 20,
-    ) -> None:
-        check(LBFGSSettings, l1=l1)
-        super().__init__(
-            objective,
-            theta,
-            memory=memory,
-            epsilon=epsilon,
-            delta=delta,
-            period=period,
-            max_line_search=max_line_search,
-        )
-        self.l1 = l1
+    def __init__(self, objective: Objective, theta: Floats, settings: LBFGSSettings) -> None:
+        super().__init__(objective, theta, settings)
+        self.l1 = settings.l1
 
     def _evaluate(self, theta: Floats) -> tuple[float, Floats]:
         value, gradient = self.objective(theta)
@@ -296,7 +223,7 @@ class OWLQN(LBFGS):
     def _search(self, slope: Floats, direction: Floats) -> Found | None:
         orthant = np.where(self._theta == 0.0, -np.sign(slope), np.sign(self._theta))
         start, length = self._values[-1], 1.0
-        for _ in range(self.max_line_search):
+        for _ in range(self._most_trials):
             theta = self._theta + length * direction
             theta[theta * orthant <= 0.0] = 0.0
             promised = dot(slope, theta - self._theta)
@@ -317,7 +244,7 @@ class OWLQN(LBFGS):
 
 # L-BFGS starts with stochastic epochs where they are cheaper than what they save.
 _STAGED_SENTENCES, _STAGED_EPOCHS = 1000, 6
-_STAGED_CALIBRATION = Calibration(sentences=400)
+_STAGED_SENTENCES_TRIED = 400  # of step sizes
 
 # Units are curvature^-0.35: half of Newton's -0.5 is too little, all of it too much away from the
 # point where curvature was measured.
@@ -350,24 +277,15 @@ class LBFGSSettings(QuasiNewton):
         Needs(lambda values: not values.get("warm_start"), FROM_ZERO),
     ] = None
 
-    def optimiser(self, run: Run) -> Optimiser:
+    def optimiser(self, run: TrainingRun) -> Optimiser:
         """Return the optimiser of a run."""
         problem, space, theta = run.problem, run.space, run.theta
         if self.l1 > 0:
-            return OWLQN(
-                Likelihood(problem, space, l2=self.l2, threads=run.threads),
-                theta,
-                l1=self.l1,
-                memory=self.memory,
-                epsilon=self.epsilon,
-                delta=self.delta,
-                period=self.period,
-                max_line_search=self.max_line_search,
-            )
+            return OWLQN(Likelihood(problem, space, l2=self.l2, threads=run.threads), theta, self)
         workers = Workers(run.threads)
 
         def minimiser(objective: Objective, start: Floats) -> LBFGS:
-            return lbfgs(self, objective, start, workers)
+            return LBFGS(objective, start, self, workers=workers)
 
         def likelihood(ties: Ties) -> Likelihood:
             threads = run.threads
@@ -388,8 +306,8 @@ class LBFGSSettings(QuasiNewton):
         if not epochs:
             ties = tied(problem, space)
             return Untied(minimiser(likelihood(ties), ties.reduce(theta)), ties)
-        tried = _STAGED_CALIBRATION
-        first = L2SGD(problem, space, theta, l2=self.l2, seed=run.seed, calibration=tried)
+        told = L2SGDSettings(l2=self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
+        first = L2SGD(problem, space, theta, told, seed=run.seed)
         return Staged(first, epochs, in_units)
 
     def _epochs(self, problem: Problem, space: ParameterSpace) -> int:
@@ -407,20 +325,3 @@ class LBFGSSettings(QuasiNewton):
         curvature = DiagonalHessian(problem, ties.space, l2=self.l2, scale=ties.scale)
         unit: Floats = curvature(u) ** _UNIT_POWER
         return unit
-
-
-def lbfgs(
-    settings: QuasiNewton, objective: Objective, theta: Floats, workers: Workers = SERIAL
-) -> LBFGS:
-    """Return L-BFGS with some settings."""
-    return LBFGS(
-        objective,
-        theta,
-        memory=settings.memory,
-        epsilon=settings.epsilon,
-        delta=settings.delta,
-        period=settings.period,
-        line_search=settings.line_search,
-        max_line_search=settings.max_line_search,
-        workers=workers,
-    )

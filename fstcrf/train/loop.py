@@ -18,20 +18,10 @@ from fstcrf.corpus import check_writable
 from fstcrf.errors import ModelFileError, NumericError, OptionError
 from fstcrf.interruption import patient, undisturbed
 from fstcrf.storage import read_arrays, write_arrays
-from fstcrf.train.protocols import Optimiser, snapshot
+from fstcrf.train.optimiser import Optimiser, snapshot
 
 if TYPE_CHECKING:
-    from fstcrf.train.protocols import Step
-
-__all__ = [
-    "Checkpoint",
-    "Outcome",
-    "Progress",
-    "Saved",
-    "check_checkpoint",
-    "fit",
-    "saved_iteration",
-]
+    from fstcrf.train.optimiser import Step
 
 
 KIND, VERSION = "fstcrf-checkpoint", 3

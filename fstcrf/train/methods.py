@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from fstcrf.train.arow import AROWSettings
 from fstcrf.train.conjugate_gradient import CGSettings, MixedCGSettings, PreconditionedCGSettings
-from fstcrf.train.fscore import MCEFSettings
-from fstcrf.train.gis import GISSettings
+from fstcrf.train.errors import MCEFSettings, MCESettings
 from fstcrf.train.gpd import ErrorLBFGSSettings, ErrorQuickPropSettings, GPDSettings
 from fstcrf.train.lbfgs import LBFGSSettings
 from fstcrf.train.likelihood import LikelihoodSettings
-from fstcrf.train.mce import MCESettings
-from fstcrf.train.passive_aggressive import PASettings
-from fstcrf.train.perceptron import APSettings, PerceptronSettings
-from fstcrf.train.quickprop import QuickPropSettings
+from fstcrf.train.online import APSettings, AROWSettings, PASettings, PerceptronSettings
 from fstcrf.train.settings import MethodSettings, ObjectiveSettings, Settings
 from fstcrf.train.sgd import L2SGDSettings
-
-__all__ = ["METHODS", "OBJECTIVES"]
+from fstcrf.train.weightwise import GISSettings, QuickPropSettings
 
 S = TypeVar("S", bound=Settings)
 

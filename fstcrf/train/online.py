@@ -1,40 +1,40 @@
-"""What learners share that go sentence by sentence: tables, orders, the first step size."""
+"""Learners that go sentence by sentence, from the best path to the gold one.
+
+With d = features(gold) − features(best path), and l = score(best) − score(gold) + cost where the
+best path is wrong,
+
+    perceptron            theta += d
+    passive-aggressive    theta += tau d,   tau = l / |d|²  or  min(C, l / |d|²)
+                                            or  l / (|d|² + 1 / (2 C))
+    AROW                  theta_i += l / (gamma + sum_j v_j d_j²) · v_i d_i,
+                          then 1 / v_i += d_i² / gamma
+
+The cost of passive-aggressive updates (PA, PA-I, PA-II) is the root of the number of wrong labels,
+or 1; that of AROW is their number. Each weight of AROW has a variance v_i, which falls with each
+update: weights updated often move less. Sources: Collins (2002) for the perceptron and its average;
+Crammer et al. (2006), sections 3 and 9 (the prediction-based update); Crammer, Kulesza and Dredze
+(2009), with a diagonal covariance; errors and costs are counted as in CRFsuite.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, ClassVar, Generic, TypeVar
 
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
-from fstcrf.arrays import Floats, Longs
-from fstcrf.errors import NumericError, OptionError
-from fstcrf.kernel import Learner, Parameters
+from fstcrf import kernel
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.errors import OptionError, ShapeError
+from fstcrf.kernel import Learner, Parameters, SparseRows, norm
+from fstcrf.kernel import PassiveAggressive as Variant
+from fstcrf.train.optimiser import State, Step, floats
 from fstcrf.train.problem import ParameterSpace, Problem, Tables
-from fstcrf.train.settings import MaxIterations, MethodSettings, Needs, check
-
-__all__ = [
-    "BEGINNING",
-    "FROM_ZERO",
-    "STEPS",
-    "AveragedEpochs",
-    "Calibrated",
-    "Calibration",
-    "MeanLoss",
-    "OnlineEpochs",
-    "Orders",
-    "calibrated_rate",
-    "collect_parameters",
-    "named_parameters",
-    "online_learner",
-    "online_parameters",
-    "restored_parameters",
-    "shuffled",
-]
-
+from fstcrf.train.settings import MaxIterations, MethodSettings, Needs, TrainingRun
 
 Orders = Callable[[int], Longs]
 """Number of an epoch, from 0 → int64 [B], the sentences in the order of their turn."""
@@ -109,150 +109,12 @@ def named_parameters(name: str, parameters: Parameters) -> dict[str, Floats]:
     return {f"{name}.{i}": array for i, array in enumerate(parameters.arrays())}
 
 
-def restored_parameters(name: str, state: Mapping[str, NDArray[Any]]) -> Parameters:
+def restored_parameters(name: str, state: State) -> Parameters:
     """Return the parameters that `named_parameters` named."""
-    return Parameters(*(state[f"{name}.{i}"] for i in range(4)))
-
-
-# --- The first step size of stochastic gradient descent -------------------------------------------
-
-
-STEPS = Needs(
-    lambda values: values.get("stochastic_epochs") != 0,
-    "needs stochastic_epochs above 0, or method 'gpd': it is about their steps",
-)
-FROM_ZERO = "is for the stochastic epochs of a run that starts from zero, not from warm_start"
-BEGINNING = Needs(
-    lambda values: (
-        not values.get("warm_start")
-        or values.get("stochastic_epochs") is not None  # asked for, they are made there, too
-        or values["method"] in ("l2sgd", "gpd")
-    ),
-    FROM_ZERO,
-)
-"""Both are of settings of stochastic steps, which batch methods may do without."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Calibrated(MethodSettings):
-    """Methods whose first step size is chosen on a sample."""
-
-    calibration_rate: Annotated[
-        float, Meta(gt=0, description="the first step size that is tried"), STEPS, BEGINNING
-    ] = 0.1
-    calibration_factor: Annotated[
-        float, Meta(gt=1, description="from one step size tried to the next"), STEPS, BEGINNING
-    ] = 2.0
-    calibration_sentences: Annotated[
-        int, Meta(ge=1, description="sentences to try step sizes on"), STEPS, BEGINNING
-    ] = 1000
-    calibration_candidates: Annotated[
-        int, Meta(ge=1, description="step sizes in each direction"), STEPS, BEGINNING
-    ] = 10
-    calibration_trials: Annotated[
-        int, Meta(ge=1, description="step sizes in all"), STEPS, BEGINNING
-    ] = 20
-
-    @property
-    def calibration(self) -> Calibration:
-        """What is tried."""
-        return Calibration(
-            rate=self.calibration_rate,
-            factor=self.calibration_factor,
-            sentences=self.calibration_sentences,
-            candidates=self.calibration_candidates,
-            trials=self.calibration_trials,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """What is tried.
-
-    Parameters
-    ----------
-    rate : float
-        The first candidate, above 0.
-    factor : float
-        From one candidate to the next, above 1.
-    sentences : int
-        Size of the sample.
-    candidates : int
-        Most candidates in each direction that lower the objective.
-    trials : int
-        Most candidates in all.
-
-    Raises
-    ------
-    OptionError
-        A number outside what it may be.
-    """
-
-    rate: float = 0.1
-    factor: float = 2.0
-    sentences: int = 1000
-    candidates: int = 10
-    trials: int = 20
-
-    def __post_init__(self) -> None:
-        check(Calibrated, **{f"calibration_{name}": v for name, v in asdict(self).items()})
-
-
-class _Search:
-    """Candidates tried so far."""
-
-    def __init__(self, trial: Callable[[float], float], before: float, trials: int) -> None:
-        self._trial, self._before, self._left = trial, before, trials
-        self.best, self.value, self.least = 0.0, np.inf, np.inf
-
-    def walk(self, rate: float, factor: float, candidates: int, *, stubborn: bool) -> None:
-        """Go on from `rate` while it helps; a stubborn walk goes on until something does."""
-        good = 0
-        while good < candidates and self._left:
-            self._left -= 1
-            value, self.least = self._trial(rate), min(self.least, rate)
-            helps = value < self._before
-            if np.isfinite(value) and value < self.value:
-                self.best, self.value = rate, value
-            elif not stubborn or self.value < self._before:
-                return
-            if not helps and not stubborn:
-                return
-            good += helps
-            rate *= factor
-
-
-def calibrated_rate(trial: Callable[[float], float], before: float, tried: Calibration) -> float:
-    """Return the best step size of those tried.
-
-    Parameters
-    ----------
-    trial : callable
-        Step size → objective on the sample after one pass; infinite where it diverges.
-    before : float
-        Objective on the sample at the start.
-    tried : Calibration
-
-    Raises
-    ------
-    NumericError
-        No candidate converges.
-    """
-    search = _Search(trial, before, tried.trials)
-    search.walk(tried.rate, tried.factor, tried.candidates, stubborn=False)
-    if search.best in (0.0, tried.rate):
-        search.walk(tried.rate / tried.factor, 1.0 / tried.factor, tried.candidates, stubborn=True)
-    if not np.isfinite(search.value):
-        raise NumericError(
-            f"no step size converges, of those tried from {tried.rate:g} down to "
-            f"{search.least:.2g}: lower calibration_rate or l2, or scale the feature values"
-        )
-    return search.best
+    return Parameters(*(floats(state[f"{name}.{i}"]) for i in range(4)))
 
 
 # --- What learners that go sentence by sentence have in common ------------------------------------
-
-
 @dataclass(frozen=True, kw_only=True)
 class MeanLoss(MethodSettings):
     """Learners that end when the mean loss is small."""
@@ -261,7 +123,10 @@ class MeanLoss(MethodSettings):
     epsilon: Annotated[float, Meta(ge=0, description="stop when the mean loss is below X")] = 0.0
 
 
-class OnlineEpochs:
+S = TypeVar("S", bound=MethodSettings)
+
+
+class OnlineEpochs(Generic[S]):
     """One epoch a step.
 
     Parameters
@@ -270,8 +135,8 @@ class OnlineEpochs:
     space : ParameterSpace
     theta : float64 [size]
         Where to start.
-    epsilon : float
-        The least mean loss of a sentence with which to go on.
+    settings : MethodSettings
+        Those of the method.
     seed : int
         Of the order of sentences, drawn anew for each epoch.
     orders : Orders, optional
@@ -280,7 +145,7 @@ class OnlineEpochs:
     Raises
     ------
     OptionError
-        A negative epsilon, labels that are not known, or weights of arc attributes.
+        Labels that are not known, or weights of arc attributes.
     """
 
     def __init__(
@@ -288,14 +153,12 @@ class OnlineEpochs:
         problem: Problem,
         space: ParameterSpace,
         theta: Floats,
+        settings: S,
         *,
-        epsilon: float | None,
-        seed: int,
-        orders: Orders | None,
+        seed: int = 0,
+        orders: Orders | None = None,
     ) -> None:
-        if epsilon is not None:
-            check(MeanLoss, epsilon=epsilon)
-        self.space = space
+        self.space, self.settings = space, settings
         self._learner = online_learner(problem, space)
         self._size = len(problem.weight)
         self._orders = shuffled(seed, self._size) if orders is None else orders
@@ -303,14 +166,14 @@ class OnlineEpochs:
         self._tables = {"theta": start, **self._beside(start)}
         self._step, self._epoch = 1, 0
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
-        out: dict[str, NDArray[Any]] = {"counters": np.asarray([self._step, self._epoch])}
+        out: State = {"counters": np.asarray([self._step, self._epoch])}
         for name, table in self._tables.items():
             out |= named_parameters(name, table)
         return out
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Go back to a state."""
         self._step, self._epoch = state["counters"].tolist()
         self._tables = {name: restored_parameters(name, state) for name in self._tables}
@@ -328,8 +191,8 @@ class OnlineEpochs:
         return collect_parameters(self.space, self._tables[name])
 
 
-class AveragedEpochs(OnlineEpochs):
-    """Epochs whose weights are the average over all steps; parameters as above."""
+class AveragedEpochs(OnlineEpochs[S]):
+    """Epochs whose weights are the average over all steps."""
 
     def _beside(self, theta: Parameters) -> dict[str, Parameters]:
         return {"sums": theta.zeros()}
@@ -340,3 +203,258 @@ class AveragedEpochs(OnlineEpochs):
     def _both(self) -> tuple[Parameters, Parameters]:
         """Return the weights of now, and what the average needs."""
         return self._tables["theta"], self._tables["sums"]
+
+
+# --- The averaged perceptron ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerceptronSettings(MethodSettings):
+    """The averaged perceptron, for a few epochs."""
+
+    name: ClassVar[str] = "perceptron"
+
+    max_iterations: MaxIterations = 10
+
+    def optimiser(self, run: TrainingRun) -> AveragedPerceptron:
+        """Return the learner of a run."""
+        return AveragedPerceptron(run.problem, run.space, run.theta, self, seed=run.seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class APSettings(MethodSettings):
+    """The averaged perceptron, as in CRFsuite."""
+
+    name: ClassVar[str] = "ap"
+
+    max_iterations: MaxIterations = 100
+    epsilon: Annotated[
+        float, Meta(ge=0, description="stop when the share of wrong labels is below X")
+    ] = 0.0
+
+    def optimiser(self, run: TrainingRun) -> AveragedPerceptron:
+        """Return the learner of a run."""
+        return AveragedPerceptron(run.problem, run.space, run.theta, self, seed=run.seed)
+
+
+class AveragedPerceptron(AveragedEpochs[PerceptronSettings | APSettings]):
+    """One epoch a step: theta += features(gold) − features(best path), averaged over all steps.
+
+    With `APSettings` as in CRFsuite: the value of an epoch is the weighted sum over sentences of
+    the share of their tokens that was wrong, and training stops when that is below epsilon times
+    the number of sentences. Else the value is the number of wrong tokens, and training stops when
+    there is none. Parameters as of `OnlineEpochs`.
+    """
+
+    def theta(self) -> Floats:
+        """Return the average of the weights over all steps so far."""
+        return self._average()
+
+    def step(self) -> Step:
+        """Run one epoch."""
+        self._step, errors, loss = self._learner.perceptron_epoch(
+            self._next_order(), *self._both(), self._step
+        )
+        value = loss if isinstance(self.settings, APSettings) else float(errors)
+        measures = {"norm": norm(self.theta())}
+        return Step(value, None, self._epoch, self._done(errors, loss), measures)
+
+    def _done(self, errors: int, loss: float) -> str | None:
+        if not isinstance(self.settings, APSettings):
+            return None if errors else "no error is left"
+        if loss / self._size < self.settings.epsilon:
+            return f"fewer than {self.settings.epsilon:g} of the labels are wrong"
+        return None
+
+
+# --- The voted perceptron -------------------------------------------------------------------------
+def voted_paths(
+    problem: Problem,
+    space: ParameterSpace,
+    rows: SparseRows,
+    offsets: Longs,
+    *,
+    epochs: int = 2,
+    seed: int = 0,
+) -> Ints:
+    """Train from zero on a problem; return the paths of other sentences that get most votes.
+
+    Parameters
+    ----------
+    problem : Problem
+        To learn from.
+    space : ParameterSpace
+    rows : SparseRows [N, R]
+        Attributes of the tokens that are voted on.
+    offsets : int64 [B + 1]
+        Where their sentences begin.
+    epochs : int
+    seed : int
+        Of the order of sentences.
+
+    Returns
+    -------
+    int32 [N]
+        States. Among paths with equally many votes the one that got its first vote first wins.
+
+    Raises
+    ------
+    OptionError
+        No epoch.
+    ShapeError
+        Attributes that are not those of the problem.
+    """
+    if epochs < 1:
+        raise OptionError(f"epochs is {epochs}, expected at least 1")
+    if rows.n_columns != space.n_node_rows or len(rows) != offsets[-1]:
+        raise ShapeError(
+            f"rows are {len(rows)} × {rows.n_columns}, expected "
+            f"{offsets[-1]} × {space.n_node_rows}: tokens and attributes"
+        )
+    learner = online_learner(problem, space)
+    now = online_parameters(space, np.zeros(space.size))
+    sums, order, step = now.zeros(), shuffled(seed, len(problem.weight)), 1
+    urn, survived = _Urn(offsets), 1
+    path = _decoded(space, now, rows, offsets)
+    for epoch in range(epochs):
+        for sentence in order(epoch):
+            one = np.asarray([sentence], dtype=np.int64)
+            step, errors, _ = learner.perceptron_epoch(one, now, sums, step)
+            if not errors:
+                survived += 1
+                continue
+            urn.vote(path, survived)
+            path, survived = _decoded(space, now, rows, offsets), 1
+    urn.vote(path, survived)
+    return urn.winners()
+
+
+def _decoded(space: ParameterSpace, now: Parameters, rows: SparseRows, offsets: Longs) -> Ints:
+    topology = space.topology
+    node = topology.node_potentials(rows.times(now.table))
+    graph = topology.graph(now.arc[: topology.n_arc_slots], now.initial, now.final)
+    return kernel.viterbi(graph, offsets, node)[0]
+
+
+class _Urn:
+    """The votes for the paths of each sentence."""
+
+    def __init__(self, offsets: Longs) -> None:
+        self._bounds = list(pairwise(offsets.tolist()))
+        self._votes: list[Counter[bytes]] = [Counter() for _ in self._bounds]
+
+    def vote(self, path: Ints, votes: int) -> None:
+        for counter, (first, last) in zip(self._votes, self._bounds, strict=True):
+            counter[path[first:last].tobytes()] += votes
+
+    def winners(self) -> Ints:
+        best = [max(counter, key=counter.__getitem__) for counter in self._votes]
+        return np.frombuffer(b"".join(best), dtype=np.int32).copy()
+
+
+# --- Passive-aggressive ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class PASettings(MeanLoss):
+    """Passive-aggressive updates, as in CRFsuite."""
+
+    name: ClassVar[str] = "pa"
+
+    pa_variant: Annotated[Variant, Meta(description="how far an update goes")] = "PA-I"
+    aggressiveness: Annotated[
+        float,
+        Meta(gt=0, description="the C of PA-I and PA-II"),
+        Needs(
+            lambda values: values["pa_variant"] != "PA",
+            "needs pa_variant 'PA-I' or 'PA-II', not 'PA'",
+        ),
+    ] = 1.0
+    error_sensitive: Annotated[
+        bool, Meta(description="the margin is the root of the number of wrong labels, not 1")
+    ] = True
+    averaging: Annotated[bool, Meta(description="average the weights over all updates")] = True
+
+    def optimiser(self, run: TrainingRun) -> PassiveAggressive:
+        """Return the learner of a run."""
+        return PassiveAggressive(run.problem, run.space, run.theta, self, seed=run.seed)
+
+
+class PassiveAggressive(AveragedEpochs[PASettings]):
+    """One epoch a step; its value is the weighted sum of the losses before each update.
+
+    Parameters as of `OnlineEpochs`.
+    """
+
+    def theta(self) -> Floats:
+        """Return the weights reached, or their average over all steps so far."""
+        return self._average() if self.settings.averaging else self._collected()
+
+    def step(self) -> Step:
+        """Run one epoch."""
+        self._step, loss = self._learner.passive_aggressive_epoch(
+            self._next_order(),
+            *self._both(),
+            self._step,
+            variant=self.settings.pa_variant,
+            aggressiveness=self.settings.aggressiveness,
+            error_sensitive=self.settings.error_sensitive,
+        )
+        measures = {"norm": norm(self._collected())}
+        return Step(loss, None, self._epoch, self._done(loss), measures)
+
+    def _done(self, loss: float) -> str | None:
+        if loss / self._size < self.settings.epsilon:
+            return f"the mean loss is below {self.settings.epsilon:g}"
+        return None
+
+
+# --- AROW -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class AROWSettings(MeanLoss):
+    """Adaptive regularisation of weights, as in CRFsuite."""
+
+    name: ClassVar[str] = "arow"
+
+    variance: Annotated[float, Meta(gt=0, description="of every weight at first")] = 1.0
+    gamma: Annotated[float, Meta(gt=0, description="how slowly means and variances move")] = 1.0
+
+    def optimiser(self, run: TrainingRun) -> AROW:
+        """Return the learner of a run."""
+        return AROW(run.problem, run.space, run.theta, self, seed=run.seed)
+
+
+class AROW(OnlineEpochs[AROWSettings]):
+    """One epoch a step; its value is the weighted sum of the losses before each update.
+
+    Parameters as of `OnlineEpochs`; theta are the means. At first all variances are equal.
+    """
+
+    def _beside(self, theta: Parameters) -> dict[str, Parameters]:
+        variance = self.settings.variance
+        return {"variance": Parameters(*(np.full_like(a, variance) for a in theta.arrays()))}
+
+    def theta(self) -> Floats:
+        """Return the means reached."""
+        return self._collected()
+
+    def variance(self) -> Floats:
+        """Return the variance of each weight, float64 [size]."""
+        return self._collected("variance")
+
+    def step(self) -> Step:
+        """Run one epoch."""
+        loss = self._learner.arow_epoch(
+            self._next_order(),
+            self._tables["theta"],
+            self._tables["variance"],
+            gamma=self.settings.gamma,
+        )
+        return Step(loss, None, self._epoch, self._done(loss), {"norm": norm(self.theta())})
+
+    def _done(self, loss: float) -> str | None:
+        if loss / self._size <= self.settings.epsilon:
+            return f"the mean loss is no more than {self.settings.epsilon:g}"
+        return None

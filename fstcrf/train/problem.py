@@ -15,17 +15,6 @@ from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.kernel import SparseRows, padded
 from fstcrf.topology import Topology
 
-__all__ = [
-    "Extent",
-    "ParameterSpace",
-    "Problem",
-    "Tables",
-    "frequent",
-    "observed_counts",
-    "parameter_space",
-]
-
-
 Extent = Literal["supported", "complete"]
 
 

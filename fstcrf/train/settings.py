@@ -7,7 +7,7 @@ options it is read. Names in backquotes are options.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import (
     Annotated,
@@ -26,24 +26,8 @@ from msgspec import Meta
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
+from fstcrf.train.optimiser import Objective, Optimiser
 from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.protocols import Objective, Optimiser
-
-__all__ = [
-    "Converging",
-    "Delta",
-    "Field",
-    "MaxIterations",
-    "MethodSettings",
-    "Needs",
-    "ObjectiveSettings",
-    "Penalised",
-    "Run",
-    "Settings",
-    "check",
-    "fields_of",
-    "spoken",
-]
 
 _KINDS = {float: "a number", int: "a whole number", bool: "true or false", str: "a text"}
 
@@ -57,7 +41,7 @@ class Needs:
 
 
 @dataclass(frozen=True)
-class Field:
+class SettingField:
     """One setting: what it may be, what it means, what it is when it is not given."""
 
     name: str
@@ -120,10 +104,10 @@ class Field:
         return found
 
 
-_KNOWN: dict[type, dict[str, Field]] = {}
+_KNOWN: dict[type, dict[str, SettingField]] = {}
 
 
-def fields_of(settings: type) -> dict[str, Field]:
+def fields_of(settings: type) -> dict[str, SettingField]:
     """Return the annotated fields of a struct by their names."""
     found = _KNOWN.get(settings)
     if found is None:
@@ -131,12 +115,12 @@ def fields_of(settings: type) -> dict[str, Field]:
     return found
 
 
-def _read(settings: type) -> Iterator[tuple[str, Field]]:
+def _read(settings: type) -> Iterator[tuple[str, SettingField]]:
     hints = get_type_hints(settings, include_extras=True)
     for field in fields(settings):
         if get_origin(hints[field.name]) is Annotated:
             kind, meta, *needs = get_args(hints[field.name])
-            yield field.name, Field(field.name, kind, field.default, meta, tuple(needs))
+            yield field.name, SettingField(field.name, kind, field.default, meta, tuple(needs))
 
 
 def check(settings: type, **values: Any) -> None:
@@ -168,7 +152,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class TrainingRun:
     """What an optimiser is made for.
 
     Parameters
@@ -192,7 +176,7 @@ class Run:
 class ObjectiveSettings(Settings):
     """What an objective is told, by whatever method it is trained."""
 
-    def function(self, run: Run, l2: float) -> Objective:
+    def function(self, run: TrainingRun, l2: float) -> Objective:
         """Return the objective of a run."""
         raise NotImplementedError
 
@@ -206,7 +190,7 @@ class MethodSettings(Settings):
 
     max_iterations: MaxIterations = 1000
 
-    def optimiser(self, run: Run) -> Optimiser:
+    def optimiser(self, run: TrainingRun) -> Optimiser:
         """Return the optimiser of a run."""
         raise NotImplementedError
 
@@ -227,6 +211,14 @@ class Penalised(MethodSettings):
     ] = 0.5
     delta: Delta = 1e-5
     period: Annotated[int, Meta(ge=1, description="iterations that `delta` looks back")] = 10
+
+
+def gained_little(values: Sequence[float], settings: Penalised) -> bool:
+    """Tell whether the last `period` values are hardly below the one before them."""
+    if len(values) <= settings.period:
+        return False
+    old, new = values[-settings.period - 1], values[-1]
+    return old - new < settings.delta * abs(new)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,8 +23,8 @@ from fstcrf.kernel import SparseRows, SweepWorkspace
 from fstcrf.model.targets import allowed_labels, label_set
 from fstcrf.topology import chain_topology
 from fstcrf.train import Likelihood, Problem, parameter_space, tied
-from fstcrf.train.expectation import compiled_shards
 from fstcrf.train.lbfgs import Pairs
+from fstcrf.train.shards import compiled_shards
 from tests.benchmarks.accuracy import CHUNKS
 from tests.benchmarks.machine import commit, this
 from tests.benchmarks.report import table

@@ -7,7 +7,7 @@ import pytest
 
 from fstcrf.arrays import Floats
 from fstcrf.train import ClassificationError, Likelihood, Logistic, SegmentF, Sigmoid
-from fstcrf.train.mce import Smoothing
+from fstcrf.train.errors import Smoothing
 from tests.support.error_cases import KINDS, Enumerated, slopes, span_case, spans_of
 from tests.support.problems import Case
 

@@ -14,6 +14,7 @@ from fstcrf.errors import DataError, NumericError
 from fstcrf.kernel import SparseRows
 from fstcrf.topology import chain_topology
 from fstcrf.train import LBFGS, Likelihood, Problem, fit, parameter_space
+from fstcrf.train.descent import QuasiNewton
 from fstcrf.train.likelihood import Precision
 from tests.support.problems import Case, iob2, random_case, random_rows
 
@@ -352,7 +353,7 @@ def test_allowed_labels_without_a_path() -> None:
 def test_zero_gradient_at_the_optimum(name: str, precision: Precision, limit: float) -> None:
     case = random_case(31, **CASES[name])
     likelihood = Likelihood(case.problem, case.space, l2=0.5, precision=precision)
-    optimiser = LBFGS(likelihood, np.zeros(case.space.size), epsilon=1e-5, delta=1e-12)
+    optimiser = LBFGS(likelihood, np.zeros(case.space.size), QuasiNewton(epsilon=1e-5, delta=1e-12))
     theta = fit(optimiser, max_iterations=300).theta
     _, slope = case.objective(theta, l2=0.5)
     assert np.linalg.norm(slope) < limit

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fstcrf
-from fstcrf.train.batches import Potentials, batch_of, gold_segments, whole_sentences
+from fstcrf.train.batches import BatchPotentials, batch_of, gold_segments, whole_sentences
 from fstcrf.train.competitors import Maxima, Rivalry
 from tests.support.error_cases import KINDS, Enumerated, span_case
 
@@ -19,7 +19,7 @@ def test_measures_of_segments(seed: int, kind: str) -> None:
     case = span_case(seed, kind)
     theta = np.random.default_rng(seed).normal(size=case.space.size)
     batch = batch_of(case.problem, np.arange(case.n_sentences))
-    maxima = Maxima.of(batch, Potentials.of(batch, case.space.tables(theta)))
+    maxima = Maxima.of(batch, BatchPotentials.of(batch, case.space.tables(theta)))
     everything = Enumerated(case, theta)
     for segments, whole in ((gold_segments(batch), False), (whole_sentences(batch), True)):
         found = Rivalry(maxima, segments, whole=whole).measure
@@ -36,7 +36,7 @@ def test_the_best_wrong_path_is_the_first_or_the_second(seed: int) -> None:
     theta = np.random.default_rng(seed).normal(size=case.space.size)
     theta += sum(0.3 * case.features(b, case.gold(b)) for b in range(2))  # some are right
     batch = batch_of(case.problem, np.arange(case.n_sentences))
-    potentials = Potentials.of(batch, case.space.tables(theta))
+    potentials = BatchPotentials.of(batch, case.space.tables(theta))
     rivalry = Rivalry(Maxima.of(batch, potentials), whole_sentences(batch), whole=True)
     rivals, graph = rivalry.rivals(), potentials.graph
     for b in range(case.n_sentences):

@@ -21,14 +21,14 @@ from fstcrf.train import (
     AROW,
     L2SGD,
     AveragedPerceptron,
-    Calibration,
     Optimiser,
     PassiveAggressive,
     Problem,
     frequent,
     parameter_space,
 )
-from fstcrf.train.online import calibrated_rate
+from fstcrf.train.online import APSettings, AROWSettings, PASettings
+from fstcrf.train.sgd import L2SGDSettings, calibrated_rate
 from tests.oracle.test_crfsuite import Tokens, data
 
 pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
@@ -131,9 +131,9 @@ def orders(made: Problem) -> Orders:
 
 PA: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "default": ({}, {}),
-    "PA": ({"type": 0}, {"variant": "PA"}),
-    "PA-I, small C": ({"type": 1, "c": 0.03}, {"variant": "PA-I", "aggressiveness": 0.03}),
-    "PA-II": ({"type": 2, "c": 0.1}, {"variant": "PA-II", "aggressiveness": 0.1}),
+    "PA": ({"type": 0}, {"pa_variant": "PA"}),
+    "PA-I, small C": ({"type": 1, "c": 0.03}, {"pa_variant": "PA-I", "aggressiveness": 0.03}),
+    "PA-II": ({"type": 2, "c": 0.1}, {"pa_variant": "PA-II", "aggressiveness": 0.1}),
     "constant cost": ({"error_sensitive": 0}, {"error_sensitive": False}),
     "not averaged": ({"averaging": 0}, {"averaging": False}),
 }
@@ -146,7 +146,9 @@ def test_passive_aggressive(
     index, made = problem()
     space = parameter_space(made)
     theirs = Theirs(tmp_path / "model", "pa", max_iterations=EPOCHS, **params)
-    ours = PassiveAggressive(made, space, np.zeros(space.size), orders=orders(made), **options)
+    ours = PassiveAggressive(
+        made, space, np.zeros(space.size), PASettings(**options), orders=orders(made)
+    )
     check(theirs, ours, index, made, EPOCHS)
 
 
@@ -157,7 +159,9 @@ def test_arow(variance: float, gamma: float, tmp_path: Path) -> None:
     params = {"variance": variance, "gamma": gamma, "max_iterations": EPOCHS}
     theirs = Theirs(tmp_path / "model", "arow", **params)
     start = np.zeros(space.size)
-    ours = AROW(made, space, start, variance=variance, gamma=gamma, orders=orders(made))
+    ours = AROW(
+        made, space, start, AROWSettings(variance=variance, gamma=gamma), orders=orders(made)
+    )
     check(theirs, ours, index, made, EPOCHS)
 
 
@@ -166,7 +170,7 @@ def test_averaged_perceptron(tmp_path: Path) -> None:
     space = parameter_space(made)
     theirs = Theirs(tmp_path / "model", "ap", max_iterations=EPOCHS)
     start = np.zeros(space.size)
-    ours = AveragedPerceptron(made, space, start, epsilon=0.0, orders=orders(made))
+    ours = AveragedPerceptron(made, space, start, APSettings(epsilon=0.0), orders=orders(made))
     check(theirs, ours, index, made, EPOCHS)
 
 
@@ -189,8 +193,9 @@ def test_the_search_for_a_step_size(params: dict[str, Any], tmp_path: Path) -> N
     def trial(rate: float) -> float:
         return values[min(values, key=lambda other: abs(np.log(other / rate)))]
 
-    settings = Calibration(
-        rate=params.get("calibration.eta", 0.1), candidates=params.get("calibration.candidates", 10)
+    settings = L2SGDSettings(
+        calibration_rate=params.get("calibration.eta", 0.1),
+        calibration_candidates=params.get("calibration.candidates", 10),
     )
     found = calibrated_rate(trial, float(before), settings)
     assert found == pytest.approx(float(chosen), rel=1e-2)  # the log has six digits
@@ -207,7 +212,7 @@ def test_gradient_descent(tmp_path: Path) -> None:
         made,
         space,
         np.zeros(space.size),
-        l2=SGD["c2"],
+        L2SGDSettings(l2=SGD["c2"]),
         first_rate=float(first),
         orders=lambda epoch: drawn[epoch + 1],
     )

@@ -20,8 +20,7 @@ from scipy.stats import chisquare
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
 from fstcrf.feedback import Aim, FeedbackLearner, Rule, completed, untrained
-from fstcrf.feedback.folder import Journal
-from fstcrf.feedback.state import State, UniformDraws
+from fstcrf.feedback.folder import Journal, State, UniformDraws
 from fstcrf.joint import CRF
 from tests.support.command import ROOT
 
@@ -302,8 +301,8 @@ DYING = """
 import os, signal, sys
 from fstcrf.feedback import FeedbackLearner, untrained
 from fstcrf.feedback.folder import Journal
-from fstcrf.feedback.state import State
-from fstcrf.feedback.state import State
+from fstcrf.feedback.folder import State
+from fstcrf.feedback.folder import State
 
 steps = []
 

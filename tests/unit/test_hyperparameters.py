@@ -25,8 +25,7 @@ from fstcrf.errors import (
 )
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.hyperparameters import Range, Trial, Tuning, tune
-from fstcrf.hyperparameters.space import Point, Space, StepReport
-from fstcrf.hyperparameters.study import Pruner, Study
+from fstcrf.hyperparameters.study import Point, Pruner, Space, StepReport, Study
 from fstcrf.joint import CRF
 from fstcrf.model.structure import order_of
 

@@ -27,9 +27,9 @@ from fstcrf.model.options import (
 )
 from fstcrf.model.training import train_crf
 from fstcrf.pipelines import Task, read_pipeline
+from fstcrf.train.errors import MCESettings
 from fstcrf.train.gpd import ErrorLBFGSSettings
 from fstcrf.train.lbfgs import LBFGSSettings
-from fstcrf.train.mce import MCESettings
 from fstcrf.train.methods import OBJECTIVES
 from fstcrf.train.settings import fields_of
 from tests.support.command import failure

@@ -14,9 +14,10 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.train import LBFGS, Likelihood, Optimiser, fit, parameter_space, tied
 from fstcrf.train.conjugate_gradient import ConjugateGradient
-from fstcrf.train.curvature import DiagonalHessian
-from fstcrf.train.gis import GIS, largest_count
-from fstcrf.train.staged import InUnits
+from fstcrf.train.descent import LineSearching, QuasiNewton
+from fstcrf.train.preconditioning import DiagonalHessian, InUnits
+from fstcrf.train.settings import Converging
+from fstcrf.train.weightwise import GIS, largest_count
 from tests.support.problems import BIO_CASES, Case, random_case
 from tests.unit.test_train_lbfgs import Counted, quadratic, rosenbrock
 
@@ -35,25 +36,28 @@ def curvature(case: Case, l2: float) -> DiagonalHessian:
 
 def plain(case: Case, l2: float, **options: Any) -> Optimiser:
     return ConjugateGradient(
-        likelihood(case, l2), np.zeros(case.space.size), **{**EXACT, **options}
+        likelihood(case, l2), np.zeros(case.space.size), LineSearching(**EXACT), **options
     )
 
 
 def gis(case: Case, l2: float) -> Optimiser:
     start = np.zeros(case.space.size)
-    return GIS(likelihood(case, l2), case.problem, case.space, start, **EXACT)
+    return GIS(likelihood(case, l2), case.problem, case.space, start, Converging(**EXACT))
 
 
 def in_units(case: Case, l2: float) -> Optimiser:
     start = np.zeros(case.space.size)
     unit = curvature(case, l2)(start) ** -0.35
     return InUnits(
-        likelihood(case, l2), start, unit, lambda function, u: LBFGS(function, u, **EXACT)
+        likelihood(case, l2),
+        start,
+        unit,
+        lambda function, u: LBFGS(function, u, QuasiNewton(**EXACT)),
     )
 
 
 def lbfgs(case: Case, l2: float) -> Optimiser:
-    return LBFGS(likelihood(case, l2), np.zeros(case.space.size), **EXACT)
+    return LBFGS(likelihood(case, l2), np.zeros(case.space.size), QuasiNewton(**EXACT))
 
 
 METHODS: dict[str, Make] = {
@@ -115,7 +119,8 @@ def test_a_quadratic_takes_few_iterations() -> None:
     """Gradient descent would need some hundreds."""
     function, goal = quadratic(12, condition=100.0)
     outcome = fit(
-        ConjugateGradient(Counted(function, 12), np.zeros(12), **EXACT), max_iterations=200
+        ConjugateGradient(Counted(function, 12), np.zeros(12), LineSearching(**EXACT)),
+        max_iterations=200,
     )
     assert outcome.theta == pytest.approx(goal, abs=1e-6)
     assert outcome.iterations < 100
@@ -123,7 +128,9 @@ def test_a_quadratic_takes_few_iterations() -> None:
 
 def test_rosenbrock() -> None:
     start = np.asarray([-1.2, 1.0])
-    outcome = fit(ConjugateGradient(Counted(rosenbrock, 2), start, **EXACT), max_iterations=500)
+    outcome = fit(
+        ConjugateGradient(Counted(rosenbrock, 2), start, LineSearching(**EXACT)), max_iterations=500
+    )
     assert outcome.theta == pytest.approx([1.0, 1.0], abs=1e-6)
 
 
@@ -147,7 +154,7 @@ def test_the_true_hessian_makes_it_newton_s_method() -> None:
     function, diagonal = badly_scaled(20)
     known = Diagonal(diagonal)
     optimiser = ConjugateGradient(
-        Counted(function, 20), np.zeros(20), preconditioner=known, **EXACT
+        Counted(function, 20), np.zeros(20), LineSearching(**EXACT), preconditioner=known
     )
     outcome = fit(optimiser, max_iterations=50)
     assert outcome.iterations == 1
@@ -160,10 +167,10 @@ def test_the_preconditioner_is_left_after_some_iterations() -> None:
     optimiser = ConjugateGradient(
         Counted(function, 6),
         np.zeros(6),
+        LineSearching(**EXACT),
         preconditioner=known,
         preconditioned=4,
         refresh=2,
-        **EXACT,
     )
     steps = [optimiser.step() for _ in range(9)]
     assert known.evaluations == 2
@@ -182,7 +189,11 @@ def test_a_preconditioner_that_is_none(bad: float) -> None:
             return out
 
     optimiser = ConjugateGradient(
-        Counted(function, 3), np.zeros(3), preconditioner=Later(diagonal), refresh=1, **EXACT
+        Counted(function, 3),
+        np.zeros(3),
+        LineSearching(**EXACT),
+        preconditioner=Later(diagonal),
+        refresh=1,
     )
     outcome = fit(optimiser, max_iterations=50)
     assert outcome.reason.startswith("diverged after iteration 2: the preconditioner of weight 1")
@@ -202,9 +213,7 @@ def test_a_wrong_gradient_ends_with_a_reason() -> None:
         ({"formula": "dai-yuan"}, "'dai-yuan' is unknown; there are 'polak-ribiere'"),
         ({"preconditioned": 3}, "preconditioned is 3, expected a preconditioner"),
         ({"preconditioned": 0, "preconditioner": Diagonal(np.ones(1))}, "expected at least 1"),
-        ({"max_line_search": 0}, "max_line_search is 0"),
         ({"refresh": 0}, "refresh is 0"),
-        ({"period": 0}, "period is 0"),
     ],
 )
 def test_bad_options(options: dict[str, Any], words: str) -> None:
@@ -346,7 +355,13 @@ def test_scaling_refuses_what_it_is_not_for() -> None:
         gis(never, 0.0)
     case = random_case(1)
     with pytest.raises(OptionError, match="epsilon is -1"):
-        GIS(likelihood(case, 0.5), case.problem, case.space, np.zeros(case.space.size), epsilon=-1)
+        GIS(
+            likelihood(case, 0.5),
+            case.problem,
+            case.space,
+            np.zeros(case.space.size),
+            Converging(epsilon=-1),
+        )
 
 
 def test_scaling_that_overflows_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,8 @@ from fstcrf.train import (
     fit,
 )
 from fstcrf.train.loop import KIND, VERSION, saved_iteration
+from fstcrf.train.online import PerceptronSettings
+from fstcrf.train.sgd import L2SGDSettings
 from tests.support.problems import Case, random_case
 
 
@@ -247,11 +249,13 @@ def make_lbfgs(case: Case) -> Optimiser:
 
 
 def make_sgd(case: Case) -> Optimiser:
-    return L2SGD(case.problem, case.space, np.zeros(case.space.size), l2=0.1, seed=4)
+    return L2SGD(case.problem, case.space, np.zeros(case.space.size), L2SGDSettings(l2=0.1), seed=4)
 
 
 def make_perceptron(case: Case) -> Optimiser:
-    return AveragedPerceptron(case.problem, case.space, np.zeros(case.space.size), seed=4)
+    return AveragedPerceptron(
+        case.problem, case.space, np.zeros(case.space.size), PerceptronSettings(), seed=4
+    )
 
 
 @pytest.mark.parametrize("stop", [1, 5, 7])

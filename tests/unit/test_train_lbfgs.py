@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.train import LBFGS, Likelihood, fit
-from fstcrf.train.descent import LINE_SEARCHES, Line, LineSearch
+from fstcrf.train.descent import LINE_SEARCHES, Line, LineSearch, QuasiNewton
 from tests.support.problems import BIO_CASES, random_case
 
 Function = Callable[[Floats], tuple[float, Floats]]
@@ -51,14 +51,16 @@ def rosenbrock(theta: Floats) -> tuple[float, Floats]:
 @pytest.mark.parametrize("size", [1, 2, 30])
 def test_quadratic(size: int) -> None:
     function, goal = quadratic(size)
-    optimiser = LBFGS(Counted(function, size), np.zeros(size), epsilon=1e-9, delta=0.0)
+    optimiser = LBFGS(Counted(function, size), np.zeros(size), QuasiNewton(epsilon=1e-9, delta=0.0))
     outcome = fit(optimiser, max_iterations=500)
     assert outcome.theta == pytest.approx(goal, abs=1e-6)
     assert "gradient norm" in outcome.reason
 
 
 def test_rosenbrock() -> None:
-    optimiser = LBFGS(Counted(rosenbrock, 2), np.asarray([-1.2, 1.0]), epsilon=1e-8, delta=0.0)
+    optimiser = LBFGS(
+        Counted(rosenbrock, 2), np.asarray([-1.2, 1.0]), QuasiNewton(epsilon=1e-8, delta=0.0)
+    )
     outcome = fit(optimiser, max_iterations=200)
     assert outcome.theta == pytest.approx([1.0, 1.0], abs=1e-6)
     assert outcome.iterations < 80
@@ -71,7 +73,7 @@ def test_the_minimum_that_scipy_finds(options: dict[str, Any], l2: float) -> Non
     case = random_case(3, lengths=(1, 3, 4, 2, 1, 4), **options)
     likelihood = Likelihood(case.problem, case.space, l2=l2)
     start = np.zeros(case.space.size)
-    optimiser = LBFGS(likelihood, start, epsilon=1e-6, delta=1e-12)
+    optimiser = LBFGS(likelihood, start, QuasiNewton(epsilon=1e-6, delta=1e-12))
     outcome = fit(optimiser, max_iterations=500)
     found = minimize(
         lambda theta: case.objective(theta, l2=l2),
@@ -86,7 +88,7 @@ def test_the_minimum_that_scipy_finds(options: dict[str, Any], l2: float) -> Non
 
 
 def test_the_value_never_rises() -> None:
-    optimiser = LBFGS(Counted(rosenbrock, 2), np.asarray([-1.2, 1.0]), delta=0.0)
+    optimiser = LBFGS(Counted(rosenbrock, 2), np.asarray([-1.2, 1.0]), QuasiNewton(delta=0.0))
     values = [optimiser.step().value for _ in range(25)]
     assert values == sorted(values, reverse=True)
 
@@ -103,7 +105,9 @@ def test_nothing_to_do_at_the_minimum() -> None:
 
 def test_too_little_gained_ends() -> None:
     function, _ = quadratic(30, condition=1e6)
-    optimiser = LBFGS(Counted(function, 30), np.zeros(30), epsilon=0.0, delta=0.5, period=3)
+    optimiser = LBFGS(
+        Counted(function, 30), np.zeros(30), QuasiNewton(epsilon=0.0, delta=0.5, period=3)
+    )
     outcome = fit(optimiser, max_iterations=500)
     assert outcome.reason == "less than 0.5 gained in 3 iterations"
 
@@ -133,7 +137,7 @@ def test_numbers_out_of_range_shorten_the_step() -> None:
         x = float(theta[0])
         return -100 * x - float(np.log1p(-x)), np.asarray([-100 + 1 / (1 - x)])
 
-    optimiser = LBFGS(Counted(barrier, 1), np.zeros(1), epsilon=1e-8, delta=0.0)
+    optimiser = LBFGS(Counted(barrier, 1), np.zeros(1), QuasiNewton(epsilon=1e-8, delta=0.0))
     outcome = fit(optimiser, max_iterations=100)
     assert outcome.theta == pytest.approx([0.99], abs=1e-6)
 
@@ -147,7 +151,9 @@ def test_values_out_of_range_shorten_the_step(bad: float) -> None:
         return (x - 0.4) ** 2, np.asarray([2 * (x - 0.4)])
 
     # The steepest descent's first step is 0.8 long.
-    outcome = fit(LBFGS(Counted(walled, 1), np.zeros(1), delta=0.0), max_iterations=100)
+    outcome = fit(
+        LBFGS(Counted(walled, 1), np.zeros(1), QuasiNewton(delta=0.0)), max_iterations=100
+    )
     assert outcome.theta == pytest.approx([0.4], abs=1e-4)
 
 
@@ -161,7 +167,7 @@ def test_an_error_at_the_start_is_raised() -> None:
 
 def test_an_unbounded_function_does_not_loop() -> None:
     objective = Counted(lambda x: (-float(x.sum()), -np.ones(2)), 2)
-    outcome = fit(LBFGS(objective, np.zeros(2), epsilon=0.0), max_iterations=5)
+    outcome = fit(LBFGS(objective, np.zeros(2), QuasiNewton(epsilon=0.0)), max_iterations=5)
     assert outcome.value < -1e3
     assert objective.evaluations < 150
 
@@ -176,7 +182,7 @@ def test_a_kink_ends() -> None:
 
 def test_misleading_memory_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     function, goal = quadratic(5)
-    optimiser = LBFGS(Counted(function, 5), np.zeros(5), epsilon=1e-9, delta=0.0)
+    optimiser = LBFGS(Counted(function, 5), np.zeros(5), QuasiNewton(epsilon=1e-9, delta=0.0))
     for _ in range(4):
         before = optimiser.step().value
     direction = optimiser._pairs.direction
@@ -212,11 +218,12 @@ def test_line_searches(line_search: LineSearch, memory: int) -> None:
     def found(**options: Any) -> Floats:
         likelihood = Likelihood(case.problem, case.space, l2=0.4, precision="float64")
         return fit(
-            LBFGS(likelihood, start, epsilon=1e-10, delta=0.0, **options), max_iterations=2000
+            LBFGS(likelihood, start, QuasiNewton(epsilon=1e-10, delta=0.0, **options)),
+            max_iterations=2000,
         ).theta
 
     assert found(line_search=line_search, memory=memory) == pytest.approx(found(), abs=1e-6)
-    limited = LBFGS(Counted(rosenbrock, 2), np.asarray([-1.2, 1.0]), max_line_search=2)
+    limited = LBFGS(Counted(rosenbrock, 2), np.asarray([-1.2, 1.0]), QuasiNewton(max_line_search=2))
     for _ in range(30):
         assert limited.step().measures["trials"] <= 4  # twice, where it starts afresh
 
@@ -293,4 +300,4 @@ def test_within_the_noise_slopes_decide() -> None:
 )
 def test_options_are_checked(options: dict[str, Any], words: str) -> None:
     with pytest.raises(OptionError, match=words):
-        LBFGS(Counted(rosenbrock, 2), np.zeros(2), **options)
+        LBFGS(Counted(rosenbrock, 2), np.zeros(2), QuasiNewton(**options))

@@ -16,13 +16,14 @@ from fstcrf.train import (
     L2SGD,
     LBFGS,
     AveragedPerceptron,
-    Calibration,
     Likelihood,
     Optimiser,
     PassiveAggressive,
     fit,
 )
-from fstcrf.train.online import calibrated_rate
+from fstcrf.train.online import APSettings, AROWSettings, PASettings, PerceptronSettings
+from fstcrf.train.settings import MethodSettings
+from fstcrf.train.sgd import L2SGDSettings, calibrated_rate
 from tests.support.problems import Case, iob2, random_case, separable_case
 
 BIO = ("B-X", "I-X", "O")
@@ -57,7 +58,9 @@ def plain_perceptron(case: Case, epochs: int, *, seed: int) -> Floats:
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
 def test_perceptron(options: dict[str, Any]) -> None:
     case = random_case(2, **options)
-    optimiser = AveragedPerceptron(case.problem, case.space, np.zeros(case.space.size), seed=5)
+    optimiser = AveragedPerceptron(
+        case.problem, case.space, np.zeros(case.space.size), PerceptronSettings(), seed=5
+    )
     for _ in range(3):
         optimiser.step()
     assert optimiser.theta() == pytest.approx(plain_perceptron(case, 3, seed=5), abs=1e-9)
@@ -102,10 +105,9 @@ def test_passive_aggressive(
         case.problem,
         case.space,
         np.zeros(case.space.size),
-        variant=variant,
-        aggressiveness=0.3,
-        error_sensitive=sensitive,
-        averaging=averaging,
+        PASettings(
+            pa_variant=variant, aggressiveness=0.3, error_sensitive=sensitive, averaging=averaging
+        ),
         seed=5,
     )
     values = [optimiser.step().value for _ in range(3)]
@@ -141,7 +143,9 @@ def plain_arow(
 def test_arow(options: dict[str, Any], variance: float, gamma: float) -> None:
     case = random_case(2, **options)
     start = np.zeros(case.space.size)
-    optimiser = AROW(case.problem, case.space, start, variance=variance, gamma=gamma, seed=5)
+    optimiser = AROW(
+        case.problem, case.space, start, AROWSettings(variance=variance, gamma=gamma), seed=5
+    )
     values = [optimiser.step().value for _ in range(3)]
     theta, spread, losses = plain_arow(case, 3, variance=variance, gamma=gamma)
     assert values == pytest.approx(losses, abs=1e-9)
@@ -168,7 +172,12 @@ def plain_sgd(case: Case, epochs: int, *, seed: int, l2: float, first: float) ->
 def test_sgd(options: dict[str, Any]) -> None:
     case = random_case(2, **options)
     optimiser = L2SGD(
-        case.problem, case.space, np.zeros(case.space.size), l2=0.3, seed=5, first_rate=0.2
+        case.problem,
+        case.space,
+        np.zeros(case.space.size),
+        L2SGDSettings(l2=0.3),
+        seed=5,
+        first_rate=0.2,
     )
     for _ in range(3):
         optimiser.step()
@@ -187,7 +196,7 @@ def test_sgd_comes_close_to_the_optimum(options: dict[str, Any]) -> None:
     ).fun
     left = []
     for epochs in (20, 200):
-        learner = L2SGD(case.problem, case.space, start, l2=0.5, delta=0.0)
+        learner = L2SGD(case.problem, case.space, start, L2SGDSettings(l2=0.5, delta=0.0))
         found = fit(learner, max_iterations=epochs)
         left.append(case.objective(found.theta, l2=0.5)[0] / best - 1.0)
     assert -1e-9 <= left[1] < left[0]
@@ -197,17 +206,19 @@ def test_sgd_comes_close_to_the_optimum(options: dict[str, Any]) -> None:
 def test_separable_data_is_learnt() -> None:
     case = separable_case()
     start = np.zeros(case.space.size)
-    perceptron = fit(AveragedPerceptron(case.problem, case.space, start), max_iterations=50)
+    perceptron = fit(
+        AveragedPerceptron(case.problem, case.space, start, PerceptronSettings()), max_iterations=50
+    )
     assert perceptron.reason == "no error is left"
     assert perceptron.value == 0.0
-    rated = AveragedPerceptron(case.problem, case.space, start, epsilon=1e-6)
-    passive = PassiveAggressive(case.problem, case.space, start, epsilon=1e-6)
+    rated = AveragedPerceptron(case.problem, case.space, start, APSettings(epsilon=1e-6))
+    passive = PassiveAggressive(case.problem, case.space, start, PASettings(epsilon=1e-6))
     rates, margins = (fit(learner, max_iterations=50) for learner in (rated, passive))
-    arow = fit(AROW(case.problem, case.space, start), max_iterations=50)
+    arow = fit(AROW(case.problem, case.space, start, AROWSettings()), max_iterations=50)
     assert rates.reason == "fewer than 1e-06 of the labels are wrong"
     assert margins.reason == "the mean loss is below 1e-06"
     assert arow.reason == "the mean loss is no more than 0"
-    sgd = fit(L2SGD(case.problem, case.space, start, l2=0.01), max_iterations=30)
+    sgd = fit(L2SGD(case.problem, case.space, start, L2SGDSettings(l2=0.01)), max_iterations=30)
     batch = fit(LBFGS(Likelihood(case.problem, case.space, l2=0.01), start), max_iterations=50)
     for outcome in (perceptron, rates, margins, arow, sgd, batch):
         for b in range(case.n_sentences):
@@ -218,16 +229,16 @@ def test_separable_data_is_learnt() -> None:
 def learners() -> dict[str, Callable[[Case, int], Optimiser]]:
     return {
         "perceptron": lambda case, seed: AveragedPerceptron(
-            case.problem, case.space, np.zeros(case.space.size), seed=seed
+            case.problem, case.space, np.zeros(case.space.size), PerceptronSettings(), seed=seed
         ),
         "passive-aggressive": lambda case, seed: PassiveAggressive(
-            case.problem, case.space, np.zeros(case.space.size), seed=seed
+            case.problem, case.space, np.zeros(case.space.size), PASettings(), seed=seed
         ),
         "arow": lambda case, seed: AROW(
-            case.problem, case.space, np.zeros(case.space.size), seed=seed
+            case.problem, case.space, np.zeros(case.space.size), AROWSettings(), seed=seed
         ),
         "sgd": lambda case, seed: L2SGD(
-            case.problem, case.space, np.zeros(case.space.size), l2=0.5, seed=seed
+            case.problem, case.space, np.zeros(case.space.size), L2SGDSettings(l2=0.5), seed=seed
         ),
     }
 
@@ -273,12 +284,14 @@ def test_no_step_size_converges() -> None:
     start = np.full(case.space.size, 1e290)
     wanted = "no step size converges, .* lower calibration_rate or l2"
     with np.errstate(all="ignore"), pytest.raises(NumericError, match=wanted):
-        L2SGD(case.problem, case.space, start, l2=0.5)
+        L2SGD(case.problem, case.space, start, L2SGDSettings(l2=0.5))
 
 
 def test_sgd_that_diverges_says_so() -> None:
     case = random_case(0, values=True)
-    optimiser = L2SGD(case.problem, case.space, np.zeros(case.space.size), l2=0.5, first_rate=1e308)
+    optimiser = L2SGD(
+        case.problem, case.space, np.zeros(case.space.size), L2SGDSettings(l2=0.5), first_rate=1e308
+    )
     wanted = "diverged at sentence [0-9]+: lower the step size"
     with np.errstate(all="ignore"), pytest.raises(NumericError, match=wanted):
         fit(optimiser, max_iterations=5)
@@ -288,8 +301,8 @@ def test_the_start_counts_and_is_copied() -> None:
     case = random_case(2, transitions="all")
     start = np.random.default_rng(0).normal(size=case.space.size)
     kept = start.copy()
-    perceptron = AveragedPerceptron(case.problem, case.space, start)
-    sgd = L2SGD(case.problem, case.space, start, l2=0.5)
+    perceptron = AveragedPerceptron(case.problem, case.space, start, PerceptronSettings())
+    sgd = L2SGD(case.problem, case.space, start, L2SGDSettings(l2=0.5))
     assert np.array_equal(perceptron.theta(), start)
     assert np.array_equal(sgd.theta(), start)
     perceptron.step()
@@ -308,7 +321,10 @@ def test_a_passive_aggressive_update_reaches_its_margin(variant: Any) -> None:
     change = case.features(0, right) - case.features(0, best)
     for c in (0.001, 0.1, 10.0):
         optimiser = PassiveAggressive(
-            case.problem, case.space, start, variant=variant, aggressiveness=c, averaging=False
+            case.problem,
+            case.space,
+            start,
+            PASettings(pa_variant=variant, aggressiveness=c, averaging=False),
         )
         loss = optimiser.step().value
         moved = optimiser.theta() - start
@@ -324,7 +340,9 @@ def test_a_passive_aggressive_update_reaches_its_margin(variant: Any) -> None:
 
 def test_variances_never_rise() -> None:
     case = random_case(4, lengths=(3, 2, 4) * 6, values=True)
-    optimiser = AROW(case.problem, case.space, np.zeros(case.space.size), variance=0.7)
+    optimiser = AROW(
+        case.problem, case.space, np.zeros(case.space.size), AROWSettings(variance=0.7)
+    )
     before = optimiser.variance()
     assert (before == 0.7).all()
     for _ in range(5):
@@ -336,27 +354,26 @@ def test_variances_never_rise() -> None:
     assert (before < 0.7).any()
 
 
-WRONG: list[tuple[Callable[..., Optimiser], dict[str, Any], str]] = [
-    (PassiveAggressive, {"variant": "PA-III"}, "variant is 'PA-III'"),
-    (PassiveAggressive, {"aggressiveness": 0.0}, "aggressiveness is 0.0"),
-    (PassiveAggressive, {"aggressiveness": np.inf}, "aggressiveness is inf"),
-    (PassiveAggressive, {"epsilon": -1.0}, "epsilon is -1.0"),
-    (AveragedPerceptron, {"epsilon": np.nan}, "epsilon is nan"),
-    (AROW, {"gamma": 0.0}, "gamma is 0.0"),
-    (AROW, {"variance": -1.0}, "variance is -1.0"),
-    (AROW, {"epsilon": np.inf}, "epsilon is inf"),
-    (L2SGD, {"l2": 1.0, "delta": -1.0}, "delta is -1.0"),
-    (L2SGD, {"l2": 1.0, "period": 0}, "period is 0"),
+WRONG: list[tuple[type[MethodSettings], dict[str, Any], str]] = [
+    (PASettings, {"pa_variant": "PA-III"}, "variant is 'PA-III'"),
+    (PASettings, {"aggressiveness": 0.0}, "aggressiveness is 0.0"),
+    (PASettings, {"aggressiveness": np.inf}, "aggressiveness is inf"),
+    (PASettings, {"epsilon": -1.0}, "epsilon is -1.0"),
+    (APSettings, {"epsilon": np.nan}, "epsilon is nan"),
+    (AROWSettings, {"gamma": 0.0}, "gamma is 0.0"),
+    (AROWSettings, {"variance": -1.0}, "variance is -1.0"),
+    (AROWSettings, {"epsilon": np.inf}, "epsilon is inf"),
+    (L2SGDSettings, {"l2": 1.0, "delta": -1.0}, "delta is -1.0"),
+    (L2SGDSettings, {"l2": 1.0, "period": 0}, "period is 0"),
 ]
 
 
 @pytest.mark.parametrize(("kind", "options", "words"), WRONG)
 def test_options_are_checked(
-    kind: Callable[..., Optimiser], options: dict[str, Any], words: str
+    kind: type[MethodSettings], options: dict[str, Any], words: str
 ) -> None:
-    case = random_case(0)
     with pytest.raises(OptionError, match=words):
-        kind(case.problem, case.space, np.zeros(case.space.size), **options)
+        kind(**options)
 
 
 @pytest.mark.parametrize("best", [0.0003, 0.05, 0.1, 0.7, 30.0])
@@ -364,7 +381,7 @@ def test_calibration_finds_the_best_rate(best: float) -> None:
     def trial(rate: float) -> float:
         return abs(np.log(rate / best)) if rate < 1000 * best else np.inf
 
-    found = calibrated_rate(trial, 6.5, Calibration())
+    found = calibrated_rate(trial, 6.5, L2SGDSettings())
     assert best / np.sqrt(2) <= found <= best * np.sqrt(2)
 
 
@@ -375,21 +392,24 @@ def test_calibration_stays_within_its_limits() -> None:
         tried.append(rate)
         return -rate
 
-    assert calibrated_rate(trial, 0.0, Calibration(candidates=3, factor=3.0)) == pytest.approx(0.9)
+    assert calibrated_rate(
+        trial, 0.0, L2SGDSettings(calibration_candidates=3, calibration_factor=3.0)
+    ) == pytest.approx(0.9)
     assert tried == pytest.approx([0.1, 0.3, 0.9])
     tried.clear()
-    assert calibrated_rate(trial, 0.0, Calibration(trials=2)) == pytest.approx(0.2)
+    assert calibrated_rate(trial, 0.0, L2SGDSettings(calibration_trials=2)) == pytest.approx(0.2)
     with pytest.raises(NumericError, match=r"tried from 0\.1 down to 1\.9e-07: lower"):
-        calibrated_rate(lambda _: np.inf, 0.0, Calibration())
-    for options in ({"rate": 0.0}, {"factor": 1.0}, {"sentences": 0}, {"trials": 0}):
+        calibrated_rate(lambda _: np.inf, 0.0, L2SGDSettings())
+    wrong: list[dict[str, Any]] = [{"rate": 0.0}, {"factor": 1.0}, {"sentences": 0}, {"trials": 0}]
+    for options in wrong:
         with pytest.raises(OptionError, match=r"expected (a finite number above|at least)"):
-            Calibration(**options)
+            L2SGDSettings(**{f"calibration_{name}": value for name, value in options.items()})
 
 
 @pytest.mark.parametrize("l2", [0.0, 1e-9, 50.0])
 def test_weak_and_strong_penalties(l2: float) -> None:
     case = separable_case(sentences=8)
-    optimiser = L2SGD(case.problem, case.space, np.zeros(case.space.size), l2=l2)
+    optimiser = L2SGD(case.problem, case.space, np.zeros(case.space.size), L2SGDSettings(l2=l2))
     values = [optimiser.step().value for _ in range(20)]
     assert np.isfinite(values).all()
     likelihood = Likelihood(case.problem, case.space, l2=l2)

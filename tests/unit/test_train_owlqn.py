@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.train import OWLQN, Likelihood, fit
+from fstcrf.train.lbfgs import LBFGSSettings
 from tests.support.problems import random_case
 
 
@@ -28,7 +29,9 @@ class Squares:
 def test_soft_thresholding(l1: float) -> None:
     rng = np.random.default_rng(5)
     scale, goal = rng.uniform(0.5, 20.0, size=40), rng.normal(size=40)
-    optimiser = OWLQN(Squares(scale, goal), np.zeros(40), l1=l1, epsilon=1e-10, delta=0.0)
+    optimiser = OWLQN(
+        Squares(scale, goal), np.zeros(40), LBFGSSettings(l1=l1, epsilon=1e-10, delta=0.0)
+    )
     outcome = fit(optimiser, max_iterations=500)
     wanted = np.sign(goal) * np.maximum(np.abs(goal) - l1 / scale, 0.0)
     assert outcome.theta == pytest.approx(wanted, abs=1e-7)
@@ -40,7 +43,7 @@ def test_the_optimality_conditions_hold_for_a_likelihood() -> None:
     likelihood = Likelihood(case.problem, case.space, l2=0.05, precision="float64")
     l1 = 0.2
     outcome = fit(
-        OWLQN(likelihood, np.zeros(case.space.size), l1=l1, epsilon=1e-9, delta=0.0),
+        OWLQN(likelihood, np.zeros(case.space.size), LBFGSSettings(l1=l1, epsilon=1e-9, delta=0.0)),
         max_iterations=2000,
     )
     theta = outcome.theta
@@ -59,7 +62,7 @@ def test_the_minimum_that_scipy_finds(l1: float) -> None:
     case, l2 = random_case(3), 0.05
     likelihood = Likelihood(case.problem, case.space, l2=l2, precision="float64")
     outcome = fit(
-        OWLQN(likelihood, np.zeros(case.space.size), l1=l1, epsilon=1e-9, delta=0.0),
+        OWLQN(likelihood, np.zeros(case.space.size), LBFGSSettings(l1=l1, epsilon=1e-9, delta=0.0)),
         max_iterations=3000,
     )
 
@@ -86,7 +89,7 @@ def test_a_restored_state_goes_on_with_the_same_bits() -> None:
 
     def make() -> OWLQN:
         likelihood = Likelihood(case.problem, case.space, l2=0.05)
-        return OWLQN(likelihood, np.zeros(case.space.size), l1=0.1)
+        return OWLQN(likelihood, np.zeros(case.space.size), LBFGSSettings(l1=0.1))
 
     whole, half = make(), make()
     for _ in range(8):
@@ -103,4 +106,4 @@ def test_a_restored_state_goes_on_with_the_same_bits() -> None:
 @pytest.mark.parametrize("l1", [-1.0, float("inf"), float("nan")])
 def test_l1_is_checked(l1: float) -> None:
     with pytest.raises(OptionError, match="l1"):
-        OWLQN(Squares(np.ones(2), np.ones(2)), np.zeros(2), l1=l1)
+        OWLQN(Squares(np.ones(2), np.ones(2)), np.zeros(2), LBFGSSettings(l1=l1))

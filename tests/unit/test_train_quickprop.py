@@ -21,7 +21,9 @@ from fstcrf.train import (
     Sigmoid,
     fit,
 )
-from fstcrf.train.fscore import SmoothCounts
+from fstcrf.train.errors import SmoothCounts
+from fstcrf.train.gpd import GPDSettings
+from fstcrf.train.weightwise import QuickPropSettings
 from tests.support.error_cases import span_case
 from tests.support.problems import BIO_CASES, Case, random_case, separable_case
 
@@ -51,7 +53,9 @@ def lowest(case: Case, l2: float) -> Floats:
 def test_the_minimum_that_scipy_finds(options: dict[str, Any]) -> None:
     case = random_case(3, lengths=(1, 3, 4, 2, 1, 4), **options)
     likelihood = Likelihood(case.problem, case.space, l2=0.5, precision="float64")
-    optimiser = QuickProp(likelihood, np.zeros(case.space.size), epsilon=1e-8, delta=0.0)
+    optimiser = QuickProp(
+        likelihood, np.zeros(case.space.size), QuickPropSettings(epsilon=1e-8, delta=0.0)
+    )
     outcome = fit(optimiser, max_iterations=1000)
     assert outcome.theta == pytest.approx(lowest(case, 0.5), abs=1e-6)
 
@@ -63,10 +67,8 @@ def test_all_sentences_in_one_step_of_gpd(kind: str) -> None:
         likelihood_of_errors(case, 0.5),
         case.space,
         np.zeros(case.space.size),
-        batch=6,
-        halving=1e6,
+        GPDSettings(batch=6, halving=1e6, delta=0.0),
         first_rate=0.1,
-        delta=0.0,
     )
     outcome = fit(optimiser, max_iterations=400)
     assert outcome.theta == pytest.approx(lowest(case, 0.5), abs=1e-6)
@@ -77,7 +79,7 @@ def test_a_task_that_can_be_learnt() -> None:
     case = separable_case()
     start = np.zeros(case.space.size)
     objective = ClassificationError(case.problem, case.space, l2=0.001)
-    gpd = GPD(objective, case.space, start, batch=1, seed=3)
+    gpd = GPD(objective, case.space, start, GPDSettings(batch=1), seed=3)
     learnt = fit(gpd, max_iterations=10).theta
     objective(learnt)
     assert objective.errors == 0
@@ -91,7 +93,11 @@ def test_states_resume_with_the_same_bits() -> None:
 
     def gpd() -> GPD:
         return GPD(
-            SegmentF(case.problem, case.space, l2=0.1), case.space, start, batch=2, first_rate=0.1
+            SegmentF(case.problem, case.space, l2=0.1),
+            case.space,
+            start,
+            GPDSettings(batch=2),
+            first_rate=0.1,
         )
 
     def quickprop() -> QuickProp:
@@ -111,7 +117,7 @@ def test_the_scale_is_multiplied_in_before_it_vanishes() -> None:
     case = separable_case(sentences=10)
     start = np.ones(case.space.size)
     objective = ClassificationError(case.problem, case.space, l2=4.9)
-    optimiser = GPD(objective, case.space, start, batch=1, first_rate=1.0, halving=1e9)
+    optimiser = GPD(objective, case.space, start, GPDSettings(batch=1, halving=1e9), first_rate=1.0)
     for _ in range(3):  # every step leaves 2 % of the weights
         optimiser.step()
     theta = optimiser.theta()
@@ -122,7 +128,7 @@ def test_the_scale_is_multiplied_in_before_it_vanishes() -> None:
 def test_steps_that_are_too_long_are_named() -> None:
     case = separable_case()
     objective = likelihood_of_errors(case, 10.0)
-    optimiser = GPD(objective, case.space, np.zeros(case.space.size), first_rate=1e6)
+    optimiser = GPD(objective, case.space, np.zeros(case.space.size), GPDSettings(), first_rate=1e6)
     with pytest.raises(NumericError, match=r"epoch 1: steps of 1e\+06 are too long"):
         fit(optimiser, max_iterations=3)
 
@@ -140,13 +146,13 @@ def test_options_out_of_range() -> None:
     with pytest.raises(OptionError, match="gamma is -1"):
         SegmentF(problem, space, l2=0.1, gamma=-1.0)
     with pytest.raises(OptionError, match="growth is 1"):
-        QuickProp(objective, start, growth=1.0)
+        QuickProp(objective, start, QuickPropSettings(growth=1.0))
     with pytest.raises(OptionError, match="rate is 0"):
         QuickProp(objective, start, rate=0.0)
     with pytest.raises(OptionError, match="batch is 0"):
-        GPD(objective, space, start, batch=0)
+        GPD(objective, space, start, GPDSettings(batch=0))
     with pytest.raises(OptionError, match="halving is 0"):
-        GPD(objective, space, start, halving=0.0)
+        GPD(objective, space, start, GPDSettings(halving=0.0))
 
 
 def test_labels_that_are_no_spans_or_not_known() -> None:

@@ -22,7 +22,9 @@ from fstcrf.train import (
     Problem,
     parameter_space,
 )
+from fstcrf.train.online import AROWSettings, PASettings, PerceptronSettings
 from fstcrf.train.problem import observed_counts
+from fstcrf.train.sgd import L2SGDSettings
 from tests.support.problems import random_case
 
 Made = tuple[Problem, ParameterSpace]
@@ -77,17 +79,23 @@ def plain_perceptron(made: Made, epochs: int, *, seed: int) -> Floats:
 
 def test_perceptron(made: Made) -> None:
     problem, space = made
-    optimiser = AveragedPerceptron(problem, space, np.zeros(space.size), seed=5)
+    optimiser = AveragedPerceptron(
+        problem, space, np.zeros(space.size), PerceptronSettings(), seed=5
+    )
     for _ in range(3):
         optimiser.step()
     assert optimiser.theta() == pytest.approx(plain_perceptron(made, 3, seed=5), abs=1e-6)
 
 
 KINDS: dict[str, Callable[[Problem, ParameterSpace, Floats], Optimiser]] = {
-    "perceptron": AveragedPerceptron,
-    "passive-aggressive": PassiveAggressive,
-    "arow": AROW,
-    "sgd": lambda problem, space, theta: L2SGD(problem, space, theta, l2=0.1),
+    "perceptron": lambda problem, space, theta: AveragedPerceptron(
+        problem, space, theta, PerceptronSettings()
+    ),
+    "passive-aggressive": lambda problem, space, theta: PassiveAggressive(
+        problem, space, theta, PASettings()
+    ),
+    "arow": lambda problem, space, theta: AROW(problem, space, theta, AROWSettings()),
+    "sgd": lambda problem, space, theta: L2SGD(problem, space, theta, L2SGDSettings(l2=0.1)),
 }
 
 

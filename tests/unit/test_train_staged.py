@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fstcrf.train import L2SGD, LBFGS, Likelihood, Optimiser, Staged, fit
+from fstcrf.train.descent import QuasiNewton
+from fstcrf.train.sgd import L2SGDSettings
 from tests.support.problems import random_case
 
 
@@ -14,15 +16,17 @@ def staged(epochs: int = 3) -> Staged:
 
     def then(theta: object) -> Optimiser:
         likelihood = Likelihood(case.problem, case.space, l2=0.2, precision="float64")
-        return LBFGS(likelihood, np.asarray(theta), epsilon=1e-6, delta=0.0)
+        return LBFGS(likelihood, np.asarray(theta), QuasiNewton(epsilon=1e-6, delta=0.0))
 
-    return Staged(L2SGD(case.problem, case.space, zero, l2=0.2), epochs, then)
+    return Staged(L2SGD(case.problem, case.space, zero, L2SGDSettings(l2=0.2)), epochs, then)
 
 
 def test_it_ends_where_lbfgs_ends() -> None:
     case = random_case(3)
     likelihood = Likelihood(case.problem, case.space, l2=0.2, precision="float64")
-    plain = fit(LBFGS(likelihood, np.zeros(case.space.size), delta=0.0), max_iterations=200)
+    plain = fit(
+        LBFGS(likelihood, np.zeros(case.space.size), QuasiNewton(delta=0.0)), max_iterations=200
+    )
     outcome = fit(staged(), max_iterations=200)
     np.testing.assert_allclose(outcome.theta, plain.theta, atol=2e-3)
 

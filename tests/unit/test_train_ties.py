@@ -8,6 +8,7 @@ import pytest
 from fstcrf.kernel import SparseRows
 from fstcrf.topology import chain_topology
 from fstcrf.train import LBFGS, Likelihood, Problem, Untied, fit, parameter_space, tied
+from fstcrf.train.descent import QuasiNewton
 
 
 def problem_with_ties(*, values: bool = False, seed: int = 0) -> Problem:
@@ -67,12 +68,11 @@ def test_the_same_minimum() -> None:
         LBFGS(
             Likelihood(problem, space, l2=0.1, precision="float64"),
             np.zeros(space.size),
-            epsilon=1e-9,
-            delta=0.0,
+            QuasiNewton(epsilon=1e-9, delta=0.0),
         ),
         max_iterations=500,
     )
     likelihood = Likelihood(ties.problem, ties.space, l2=0.1, scale=ties.scale, precision="float64")
-    inner = LBFGS(likelihood, np.zeros(ties.space.size), epsilon=1e-9, delta=0.0)
+    inner = LBFGS(likelihood, np.zeros(ties.space.size), QuasiNewton(epsilon=1e-9, delta=0.0))
     small = fit(Untied(inner, ties), max_iterations=500)
     assert small.theta == pytest.approx(whole.theta, abs=1e-6)

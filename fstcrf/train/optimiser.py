@@ -6,14 +6,20 @@ A new objective or a new optimiser is one file that satisfies one of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeAlias
 
-from numpy.typing import NDArray
+import numpy as np
 
-from fstcrf.arrays import Floats
+from fstcrf.arrays import Floats, Longs, Singles
 
-__all__ = ["Objective", "Optimiser", "Step", "snapshot"]
+State: TypeAlias = dict[str, Floats | Singles | Longs]
+"""All that an optimiser needs to go on with the same bits: arrays by name, numbers among them."""
+
+
+def floats(array: Floats | Singles | Longs) -> Floats:
+    """Return an array of a state that is float64: itself."""
+    return np.asarray(array, dtype=np.float64)
 
 
 class Objective(Protocol):
@@ -67,10 +73,10 @@ class Optimiser(Protocol):
     def theta(self) -> Floats:
         """Return the parameters reached (float64 [size]), ready for decoding."""
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Go back to a state."""
 
 
@@ -85,3 +91,57 @@ def snapshot(optimiser: Optimiser) -> Callable[[], Floats]:
         return own()
     theta = optimiser.theta().copy()
     return lambda: theta
+
+
+# --- A few stochastic epochs first ----------------------------------------------------------------
+class Staged:
+    """Epochs of one optimiser, then another from where it stands.
+
+    Parameters
+    ----------
+    first : Optimiser
+        Its steps are epochs.
+    epochs : int
+        How many of them.
+    then : callable
+        theta → the optimiser that goes on.
+    """
+
+    def __init__(self, first: Optimiser, epochs: int, then: Callable[[Floats], Optimiser]) -> None:
+        self._now, self._left, self._then = first, epochs, then
+        self._passes = epochs
+
+    def theta(self) -> Floats:
+        """Return the parameters reached."""
+        return self._now.theta()
+
+    def snapshot(self) -> Callable[[], Floats]:
+        """Return a function that gives the parameters of now, later."""
+        return snapshot(self._now)
+
+    def step(self) -> Step:
+        """Make one step of the optimiser whose turn it is."""
+        if self._left == 0:
+            self._go_on()
+        step = self._now.step()
+        if self._left > 0:
+            self._left -= 1
+            return replace(step, done=None)
+        return replace(step, evaluations=step.evaluations + self._passes)
+
+    def state(self) -> State:
+        """Return all that is needed to go on with the same bits."""
+        return {"left": np.asarray([self._left]), **self._now.state()}
+
+    def restore(self, state: State) -> None:
+        """Go back to a state."""
+        left = int(state["left"][0])
+        if left < 0 <= self._left:
+            self._go_on()
+        self._left = left
+        self._now.restore({name: array for name, array in state.items() if name != "left"})
+
+    def _go_on(self) -> None:
+        theta = self._now.theta()
+        del self._now  # its tables would double the peak of memory
+        self._now, self._left = self._then(theta), -1
