@@ -3,7 +3,7 @@
  * Batches of sentences over one graph. */
 
 #include "sentence.h"
-#include "target.h"
+#include "checks.h"
 
 static int64_t longest_sentence(const fc_batch *batch) {
     int64_t longest = 0;
@@ -14,8 +14,19 @@ static int64_t longest_sentence(const fc_batch *batch) {
     return longest;
 }
 
-fc_status FC_NAME(fc_log_partition)(const fc_graph *graph, const fc_batch *batch, fc_domain domain,
-                                    double *log_z, double *work, int64_t *where) {
+int64_t fc_work_size(const fc_graph *g, int64_t longest) {
+    const int64_t P = fc_padded(g->S);
+    const int64_t size = g->A == 0 ? g->S * P : fc_padded(g->A);
+    return 3 * size + 2 * (fc_padded(size) / 8) + 3 * longest * P + longest + 4 * P +
+           fc_padded(2 * P) / 8;
+}
+
+fc_status fc_log_partition(const fc_graph *graph, const fc_batch *batch, fc_domain domain,
+                           double *log_z, double *work, int64_t *where) {
+    *where = 0;
+    if (!domain_known(domain)) return FC_EINVAL;
+    const fc_status status = check_offsets(batch, where);
+    if (status != FC_OK) return status;
     workspace w;
     lay_out(&w, graph, longest_sentence(batch), work);
     for (int64_t b = 0; b < batch->B; b++) {
@@ -31,9 +42,13 @@ fc_status FC_NAME(fc_log_partition)(const fc_graph *graph, const fc_batch *batch
     return FC_OK;
 }
 
-fc_status FC_NAME(fc_forward_backward)(const fc_graph *graph, const fc_batch *batch,
-                                       fc_domain domain, const double *weight, double *log_z,
-                                       double *node, double *arc, double *work, int64_t *where) {
+fc_status fc_forward_backward(const fc_graph *graph, const fc_batch *batch, fc_domain domain,
+                              const double *weight, double *log_z, double *node, double *arc,
+                              double *work, int64_t *where) {
+    *where = 0;
+    if (!domain_known(domain)) return FC_EINVAL;
+    const fc_status status = check_offsets(batch, where);
+    if (status != FC_OK) return status;
     workspace w;
     machine *m = &w.m;
     lay_out(&w, graph, longest_sentence(batch), work);
@@ -55,8 +70,11 @@ fc_status FC_NAME(fc_forward_backward)(const fc_graph *graph, const fc_batch *ba
     return FC_OK;
 }
 
-void FC_NAME(fc_viterbi)(const fc_graph *graph, const fc_batch *batch, int32_t *path, double *score,
-                         double *work) {
+fc_status fc_viterbi(const fc_graph *graph, const fc_batch *batch, int32_t *path, double *score,
+                     double *work) {
+    int64_t where;
+    const fc_status status = check_offsets(batch, &where);
+    if (status != FC_OK) return status;
     workspace w;
     lay_out(&w, graph, longest_sentence(batch), work);
     for (int64_t b = 0; b < batch->B; b++) {
@@ -64,6 +82,7 @@ void FC_NAME(fc_viterbi)(const fc_graph *graph, const fc_batch *batch, int32_t *
         score[b] = best_path(&w, batch->node + first * graph->S, first,
                              batch->offsets[b + 1] - first, path + first);
     }
+    return FC_OK;
 }
 
 /* Best scores through each state, and those of the beginnings that end in it, from the rows that
@@ -86,8 +105,11 @@ static void max_forward(workspace *w, const double *node, int64_t first, int64_t
     }
 }
 
-void FC_NAME(fc_max_marginals)(const fc_graph *graph, const fc_batch *batch, double *out,
-                               double *work) {
+fc_status fc_max_marginals(const fc_graph *graph, const fc_batch *batch, double *out,
+                           double *work) {
+    int64_t where;
+    const fc_status status = check_offsets(batch, &where);
+    if (status != FC_OK) return status;
     workspace w;
     lay_out(&w, graph, longest_sentence(batch), work);
     for (int64_t b = 0; b < batch->B; b++) {
@@ -96,10 +118,14 @@ void FC_NAME(fc_max_marginals)(const fc_graph *graph, const fc_batch *batch, dou
         max_backward(&w, node, first, T);
         max_forward(&w, node, first, T, out + first * graph->S, NULL);
     }
+    return FC_OK;
 }
 
-void FC_NAME(fc_maxima)(const fc_graph *graph, const fc_batch *batch, int32_t *path, double *score,
-                        double *marginal, double *forward, double *ahead, double *work) {
+fc_status fc_maxima(const fc_graph *graph, const fc_batch *batch, int32_t *path, double *score,
+                    double *marginal, double *forward, double *ahead, double *work) {
+    int64_t where;
+    const fc_status status = check_offsets(batch, &where);
+    if (status != FC_OK) return status;
     workspace w;
     lay_out(&w, graph, longest_sentence(batch), work);
     const int64_t S = graph->S;
@@ -111,4 +137,5 @@ void FC_NAME(fc_maxima)(const fc_graph *graph, const fc_batch *batch, int32_t *p
             memcpy(ahead + (first + t) * S, w.emission + t * w.m.P, (size_t)S * sizeof *ahead);
         max_forward(&w, node, first, T, marginal + first * S, forward + first * S);
     }
+    return FC_OK;
 }

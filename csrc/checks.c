@@ -3,7 +3,6 @@
  * Checks of what comes in: sizes, order, indices, numbers. Compiled once. */
 
 #include "checks.h"
-#include "target.h"
 #include "vec.h"
 
 /* Above, a sum over a sentence could be +inf. */
@@ -46,14 +45,6 @@ fc_status fc_check_graph(const fc_graph *g, int64_t N, int64_t *where) {
     bad = fc_first_invalid(g->S, g->initial);
     if (bad < 0) bad = fc_first_invalid(g->S, g->final);
     return bad < 0 ? FC_OK : fail(FC_ENUMERIC, bad, where);
-}
-
-fc_status check_bounds(int64_t B, const int64_t *offsets, int64_t *where) {
-    *where = 0;
-    if (B < 0 || offsets[0] != 0) return FC_EINVAL;
-    for (int64_t b = 0; b < B; b++)
-        if (offsets[b] >= offsets[b + 1]) return fail(FC_EINVAL, b, where);
-    return FC_OK;
 }
 
 fc_status fc_check_batch(const fc_graph *g, const fc_batch *batch, int64_t *where) {

@@ -16,12 +16,22 @@ static inline fc_status fail(fc_status status, int64_t place, int64_t *where) {
 }
 
 /* Offsets begin at 0 and every sentence has a token. */
-fc_status check_bounds(int64_t B, const int64_t *offsets, int64_t *where);
+static inline fc_status check_bounds(int64_t B, const int64_t *offsets, int64_t *where) {
+    *where = 0;
+    if (B < 0 || offsets[0] != 0) return FC_EINVAL;
+    for (int64_t b = 0; b < B; b++)
+        if (offsets[b] >= offsets[b + 1]) return fail(FC_EINVAL, b, where);
+    return FC_OK;
+}
 
 static inline fc_status check_offsets(const fc_batch *batch, int64_t *where) {
     *where = 0;
     if (batch == NULL) return FC_EINVAL;
     return check_bounds(batch->B, batch->offsets, where);
+}
+
+static inline int domain_known(fc_domain domain) {
+    return domain == FC_AUTO || domain == FC_LINEAR || domain == FC_LOG;
 }
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "lazy.h"
 
-#include "target.h"
+#include "checks.h"
 
 enum { FRESH, SEARCHING, GIVING_UP };
 
@@ -44,11 +44,20 @@ static fc_status sentence(explorer *s, int64_t limit, int64_t width, int64_t *st
     return beam(s, width);
 }
 
-fc_status FC_NAME(fc_lazy_nbest)(const fc_machine *machine, const fc_conjunction *grammar,
-                                 int64_t B, const int64_t *offsets, int64_t n, int64_t limit,
-                                 int64_t width, int64_t steps, int give_up, fc_arena *arena,
-                                 int32_t *path, double *score, int64_t *count, int64_t *proven,
-                                 double *bound, int64_t *popped, double *work) {
+fc_status fc_lazy_nbest(const fc_machine *machine, const fc_conjunction *grammar, int64_t B,
+                        const int64_t *offsets, int64_t n, int64_t limit, int64_t width,
+                        int64_t steps, int give_up, fc_arena *arena, int32_t *path, double *score,
+                        int64_t *count, int64_t *proven, double *bound, int64_t *popped,
+                        double *work) {
+    int64_t where;
+    const fc_arena *a = arena;
+    if (n < 1 || n > INT32_MAX || width < 1 || width > INT32_MAX || steps < 1) return FC_EINVAL;
+    if (a->visit_room > INT32_MAX || a->slots < 2 * a->visit_room || a->queue_room < 2 ||
+        (a->slots & (a->slots - 1)) != 0 || a->sentence < 0 || a->sentence > B || a->stamp < 0 ||
+        a->stamp + B - a->sentence > INT32_MAX)
+        return FC_EINVAL;
+    const fc_status status = check_bounds(B, offsets, &where);
+    if (status != FC_OK) return status;
     tensor m;
     int64_t longest = 0;
     for (int64_t b = 0; b < B; b++)
@@ -64,8 +73,8 @@ fc_status FC_NAME(fc_lazy_nbest)(const fc_machine *machine, const fc_conjunction
         s.score = score + b * n;
         if (again) fill_table(&s);
         again = 0;
-        const fc_status status = sentence(&s, limit, width, &steps, give_up, proven + b, bound + b);
-        if (status != FC_OK) return status;
+        const fc_status found = sentence(&s, limit, width, &steps, give_up, proven + b, bound + b);
+        if (found != FC_OK) return found;
         count[b] = arena->found;
         popped[b] = arena->popped;
         arena->phase = FRESH;

@@ -4,6 +4,7 @@
 #ifndef FSTCRF_LEARNER_H
 #define FSTCRF_LEARNER_H
 
+#include "checks.h"
 #include "sentence.h"
 
 #define FC_AHEAD 8 /* rows of prefetch */
@@ -19,6 +20,25 @@ typedef struct {
     double *ends;    /* [2][S] scaled potentials */
     double *arc_out; /* [arcs] */
 } online;
+
+/* Sentences, slots and their order, for whatever learns one sentence at a time. */
+static inline fc_status check_learner(const fc_graph *graph, const fc_batch *batch,
+                                      const fc_learner *learner, int64_t n_order,
+                                      const int64_t *order, int64_t *where) {
+    const fc_status status = check_offsets(batch, where);
+    if (status != FC_OK) return status;
+    if (graph->moving || learner->K < 1 || learner->W < FC_LANES || learner->W % FC_LANES != 0)
+        return FC_EINVAL;
+    for (int64_t i = 0; i < graph->S * learner->K; i++)
+        if (learner->slot[i] < 0 || learner->slot[i] >= learner->W)
+            return fail(FC_EINVAL, i, where);
+    for (int64_t a = 0; a < arcs_of(graph); a++)
+        if (learner->arc_slot[a] < 0 || learner->arc_slot[a] >= learner->M)
+            return fail(FC_EINVAL, a, where);
+    for (int64_t k = 0; k < n_order; k++)
+        if (order[k] < 0 || order[k] >= batch->B) return fail(FC_EINVAL, k, where);
+    return FC_OK;
+}
 
 /* Lays out the scratch of an epoch; returns what is behind it. */
 static inline double *prepare(online *o, const fc_graph *graph, const fc_batch *batch,

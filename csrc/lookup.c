@@ -10,7 +10,7 @@
  * independent. So a run of tokens is taken through all families twice: once to make the keys and to
  * ask for their slots, once to read them. */
 
-#include "target.h"
+#include "checks.h"
 #include "vec.h"
 
 #define RUN 256     /* tokens */
@@ -88,8 +88,25 @@ FC_INLINE void ask(const fc_family *f, uint64_t key) {
         __builtin_prefetch(f->slot + home(key, f->shift));
 }
 
-void FC_NAME(fc_find_rows)(int64_t B, const int64_t *offsets, int64_t stride, const int32_t *codes,
-                           int64_t reach, int64_t F, const fc_family *families, int32_t *rows) {
+fc_status fc_find_rows(int64_t B, const int64_t *offsets, int64_t K, int64_t stride,
+                       const int32_t *codes, int64_t reach, int64_t F, const fc_family *families,
+                       int32_t *rows, int64_t *where) {
+    *where = 0;
+    if (B < 0 || reach < 0 || offsets[0] < 0 || offsets[B] > stride) return FC_EINVAL;
+    for (int64_t b = 0; b < B; b++)
+        if (offsets[b] > offsets[b + 1]) return fail(FC_EINVAL, b, where);
+    for (int64_t f = 0; f < F; f++) {
+        const fc_family *family = families + f;
+        if (family->direct == NULL && (family->shift < 1 || family->shift > 63 ||
+                                       family->size != (int64_t)1 << (64 - family->shift)))
+            return fail(FC_EINVAL, f, where);
+        for (int64_t m = 0; m < family->M; m++) {
+            const fc_term *term = family->term + m;
+            if (term->column < 0 || term->column >= K || term->width < 0 || term->width > 63 ||
+                (term->pads && reach < (term->offset < 0 ? -term->offset : term->offset)))
+                return fail(FC_EINVAL, f, where);
+        }
+    }
     const int64_t begin = offsets[0], end = offsets[B];
     int64_t sentence = 0;
     run r;
@@ -116,10 +133,13 @@ void FC_NAME(fc_find_rows)(int64_t B, const int64_t *offsets, int64_t stride, co
             }
         }
     }
+    return FC_OK;
 }
 
-void FC_NAME(fc_fill_slots)(int64_t n, const uint64_t *key, const int32_t *row, int64_t size,
-                            int64_t shift, fc_slot *slot) {
+fc_status fc_fill_slots(int64_t n, const uint64_t *key, const int32_t *row, int64_t size,
+                        int64_t shift, fc_slot *slot) {
+    if (n < 0 || shift < 1 || shift > 63 || size != (int64_t)1 << (64 - shift) || n >= size)
+        return FC_EINVAL;
     const uint64_t mask = (uint64_t)size - 1;
     for (int64_t i = 0; i < size; i++) slot[i] = (fc_slot){0, -1};
     for (int64_t k = 0; k < n; k++) {
@@ -127,4 +147,20 @@ void FC_NAME(fc_fill_slots)(int64_t n, const uint64_t *key, const int32_t *row, 
         while (slot[i].row >= 0) i = (i + 1) & mask;
         slot[i] = (fc_slot){key[k], row[k]};
     }
+    return FC_OK;
+}
+
+fc_status fc_compact_rows(int64_t N, int64_t F, const int32_t *rows, int64_t *indptr,
+                          int32_t *index) {
+    int64_t at = 0;
+    if (N < 0 || F < 0) return FC_EINVAL;
+    indptr[0] = 0;
+    for (int64_t n = 0; n < N; n++) {
+        for (int64_t f = 0; f < F; f++) {
+            index[at] = rows[n * F + f];
+            at += rows[n * F + f] >= 0;
+        }
+        indptr[n + 1] = at;
+    }
+    return FC_OK;
 }

@@ -3,7 +3,7 @@
  * Batches of sentences over one composition. */
 
 #include "rescore.h"
-#include "target.h"
+#include "checks.h"
 
 #define MOST_CHOICES 500000
 
@@ -16,7 +16,7 @@ static int64_t longest_of(int64_t B, const int64_t *offsets) {
     return longest;
 }
 
-int64_t FC_NAME(fc_machine_work)(const fc_machine *machine, int64_t longest) {
+int64_t fc_machine_work(const fc_machine *machine, int64_t longest) {
     tensor m;
     /* With the residual states of a path, or the trace of a sentence. */
     return lay_out_tensor(&m, machine, longest, NULL) + longest * (m.full + 3) + m.P;
@@ -35,8 +35,11 @@ static outcome backward_sums(tensor *m, int64_t first, int64_t T, fc_domain doma
     return result;
 }
 
-void FC_NAME(fc_machine_best)(const fc_machine *machine, int64_t B, const int64_t *offsets,
-                              int32_t *path, double *score, double *work) {
+fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                          int32_t *path, double *score, double *work) {
+    int64_t where;
+    const fc_status status = check_bounds(B, offsets, &where);
+    if (status != FC_OK) return status;
     tensor m;
     const int64_t longest = longest_of(B, offsets);
     int32_t *q = (int32_t *)(work + lay_out_tensor(&m, machine, longest, work));
@@ -47,6 +50,7 @@ void FC_NAME(fc_machine_best)(const fc_machine *machine, int64_t B, const int64_
         backward(&m, MAX_PLUS, first, T, &top);
         score[b] = walk_best(&m, first, T, path + first, q);
     }
+    return FC_OK;
 }
 
 /* Rows that n best search remembers: none where that would take more memory than the search. */
@@ -55,16 +59,20 @@ static int64_t choices_of(const tensor *m, int64_t longest) {
     return rows <= MOST_CHOICES ? rows : 0;
 }
 
-int64_t FC_NAME(fc_queue_size)(const fc_machine *machine, int64_t n, int64_t longest) {
+int64_t fc_queue_size(const fc_machine *machine, int64_t n, int64_t longest) {
     tensor m;
     lay_out_tensor(&m, machine, longest, NULL);
     /* A deviation is four doubles, a residual state half a one, a choice four. */
     return 5 * (n * (longest + 1) + 1) + 4 * choices_of(&m, longest);
 }
 
-void FC_NAME(fc_machine_nbest)(const fc_machine *machine, int64_t B, const int64_t *offsets,
-                               int64_t n, int32_t *path, double *score, int64_t *count,
-                               double *work, double *scratch) {
+fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *offsets, int64_t n,
+                           int32_t *path, double *score, int64_t *count, double *work,
+                           double *scratch) {
+    int64_t where;
+    if (n < 1 || n > INT32_MAX) return FC_EINVAL;
+    const fc_status status = check_bounds(B, offsets, &where);
+    if (status != FC_OK) return status;
     tensor m;
     const int64_t N = offsets[B], longest = longest_of(B, offsets);
     lay_out_tensor(&m, machine, longest, work);
@@ -86,11 +94,15 @@ void FC_NAME(fc_machine_nbest)(const fc_machine *machine, int64_t B, const int64
         if (backward(&m, MAX_PLUS, first, T, &top) == DONE)
             count[b] = walk_nbest(&m, &h, first, T, n, N, path, score + b * n);
     }
+    return FC_OK;
 }
 
-fc_status FC_NAME(fc_machine_log_partition)(const fc_machine *machine, int64_t B,
-                                            const int64_t *offsets, fc_domain domain, double *log_z,
-                                            double *work, int64_t *where) {
+fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                                   fc_domain domain, double *log_z, double *work, int64_t *where) {
+    *where = 0;
+    if (!domain_known(domain)) return FC_EINVAL;
+    const fc_status status = check_bounds(B, offsets, where);
+    if (status != FC_OK) return status;
     tensor m;
     lay_out_tensor(&m, machine, longest_of(B, offsets), work);
     m.forgets = 1;
@@ -120,10 +132,13 @@ static void fill_answers(const tensor *m, int64_t T, double value, const answers
     }
 }
 
-fc_status FC_NAME(fc_machine_marginals)(const fc_machine *machine, int64_t B,
-                                        const int64_t *offsets, fc_domain domain, double *log_z,
-                                        double *const *node, double *const *arc, double *entropy,
-                                        double *work, int64_t *where) {
+fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                               fc_domain domain, double *log_z, double *const *node,
+                               double *const *arc, double *entropy, double *work, int64_t *where) {
+    *where = 0;
+    if (!domain_known(domain)) return FC_EINVAL;
+    const fc_status status = check_bounds(B, offsets, where);
+    if (status != FC_OK) return status;
     tensor m;
     answers out;
     lay_out_tensor(&m, machine, longest_of(B, offsets), work);
@@ -147,8 +162,11 @@ fc_status FC_NAME(fc_machine_marginals)(const fc_machine *machine, int64_t B,
     return FC_OK;
 }
 
-void FC_NAME(fc_machine_max_marginals)(const fc_machine *machine, int64_t B, const int64_t *offsets,
-                                       double *const *node, double *work) {
+fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                                   double *const *node, double *work) {
+    int64_t where;
+    const fc_status status = check_bounds(B, offsets, &where);
+    if (status != FC_OK) return status;
     tensor m;
     answers out;
     lay_out_tensor(&m, machine, longest_of(B, offsets), work);
@@ -162,10 +180,15 @@ void FC_NAME(fc_machine_max_marginals)(const fc_machine *machine, int64_t B, con
             fill_answers(&m, T, FC_NEVER, &out);
         }
     }
+    return FC_OK;
 }
 
-void FC_NAME(fc_machine_sample)(const fc_machine *machine, int64_t B, const int64_t *offsets,
-                                int64_t n, const double *uniform, int32_t *path, double *work) {
+fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t *offsets, int64_t n,
+                            const double *uniform, int32_t *path, double *work) {
+    int64_t where;
+    if (n < 0) return FC_EINVAL;
+    const fc_status status = check_bounds(B, offsets, &where);
+    if (status != FC_OK) return status;
     tensor m;
     const int64_t N = offsets[B], longest = longest_of(B, offsets);
     int32_t *q = (int32_t *)(work + lay_out_tensor(&m, machine, longest, work));
@@ -185,20 +208,42 @@ void FC_NAME(fc_machine_sample)(const fc_machine *machine, int64_t B, const int6
             }
         }
     }
+    return FC_OK;
 }
 
-void FC_NAME(fc_machine_dead)(const fc_machine *machine, int64_t B, const int64_t *offsets,
-                              int64_t *position, double *work) {
+fc_status fc_machine_dead(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                          int64_t *position, double *work) {
+    int64_t where;
+    const fc_status status = check_bounds(B, offsets, &where);
+    if (status != FC_OK) return status;
     tensor m;
     lay_out_tensor(&m, machine, longest_of(B, offsets), work);
     for (int64_t b = 0; b < B; b++)
         position[b] = first_dead(&m, offsets[b], offsets[b + 1] - offsets[b]);
+    return FC_OK;
 }
 
-fc_status FC_NAME(fc_machine_rescore)(const fc_machine *machine, int64_t B, const int64_t *offsets,
-                                      int64_t C, const int64_t *sentence, const int64_t *ptr,
-                                      const int32_t *token, const double *node, int best,
-                                      double *total, double *work, int64_t *where) {
+/* Variants are in order and change tokens of their sentence, rising. */
+static int variants_ok(int64_t B, const int64_t *offsets, int64_t C, const int64_t *sentence,
+                       const int64_t *ptr, const int32_t *token) {
+    if (C < 0 || ptr[0] != 0) return 0;
+    for (int64_t c = 0; c < C; c++) {
+        if (sentence[c] < 0 || sentence[c] >= B || ptr[c] > ptr[c + 1]) return 0;
+        if (c > 0 && sentence[c - 1] > sentence[c]) return 0;
+        const int64_t T = offsets[sentence[c] + 1] - offsets[sentence[c]];
+        for (int64_t k = ptr[c]; k < ptr[c + 1]; k++)
+            if (token[k] < 0 || token[k] >= T || (k > ptr[c] && token[k - 1] >= token[k])) return 0;
+    }
+    return 1;
+}
+
+fc_status fc_machine_rescore(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                             int64_t C, const int64_t *sentence, const int64_t *ptr,
+                             const int32_t *token, const double *node, int best, double *total,
+                             double *work, int64_t *where) {
+    const fc_status status = check_bounds(B, offsets, where);
+    if (status != FC_OK) return status;
+    if (machine->axes != 1 || !variants_ok(B, offsets, C, sentence, ptr, token)) return FC_EINVAL;
     tensor m;
     const int64_t longest = longest_of(B, offsets);
     double *rest = work + lay_out_tensor(&m, machine, longest, work);

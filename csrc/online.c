@@ -3,9 +3,10 @@
  * Learning one sentence at a time: averaged perceptron, passive-aggressive steps, adaptive
  * regularisation of weights, stochastic gradient descent. */
 
+#include "batch.h"
 #include "difference.h"
 #include "learner.h"
-#include "target.h"
+#include "checks.h"
 
 /* The sentence whose numbers left the finite ones. */
 static fc_status numeric(int64_t k, int64_t *where) {
@@ -13,10 +14,24 @@ static fc_status numeric(int64_t k, int64_t *where) {
     return FC_ENUMERIC;
 }
 
-void FC_NAME(fc_perceptron)(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
-                            int64_t n_order, const int64_t *order, const int32_t *gold,
-                            const double *weight, fc_parameters *theta, fc_parameters *sums,
-                            double *step, int64_t *errors, double *loss, double *work) {
+int64_t fc_learner_work(const fc_graph *g, const fc_learner *learner, int64_t longest) {
+    return longest * (learner->W + 2 * g->S) + 2 * arcs_of(g) + 2 * g->S + fc_work_size(g, longest);
+}
+
+int64_t fc_difference_work(const fc_graph *g, const fc_batch *batch, const fc_learner *learner) {
+    int64_t where;
+    if (check_offsets(batch, &where) != FC_OK) return 0;
+    return fc_learner_work(g, learner, batch_longest(batch)) +
+           difference_room(most_cells(batch, learner));
+}
+
+fc_status fc_perceptron(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                        int64_t n_order, const int64_t *order, const int32_t *gold,
+                        const double *weight, fc_parameters *theta, fc_parameters *sums,
+                        double *step, int64_t *errors, double *loss, double *work) {
+    int64_t where;
+    const fc_status status = check_learner(graph, batch, learner, n_order, order, &where);
+    if (status != FC_OK) return status;
     online o;
     prepare(&o, graph, batch, learner, work);
     int32_t *path = (int32_t *)o.out;
@@ -44,6 +59,7 @@ void FC_NAME(fc_perceptron)(const fc_graph *graph, const fc_batch *batch, const 
         add_path_ends(&o, T, right, late, sums);
         add_path_ends(&o, T, path, -late, sums);
     }
+    return FC_OK;
 }
 
 /* --- Steps along the difference of the gold and the best path ------------------------------------
@@ -117,13 +133,16 @@ static double pa_step(fc_pa kind, double loss, double norm2, double aggressivene
     return kind == FC_PA_I && step > aggressiveness ? aggressiveness : step;
 }
 
-fc_status FC_NAME(fc_passive_aggressive)(const fc_graph *graph, const fc_batch *batch,
-                                         const fc_learner *learner, int64_t n_order,
-                                         const int64_t *order, const int32_t *gold,
-                                         const double *weight, fc_pa kind, double aggressiveness,
-                                         int errors_count, fc_parameters *theta,
-                                         fc_parameters *sums, double *step, double *loss,
-                                         double *work, int64_t *where) {
+fc_status fc_passive_aggressive(const fc_graph *graph, const fc_batch *batch,
+                                const fc_learner *learner, int64_t n_order, const int64_t *order,
+                                const int32_t *gold, const double *weight, fc_pa kind,
+                                double aggressiveness, int errors_count, fc_parameters *theta,
+                                fc_parameters *sums, double *step, double *loss, double *work,
+                                int64_t *where) {
+    const fc_status status = check_learner(graph, batch, learner, n_order, order, where);
+    if (status != FC_OK) return status;
+    if ((kind != FC_PA && kind != FC_PA_I && kind != FC_PA_II) || !(aggressiveness > 0.0))
+        return FC_EINVAL;
     online o;
     difference d;
     double *rest = prepare(&o, graph, batch, learner, work);
@@ -153,10 +172,13 @@ fc_status FC_NAME(fc_passive_aggressive)(const fc_graph *graph, const fc_batch *
     return FC_OK;
 }
 
-fc_status FC_NAME(fc_arow)(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
-                           int64_t n_order, const int64_t *order, const int32_t *gold,
-                           const double *weight, double gamma, fc_parameters *theta,
-                           fc_parameters *variance, double *loss, double *work, int64_t *where) {
+fc_status fc_arow(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                  int64_t n_order, const int64_t *order, const int32_t *gold, const double *weight,
+                  double gamma, fc_parameters *theta, fc_parameters *variance, double *loss,
+                  double *work, int64_t *where) {
+    const fc_status status = check_learner(graph, batch, learner, n_order, order, where);
+    if (status != FC_OK) return status;
+    if (!(gamma > 0.0)) return FC_EINVAL;
     online o;
     difference d;
     double *rest = prepare(&o, graph, batch, learner, work);
@@ -222,11 +244,12 @@ static void descend(online *o, int64_t first, int64_t T, const int32_t *gold, do
     }
 }
 
-fc_status FC_NAME(fc_sgd)(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
-                          int64_t n_order, const int64_t *order, const int32_t *gold,
-                          const double *weight, const double *rate, double decay,
-                          fc_parameters *theta, double *scale, double *loss, double *work,
-                          int64_t *where) {
+fc_status fc_sgd(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                 int64_t n_order, const int64_t *order, const int32_t *gold, const double *weight,
+                 const double *rate, double decay, fc_parameters *theta, double *scale,
+                 double *loss, double *work, int64_t *where) {
+    const fc_status status = check_learner(graph, batch, learner, n_order, order, where);
+    if (status != FC_OK) return status;
     online o;
     machine *m = &o.w.m;
     prepare(&o, graph, batch, learner, work);

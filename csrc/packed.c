@@ -8,7 +8,7 @@
  * Two waits follow each other: for the place of a row, and for what is there. Both are asked for
  * ahead. */
 
-#include "target.h"
+#include "checks.h"
 #include "vec.h"
 
 #define NEAR 24    /* entries ahead: what is at the place */
@@ -27,8 +27,15 @@ FC_INLINE int64_t same_end(int64_t M, const int64_t *cells, int64_t k, int64_t l
     return k;
 }
 
-void FC_NAME(fc_packed_size)(int64_t W, int64_t M, const int64_t *cells, int64_t least,
-                             int64_t *rows, int64_t *entries) {
+fc_status fc_packed_size(int64_t R, int64_t W, int64_t M, const int64_t *cells, int64_t least,
+                         int64_t *rows, int64_t *entries, int64_t *where) {
+    *where = 0;
+    if (R < 0 || R >= INT32_MAX || M < 0 || M >= INT32_MAX || least < 1 || W < FC_LANES ||
+        W % FC_LANES != 0)
+        return FC_EINVAL;
+    for (int64_t k = 0; k < M; k++)
+        if (cells[k] < (k > 0 ? cells[k - 1] + 1 : 0) || cells[k] >= R * W)
+            return fail(FC_EINVAL, k, where);
     int64_t attribute = 0;
     *rows = 0;
     *entries = 1; /* for those without weights */
@@ -40,10 +47,12 @@ void FC_NAME(fc_packed_size)(int64_t W, int64_t M, const int64_t *cells, int64_t
         else
             *entries += end - k;
     }
+    return FC_OK;
 }
 
-void FC_NAME(fc_pack)(int64_t R, int64_t W, int64_t M, const int64_t *cells, const double *weight,
-                      int64_t least, int32_t *place, double *table, fc_entry *entry) {
+fc_status fc_pack(int64_t R, int64_t W, int64_t M, const int64_t *cells, const double *weight,
+                  int64_t least, int32_t *place, double *table, fc_entry *entry) {
+    if (R < 0 || M < 0 || least < 1 || W < FC_LANES || W % FC_LANES != 0) return FC_EINVAL;
     int64_t row = 0, free = 1, k = 0;
     entry[0] = (fc_entry){0.0, ~(int64_t)0};
     for (int64_t r = 0; r < R; r++) {
@@ -61,6 +70,7 @@ void FC_NAME(fc_pack)(int64_t R, int64_t W, int64_t M, const int64_t *cells, con
             entry[free++] = (fc_entry){weight[k], k + 1 == end ? ~slot : slot};
         }
     }
+    return FC_OK;
 }
 
 /* sum += value * (the weights at ~place) */
@@ -100,9 +110,11 @@ FC_INLINE void ask(const fc_packed *packed, int32_t p) {
     for (int64_t l = 0; l < packed->W; l += 8, at += step) __builtin_prefetch(at);
 }
 
-void FC_NAME(fc_gather_packed)(int64_t N, const fc_packed *packed, const int64_t *indptr,
-                               const int32_t *index, const float *value, int64_t S, double *out,
-                               double *sum) {
+fc_status fc_gather_packed(int64_t N, const fc_packed *packed, const int64_t *indptr,
+                           const int32_t *index, const float *value, int64_t S, double *out,
+                           double *sum) {
+    if (N < 0 || packed->W < FC_LANES || packed->W % FC_LANES != 0 || S < 0 || S > packed->W)
+        return FC_EINVAL;
     const int64_t W = packed->W, last = indptr[N];
     const int32_t *place = packed->place;
     for (int64_t n = 0; n < N; n++) {
@@ -127,4 +139,5 @@ void FC_NAME(fc_gather_packed)(int64_t N, const fc_packed *packed, const int64_t
         }
         memcpy(out + n * S, sum, (size_t)S * sizeof *out);
     }
+    return FC_OK;
 }

@@ -4,7 +4,7 @@
  * design. The next row is asked for while this one is added: rows are scattered over the table, and
  * waiting for memory is most of the cost. */
 
-#include "target.h"
+#include "checks.h"
 #include "vec.h"
 
 #define AHEAD 8 /* rows of prefetch */
@@ -21,8 +21,9 @@ FC_INLINE void gather_tile(const int L, int64_t W, int64_t begin, int64_t end,
     for (int l = 0; l < L; l++) out[l] = acc[l];
 }
 
-void FC_NAME(fc_gather)(int64_t N, int64_t W, const int64_t *indptr, const int32_t *index,
-                        const float *value, const double *table, double *out) {
+fc_status fc_gather(int64_t N, int64_t R, int64_t W, const int64_t *indptr, const int32_t *index,
+                    const float *value, const double *table, double *out) {
+    if (N < 0 || R < 0 || W < FC_LANES || W % FC_LANES != 0) return FC_EINVAL;
     const int64_t last = indptr[N];
     for (int64_t n = 0; n < N; n++) {
         const int64_t begin = indptr[n], end = indptr[n + 1];
@@ -39,11 +40,18 @@ void FC_NAME(fc_gather)(int64_t N, int64_t W, const int64_t *indptr, const int32
             default: break;
         }
     }
+    return FC_OK;
 }
 
-void FC_NAME(fc_scatter)(int64_t K, const int64_t *token, const int64_t *slot, const double *mass,
-                         int64_t W, const int64_t *indptr, const int32_t *index, const float *value,
-                         const int32_t *place, double *out) {
+fc_status fc_scatter(int64_t K, const int64_t *token, const int64_t *slot, const double *mass,
+                     int64_t N, int64_t R, int64_t W, const int64_t *indptr, const int32_t *index,
+                     const float *value, const int32_t *place, double *out, int64_t *where) {
+    *where = 0;
+    if (K < 0 || N < 0 || R < 0 || W < 1) return FC_EINVAL;
+    for (int64_t k = 0; k < K; k++) {
+        *where = k;
+        if (token[k] < 0 || token[k] >= N || slot[k] < 0 || slot[k] >= W) return FC_EINVAL;
+    }
     for (int64_t k = 0; k < K; k++) {
         if (k + 1 < K) /* the next token's row of places, where this one's are read */
             for (int64_t e = indptr[token[k + 1]]; e < indptr[token[k + 1] + 1]; e++)
@@ -53,4 +61,5 @@ void FC_NAME(fc_scatter)(int64_t K, const int64_t *token, const int64_t *slot, c
             if (to >= 0) out[to] += value == NULL ? mass[k] : mass[k] * (double)value[e];
         }
     }
+    return FC_OK;
 }

@@ -1,8 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Statuses in words. */
+ * Statuses in words, and which variant runs: chosen by name, or the best that the processor has.
+ * Compiled once. */
+
+#include <stddef.h>
+#include <string.h>
 
 #include "fstcrf.h"
+
+int fc_target = 0; /* 0 base, 1 v3, 2 v4: what the functions of dispatch.c call */
+
+static fc_status choose(int target) {
+    fc_target = target;
+    return FC_OK;
+}
+
+const char *fc_variant(void) {
+    static const char *const names[] = {"base", "v3", "v4"};
+    return names[fc_target];
+}
+
+fc_status fc_use(const char *name) {
+    if (name == NULL) return FC_EINVAL;
+    const int automatic = strcmp(name, "auto") == 0;
+#ifdef FC_X86_64
+    __builtin_cpu_init();
+    if (automatic || strcmp(name, "v4") == 0) {
+        if (__builtin_cpu_supports("x86-64-v4")) return choose(2);
+        if (!automatic) return FC_ETARGET;
+    }
+    if (automatic || strcmp(name, "v3") == 0) {
+        if (__builtin_cpu_supports("x86-64-v3")) return choose(1);
+        if (!automatic) return FC_ETARGET;
+    }
+#endif
+    return automatic || strcmp(name, "base") == 0 ? choose(0) : FC_ETARGET;
+}
 
 const char *fc_text(fc_status status) {
     switch (status) {

@@ -1,6 +1,6 @@
 """Types of the compiled module, from its contract: ``python -m csrc.stub`` writes them.
 
-A test compares ``fstcrf/_kernel.pyi`` with what `stub` returns of ``fstcrf.api.h``. All pointers
+A test compares ``fstcrf/_kernel.pyi`` with what `stub` returns of ``csrc/api``. All pointers
 are of one type: what they point to is checked where they are made, by
 `fstcrf.kernel.native.array_in`.
 """
@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-__all__ = ["API", "STUB", "stub"]
+from csrc.contract import contract, functions
 
-API = Path(__file__).with_name("fstcrf.api.h")
-STUB = API.parent.parent / "fstcrf" / "_kernel.pyi"
+__all__ = ["STUB", "stub"]
+
+STUB = Path(__file__).parent.parent / "fstcrf" / "_kernel.pyi"
 
 _HEAD = """\
-# Made of csrc/fstcrf.api.h by `python -m csrc.stub`; do not edit.
+# Made of csrc/api by `python -m csrc.stub`; do not edit.
 # ruff: noqa: A002, E501, N803
 # fmt: off
 
@@ -44,10 +45,9 @@ class _Lib:
 """
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _ENUM = re.compile(r"enum\s*\{([^}]*)\}\s*(\w*)\s*;")
-_FUNCTION = re.compile(r"^(?!typedef)([\w ]+?[ *])(fc_\w+)\(([^)]*)\);", re.MULTILINE)
 
 
-def stub(contract: str) -> str:
+def stub(declared: str) -> str:
     """Return the types of the module that cffi makes of a contract.
 
     Raises
@@ -55,16 +55,16 @@ def stub(contract: str) -> str:
     ValueError
         A type that is neither a number nor a pointer.
     """
-    code = _COMMENT.sub("", contract)
+    code = _COMMENT.sub("", declared)
     enums = {name for _, name in _ENUM.findall(code)}
     constants = [
         entry.split("=")[0].strip() for body, _ in _ENUM.findall(code) for entry in body.split(",")
     ]
     lines = [f"    {name}: int" for name in constants if name]
-    for returned, name, arguments in _FUNCTION.findall(code):
-        given = [_argument(one, enums) for one in arguments.split(",") if one.strip() != "void"]
+    for one in functions(declared):
+        given = [_argument(parameter, enums) for parameter in one.parameters if parameter != "void"]
         given = ["self", *given, "/"] if given else ["self"]
-        lines.append(f"    def {name}({', '.join(given)}) -> {_type(returned, enums)}: ...")
+        lines.append(f"    def {one.name}({', '.join(given)}) -> {_type(one.returns, enums)}: ...")
     return _HEAD + "\n".join(lines) + "\n\nffi: _FFI\nlib: _Lib\n"
 
 
@@ -92,4 +92,4 @@ def _type(declared: str, enums: set[str]) -> str:
 
 
 if __name__ == "__main__":
-    STUB.write_text(stub(API.read_text()))
+    STUB.write_text(stub(contract()))

@@ -26,7 +26,7 @@
 
 #include <stddef.h>
 
-#include "target.h"
+#include "checks.h"
 #include "wide.h"
 
 #define FAINT 1e-28f
@@ -140,7 +140,7 @@ typedef struct {
 
 static int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
-int64_t FC_NAME(fc_sweep_work)(const fc_graph *g, const fc_shard *s) {
+int64_t fc_sweep_work(const fc_graph *g, const fc_shard *s) {
     const int64_t S = g->S, Q = padded(S), Q4 = (S + 3) / 4 * 4, T = s->longest;
     const int64_t floats = 2 * Q4 * Q + 4 * Q + T * (s->P + 2 * Q) + padded(T) + 2 * Q + LANES;
     const int64_t bytes = S * Q + 2 * Q;
@@ -331,8 +331,8 @@ static void in_double(sweep *w, int64_t T, double weight, double *log_z) {
     const int64_t offsets[2] = {0, T};
     const fc_batch one = {1, offsets, w->node};
     int64_t where;
-    FC_NAME(fc_forward_backward)
-    (w->graph, &one, FC_AUTO, &weight, log_z, w->posterior, w->arc, w->rest, &where);
+    fc_forward_backward(w->graph, &one, FC_AUTO, &weight, log_z, w->posterior, w->arc, w->rest,
+                        &where);
     for (int64_t t = 0; t < T; t++) {
         for (int64_t j = 0; j < w->Q; j++)
             w->beta[j] = j < S ? (float)w->posterior[t * S + j] : 0.0f;
@@ -344,9 +344,56 @@ static void in_double(sweep *w, int64_t T, double weight, double *log_z) {
     }
 }
 
-void FC_NAME(fc_sweep)(const fc_graph *graph, const fc_shard *s, const float *weight,
-                       float *gradient, double *loss, double *arc, double *begin, double *end,
-                       int64_t *rescued, double *work) {
+static fc_status check_ptr(int64_t n, const int64_t *ptr, int64_t *where) {
+    if (ptr[0] != 0) return fail(FC_EINVAL, 0, where);
+    for (int64_t i = 0; i < n; i++)
+        if (ptr[i] > ptr[i + 1]) return fail(FC_EINVAL, i, where);
+    return FC_OK;
+}
+
+static fc_status check_below(int64_t n, const int32_t *index, int64_t limit, int64_t *where) {
+    for (int64_t i = 0; i < n; i++)
+        if (index[i] < 0 || index[i] >= limit) return fail(FC_EINVAL, i, where);
+    return FC_OK;
+}
+
+fc_status fc_check_shard(const fc_graph *graph, const fc_shard *s, const fc_layout *l,
+                         int64_t *where) {
+    *where = 0;
+    if (graph->A != 0 || graph->moving || s->P < 8 || s->P % 8 != 0 || s->R < 0 || s->M < 0)
+        return FC_EINVAL;
+    if (s->K < 0 || (s->K == 0 && fc_padded(graph->S) != s->P)) return FC_EINVAL;
+    const fc_batch batch = {s->B, s->offsets, NULL};
+    fc_status status = check_offsets(&batch, where);
+    if (status == FC_OK && s->offsets[s->B] != s->N) status = FC_EINVAL;
+    for (int64_t b = 0; status == FC_OK && b < s->B; b++)
+        if (s->offsets[b + 1] - s->offsets[b] > s->longest) status = fail(FC_EINVAL, b, where);
+    if (status == FC_OK) status = check_ptr(s->N, s->row_ptr, where);
+    if (status == FC_OK) status = check_ptr(s->N, s->single_ptr, where);
+    if (status == FC_OK) status = check_ptr(l->attributes, l->ptr, where);
+    if (status == FC_OK && l->ptr[l->attributes] > l->parameters) status = FC_EINVAL;
+    if (status == FC_OK) status = check_below(s->row_ptr[s->N], s->row, s->R, where);
+    if (status == FC_OK) status = check_below(s->single_ptr[s->N], s->single, s->M, where);
+    if (status == FC_OK) status = check_below(s->R, s->rows, l->attributes, where);
+    if (status == FC_OK) status = check_below(s->M, s->singles, l->parameters, where);
+    if (status == FC_OK) status = check_below(graph->S * s->K, s->slot, s->P, where);
+    for (int64_t k = 0; status == FC_OK && k < s->single_ptr[s->N]; k++)
+        if (s->single_slot[k] >= s->P) status = fail(FC_EINVAL, k, where);
+    for (int64_t k = 0; status == FC_OK && k < l->ptr[l->attributes]; k++)
+        if (l->slot[k] >= s->P) status = fail(FC_EINVAL, k, where);
+    return status;
+}
+
+static int within(int64_t m, const int64_t *runs, int64_t size) {
+    for (int64_t i = 0; i < m; i++)
+        if (runs[2 * i] < 0 || runs[2 * i] > runs[2 * i + 1] || runs[2 * i + 1] > size) return 0;
+    return m >= 0;
+}
+
+fc_status fc_sweep(const fc_graph *graph, const fc_shard *s, const float *weight, float *gradient,
+                   double *loss, double *arc, double *begin, double *end, int64_t *rescued,
+                   double *work) {
+    if (graph->A != 0 || graph->moving) return FC_EINVAL;
     sweep w;
     lay_out(&w, graph, s, work);
     load(&w);
@@ -382,11 +429,12 @@ void FC_NAME(fc_sweep)(const fc_graph *graph, const fc_shard *s, const float *we
             arc[i * S + j] += w.total[i * Q + j] * (double)w.forward[i * Q + j];
     memcpy(begin, w.begin, (size_t)S * sizeof *begin);
     memcpy(end, w.end, (size_t)S * sizeof *end);
+    return FC_OK;
 }
 
 /* --- Between the parameter vector and a shard's weights ------------------------------------- */
 
-void FC_NAME(fc_spread)(const fc_shard *s, const fc_layout *l, const double *theta, float *weight) {
+fc_status fc_spread(const fc_shard *s, const fc_layout *l, const double *theta, float *weight) {
     memset(weight, 0, (size_t)(s->R * s->P) * sizeof *weight);
     for (int64_t r = 0; r < s->R; r++) {
         float *row = weight + r * s->P;
@@ -395,11 +443,12 @@ void FC_NAME(fc_spread)(const fc_shard *s, const fc_layout *l, const double *the
     }
     float *single = weight + s->R * s->P;
     for (int64_t i = 0; i < s->M; i++) single[i] = (float)theta[s->singles[i]];
+    return FC_OK;
 }
 
-void FC_NAME(fc_collect)(const fc_shard *s, const fc_layout *l, int64_t m, const int64_t *row_runs,
-                         int64_t k, const int64_t *single_runs, const float *gradient,
-                         double *theta) {
+fc_status fc_collect(const fc_shard *s, const fc_layout *l, int64_t m, const int64_t *row_runs,
+                     int64_t k, const int64_t *single_runs, const float *gradient, double *theta) {
+    if (!within(m, row_runs, s->R) || !within(k, single_runs, s->M)) return FC_EINVAL;
     for (const int64_t *run = row_runs; run < row_runs + 2 * m; run += 2)
         for (int64_t r = run[0]; r < run[1]; r++) {
             const float *row = gradient + r * s->P;
@@ -409,4 +458,5 @@ void FC_NAME(fc_collect)(const fc_shard *s, const fc_layout *l, int64_t m, const
     const float *single = gradient + s->R * s->P;
     for (const int64_t *run = single_runs; run < single_runs + 2 * k; run += 2)
         for (int64_t i = run[0]; i < run[1]; i++) theta[s->singles[i]] += (double)single[i];
+    return FC_OK;
 }

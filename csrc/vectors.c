@@ -8,7 +8,7 @@
  * a few dozen numbers (Chen, Wang and Zhou 2014). The store is float32, which halves what has to be
  * moved; sums are float64. */
 
-#include "target.h"
+#include "checks.h"
 #include "vec.h"
 
 #define BLOCK 1024 /* doubles of one vector that stay in cache while the store streams by */
@@ -24,8 +24,9 @@ static double dot_mixed(int64_t n, const float *restrict a, const double *restri
     return sum;
 }
 
-void FC_NAME(fc_dots)(int64_t m, int64_t k, int64_t n, int64_t stride, const float *rows,
-                      int64_t x_stride, const double *x, double *out) {
+fc_status fc_dots(int64_t m, int64_t k, int64_t n, int64_t stride, const float *rows,
+                  int64_t x_stride, const double *x, double *out) {
+    if (m < 0 || k < 1 || n < 0 || stride < n || x_stride < n) return FC_EINVAL;
     for (int64_t i = 0; i < m * k; i++) out[i] = 0.0;
     for (int64_t start = 0; start < n; start += BLOCK) {
         const int64_t length = start + BLOCK < n ? BLOCK : n - start;
@@ -34,10 +35,12 @@ void FC_NAME(fc_dots)(int64_t m, int64_t k, int64_t n, int64_t stride, const flo
                 out[i * k + v] +=
                     dot_mixed(length, rows + i * stride + start, x + v * x_stride + start);
     }
+    return FC_OK;
 }
 
-void FC_NAME(fc_combine)(int64_t m, int64_t n, int64_t stride, const float *rows,
-                         const double *coefficient, double *out) {
+fc_status fc_combine(int64_t m, int64_t n, int64_t stride, const float *rows,
+                     const double *coefficient, double *out) {
+    if (m < 0 || n < 0 || stride < n) return FC_EINVAL;
     for (int64_t start = 0; start < n; start += BLOCK) {
         const int64_t length = start + BLOCK < n ? BLOCK : n - start;
         double *restrict y = out + start;
@@ -47,9 +50,11 @@ void FC_NAME(fc_combine)(int64_t m, int64_t n, int64_t stride, const float *rows
             for (int64_t j = 0; j < length; j++) y[j] += c * (double)a[j];
         }
     }
+    return FC_OK;
 }
 
-double FC_NAME(fc_inner)(int64_t n, const double *x, const double *y) {
+fc_status fc_inner(int64_t n, const double *x, const double *y, double *out) {
+    if (n < 0) return FC_EINVAL;
     const int64_t whole = n / (4 * FC_LANES) * (4 * FC_LANES);
     double lane[4 * FC_LANES] = {0};
     for (int64_t j = 0; j < whole; j += 4 * FC_LANES)
@@ -57,5 +62,6 @@ double FC_NAME(fc_inner)(int64_t n, const double *x, const double *y) {
     double sum = 0.0;
     for (int64_t j = whole; j < n; j++) sum += x[j] * y[j];
     for (int l = 0; l < 4 * FC_LANES; l++) sum += lane[l];
-    return sum;
+    *out = sum;
+    return FC_OK;
 }

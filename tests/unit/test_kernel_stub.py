@@ -6,12 +6,13 @@ import re
 
 import pytest
 
-from csrc.stub import API, STUB, stub
+from csrc.contract import contract
+from csrc.stub import STUB, stub
 from fstcrf.kernel.native import lib
 
 
 def test_the_types_are_those_of_the_contract() -> None:
-    assert STUB.read_text() == stub(API.read_text()), "run python -m csrc.stub"
+    assert STUB.read_text() == stub(contract()), "run python -m csrc.stub"
 
 
 def test_all_that_the_module_has_is_typed() -> None:

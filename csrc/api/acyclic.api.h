@@ -1,0 +1,93 @@
+/* --- Acyclic machines ----------------------------------------------------------------------------
+ *
+ * Any acyclic acceptor. Arcs are sorted by source: those that leave s are row[s] .. row[s + 1] - 1.
+ * A path is a sequence of arcs from state 0:
+ *
+ *   score = sum of its arcs' scores + final[where it ends]
+ *
+ * States are numbered in topological order: every arc leads to a state above its own. */
+typedef struct {
+    int64_t S, A;
+    const int64_t *row;    /* [S + 1] */
+    const int32_t *target; /* [A] */
+    const double *score;   /* [A] */
+    const double *final;   /* [S] -inf: no path ends here */
+} fc_acyclic;
+
+/* What the search for the n best paths remembers: prefixes, and ways to leave them. */
+typedef struct {
+    double score;
+    int32_t arc, prefix, depth;
+} fc_step;
+
+typedef struct {
+    double priority, value;
+    int64_t choice, prefix;
+} fc_deviation;
+
+/* Which states lie on a path from `start` to a state that ends; the machine may have cycles.
+ *   start         a state; any other number: there is none
+ *   ends   [S]    1: a path may end here
+ *   keep   [S]    out  1 or 0
+ *   turned [S + 1], work [S + A]  scratch
+ * Cost: linear. *where: a state or arc with a bad index. */
+fc_status fc_connected(int64_t S, const int64_t *row, const int32_t *target, int64_t start,
+                       const uint8_t *ends, uint8_t *keep, int64_t *turned, int32_t *work,
+                       int64_t *where);
+
+/* Numbers states in topological order.
+ *   number [S]   out
+ *   cycle        out  -1, or a state on a cycle; number is then unspecified
+ *   work   [2S]  scratch */
+fc_status fc_topological(int64_t S, const int64_t *row, const int32_t *target, int32_t *number,
+                         int64_t *cycle, int32_t *work, int64_t *where);
+
+/* Checks a machine once: sizes, indices, order, scores. The functions below take it for granted. */
+fc_status fc_check_acyclic(const fc_acyclic *machine, int64_t *where);
+
+/* Labels on the shortest and the longest way from state 0 to each state; -1 where there is none.
+ *   label [A]  counts where it is not negative; NULL: every arc counts */
+fc_status fc_acyclic_lengths(const fc_acyclic *machine, const int32_t *label, int32_t *shortest,
+                             int32_t *longest);
+
+/* Score of the best way to end from each state, and the log of the sum over all of them; -inf where
+ * there is none. suffix[0] is that of the machine.
+ *   suffix [S] out
+ * Cost: A additions; A exponentials and S logarithms for the sum. */
+fc_status fc_acyclic_best_suffix(const fc_acyclic *machine, double *suffix);
+fc_status fc_acyclic_sum_suffix(const fc_acyclic *machine, double *suffix);
+
+/* Posterior probabilities of states and arcs, 0 where no path exists; `suffix` holds sums.
+ *   node [S] out    arc [A] out */
+fc_status fc_acyclic_marginals(const fc_acyclic *machine, const double *suffix, double *node,
+                               double *arc);
+
+/* Score of the best path through each arc, -inf where there is none; `suffix` holds the best.
+ *   prefix [S] out  score of the best way to each state    arc [A] out */
+fc_status fc_acyclic_max_marginals(const fc_acyclic *machine, const double *suffix, double *prefix,
+                                   double *arc);
+
+/* The best path; `suffix` holds the best. Ties: to end comes first, then the smaller arc, at the
+ * earliest state where paths differ.
+ *   path   [S - 1] out  arcs
+ *   length         out  0 also where no path exists */
+fc_status fc_acyclic_best(const fc_acyclic *machine, const double *suffix, int32_t *path,
+                          int64_t *length);
+
+/* The n best paths, best first, ties as above: exact best-first search, in which a path's siblings
+ * are made when it is taken from the queue.
+ *   path  [n][width] out  arcs, -1 behind the last; width: arcs of the longest path
+ *   score [n]        out
+ *   count            out  paths found
+ *   steps, heap           scratch; n * width and n * (width + 1) + 1 always suffice
+ * FC_EFULL: there is not enough of it. */
+fc_status fc_acyclic_nbest(const fc_acyclic *machine, const double *suffix, int64_t n,
+                           int64_t width, int64_t step_room, fc_step *steps, int64_t heap_room,
+                           fc_deviation *heap, int32_t *path, double *score, int64_t *count);
+
+/* Independent exact samples; `suffix` holds sums.
+ *   uniform [n][width] in   numbers in [0, 1); width: arcs of the longest path
+ *   path    [n][width] out  arcs, -1 behind the last, or throughout where no path exists
+ *   work    [S + A] */
+fc_status fc_acyclic_sample(const fc_acyclic *machine, const double *suffix, int64_t n,
+                            int64_t width, const double *uniform, int32_t *path, double *work);

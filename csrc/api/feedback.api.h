@@ -1,0 +1,104 @@
+/* --- Learning from rewards -----------------------------------------------------------------------
+ *
+ * A sentence is labelled by a sample, somebody says how good that is (a reward in [0, 1]), and theta
+ * moves. One step, with the sample y of p_w, features f and their expectation E:
+ *
+ *   theta <- (1 - rate * decay) theta - rate * (signal - control) * (f(y) - E_w f)
+ *            (with momentum m: rate * decay / (1 - m))
+ *
+ *   expected loss   signal = 1 - reward
+ *   cross-entropy   signal = -reward / max(p_w(y), clip)
+ *   preference      pairs: y of p_w, z of p_-w; the reward says how far y is ahead of z
+ *                   signal = 1 - reward, along f(y) - f(z) - (E_w f - E_-w f)
+ *                   (with `alike`, both of p_w: along f(y) - f(z))
+ *
+ * The control variate is known before the sample is: it changes the variance of a step, not its mean.
+ * (The first sample of all is its own control, and moves nothing.)
+ * Source: Sokolov, Kreutzer, Lo and Riezler (2016); controls: Greensmith, Bartlett and Baxter (2004). */
+typedef enum { FC_EXPECTED_LOSS = 0, FC_PREFERENCE = 1, FC_CROSS_ENTROPY = 2 } fc_aim;
+typedef enum { FC_NO_CONTROL = 0, FC_RUNNING_MEAN = 1, FC_SENTENCE_MEAN = 2 } fc_control;
+
+typedef struct {
+    fc_aim objective;
+    fc_control control;
+    double clip;                  /* 0: nothing is clipped */
+    double temperature;           /* potentials are divided by it */
+    double common_rate, own_rate; /* how fast the running means of signals follow, in (0, 1] */
+    int64_t alike;                /* preference: both of a pair come from p_w */
+} fc_bandit;
+
+/* Running means of signals: [0] of all sentences, [1 + b] of sentence b. */
+typedef struct {
+    double *mean;  /* [1 + B] */
+    double *count; /* [1 + B] */
+} fc_baseline;
+
+/* Rewards from gold labels. step[before][now]: 1 a span begins at `now`, 2 one goes on, 0 neither; label
+ * L stands for both ends. The reward is the F of spans (1 where there is none on either side), or
+ * the share of right labels where step is NULL. */
+typedef struct {
+    int64_t L;
+    const uint8_t *step; /* [L + 1][L + 1] */
+    const int32_t *type; /* [L + 1] */
+    const int32_t *gold; /* [N] labels */
+    int64_t graded;      /* pairs: by how much the first is ahead; 0: 1 where it is */
+} fc_judge;
+
+typedef enum { FC_CONSTANT = 0, FC_MOMENTUM = 1, FC_ADADELTA = 2 } fc_rule;
+
+/* The true parameters are scale * theta; velocities are in units of theta. Rows that a step does not
+ * touch are brought up to date when they are next read; `touched` says up to which step they are. */
+typedef struct {
+    fc_rule rule;
+    double rate, decay;
+    double momentum;     /* below 1 */
+    double rho, epsilon; /* ADADELTA: the memory of its means, and what keeps them above zero */
+    double *scale;       /* [1] in/out */
+    int64_t *step;       /* [1] in/out  steps so far */
+    fc_parameters *theta;
+    fc_parameters *first;  /* velocities, or means of squared gradients */
+    fc_parameters *second; /* means of squared changes */
+    int64_t *touched;      /* [R]  not for the constant rate */
+    int32_t *place;        /* [R]  scratch that keeps what it holds; likewise */
+    int32_t *rows;         /* [most] scratch; most: attributes of a sentence */
+    double *sums;          /* [most][W] scratch */
+    double *small;         /* [max(M, 2 S)] scratch */
+} fc_descent;
+
+/* Samples for sentences order[0 .. n_order - 1], all at the parameters of now. `mask` of the learner
+ * may be NULL: every weight is trained.
+ *   uniform [tokens] in  numbers in [0, 1); for pairs first those of y, then those of z, a sentence
+ *   path, other [tokens] out  states of y, and of z for pairs
+ *   node  [tokens][S]    out  direction: y less the posteriors (for pairs, less the same of z)
+ *   arc   [n_order][M]   out  ... of arc slots
+ *   log_p [n_order]      out  log p_w(y)
+ * FC_ENUMERIC with *where = k when the k-th has no path, or potentials that are not finite. */
+fc_status fc_propose(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                     int64_t n_order, const int64_t *order, const fc_bandit *bandit,
+                     fc_descent *descent, const double *uniform, int32_t *path, int32_t *other,
+                     double *node, double *arc, double *log_p, double *work, int64_t *where);
+
+/* Rewards of samples.
+ *   reward [n_order] out */
+fc_status fc_judge_paths(const fc_batch *batch, const fc_learner *learner, int64_t n_order,
+                         const int64_t *order, const fc_bandit *bandit, const fc_judge *judge,
+                         const int32_t *path, const int32_t *other, double *reward);
+
+/* A step for each proposal, in their order.
+ *   coefficient [n_order] out  signal - control
+ * FC_ENUMERIC with *where = k when the k-th step is not finite; it and what follows are not done. */
+fc_status fc_reinforce(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                       int64_t n_order, const int64_t *order, const fc_bandit *bandit,
+                       fc_baseline *baseline, fc_descent *descent, const double *reward,
+                       const double *log_p, const double *node, const double *arc,
+                       double *coefficient, double *work, int64_t *where);
+
+/* All three in turn, one sentence after the other. */
+fc_status fc_feedback_epoch(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+                            int64_t n_order, const int64_t *order, const fc_bandit *bandit,
+                            const fc_judge *judge, fc_baseline *baseline, fc_descent *descent,
+                            const double *uniform, double *reward, double *log_p,
+                            double *coefficient, double *work, int64_t *where);
+
+/* Doubles of scratch for the functions above. */
+int64_t fc_feedback_work(const fc_graph *graph, const fc_learner *learner, int64_t longest);

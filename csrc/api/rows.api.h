@@ -1,0 +1,59 @@
+/* --- Sparse rows times a table -----------------------------------------------------------------
+ *
+ *   out[n] = sum_{k = indptr[n]}^{indptr[n + 1] - 1} value[k] * table[index[k]],   n < N
+ *
+ * Potentials are design matrix x weights; the gradient is the transposed design x posteriors: the
+ * same sum with the roles of tokens and attributes exchanged. Rows of `out` are independent, so any
+ * split over threads gives the same bits.
+ *   value may be NULL: all ones.  W is a multiple of 8. */
+fc_status fc_gather(int64_t N, int64_t R, int64_t W, const int64_t *indptr, const int32_t *index,
+                    const float *value, const double *table, double *out);
+
+/* Adds the attributes of single tokens to parameters, the transposed product for few slots:
+ *
+ *   out[place[index[e] * W + slot[k]]] += mass[k] * value[e]      e: entries of row token[k], k < K
+ *
+ *   token, slot [K]   in      below N and W
+ *   place [R][W]      in      number of a parameter, taken for granted; negative where there is none
+ *   out   [parameters] in/out
+ * FC_EINVAL: *where is the k of a token or slot out of range. */
+fc_status fc_scatter(int64_t K, const int64_t *token, const int64_t *slot, const double *mass,
+                     int64_t N, int64_t R, int64_t W, const int64_t *indptr, const int32_t *index,
+                     const float *value, const int32_t *place, double *out, int64_t *where);
+
+/* Checks indptr [N + 1] (from 0, not falling, ending at n_index) and index (below R) once. */
+fc_status fc_check_rows(int64_t N, int64_t R, int64_t n_index, const int64_t *indptr,
+                        const int32_t *index, int64_t *where);
+
+/* --- Rows times a table that is mostly empty -----------------------------------------------------
+ *
+ * Rows with at least `least` weights are padded rows of a small table, the others lists of entries.
+ * Row r is at place[r]: row p >= 0 of the table, or the entries from ~p on up to the first whose
+ * slot is negative, which is the last and stands for slot ~slot. */
+typedef struct {
+    double weight;
+    int64_t slot;
+} fc_entry;
+
+typedef struct {
+    int64_t R, W, rows, entries;
+    const int32_t *place;  /* [R] */
+    const double *table;   /* [rows][W] */
+    const fc_entry *entry; /* [entries] */
+} fc_packed;
+
+/* Checks cells once, the places of M weights in the full table: rising, below R * W. Counts the
+ * padded rows and the entries that they need. */
+fc_status fc_packed_size(int64_t R, int64_t W, int64_t M, const int64_t *cells, int64_t least,
+                         int64_t *rows, int64_t *entries, int64_t *where);
+
+/* Fills place [R], table [rows][W] and entry [entries] of the sizes that fc_packed_size found. */
+fc_status fc_pack(int64_t R, int64_t W, int64_t M, const int64_t *cells, const double *weight,
+                  int64_t least, int32_t *place, double *table, fc_entry *entry);
+
+/* The sums of fc_gather, of which the first S <= W columns are kept.
+ *   out [N][S]
+ *   sum [W]     scratch */
+fc_status fc_gather_packed(int64_t N, const fc_packed *packed, const int64_t *indptr,
+                           const int32_t *index, const float *value, int64_t S, double *out,
+                           double *sum);

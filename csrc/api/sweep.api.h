@@ -1,0 +1,54 @@
+/* --- Training at full speed ----------------------------------------------------------------------
+ *
+ * A shard: a fixed run of sentences with attributes numbered for itself. Row attributes have padded
+ * rows of weights; single attributes have entries (slot, weight). Its weights are one float array:
+ * R * P for the rows, then M for the singles. P is a multiple of 8. */
+typedef struct {
+    int64_t B, N, R, M, P, longest; /* longest: tokens of the longest sentence */
+    int64_t K;                      /* slots a state sums; 0: states are slots */
+    const int32_t *slot;            /* [S][K], K > 0 only */
+    const int64_t *offsets;         /* [B + 1] */
+    const double *weight;           /* [B] of sentences */
+    const int64_t *row_ptr;         /* [N + 1] */
+    const int32_t *row;             /* row attributes of tokens, below R */
+    const float *row_value;         /* or NULL: all ones */
+    const int64_t *single_ptr;      /* [N + 1] */
+    const int32_t *single;          /* entries of single attributes, below M */
+    const uint16_t *single_slot;    /* their slots */
+    const float *single_value;      /* or NULL: all ones */
+    const int32_t *rows;            /* [R] attribute of each row, in the layout */
+    const int32_t *singles;         /* [M] place of each entry in the parameter vector */
+} fc_shard;
+
+/* Where the parameters of each attribute are: theta[ptr[a] .. ptr[a + 1] - 1], their slots. */
+typedef struct {
+    int64_t attributes, parameters;
+    const int64_t *ptr;   /* [attributes + 1] */
+    const uint16_t *slot; /* [parameters] */
+} fc_layout;
+
+/* Checks a shard and a layout once: every index within its size. */
+fc_status fc_check_shard(const fc_graph *graph, const fc_shard *shard, const fc_layout *layout,
+                         int64_t *where);
+
+/* One sweep: log Z and gradient of a shard over a dense graph that does not move.
+ *   weight   [R * P + M] in
+ *   gradient [R * P + M] in/out  posterior counts are added
+ *   loss     [1]         out     sum of weight_b * log Z_b
+ *   arc      [S * S]     out     expected arcs
+ *   begin, end [S]       out     expected first and last states
+ *   rescued  [1]         out     sentences that float32 could not hold and were done in float64 */
+fc_status fc_sweep(const fc_graph *graph, const fc_shard *shard, const float *weight,
+                   float *gradient, double *loss, double *arc, double *begin, double *end,
+                   int64_t *rescued, double *work);
+int64_t fc_sweep_work(const fc_graph *graph, const fc_shard *shard);
+
+/* weight = the shard's view of theta. */
+fc_status fc_spread(const fc_shard *shard, const fc_layout *layout, const double *theta,
+                    float *weight);
+
+/* theta += the shard's gradient, of some of its rows and single entries: half-open runs
+ *   row_runs [m][2] of 0 .. R,  single_runs [k][2] of 0 .. M */
+fc_status fc_collect(const fc_shard *shard, const fc_layout *layout, int64_t m,
+                     const int64_t *row_runs, int64_t k, const int64_t *single_runs,
+                     const float *gradient, double *theta);

@@ -1,0 +1,100 @@
+"""The kernel's contract: what ``csrc/fstcrf.h`` includes from ``csrc/api``, as text and in parts.
+
+``python csrc/contract.py FOLDER`` writes what the build makes of it:
+
+fstcrf.api.h
+    The whole contract in one file, for cffi.
+variant.h
+    Gives every function the name of the instruction set that a file is compiled for.
+dispatch.c
+    Every function by its own name: it calls that of the variant in use.
+
+``python -m csrc.stub`` writes the types of the module that cffi makes. So a function stands in
+three places: the contract, its body, and its wrapper under ``fstcrf/kernel``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["Function", "contract", "dispatch", "functions", "variant_names"]
+
+CSRC = Path(__file__).parent
+ONCE = {"fc_text", "fc_use", "fc_variant"}  # of `status.c`, which is compiled once
+
+_INCLUDE = re.compile(r'^#include "(api/\w+\.api\.h)"', re.MULTILINE)
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_FUNCTION = re.compile(r"^(?!typedef)([\w ]+?[ *])(fc_\w+)\(([^)]*)\);", re.MULTILINE)
+_NAME = re.compile(r"\w+$")
+
+
+class Function(NamedTuple):
+    """A declaration: type of what it returns, name, parameters."""
+
+    returns: str
+    name: str
+    parameters: tuple[str, ...]
+
+
+def contract() -> str:
+    """Return the text of the whole contract."""
+    files = _INCLUDE.findall((CSRC / "fstcrf.h").read_text())
+    return "\n".join((CSRC / name).read_text() for name in files)
+
+
+def functions(text: str) -> list[Function]:
+    """Return the functions that a contract declares."""
+    return [
+        Function(returns.strip(), name, tuple(" ".join(one.split()) for one in given.split(",")))
+        for returns, name, given in _FUNCTION.findall(_COMMENT.sub("", text))
+    ]
+
+
+def variant_names(text: str) -> str:
+    """Return the header that names functions after the variant they are compiled for."""
+    names = [one.name for one in functions(text) if one.name not in ONCE]
+    return "".join(f"#define {name} FC_NAME({name})\n" for name in names)
+
+
+def dispatch(text: str) -> str:
+    """Return the source of functions that call the variant in use."""
+    lines = ['#include "fstcrf.h"', "", "extern int fc_target;", ""]
+    for one in functions(text):
+        if one.name in ONCE:
+            continue
+        given = ", ".join(one.parameters)
+        passed = ", ".join(_NAME.findall(parameter)[0] for parameter in one.parameters)
+        lines += [
+            f"{one.returns} {one.name}_base({given});",
+            "#ifdef FC_X86_64",
+            f"{one.returns} {one.name}_v3({given});",
+            f"{one.returns} {one.name}_v4({given});",
+            "#endif",
+            f"{one.returns} {one.name}({given}) {{",
+            "#ifdef FC_X86_64",
+            f"    if (fc_target == 2) return {one.name}_v4({passed});",
+            f"    if (fc_target == 1) return {one.name}_v3({passed});",
+            "#endif",
+            f"    return {one.name}_base({passed});",
+            "}",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _main(folder: Path) -> None:
+    text = contract()
+    made = {
+        "fstcrf.api.h": text,
+        "variant.h": variant_names(text),
+        "dispatch.c": dispatch(text),
+    }
+    for name, content in made.items():
+        (folder / name).write_text(content)
+
+
+if __name__ == "__main__":
+    _main(Path(sys.argv[1]))
