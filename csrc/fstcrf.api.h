@@ -680,6 +680,98 @@ fc_status fc_machine_dead(const fc_machine *machine, int64_t B, const int64_t *o
 fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t *offsets, int64_t n,
                             const double *uniform, int32_t *path, double *work);
 
+/* --- Long sentences ------------------------------------------------------------------------------
+ *
+ * A sentence whose rows would take too much memory is taken in blocks: backward once, keeping the suffix
+ * of every block's first token, then forward with each block's rows made again. The answers have the bits
+ * of those for the whole sentence. FC_ERANGE: the linear domain cannot hold the sentence (take logs), or
+ * there is no path. */
+typedef enum { FC_BEST, FC_SUM, FC_LOGS } fc_kind; /* maxima; sums in the linear domain; their logs */
+
+typedef struct {
+    int64_t first, n; /* tokens within the batch */
+    int64_t t;        /* number of the first one within its sentence */
+    fc_kind kind;
+    const double *after; /* [cells] suffix of the token behind; NULL: the sentence ends */
+    double *before;      /* [cells] in, out: prefix of the first token, then of the token behind */
+} fc_block;
+
+/* Cells of a row; doubles of scratch for a block of n tokens. */
+int64_t fc_block_cells(const fc_machine *machine);
+int64_t fc_block_work(const fc_machine *machine, int64_t n);
+
+/* The suffix of the block's first token.
+ *   suffix [cells] out
+ *   total          in, out  what was divided out; of a sentence's first block log Z, or the best score */
+fc_status fc_block_suffix(const fc_machine *machine, const fc_block *block, double *suffix,
+                          double *total, double *work);
+
+/* The best path through the block; where t > 0 the states of the block before stand in front of `path`.
+ *   path     [n]         joint states
+ *   residual     in, out */
+fc_status fc_block_best(const fc_machine *machine, const fc_block *block, int32_t *path,
+                        int32_t *residual, double *work);
+
+/* n samples; rows of uniform and path are `stride` apart, before `path` stands what was drawn already.
+ *   residual [n]  in, out */
+fc_status fc_block_sample(const fc_machine *machine, const fc_block *block, int64_t n,
+                          int64_t stride, const double *uniform, int32_t *path, int32_t *residual,
+                          double *work);
+
+/* As fc_machine_marginals, of the block's tokens; FC_BEST: as fc_machine_max_marginals.
+ *   arc      or NULL  rows of the tokens behind the first one of the block, and of the one behind it
+ *   entropy  or NULL  in, out  of the blocks so far */
+fc_status fc_block_marginals(const fc_machine *machine, const fc_block *block, double log_z,
+                             double *const *node, double *const *arc, double *entropy,
+                             double *work);
+
+/* --- Spans ---------------------------------------------------------------------------------------
+ *
+ * Spans of the labels of one axis, as its arcs open and carry them; see segments.c. */
+enum { FC_OPENS = 1, FC_CARRIES = 2 };
+
+typedef struct {
+    int64_t axis, types;
+    const int32_t *type;  /* [S] of the spans that a state belongs to, or -1; each type has a state */
+    const uint8_t *first; /* [S] a sentence that begins with this state begins with a span */
+    const uint8_t *arc;   /* [arcs] FC_OPENS: a span begins at its target; FC_CARRIES: one goes on; 0 */
+    const uint8_t *last;  /* [S] a span may end with this state */
+} fc_segments;
+
+/* FC_ABOVE: all spans with a probability above the floor. FC_ASKED: those that are given, sorted by start
+ * and type. FC_COUNTED: the expected number of spans of each type. */
+typedef enum { FC_ABOVE, FC_ASKED, FC_COUNTED } fc_segment_mode;
+
+typedef struct {
+    fc_segment_mode mode;
+    double floor;
+    int64_t lanes;         /* spans of a type that may be open at a token */
+    int64_t asked, cursor; /* given spans of this sentence: from `cursor` on; their end */
+    int64_t room, found;   /* for spans; those found so far */
+    int32_t *span;         /* [room][3] start and end within the sentence, type: out, or given */
+    double *probability;   /* [room] or, counted, [B][types] from zeros on */
+} fc_segment_search;
+
+/* Doubles that are kept from block to block, and of scratch for a block of n tokens. */
+int64_t fc_segment_memory(const fc_machine *machine, const fc_segments *labels, int64_t lanes);
+int64_t fc_segment_work(const fc_machine *machine, const fc_segments *labels, int64_t lanes,
+                        int64_t n);
+
+/* Spans of whole sentences.
+ *   asked  [B + 1]     bounds of each sentence's given spans, or NULL
+ *   ends   [B] out     spans found up to the end of each sentence
+ *   log_z  [B] out     -inf where no path exists, and no span is found
+ * FC_EFULL: there is no room for what is found. */
+fc_status fc_machine_segments(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                              const fc_segments *labels, const int64_t *asked,
+                              fc_segment_search *search, int64_t *ends, double *log_z,
+                              double *memory, double *work, int64_t *where);
+
+/* Spans that end in a block of a long sentence (FC_SUM or FC_LOGS), one block after the other. */
+fc_status fc_block_segments(const fc_machine *machine, const fc_block *block,
+                            const fc_segments *labels, fc_segment_search *search, double *memory,
+                            double *work);
+
 /* --- Grammars too large to multiply out ----------------------------------------------------------
  *
  * Acceptors that are read beside a machine, deterministic, from state 0. The state of the search is a

@@ -91,6 +91,23 @@ typedef fc_status lazy_nbest_fn(const fc_machine *, const fc_conjunction *, int6
                                 fc_arena *, int32_t *, double *, int64_t *, int64_t *, double *,
                                 int64_t *, double *);
 typedef void machine_dead_fn(const fc_machine *, int64_t, const int64_t *, int64_t *, double *);
+typedef int64_t block_cells_fn(const fc_machine *);
+typedef int64_t block_work_fn(const fc_machine *, int64_t);
+typedef fc_status block_suffix_fn(const fc_machine *, const fc_block *, double *, double *,
+                                  double *);
+typedef fc_status block_best_fn(const fc_machine *, const fc_block *, int32_t *, int32_t *,
+                                double *);
+typedef fc_status block_sample_fn(const fc_machine *, const fc_block *, int64_t, int64_t,
+                                  const double *, int32_t *, int32_t *, double *);
+typedef fc_status block_marginals_fn(const fc_machine *, const fc_block *, double, double *const *,
+                                     double *const *, double *, double *);
+typedef int64_t segment_memory_fn(const fc_machine *, const fc_segments *, int64_t);
+typedef int64_t segment_work_fn(const fc_machine *, const fc_segments *, int64_t, int64_t);
+typedef fc_status machine_segments_fn(const fc_machine *, int64_t, const int64_t *,
+                                      const fc_segments *, const int64_t *, fc_segment_search *,
+                                      int64_t *, double *, double *, double *);
+typedef fc_status block_segments_fn(const fc_machine *, const fc_block *, const fc_segments *,
+                                    fc_segment_search *, double *, double *);
 
 typedef struct {
     log_partition_fn *log_partition;
@@ -132,6 +149,16 @@ typedef struct {
     machine_dead_fn *machine_dead;
     machine_rescore_fn *machine_rescore;
     lazy_nbest_fn *lazy_nbest;
+    block_cells_fn *block_cells;
+    block_work_fn *block_work;
+    block_suffix_fn *block_suffix;
+    block_best_fn *block_best;
+    block_sample_fn *block_sample;
+    block_marginals_fn *block_marginals;
+    segment_memory_fn *segment_memory;
+    segment_work_fn *segment_work;
+    machine_segments_fn *machine_segments;
+    block_segments_fn *block_segments;
 } fc_table;
 
 #define FC_JOIN2(a, b) a##_##b
@@ -178,6 +205,16 @@ machine_sample_fn FC_NAME(fc_machine_sample);
 machine_dead_fn FC_NAME(fc_machine_dead);
 machine_rescore_fn FC_NAME(fc_machine_rescore);
 lazy_nbest_fn FC_NAME(fc_lazy_nbest);
+block_cells_fn FC_NAME(fc_block_cells);
+block_work_fn FC_NAME(fc_block_work);
+block_suffix_fn FC_NAME(fc_block_suffix);
+block_best_fn FC_NAME(fc_block_best);
+block_sample_fn FC_NAME(fc_block_sample);
+block_marginals_fn FC_NAME(fc_block_marginals);
+segment_memory_fn FC_NAME(fc_segment_memory);
+segment_work_fn FC_NAME(fc_segment_work);
+machine_segments_fn FC_NAME(fc_machine_segments);
+block_segments_fn FC_NAME(fc_block_segments);
 extern const fc_table FC_NAME(fc_table);
 #endif
 
