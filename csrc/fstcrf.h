@@ -16,6 +16,8 @@
 #include "api/status.api.h"
 #include "api/graphs.api.h"
 #include "api/machines.api.h"
+#include "api/blocks.api.h"
+#include "api/segments.api.h"
 #include "api/search.api.h"
 #include "api/acyclic.api.h"
 #include "api/rows.api.h"
