@@ -120,3 +120,14 @@ fc_status fc_lazy_nbest(const fc_machine *machine, const fc_conjunction *grammar
                                         give_up, arena, path, score, count, proven, bound, popped,
                                         work);
 }
+
+fc_status fc_path_scores(const fc_machine *machine, const fc_conjunction *grammar, int64_t B,
+                         const int64_t *offsets, int64_t n, const int32_t *path,
+                         const int64_t *count, uint64_t *states, double *score, double *work) {
+    int64_t where;
+    if (n < 1 || n > INT32_MAX) return FC_EINVAL;
+    const fc_status status = check_bounds(B, offsets, &where);
+    if (status != FC_OK) return status;
+    return dispatch_table()->path_scores(machine, grammar, B, offsets, n, path, count, states,
+                                         score, work);
+}

@@ -44,4 +44,5 @@ const fc_table FC_NAME(fc_table) = {
     .machine_dead = FC_NAME(fc_machine_dead),
     .machine_rescore = FC_NAME(fc_machine_rescore),
     .lazy_nbest = FC_NAME(fc_lazy_nbest),
+    .path_scores = FC_NAME(fc_path_scores),
 };

@@ -90,6 +90,9 @@ typedef fc_status lazy_nbest_fn(const fc_machine *, const fc_conjunction *, int6
                                 const int64_t *, int64_t, int64_t, int64_t, int64_t, int,
                                 fc_arena *, int32_t *, double *, int64_t *, int64_t *, double *,
                                 int64_t *, double *);
+typedef fc_status path_scores_fn(const fc_machine *, const fc_conjunction *, int64_t,
+                                 const int64_t *, int64_t, const int32_t *, const int64_t *,
+                                 uint64_t *, double *, double *);
 typedef void machine_dead_fn(const fc_machine *, int64_t, const int64_t *, int64_t *, double *);
 
 typedef struct {
@@ -132,6 +135,7 @@ typedef struct {
     machine_dead_fn *machine_dead;
     machine_rescore_fn *machine_rescore;
     lazy_nbest_fn *lazy_nbest;
+    path_scores_fn *path_scores;
 } fc_table;
 
 #define FC_JOIN2(a, b) a##_##b
@@ -178,6 +182,7 @@ machine_sample_fn FC_NAME(fc_machine_sample);
 machine_dead_fn FC_NAME(fc_machine_dead);
 machine_rescore_fn FC_NAME(fc_machine_rescore);
 lazy_nbest_fn FC_NAME(fc_lazy_nbest);
+path_scores_fn FC_NAME(fc_path_scores);
 extern const fc_table FC_NAME(fc_table);
 #endif
 
