@@ -22,7 +22,7 @@ static fc_status sentence(explorer *s, int64_t limit, int64_t width, int64_t *st
     if (a->phase == FRESH) {
         double top;
         no_paths(s, s->n);
-        a->found = a->popped = 0;
+        a->found = a->popped = a->work = a->deepest = 0;
         a->stamp++;
         *proven = 0;
         *bound = FC_NEVER;
@@ -33,12 +33,12 @@ static fc_status sentence(explorer *s, int64_t limit, int64_t width, int64_t *st
         a->phase = SEARCHING;
     }
     if (a->phase == SEARCHING) {
-        int over = give_up;
+        verdict over = give_up ? AT_THE_LIMIT : ON;
         const fc_status status = give_up ? FC_OK : explore(s, limit, steps, &over);
         if (status != FC_OK) return status;
         *proven = a->found;
         *bound = over && a->queued > 0 ? a->queue[0].priority : FC_NEVER;
-        if (!over || a->found > 0 || *bound == FC_NEVER) return FC_OK;
+        if (over != AT_THE_LIMIT || a->found > 0 || *bound == FC_NEVER) return FC_OK;
         a->phase = GIVING_UP;
     }
     return beam(s, width);
@@ -79,6 +79,33 @@ fc_status fc_lazy_nbest(const fc_machine *machine, const fc_conjunction *grammar
         popped[b] = arena->popped;
         arena->phase = FRESH;
         if (give_up == 1) give_up = 0;
+    }
+    return FC_OK;
+}
+
+fc_status fc_path_scores(const fc_machine *machine, const fc_conjunction *grammar, int64_t B,
+                         const int64_t *offsets, int64_t n, const int32_t *path,
+                         const int64_t *count, uint64_t *states, double *score, double *work) {
+    int64_t where;
+    if (n < 1 || n > INT32_MAX) return FC_EINVAL;
+    const fc_status status = check_bounds(B, offsets, &where);
+    if (status != FC_OK) return status;
+    tensor m;
+    lay_out_tensor(&m, machine, 1, work);
+    load_static(&m, MAX_PLUS);
+    explorer s = {.m = &m, .g = grammar};
+    const int64_t N = offsets[B], joint = m.outer * m.S;
+    for (int64_t i = 0; i < B * n; i++) score[i] = FC_NEVER;
+    for (int64_t b = 0; b < B; b++) {
+        s.first = offsets[b];
+        s.T = offsets[b + 1] - s.first;
+        for (int64_t k = 0; k < count[b] && k < n; k++) {
+            const int32_t *one = path + k * N + s.first;
+            for (int64_t t = 0; t < s.T; t++)
+                if (one[t] < 0 || one[t] >= joint) return FC_EINVAL;
+            const double own = machine_score(&m, s.first, s.T, one);
+            score[b * n + k] = own + grammar_score(&s, one, states);
+        }
     }
     return FC_OK;
 }

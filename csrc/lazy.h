@@ -29,6 +29,12 @@ typedef struct {
     double *score;
 } explorer;
 
+/* What a search does is counted in operations, measured once: 64 and 5/8 a cell for a row of successors,
+ * with what belongs to it, and 4 for a comparison. They take a nanosecond each, as those do in which
+ * the decoder counts what the product takes. */
+enum { ROW = 64, COMPARISON = 4 };
+#define FREE 0.25
+
 /* --- Order ----------------------------------------------------------------------------------- */
 
 /* The last step of a candidate's path: a visit's own, or the one to a cell that is not yet a visit. */
@@ -50,9 +56,11 @@ static inline tip candidate_step(const explorer *s, const fc_candidate *c) {
 
 /* Of equal priorities, the smaller state at the first token where the paths differ. */
 static inline int smaller_path(const explorer *s, const fc_candidate *x, const fc_candidate *y) {
+    s->a->work += COMPARISON;
     tip p = candidate_step(s, x), q = candidate_step(s, y);
     int32_t left = p.state, right = q.state;
     while (p.depth != q.depth || p.parent != q.parent) {
+        s->a->work += COMPARISON;
         const int up = p.depth >= q.depth, other_up = q.depth >= p.depth;
         if (up) p = step_of(s->a, p.parent);
         if (other_up) q = step_of(s->a, q.parent);
@@ -63,6 +71,7 @@ static inline int smaller_path(const explorer *s, const fc_candidate *x, const f
 }
 
 static inline int sooner(const explorer *s, const fc_candidate *x, const fc_candidate *y) {
+    s->a->work += COMPARISON;
     return x->priority != y->priority ? x->priority > y->priority : smaller_path(s, x, y);
 }
 
@@ -95,6 +104,7 @@ static inline void queue_successor(explorer *s, int64_t visit, double value, int
     const tensor *m = s->m;
     const fc_visit *v = &s->a->visit[visit];
     const int64_t cells = row_behind(s, v);
+    s->a->work += ROW + cells * 5 / 8;
     const double top = fc_max(cells, m->row);
     double next = top;
     if (cell >= 0) {
@@ -253,19 +263,31 @@ static inline int64_t take_best(explorer *s) {
     return -1;
 }
 
+/* Has the search done more than it should have for the progress it has made? A quarter of what the
+ * sentence is worth is free; behind that it must not be slower than the product would be. */
+static inline int too_slow(const explorer *s) {
+    const fc_arena *a = s->a;
+    const double worth = (double)a->allowance * (double)s->T, free = FREE * worth;
+    if (a->allowance == 0 || (double)a->work <= free) return 0;
+    return (double)a->work > (double)a->allowance * (double)a->deepest;
+}
+
+typedef enum { ON, AT_THE_LIMIT, TOO_SLOW } verdict;
+
 /* Takes candidates until n paths are found or none is left (FC_OK), room or steps are used up, or
- * `limit` states have been taken: then *over is set. */
-static inline fc_status explore(explorer *s, int64_t limit, int64_t *steps, int *over) {
+ * `limit` states have been taken or it gets too slow: then *over says so. */
+static inline fc_status explore(explorer *s, int64_t limit, int64_t *steps, verdict *over) {
     fc_arena *a = s->a;
     while (a->queued > 0 && a->found < s->n) {
-        *over = a->popped >= limit;
-        if (*over) return FC_OK;
+        *over = a->popped >= limit ? AT_THE_LIMIT : too_slow(s) ? TOO_SLOW : ON;
+        if (*over != ON) return FC_OK;
         if (!has_room(a)) return FC_EFULL;
         if (*steps == 0) return FC_EPAUSED;
         const int64_t visit = take_best(s);
         if (visit < 0 || !worth_taking(s, visit)) continue;
         a->popped++;
         --*steps;
+        if (a->visit[visit].token >= a->deepest) a->deepest = a->visit[visit].token + 1;
         if (a->visit[visit].token == s->T - 1) {
             write_path(s, visit);
         } else {
@@ -317,6 +339,51 @@ static inline fc_status beam(explorer *s, int64_t width) {
     for (int64_t k = 0; k < n_from && a->found < s->n; k++) write_path(s, from[k]);
     for (int64_t i = 0; i < 2 * width; i++) a->table[i] = 0;
     return FC_OK;
+}
+
+/* --- Scores of paths -------------------------------------------------------------------------- */
+
+/* Weight of the arcs from one joint state to another, in the potentials of `token`. */
+static inline double arcs_between(const tensor *m, int64_t token, int64_t from, int64_t to) {
+    double *scratch = m->lead, total = 0.0;
+    int64_t below = m->outer * m->S, before = 0;
+    for (int64_t c = 0; c < m->n; c++) {
+        const loaded_axis *a = &m->axis[c];
+        below /= a->S;
+        const int64_t i = from / below % a->S, j = to / below % a->S;
+        const int64_t context = a->axis->place == NULL ? 0 : a->axis->place[before];
+        total += arc_row(m, MAX_PLUS, a, token, context, i, scratch)[j];
+        before = before * a->S + j;
+    }
+    return total;
+}
+
+/* Score of a path of the machine, added up token by token. */
+static inline double machine_score(const tensor *m, int64_t first, int64_t T, const int32_t *path) {
+    double total = 0.0;
+    for (int64_t t = 0; t < T; t++) {
+        const int64_t cell = path[t] / m->S * m->P + path[t] % m->S;
+        node_scores(m, first + t, m->node);
+        if (t == 0) total = m->initial[cell];
+        if (t > 0) total += arcs_between(m, first + t, path[t - 1], path[t]);
+        total += m->node[cell];
+        if (t == T - 1) total += m->final[cell];
+    }
+    return total;
+}
+
+/* What the acceptors add to it; states [2][words] is scratch. */
+static inline double grammar_score(const explorer *s, const int32_t *path, uint64_t *states) {
+    const int64_t words = s->g->words;
+    double gain = 0.0, end = 0.0;
+    for (int64_t w = 0; w < words; w++) states[w] = 0;
+    for (int64_t t = 0; t < s->T; t++) {
+        end = 0.0;
+        if (!read_labels(s, states + t % 2 * words, path[t], s->T - 1 - t,
+                         states + (t + 1) % 2 * words, &gain, &end))
+            return FC_NEVER;
+    }
+    return gain + end;
 }
 
 #endif

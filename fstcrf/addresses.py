@@ -23,7 +23,6 @@ from fstcrf.lattice.paths import found_best
 from fstcrf.lazy import optional
 from fstcrf.model.tokenwise import TokenPotentials
 from fstcrf.plans import gathered, no_path_error, warn_unproven
-from fstcrf.plans.decoder import TRIAL
 
 __all__ = [
     "AddressParser",
@@ -36,7 +35,7 @@ __all__ = [
 ]
 
 _RUN = 2_000  # addresses that are answered at once: their potentials stay in the cache
-_SOON = Budget(states=TRIAL)  # of an address alone; then it is searched as in a batch
+_SOON = Budget(states=2_048)  # of an address alone; then it is searched as in a batch
 
 
 class AddressParser:

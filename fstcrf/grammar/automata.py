@@ -369,7 +369,9 @@ def constraint_from_arrays(
             raise ShapeError(f"{name}: score is {list(given.shape)}, expected {list(step.shape)}")
         scores = np.where(step >= 0, given, 0.0)
     whole = Acceptor(("",), (known,), step.astype(np.int32), scores, ends, name)
-    return Constraint(name, partial(_arranged, trim(whole), tape))
+    arrays = (whole.target, whole.final, *(() if scores is None else (scores,)))
+    content = "arrays", known, *((a.shape, a.tobytes()) for a in arrays), tape
+    return Constraint(name, partial(_arranged, trim(whole), tape), content)
 
 
 def _arranged(acceptor: Acceptor, tape: str | None, sets: LabelSets) -> tuple[Acceptor, ...]:

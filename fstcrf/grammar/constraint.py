@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeAlias
@@ -70,17 +70,31 @@ _Key = tuple[tuple[str, tuple[str, ...]], ...]
 class Constraint:
     """A constraint that becomes acceptors when the labels are known.
 
+    Two of the same content are equal: what is compiled for the one serves the other.
+
     Parameters
     ----------
     name : str
         What it is, for messages: ``at_most(1, "NP")``.
     build : callable
         Label sets to acceptors.
+    content : tuple, optional
+        All that `build` depends on, where that can be compared.
     """
 
     name: str
     build: Callable[[LabelSets], tuple[Acceptor, ...]]
+    content: tuple[Hashable, ...] | None = None
     _bound: dict[_Key, tuple[Acceptor, ...]] = field(default_factory=dict, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        same = isinstance(other, Constraint) and self.content is not None
+        return same and (self.name, self.content) == (other.name, other.content)
+
+    def __hash__(self) -> int:
+        return id(self) if self.content is None else hash(self.content)
 
     def bind(self, sets: LabelSets) -> tuple[Acceptor, ...]:
         """Return its acceptors over these label sets, made once.
@@ -291,7 +305,7 @@ def counted(
         return (options.acceptor(title, rule, sets, events),)
 
     title = f"{kind}({k}, {shown(chosen)})"
-    return Constraint(title, build)
+    return Constraint(title, build, ("counted", kind, count, chosen, options))
 
 
 def about(
@@ -317,7 +331,7 @@ def about(
             events = [reading.occurrences(x) for x in chosen]
         return (options.acceptor(title, _RULES[kind], sets, events),)
 
-    return Constraint(title, build)
+    return Constraint(title, build, ("about", kind, *chosen, options))
 
 
 def contiguous(names: Names = ANY, *, options: Options) -> Constraint:
@@ -332,7 +346,8 @@ def contiguous(names: Names = ANY, *, options: Options) -> Constraint:
             found.append(options.acceptor(title, once, sets, [reading.runs(unit)]))
         return tuple(found)
 
-    return Constraint(f"contiguous({'' if chosen == ANY else shown(chosen)})", build)
+    title = f"contiguous({'' if chosen == ANY else shown(chosen)})"
+    return Constraint(title, build, ("contiguous", chosen, options))
 
 
 def if_present(name: Names, *then: Names | Constraint, options: Options) -> Constraint:
@@ -359,7 +374,7 @@ def if_present(name: Names, *then: Names | Constraint, options: Options) -> Cons
         (without,) = absent.build(sets)
         return tuple(_softened(either(without, part), options.weight, title) for part in bound)
 
-    return Constraint(title, build)
+    return Constraint(title, build, ("if_present", chosen, *parts, options))
 
 
 def _softened(acceptor: Acceptor, weight: float | None, name: str) -> Acceptor:
@@ -381,18 +396,22 @@ def tagging_scheme(scheme: str | Scheme, *, options: Options) -> Constraint:
     """
     table = named_scheme(scheme)
     name = "bio" if table.name == "iob2" else table.name
-    return _touching(f"{name}()", lambda labels: legal_transitions(labels, table), options)
+    content = "scheme", table, options
+    return _touching(f"{name}()", lambda labels: legal_transitions(labels, table), options, content)
 
 
 def transitions(allowed: Neighbours, *, options: Options) -> Constraint:
     """Return the constraint of the neighbours that are allowed."""
     title = "transitions(…)"
     if callable(allowed):
-        return _touching(title, partial(_asked, allowed), options)
+        return _touching(title, partial(_asked, allowed), options, None)
+    keys = frozenset(allowed) if isinstance(allowed, Mapping) else None
     if isinstance(allowed, Mapping):
         some = [(a, b) for a, following in allowed.items() for b in following]
-        return _touching(title, partial(_legal, some, frozenset(allowed)), options)
-    return _touching(title, partial(_legal, [(a, b) for a, b in allowed], None), options)
+    else:
+        some = [(a, b) for a, b in allowed]
+    content = "transitions", tuple(some), keys, options
+    return _touching(title, partial(_legal, some, keys), options, content)
 
 
 def _asked(allowed: Callable[[str | None, str | None], bool], labels: tuple[str, ...]) -> Bools:
@@ -427,13 +446,16 @@ def _legal(
 
 
 def _touching(
-    title: str, legal: Callable[[tuple[str, ...]], Bools], options: Options
+    title: str,
+    legal: Callable[[tuple[str, ...]], Bools],
+    options: Options,
+    content: tuple[Hashable, ...] | None,
 ) -> Constraint:
     def build(sets: LabelSets) -> tuple[Acceptor, ...]:
         labels = sets[only_tape(sets, options.tape)]
         return (options.acceptor(title, _NEVER, sets, [~legal(labels)]),)
 
-    return Constraint(title, build)
+    return Constraint(title, build, content)
 
 
 # --- Labels of several tapes ---------------------------------------------------------------------
@@ -484,7 +506,7 @@ def pairs(
         )
         return (trim(acceptor),)
 
-    return Constraint(title, build)
+    return Constraint(title, build, ("pairs", tuple(chosen), keys, names, weight))
 
 
 def _meeting(

@@ -24,6 +24,7 @@ from fstcrf.grammar.constraint import Constraint, Options
 from fstcrf.grammar.labels import ANY, LabelSets, Matching, Names, Spans, nearest, only_tape
 from fstcrf.grammar.regular import Constrained, Regular, Symbol, compiled, has_scores, leaves
 from fstcrf.grammar.syntax import cut, fields, plain
+from fstcrf.once import memoised
 
 __all__ = ["parse_grammar", "read_grammar", "shipped_grammar"]
 
@@ -40,19 +41,27 @@ def read_grammar(path: str | Path) -> tuple[Constraint, ...]:
 
 
 def parse_grammar(text: str, path: str | None = None) -> tuple[Constraint, ...]:
-    """Return the constraints of a text: its exports.
+    """Return the constraints of a text: its exports; the same ones for the same text.
 
     Parameters
     ----------
     path : str, optional
         Where it is from, for messages.
     """
+    # Machines come from files, which may change.
+    return _parsed(text, path) if "fst" in text else _kept(text, path)
+
+
+def _parsed(text: str, path: str | None) -> tuple[Constraint, ...]:
     file = syntax.parse(text, path)
     short = "<text>" if path is None else Path(path).name
     return tuple(
         Constraint(f"{short}: {export.name}", partial(_bound, export, file.tapes, path, short))
         for export in _Expansion(file).exports()
     )
+
+
+_kept = memoised(64)(_parsed)
 
 
 def shipped_grammar(name: str) -> Path:

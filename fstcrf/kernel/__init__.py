@@ -26,7 +26,14 @@ from fstcrf.kernel.graphs import (
     maxima,
     viterbi,
 )
-from fstcrf.kernel.lazy import Budget, Conjunction, LazyAcceptor, SearchResult, lazy_paths
+from fstcrf.kernel.lazy import (
+    Budget,
+    Conjunction,
+    LazyAcceptor,
+    SearchResult,
+    lazy_paths,
+    path_scores,
+)
 from fstcrf.kernel.machines import Axis, Bound, Factor, Machine, Residual
 from fstcrf.kernel.native import use, variant, variants
 from fstcrf.kernel.online import Learner, Parameters, PassiveAggressive
@@ -96,6 +103,7 @@ __all__ = [
     "nbest_paths",
     "norm",
     "padded",
+    "path_scores",
     "rescored",
     "sample_paths",
     "use",

@@ -18,7 +18,16 @@ from fstcrf.kernel.machines import Bound, Machine
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 from fstcrf.once import making
 
-__all__ = ["BEAM", "Arena", "Budget", "Conjunction", "LazyAcceptor", "SearchResult", "lazy_paths"]
+__all__ = [
+    "BEAM",
+    "Arena",
+    "Budget",
+    "Conjunction",
+    "LazyAcceptor",
+    "SearchResult",
+    "lazy_paths",
+    "path_scores",
+]
 
 
 BEAM = 64
@@ -278,6 +287,7 @@ def lazy_paths(
     budget: Budget | None = None,
     *,
     beam: int = BEAM,
+    allowance: int = 0,
 ) -> SearchResult:
     """Return the n best paths of each sentence that the machine and the grammar accept.
 
@@ -292,6 +302,9 @@ def lazy_paths(
     budget : Budget, optional
     beam : int
         States of a token that are followed where the budget ends a search.
+    allowance : int
+        Operations a token that an answer is worth, 0: any number. A search that has done a quarter
+        of them, and more than its progress is worth, ends without an answer.
 
     Raises
     ------
@@ -313,14 +326,68 @@ def lazy_paths(
         bound=np.full(size, -np.inf),
         popped=counts[2],
     )
-    _run(batch, grammar, n, limit, beam, found)
+    arena = grammar.arena(batch.n_sentences)
+    arena.view.allowance = allowance
+    _run(batch, grammar, n, limit, beam, arena, found)
     return found
 
 
+def path_scores(batch: Bound, grammar: Conjunction, path: Ints, count: Longs) -> Floats:
+    """Return the scores of paths, added up token by token.
+
+    Parameters
+    ----------
+    batch : Bound
+    grammar : Conjunction
+        Over the same machine.
+    path : int32 [n, N]
+        Joint states.
+    count : int64 [B]
+        Paths of each sentence, at most n.
+
+    Returns
+    -------
+    float64 [B, n]
+        −inf for what machine or grammar refuse, and beyond the paths there are.
+
+    Raises
+    ------
+    ShapeError
+        Shapes that disagree, or numbers that are no joint states.
+    OptionError
+        A grammar over another machine.
+    """
+    if grammar.machine is not batch.machine:
+        raise OptionError("the grammar reads another machine")
+    score = np.empty((batch.n_sentences, len(path)))
+    states = np.empty((2, grammar.words), dtype=np.uint64)
+    status = lib.fc_path_scores(
+        batch.view,
+        grammar.view(batch.longest),
+        batch.n_sentences,
+        batch.offsets,
+        len(path),
+        array_in(path, np.int32, (len(path), batch.n_tokens), "path"),
+        array_in(count, np.int64, (batch.n_sentences,), "count"),
+        ffi.from_buffer("uint64_t[]", states, require_writable=True),
+        array_out(score),
+        batch.scratch(),
+    )
+    if status == lib.FC_EINVAL:
+        raise ShapeError("a path has numbers that are no joint states")
+    check(status, "scores of paths")
+    return score
+
+
 def _run(
-    batch: Bound, grammar: Conjunction, n: int, budget: Budget, beam: int, found: SearchResult
+    batch: Bound,
+    grammar: Conjunction,
+    n: int,
+    budget: Budget,
+    beam: int,
+    arena: Arena,
+    found: SearchResult,
 ) -> None:
-    arena = grammar.arena(batch.n_sentences)
     view, work = grammar.view(batch.longest), batch.scratch()
     end = None if budget.seconds is None else time.monotonic() + budget.seconds
     steps = 1 << 60 if end is None else _STEPS
@@ -385,7 +452,7 @@ class Arena:
     def reset(self, sentences: int) -> bool:
         """Make ready for other sentences; False: it is too large to be kept, or worn out."""
         view = self.view
-        view.sentence = view.phase = 0
+        view.sentence = view.phase = view.allowance = 0
         return self.rooms <= _KEPT and view.stamp + sentences < 1 << 31
 
     def grow(self, most: int) -> bool:

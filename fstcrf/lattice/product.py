@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import real_array, real_number
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError, ShapeError
-from fstcrf.grammar import Grammar
+from fstcrf.grammar import Constraint, Grammar
 from fstcrf.kernel import Budget
 from fstcrf.lattice.tapes import Taped, TapedT, potentials
 from fstcrf.once import memoised
@@ -22,7 +22,6 @@ from fstcrf.plans.program import searched as other_search
 __all__ = ["constrained", "free_program", "joined", "scaled_lattice", "searched"]
 
 
-@memoised(64)
 def constrained(
     program: Program,
     grammar: Grammar,
@@ -31,6 +30,8 @@ def constrained(
 ) -> Program:
     """Return the program of the paths that a grammar accepts, with its scores added.
 
+    Grammars of the same constraints have one program, compiled once.
+
     Raises
     ------
     GrammarError
@@ -38,8 +39,18 @@ def constrained(
     TooLargeError
         A product too large to expand.
     """
+    return _constrained(program, grammar.constraints, search, budget)
+
+
+@memoised(64)
+def _constrained(
+    program: Program,
+    constraints: tuple[Constraint, ...],
+    search: Search | None,
+    budget: Budget | None,
+) -> Program:
     labels = {tape: program.labels(tape) for tape in program.tapes}
-    bound = grammar.bind(labels)
+    bound = Grammar(constraints).bind(labels)
     return _compiled(program.constrained(bound, search=search, budget=budget))
 
 

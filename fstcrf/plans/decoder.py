@@ -22,12 +22,11 @@ from fstcrf import kernel
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import InexactWarning
 from fstcrf.grammar import Acceptor
-from fstcrf.kernel import Bound, Budget, Machine, Ranked
-from fstcrf.kernel.lazy import BEAM
+from fstcrf.kernel import Budget, Machine
 from fstcrf.once import made_once
+from fstcrf.plans.cost import Cost
 
 __all__ = [
-    "TRIAL",
     "Decoder",
     "Expansion",
     "Search",
@@ -40,17 +39,16 @@ __all__ = [
 Search = Literal["auto", "lazy", "expanded"]
 """How best paths are found; see `fstcrf.plans.Program`."""
 
-TRIAL = 2_048
-"""States that a search may look at before the product is thought of: 5 to 10 ms.
-
-Sentences whose own best labels are legal, or nearly so, take a state or two a token."""
+MOST_CELLS = 1 << 26
+"""Joint states of a product that are kept at once: 512 MB."""
 
 CELLS = 64
-"""Joint states of the product, at a token, that count as one state of a search.
+"""Joint states of the product, at a token, that a state of a budget of one's own affords.
 
-In memory: a state takes up to a kilobyte, a cell of the product 16 bytes. In time a cell is cheaper
-still, 15 to 40 ns against 5 to 10 µs. The usual budget of 250,000 states affords 16 million cells:
-256 MB and half a second at most."""
+In memory: a state takes up to a kilobyte, a cell of the product 16 bytes."""
+
+_RUN = 50_000_000
+"""Operations between two looks at the clock, and at Ctrl-C."""
 
 
 class Expansion:
@@ -60,46 +58,24 @@ class Expansion:
     ----------
     make : callable
         Returns the product; None where it has too many states.
+    least : Cost
+        What it takes at least, known before it is made.
     """
 
-    def __init__(self, make: Callable[[], Machine | None]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[], tuple[Machine, Cost] | None], least: Cost) -> None:
+        self._make, self.least = make, least
 
     @made_once
-    def machine(self) -> Machine | None:
-        """The product; None where it is too large for a sentence of one token."""
+    def made(self) -> tuple[Machine, Cost] | None:
+        """The product and what it costs; None where it is too large for a sentence of one token."""
         return self._make()
-
-    def paths(self, bound: Bound, sentence: int, n: int, budget: Budget) -> Ranked | None:
-        """Return the n best paths of a sentence; None where the product is not affordable.
-
-        Parameters
-        ----------
-        bound : Bound
-            The batch that it is in, under the machine without the grammar.
-        sentence, n : int
-        budget : Budget
-            Of the search that the product is to replace.
-        """
-        machine = self.machine
-        if machine is None or _cost(machine, len(bound.tokens([sentence])), n) > most_cells(budget):
-            return None
-        single = bound.select([sentence], machine)
-        if n > 1:
-            return kernel.nbest_paths(single, n)
-        path, score = kernel.best_paths(single)
-        return Ranked((score > -np.inf).astype(np.int64), score[:, None], path[None])
-
-
-def _cost(machine: Machine, tokens: int, n: int) -> int:
-    """Return the cells that are looked at: of the product once, then along each path again."""
-    return tokens * int(np.prod(machine.shape)) * (machine.n_residual + n - 1)
 
 
 def most_cells(budget: Budget | None = None) -> int:
-    """Return the cells that a budget affords; a larger budget than the usual affords no more."""
-    usual = Budget().states
-    return CELLS * (usual if budget is None else min(budget.states, usual))
+    """Return the joint states that a budget affords; without one of one's own, those that fit."""
+    if budget is None or budget.usual:
+        return MOST_CELLS
+    return min(CELLS * budget.states, MOST_CELLS)
 
 
 # --- Best paths -----------------------------------------------------------------------------------
@@ -173,39 +149,114 @@ class Decoder:
     def _paths(self, bound: kernel.Bound, n: int, budget: Budget | None) -> kernel.SearchResult:
         if self.conjunction is not None:
             return self._searched(bound, self.conjunction, n, budget or self.budget)
-        if n == 1:
-            path, score = kernel.best_paths(bound)
-            found = (score > -np.inf).astype(np.int64)
-            return _proven(kernel.Ranked(found, score[:, None], path[None]))
-        return _proven(kernel.nbest_paths(bound, n))
+        return _proven(_over(bound, n))
 
     def _searched(
         self, bound: kernel.Bound, grammar: kernel.Conjunction, n: int, budget: Budget
     ) -> kernel.SearchResult:
-        """Search lazily; answer from the product what does not end soon and is affordable."""
+        """Search lazily; answer from the product what that takes too long for, where it fits."""
         if self.expansion is None:
             return kernel.lazy_paths(bound, grammar, n, budget)
-        end = None if budget.seconds is None else time.monotonic() + budget.seconds
-        trial = replace(budget, states=min(TRIAL, budget.states))
-        # Where the trial may have the last word, what it falls back on counts.
-        beam = BEAM if budget.states <= TRIAL or end is not None else 1
-        found = kernel.lazy_paths(bound, grammar, n, trial, beam=beam)
-        rest = []
-        for sentence in np.flatnonzero(found.unproven(n)).tolist():
-            if end is not None and time.monotonic() > end:
-                return found
-            ranked = self.expansion.paths(bound, sentence, n, budget)
-            if ranked is None:
-                rest.append(sentence)
-            else:
-                searched = _proven(ranked)._replace(popped=found.popped[[sentence]])
-                found.put(bound.tokens([sentence]), [sentence], searched)
-        if rest and budget.states > TRIAL:
-            left = None if end is None else max(end - time.monotonic(), _AT_ONCE)
-            longer = replace(budget, seconds=left)
-            searched = kernel.lazy_paths(bound.select(rest), grammar, n, longer)
-            found.put(bound.tokens(rest), rest, searched)
-        return found
+        least = self.expansion.least.paths(n)
+        search = _Search(bound, grammar, n, budget, least)
+        if len(search.left) and not search.late and self.expansion.made is not None:
+            machine, cost = self.expansion.made
+            fits = _fitting(bound, search.left, cost, budget)
+            if cost.paths(n) > 2 * least:
+                search.again(fits, cost.paths(n))
+            open_ = np.intersect1d(search.left, fits)
+            for run in _runs(bound, open_, cost.paths(n)):
+                if not search.late:
+                    search.expand(run, machine)
+        search.complete()
+        return search.found
+
+
+class _Search:
+    """The search for the n best paths of a batch, and what it has found.
+
+    Parameters
+    ----------
+    bound, grammar, n, budget
+        As for `kernel.lazy_paths`.
+    allowance : int
+        Of operations a token, for the first attempt.
+    """
+
+    def __init__(
+        self,
+        bound: kernel.Bound,
+        grammar: kernel.Conjunction,
+        n: int,
+        budget: Budget,
+        allowance: int,
+    ) -> None:
+        self.bound, self.grammar, self.n, self.budget = bound, grammar, n, budget
+        self._end = None if budget.seconds is None else time.monotonic() + budget.seconds
+        self.found = kernel.lazy_paths(bound, grammar, n, budget, allowance=allowance)
+
+    @property
+    def late(self) -> bool:
+        """Whether the seconds of the budget are over."""
+        return self._end is not None and time.monotonic() > self._end
+
+    @property
+    def left(self) -> Longs:
+        """Sentences whose paths are not proven."""
+        return np.flatnonzero(self.found.unproven(self.n))
+
+    def again(self, sentences: Longs, allowance: int = 0) -> None:
+        """Search once more, to the end of another allowance, or of the budget."""
+        if not len(sentences):
+            return
+        left = None if self._end is None else max(self._end - time.monotonic(), _AT_ONCE)
+        longer = replace(self.budget, seconds=left)
+        some = self.bound.select(sentences.tolist())
+        self._put(
+            sentences, kernel.lazy_paths(some, self.grammar, self.n, longer, allowance=allowance)
+        )
+
+    def complete(self) -> None:
+        """Search to the end of the budget what was left before and has no product."""
+        early = self.found.unproven(self.n) & (self.found.popped < self.budget.states)
+        if self.late:
+            early &= self.found.found == 0
+        self.again(np.flatnonzero(early))
+
+    def expand(self, sentences: Longs, machine: Machine) -> None:
+        """Answer from the product; paths score what a search would say."""
+        chosen = sentences.tolist()
+        ranked = _over(self.bound.select(chosen, machine), self.n)
+        some = self.bound.select(chosen)
+        score = kernel.path_scores(some, self.grammar, ranked.path, ranked.found)
+        # Rounding may put a path a last bit above the one before it.
+        score = np.minimum.accumulate(score, axis=1)
+        popped = self.found.popped[sentences]
+        self._put(sentences, _proven(ranked._replace(score=score))._replace(popped=popped))
+
+    def _put(self, sentences: Longs, other: kernel.SearchResult) -> None:
+        chosen = sentences.tolist()
+        self.found.put(self.bound.tokens(chosen), chosen, other)
+
+
+def _over(bound: kernel.Bound, n: int) -> kernel.Ranked:
+    """Return the n best paths of the machine of a batch."""
+    if n > 1:
+        return kernel.nbest_paths(bound, n)
+    path, score = kernel.best_paths(bound)
+    return kernel.Ranked((score > -np.inf).astype(np.int64), score[:, None], path[None])
+
+
+def _fitting(bound: kernel.Bound, sentences: Longs, cost: Cost, budget: Budget) -> Longs:
+    """Return those of some sentences whose product a budget affords."""
+    tokens = np.diff(bound.bounds)[sentences]
+    return sentences[tokens * cost.cells <= most_cells(budget)]
+
+
+def _runs(bound: kernel.Bound, sentences: Longs, operations: int) -> Iterator[Longs]:
+    """Split sentences into runs that take a while each; the answers do not depend on them."""
+    work = np.cumsum(np.diff(bound.bounds)[sentences] * float(operations)) // _RUN
+    yield from np.split(sentences, np.flatnonzero(np.diff(work)) + 1) if len(sentences) else ()
 
 
 def _proven(ranked: kernel.Ranked) -> kernel.SearchResult:

@@ -28,7 +28,8 @@ from fstcrf.plans.chain import (
     scaled_chain,
     scaled_coupling,
 )
-from fstcrf.plans.decoder import Decoder, Expansion, Search, most_cells, readers
+from fstcrf.plans.cost import Cost, edges_of, product_cost, search_cost
+from fstcrf.plans.decoder import Decoder, Expansion, Search, readers
 from fstcrf.plans.folding import (
     MAX_RESIDUAL,
     Folding,
@@ -46,8 +47,8 @@ from fstcrf.plans.folding import (
 
 __all__ = ["LAZY_FROM", "MAX_CELLS", "AxisPlan", "Plan", "Program", "plan_of", "searched"]
 
-LAZY_FROM = 9
-"""Residual states from which best paths are searched lazily: below, expanding costs less."""
+LAZY_FROM = 1.6
+"""How often the least that a search costs the product must cost, for best paths to be searched."""
 
 MAX_CELLS = 1 << 20
 """Joint states, residual ones included, that may be expanded."""
@@ -165,31 +166,32 @@ class Program:
         TooLargeError
             More joint states than can be expanded, even without the grammar.
         """
-        small = None if self.search == "lazy" else self._small_automaton()
-        if small is not None or not self.folding.rest:
-            return Decoder(self._machine(small))
+        if self.search == "expanded" or not self.folding.rest:
+            return Decoder(self._machine(self.automaton))
         machine = self._machine(None)
+        expansion = None
+        if self.search == "auto":
+            small = self._small_automaton()
+            cost = _cost(machine, small) if small else product_cost(machine, _TRIED + 1, _TRIED + 1)
+            if small and cost.operations <= LAZY_FROM * search_cost(machine).operations:
+                return Decoder(self._machine(small))
+            expansion = Expansion(self._expanded, cost)
         beside = readers(self.folding.rest, self.axes.joint_labels())
-        expansion = Expansion(self._affordable) if self.search == "auto" else None
         conjunction = kernel.Conjunction(machine, beside)
         return Decoder(machine, conjunction, expansion, self.budget or Budget())
 
-    def _affordable(self) -> Machine | None:
-        """Return the product; None where even its automaton is too large."""
+    def _expanded(self) -> tuple[Machine, Cost] | None:
+        """Return the product and what it costs; None where it cannot be expanded."""
         with suppress(TooLargeError):
-            if self.automaton is not None and self.automaton.target.size <= most_cells():
-                return self.machine
+            if self.automaton is not None:
+                return self.machine, _cost(self.decoder.machine, self.automaton)
         return None
 
     def _small_automaton(self) -> Acceptor | None:
-        """Return the residual automaton where it is to be expanded for best paths."""
-        if self.search == "expanded":
-            return self.automaton
-        try:
-            small = self._multiplied(_TRIED)
-        except TooLargeError:
-            return None
-        return small if small is None or small.n_states < LAZY_FROM else None
+        """Return the residual automaton if it is small."""
+        with suppress(TooLargeError):
+            return self._multiplied(_TRIED)
+        return None
 
     def _machine(self, automaton: Acceptor | None) -> kernel.Machine:
         self._check_size(1 if automaton is None else automaton.n_states)
@@ -317,6 +319,11 @@ class Program:
             f"{MAX_CELLS:,}: compose fewer tapes, use smaller label sets or a grammar with fewer "
             "states, or decode with normalize='chain'"
         )
+
+
+def _cost(machine: Machine, automaton: Acceptor) -> Cost:
+    """Return what the product of a machine without a residual and an automaton costs."""
+    return product_cost(machine, automaton.n_states, edges_of(automaton))
 
 
 @memoised(64)
