@@ -21,8 +21,9 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus import Corpus
 from fstcrf.errors import TooLargeError
-from fstcrf.joint.batches import best_paths
+from fstcrf.joint.batches import decode
 from fstcrf.joint.jointmodel import BUDGET, JointModel
+from fstcrf.joint.known import Known
 from fstcrf.joint.stages import (
     Given,
     Solved,
@@ -124,15 +125,13 @@ class Search:
 
     def _rank(self, sentences: Longs, seen: int, wanted: int) -> None:
         """Look at the labellings seen .. wanted of some sentences."""
-        bounds = bounds_of(self.given.offsets, sentences)
-        tokens = repeated(self.given.offsets, sentences)
-        ranked = kernel.nbest_paths(
-            self.stage.legal_bound(_taken(self.given, bounds, tokens)), wanted + 1
-        )
+        given = self.given.of(sentences)
+        bounds = given.offsets
+        ranked = kernel.nbest_paths(self.stage.legal_bound(given), wanted + 1)
         score = ranked.score - self.normaliser[sentences, None]
         reach = score + self.gain[sentences, None]  # what a labelling can become at most
         labels = self.stage.labels(ranked.path)
-        step = max(1, (_TIMED_TOKENS if self.solver.timed else _LOOK_TOKENS) // len(tokens))
+        step = max(1, (_TIMED_TOKENS if self.solver.timed else _LOOK_TOKENS) // int(bounds[-1]))
         left, end = max(1, self.budget // wanted), wanted
         for first in range(seen, wanted, step):
             if first and self.solver.late:
@@ -173,7 +172,8 @@ class Search:
         last = self.k + 2 == len(self.solver.stages)
         if last and self._is_all(sentences) and varies(later, self.stage.tagger.tape):
             corpus = with_tape(self.corpus, self.stage.tagger, ids)
-            self.variants = Variations(later, self.stage.tagger.tape, corpus, ids)
+            given = self.solver.given(self.k + 1, corpus)
+            self.variants = Variations(later, self.stage.tagger.tape, corpus, given, ids)
             return Solved([], self.variants.total, self.variants.total)
         return self._solved(sentences, ids, budget)
 
@@ -185,17 +185,6 @@ class Search:
     def _is_all(self, sentences: Longs) -> bool:
         """Whether these are all sentences, once each and in order."""
         return np.array_equal(sentences, np.arange(len(self.corpus)))
-
-
-def _taken(given: Given, bounds: Longs, tokens: Longs) -> Given:
-    if len(tokens) == len(given.node):
-        return given
-    return Given(
-        bounds,
-        np.ascontiguousarray(given.node[tokens]),
-        None if given.arc is None else np.ascontiguousarray(given.arc[tokens]),
-        tuple(f[tokens] for f in given.fixed),
-    )
 
 
 def _picked(paths: Ints, bounds: Longs, place: Longs, number: Longs) -> Ints:
@@ -216,9 +205,16 @@ class Solver:
     composition : JointModel
     budget : Budget, optional
         Its states are labellings of a tape to look at, `BUDGET` where they are the usual ones.
+    known : Known, optional
+        Biases; known labels are columns of the corpora (`Known.written`).
     """
 
-    def __init__(self, composition: JointModel, budget: Budget | None = None) -> None:
+    def __init__(
+        self,
+        composition: JointModel,
+        budget: Budget | None = None,
+        known: Known | None = None,
+    ) -> None:
         limit = budget or composition.budget or Budget()
         self.composition = composition
         self.budget = BUDGET if limit.usual else limit.states
@@ -226,6 +222,8 @@ class Solver:
         self.stages = composition.stages
         self.order = [stage.tagger.tape for stage in self.stages]
         self._gains: dict[int, Floats] = {}  # by stage, for each length
+        self.known = known or Known({}, {})
+        self._bias = [self.known.state_biases(stage.tagger) for stage in self.stages]
 
     @property
     def timed(self) -> bool:
@@ -270,19 +268,16 @@ class Solver:
         tapes = [stage.tagger for stage in self.stages]
         labels = [np.full(corpus.n_tokens, -1, dtype=np.int32) for _ in tapes]
         found = Solved(labels, np.full(len(corpus), -np.inf), bound.copy())
+        whole = replace(self.composition, normalize="product")
         try:
-            paths = best_paths(replace(self.composition, normalize="product"), corpus, 1)
+            answer = decode(whole, corpus, known=self.known.read(corpus), strict=False)
         except TooLargeError:
             return found
-        places = [self.composition.tapes.index(tagger.tape) for tagger in tapes]
-        legal = np.asarray([i for i, path in enumerate(paths) if path is not None], dtype=np.int64)
-        found.bound[[i for i, path in enumerate(paths) if path is None]] = -np.inf
+        legal = np.flatnonzero(~answer.dead)
+        found.bound[answer.dead] = -np.inf
         if len(legal):
-            strings = [
-                [label for path in paths if path is not None for label in path.labels[place]]
-                for place in places
-            ]
-            ids = [t.topology.label_ids(s) for t, s in zip(tapes, strings, strict=True)]
+            tokens = repeated(corpus.offsets, legal)
+            ids = [answer[tagger.tape].flat[0, tokens] for tagger in tapes]
             total = self.score(corpus.select(legal), dict(zip(self.order, ids, strict=True)))
             best = Solved(ids, total, np.maximum(bound[legal], total))
             found.put(corpus.offsets, legal, best)
@@ -301,11 +296,11 @@ class Solver:
             The log probability, without weights and grammar.
         """
         total = np.zeros(len(corpus))
-        for stage in self.stages:
+        for k, stage in enumerate(self.stages):
             if stage.tagger.tape not in ids:
                 break
             mine = ids[stage.tagger.tape]
-            total += _score(stage, stage.given(corpus), mine, plain=plain)
+            total += _score(stage, self.given(k, corpus), mine, plain=plain)
             corpus = with_tape(corpus, stage.tagger, mine)
         return total
 
@@ -322,27 +317,35 @@ class Solver:
         """
         budget = self.budget if budget is None else budget
         stage = self.stages[k]
-        given = stage.given(corpus)
+        given = self.given(k, corpus)
         normaliser = stage.weight * stage.log_z(given)
         bound = stage.legal_bound(given)
         if k == len(self.stages) - 1:
             path, score = kernel.best_paths(bound)
             total = score - normaliser
             return Solved([stage.labels(path)], total, total)
-        if any(later.conjuncts for later in self.stages[k:]):
+        if given.told is not None or any(later.conjuncts for later in self.stages[k:]):
             alive = kernel.best_paths(bound)[1] + self.gain(k, np.diff(corpus.offsets)) > -np.inf
             if not alive.all():  # those that stay are answered as they would be alone
                 return self._solved_part(corpus, alive, k, budget)
         return Search(self, k, corpus, given, normaliser, budget).run()
 
     def gain(self, k: int, lengths: Longs) -> Floats:
-        """Return the most that the grammars of the stages behind k can add, for each length."""
+        """Return the most that grammars and biases behind stage k can add, for each length."""
         later = [a for stage in self.stages[k + 1 :] for a in stage.conjuncts]
         longest = int(lengths.max(initial=0))
         known = self._gains.get(k)
         if known is None or len(known) <= longest:
-            known = self._gains[k] = largest_gains(later, longest)
+            each = sum(float(bias.max()) for bias in self._bias[k + 1 :] if bias is not None)
+            known = largest_gains(later, longest) + each * np.arange(longest + 1)
+            self._gains[k] = known
         return known[lengths]
+
+    def given(self, k: int, corpus: Corpus) -> Given:
+        """Return the potentials of stage k, and what is known there of its labels."""
+        stage = self.stages[k]
+        given, told = stage.given(corpus), self.known.told(stage.tagger, corpus, self._bias[k])
+        return given if told is None else replace(given, told=told)
 
 
 def _score(stage: Stage, given: Given, mine: Ints, *, plain: bool) -> Floats:

@@ -55,12 +55,29 @@ class Given:
         Where tokens have arc potentials of their own.
     fixed : tuple of int32 [N]
         Labels of the tapes that the tagger's grammar reads beside its own.
+    told : float64 [N, S], optional
+        What known labels and biases add to the potentials once these are weighted, −inf where a
+        label is shut. They choose among labellings; normalisers do not know of them.
     """
 
     offsets: Longs
     node: Floats
     arc: Floats | None
     fixed: tuple[Ints, ...]
+    told: Floats | None = None
+
+    def of(self, sentences: Longs) -> Given:
+        """Return the potentials of some of the sentences."""
+        if np.array_equal(sentences, np.arange(len(self.offsets) - 1)):
+            return self
+        tokens = repeated(self.offsets, sentences)
+        return Given(
+            bounds_of(self.offsets, sentences),
+            np.ascontiguousarray(self.node[tokens]),
+            None if self.arc is None else np.ascontiguousarray(self.arc[tokens]),
+            tuple(f[tokens] for f in self.fixed),
+            None if self.told is None else self.told[tokens],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,10 +175,12 @@ class Stage:
 
     def legal_bound(self, given: Given) -> kernel.Bound:
         """Return the tagger, weighted and under its grammar, with these potentials."""
-        if self.legal is self.free:
+        if self.legal is self.free and given.told is None:
             return self.free_bound(given)
         own = [given.node] if given.arc is None else [given.node, given.arc]
         own = [scaled(v, self.weight) for v in own]
+        if given.told is not None:
+            own[0] = own[0] + given.told
         fixed = [
             pinned(label, len(tagger.labels))
             for label, tagger in zip(given.fixed, self.fixed, strict=True)
@@ -324,6 +343,8 @@ class Variations:
         The earlier tape.
     corpus : Corpus
         N tokens, the earlier tapes as columns.
+    given : Given
+        Potentials of the stage there.
     around : int32 [N]
         Labels of that tape there.
 
@@ -335,9 +356,8 @@ class Variations:
         Their weighted log probabilities.
     """
 
-    def __init__(self, stage: Stage, tape: str, corpus: Corpus, around: Ints) -> None:
-        self.stage, self.around = stage, around.copy()
-        self.given = stage.given(corpus)
+    def __init__(self, stage: Stage, tape: str, corpus: Corpus, given: Given, around: Ints) -> None:
+        self.stage, self.given, self.around = stage, given, around.copy()
         path, score = kernel.best_paths(stage.legal_bound(self.given))
         self.labels = stage.labels(path)
         self.total = score - stage.weight * stage.log_z(self.given)
@@ -374,10 +394,12 @@ class Variations:
             (where - offsets[sentences[variant]]).astype(np.int32),
             node,
         )
-        base = Given(bounds_of(offsets, kept), self.given.node[repeated(offsets, kept)], None, ())
+        base = self.given.of(kept)
         log_z = kernel.rescored(self.stage.free_bound(base), variants, best=False)
         weight = self.stage.weight
-        if weight != 1.0:
-            variants = variants._replace(node=scaled(node, weight))
+        if weight != 1.0 or self.given.told is not None:
+            node = scaled(node, weight)
+            told = 0.0 if self.given.told is None else self.given.told[where]
+            variants = variants._replace(node=node + told)
         best = kernel.rescored(self.stage.legal_bound(base), variants, best=True)
         return best - weight * log_z
