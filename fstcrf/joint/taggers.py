@@ -666,7 +666,9 @@ def compose(
         or a map's. Ones when absent.
     normalize : {"product", "chain"}, optional
         Taggers only. product: potentials are added, one normaliser over all tapes. chain: the
-        product of conditional probabilities; see the page on what the joint score means.
+        product of conditional probabilities; see the page on what the joint score means. When
+        absent: as the parts are; else chain where a tagger reads another, no weights are given and
+        no map leaves a choice; else product.
     coupling : mapping of (int, int) to [L1, L2] or [T, L1, L2], optional
         Lattices only. Potentials of the labels that two of them give one token.
     search : {"auto", "lazy", "expanded"}, optional

@@ -19,9 +19,9 @@ GRAMMAR = at_most(1, label("B"), tape="chunk")
 TAGGERS: dict[str, Any] = {
     "one": A,
     "under a grammar": A & at_most(1, label("P0")),
-    "product": compose(A, B),
-    "product under a grammar": compose(A, B, grammar=GRAMMAR),
-    "lazily": compose(A, B, grammar=GRAMMAR, search="lazy"),
+    "product": compose(A, B, normalize="product"),
+    "product under a grammar": compose(A, B, grammar=GRAMMAR, normalize="product"),
+    "lazily": compose(A, B, grammar=GRAMMAR, search="lazy", normalize="product"),
 }
 DATA: list[Any] = [*TEST[:4], {name: [] for name in TEST[0]}]
 
@@ -220,7 +220,9 @@ def test_a_budget_that_ends() -> None:
     with pytest.warns(InexactWarning, match="not proven"):
         answer = lazy.decode(DATA, n=2, budget=1)
     assert (answer.bounds[~answer.exact] >= answer.scores[~answer.exact]).all()
-    bounded = compose(A, B).constrained(GRAMMAR, search="lazy", budget=Budget(states=1))
+    bounded = compose(A, B, normalize="product").constrained(
+        GRAMMAR, search="lazy", budget=Budget(states=1)
+    )
     with pytest.warns(InexactWarning):
         assert np.array_equal(bounded.decode(DATA, n=2).exact, answer.exact)
     assert np.array_equal(bounded.decode(DATA, search="expanded").scores, lazy.decode(DATA).scores)
