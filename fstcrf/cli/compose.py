@@ -44,7 +44,8 @@ __all__ = ["compose"]
     "--normalize",
     type=click.Choice(["product", "chain"]),
     help="product: scores add up. chain: the probability of the first tape, times that of the "
-    "second given the first.  [default: product, or what MODEL is]",
+    "second given the first.  [default: as MODEL is; else chain where one reads "
+    "another and neither --weights nor --tune is given, product otherwise]",
 )
 @click.option("--tune", metavar="DEV", help="Held-out data: choose the weights on it.")
 @click.option(
@@ -94,7 +95,8 @@ def compose(
     check_writable(output)
     parts = [load_model(path) for path in paths]
     _check_tapes(paths, parts)
-    joint = constrained(composed(*parts, weights=weights, normalize=normalize), grammar)
+    kind = normalize or ("product" if tune is not None and _no_chain(parts) else None)
+    joint = constrained(composed(*parts, weights=weights, normalize=kind), grammar)
     _warn_of_columns(joint)
     if tune is not None:
         how = {"columns": columns, "kind": kind, "separator": separator}
@@ -103,6 +105,11 @@ def compose(
     with undisturbed():
         save(joint, output)
     say(f"{output}: {', '.join(joint.tapes)}; normalize {joint.normalize}; {_weights(joint)}")
+
+
+def _no_chain(parts: Sequence[Model]) -> bool:
+    """Whether none of the models is a composition by the chain rule."""
+    return not any(getattr(part, "conditional", False) for part in parts)
 
 
 def _check_tapes(paths: Sequence[str], parts: Sequence[Model]) -> None:

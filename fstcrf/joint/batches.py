@@ -424,13 +424,17 @@ def _labels_at(composition: JointModel, tapes: Sequence[Ints], a: int, b: int) -
 # --- The same taggers one after the other ---------------------------------------------------------
 
 
-def cascade(composition: JointModel, sentences: Data, *, threads: int = 1) -> tuple[Column, ...]:
+def cascade(
+    composition: JointModel, sentences: Data, *, known: Known | None = None, threads: int = 1
+) -> tuple[Column, ...]:
     """Tag with one tagger after the other, each reading the labels of those before it.
 
     Parameters
     ----------
     composition : JointModel
     sentences : Corpus or sequence of sentences
+    known : Known, optional
+        Labels that are known, and biases; of tapes that taggers write.
     threads : int
 
     Returns
@@ -441,16 +445,19 @@ def cascade(composition: JointModel, sentences: Data, *, threads: int = 1) -> tu
     Raises
     ------
     NoPathError
-        A map has no labels for those that a tagger has found.
+        A map has no labels for those that a tagger has found, or known labels leave none.
     """
     found: dict[str, Column] = {}
+    known = known or Known({}, {})
     if composition.literal:  # such taggers read no tapes
         for tagger in composition.taggers:
-            labels = tag_all(tagger, sentences, threads=threads)
+            forced, bias = known.forced.get(tagger.tape), known.bias.get(tagger.tape)
+            labels = tag_all(tagger, sentences, threads=threads, forced=forced, bias=bias)
             ids = tagger.topology.label_ids([label for one in labels for label in one])
             found[tagger.tape] = Column(np.asarray(ids, dtype=np.int32), tagger.labels)
         return tuple(found[tape] for tape in composition.tapes)
-    _, corpus = as_corpus(composition, sentences)
+    lengths, corpus = as_corpus(composition, sentences)
+    full = [number for number, length in enumerate(lengths) if length]
     components = {c.tagger.tape: c for c in composition.components}
     maps = {tape_map.tape: tape_map for tape_map in composition.maps}
     for tape in composition.order:
@@ -459,6 +466,13 @@ def cascade(composition: JointModel, sentences: Data, *, threads: int = 1) -> tu
         else:
             component = components[tape]
             seen = as_read(corpus, component.readings)
-            found[tape] = tag_column(component.tagger, seen, threads=threads)
+            forced = known.forced.get(tape)
+            found[tape] = tag_column(
+                component.tagger,
+                seen,
+                threads=threads,
+                forced=None if forced is None else [forced[number] for number in full],
+                bias=known.bias.get(tape),
+            )
         corpus = corpus.with_interned(tape_column(tape), found[tape])
     return tuple(found[tape] for tape in composition.tapes)

@@ -1,19 +1,18 @@
-"""The labellings of one tape of a chain, best first, each with the best that can follow it.
+"""The best labels of a chain of taggers: the cascade's first, then whatever could be better.
 
-======  ================================================================
-Search  rounds of labellings, until the best completion of one is proven
-======  ================================================================
-
-Rounds look at 1, 8, 64, ... labellings of the sentences that are still open, all of them in one
-batch; the last tagger is asked about what changed only (`variations`). Where the time has an
-end, the clock is looked at often; the first labelling of every sentence is always completed.
+What could be better starts with another labelling of the first tapes. Such prefixes are looked at
+best first: 16 labellings of the first tape, then 128, 1024, ... within the budget, those of all
+open sentences in one batch. A prefix whose own probability is not above the best total found cannot
+win, as no later factor is above 1. Where the time has an end, the clock is looked at often; the
+cascade's labels are always looked at.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -21,18 +20,17 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus import Corpus
 from fstcrf.errors import TooLargeError
-from fstcrf.joint.batches import best_paths
+from fstcrf.joint.batches import decode
 from fstcrf.joint.jointmodel import BUDGET, JointModel
+from fstcrf.joint.known import Known
+from fstcrf.joint.prefixes import Around, Prefixes
 from fstcrf.joint.stages import (
     Given,
     Solved,
     Stage,
-    Variations,
-    bounds_of,
     largest_gains,
     possible_lengths,
     repeated,
-    varies,
     with_tape,
 )
 from fstcrf.kernel import Budget
@@ -44,158 +42,182 @@ __all__ = [
 ]
 
 
+_FIRST = 16  # labellings of the first tape that are ranked at first; then 8 times as many
 _PATH_TOKENS = 4_000_000  # labels in the labellings that are ranked at once
 _LOOK_TOKENS = 400_000  # tokens that later taggers are asked about at once
 _TIMED_TOKENS = 20_000  # the same where the time has an end: some hundredths of a second
 
 
 class Search:
-    """The labellings of one tape, best first, for a batch of sentences.
+    """The best labels of all tapes, for a batch of sentences.
 
     Parameters
     ----------
     solver : Solver
-        Decodes the later tapes.
-    k : int
-        The stage of this tape.
     corpus : Corpus
-        No empty sentences; the tapes before stage k as columns.
-    given : Given
-        Potentials of stage k there.
-    normaliser : float64 [B]
-        Weighted log Z of stage k.
+        No empty sentences, each with a legal labelling of the first tape.
     budget : int
         Labellings to look at.
     """
 
-    def __init__(
-        self,
-        solver: Solver,
-        k: int,
-        corpus: Corpus,
-        given: Given,
-        normaliser: Floats,
-        budget: int,
-    ) -> None:
-        self.solver, self.k, self.corpus, self.budget = solver, k, corpus, budget
-        self.stage, self.given, self.normaliser = solver.stages[k], given, normaliser
-        size = len(corpus)
-        self.labels = np.full(corpus.n_tokens, -1, dtype=np.int32)
-        self.later = [self.labels.copy() for _ in solver.stages[k + 1 :]]
-        self.total, self.bound = np.full(size, -np.inf), np.full(size, -np.inf)
-        self.missed = np.full(size, -np.inf)  # what later tapes have left unproven
-        self.gain = solver.gain(k, np.diff(corpus.offsets))
-        self.open = np.arange(size)  # sentences that are not proven yet
-        self.variants: Variations | None = None
+    def __init__(self, solver: Solver, corpus: Corpus, budget: int) -> None:
+        self.solver, self.corpus, self.budget = solver, corpus, budget
+        self.stages, self.offsets = solver.stages, corpus.offsets
+        lengths = np.diff(corpus.offsets)
+        self.gain = [solver.gain(k, lengths) for k in range(len(self.stages))]
+        self.missed = np.full(len(corpus), -np.inf)  # what shares of the budget left out
+        self._cascade()
+
+    def _cascade(self) -> None:
+        """Look at each tagger's best labels, given those of the taggers before it."""
+        corpus, size = self.corpus, len(self.corpus)
+        self.around: list[Around] = []
+        self.total, self.bound = np.zeros(size), np.full(size, -np.inf)
+        labels: tuple[Ints, ...] = ()
+        for k, stage in enumerate(self.stages):
+            around = Around(stage, corpus, labels, partial(self.solver.given, k))
+            self.around.append(around)
+            given = around.given
+            normaliser = stage.weight * stage.log_z(given)
+            if k == 0:
+                self.normaliser = normaliser
+            bound = stage.legal_bound(given)
+            if k + 1 == len(self.stages):
+                path, score = kernel.best_paths(bound)
+            else:
+                ranked = kernel.nbest_paths(bound, 2)
+                path, score = ranked.path[0], ranked.score[:, 0]
+                second = self.total + ranked.score[:, 1] - normaliser + self.gain[k]
+                np.maximum(self.bound, second, out=self.bound)
+            self.total += score - normaliser
+            labels = (*labels, np.maximum(stage.labels(path), 0))  # of a dead sentence, any
+            if k + 1 < len(self.stages):
+                corpus = with_tape(corpus, stage.tagger, labels[k])
+        self.found = [mine.copy() for mine in labels[:-1]]
+        self.last = labels[-1]
+        self.open = np.flatnonzero(self.bound > self.total)
 
     def run(self) -> Solved:
-        """Look at 1, 8, 64, ... labellings until every sentence is proven."""
-        seen, wanted = 0, 1
-        while len(self.open):
+        """Look at more labellings until every sentence is proven."""
+        again = len(self.stages) > 2  # prefixes of the first tape are completed by shares
+        seen, wanted = (0 if again else 1), min(_FIRST, self.budget)
+        while len(self.open) and self.budget > 1 and not self.solver.late:
             self._round(seen, wanted)
-            if wanted >= self.budget or self.solver.late:
+            if wanted >= self.budget:
                 break
-            seen, wanted = wanted, min(8 * wanted, self.budget)
-        dead = np.repeat(np.isneginf(self.total), np.diff(self.corpus.offsets))
-        labels = [np.where(dead, np.int32(-1), ids) for ids in (self.labels, *self._later())]
-        bound = np.maximum(np.maximum(self.bound, self.missed), self.total)
-        return Solved(labels, self.total, bound)
+            seen, wanted = (0 if again else wanted), min(8 * wanted, self.budget)
+        labels = [*self.found, self._last()]
+        dead = np.repeat(np.isneginf(self.total), np.diff(self.offsets))
+        labels = [np.where(dead, np.int32(-1), mine) for mine in labels]
+        return Solved(labels, self.total, np.maximum(self.bound, self.total))
 
-    def _later(self) -> list[Ints]:
-        """Return the best labels of the later tapes for the labelling that was chosen here."""
-        if self.variants is None:
-            return self.later
-        whole = self.variants.labels.copy()
-        changed = np.add.reduceat(self.labels != self.variants.around, self.corpus.offsets[:-1])
+    def _last(self) -> Ints:
+        """Return the best labels of the last tape."""
+        around, starts = self.around[-1], self.offsets[:-1]
+        changed = np.zeros(len(starts), dtype=bool)
+        for mine, old in zip(self.found, around.labels, strict=True):
+            changed |= np.logical_or.reduceat(mine != old, starts)
         other = np.flatnonzero(changed)
-        if len(other):
-            tokens = repeated(self.corpus.offsets, other)
-            whole[tokens] = self._solved(other, self.labels[tokens], 1).labels[0]
-        return [whole]
+        if not len(other):
+            return self.last
+        tokens = repeated(self.offsets, other)
+        labels = tuple(mine[tokens] for mine in self.found)
+        prefixes = Prefixes(self.offsets, other, self.total[other], labels)
+        given = around.under(prefixes)
+        path, _ = kernel.best_paths(around.stage.legal_bound(given))
+        whole = self.last.copy()
+        whole[tokens] = around.stage.labels(path)
+        return whole
 
     def _round(self, seen: int, wanted: int) -> None:
-        """Look at the labellings seen .. wanted of the open sentences."""
-        lengths = np.diff(self.given.offsets)[self.open].tolist()
+        """Look at the labellings seen .. wanted of the first tape of the open sentences."""
+        lengths = np.diff(self.offsets)[self.open].tolist()
         for part in runs_of(lengths, max(1, _PATH_TOKENS // (wanted + 1))):
-            if seen and self.solver.late:
+            if self.solver.late:
                 break
             self._rank(self.open[part.first : part.end], seen, wanted)
         self.open = self.open[self.bound[self.open] > self.total[self.open]]
 
     def _rank(self, sentences: Longs, seen: int, wanted: int) -> None:
-        """Look at the labellings seen .. wanted of some sentences."""
-        bounds = bounds_of(self.given.offsets, sentences)
-        tokens = repeated(self.given.offsets, sentences)
-        ranked = kernel.nbest_paths(
-            self.stage.legal_bound(_taken(self.given, bounds, tokens)), wanted + 1
-        )
+        stage, given = self.stages[0], self.around[0].given.of(sentences)
+        ranked = kernel.nbest_paths(stage.legal_bound(given), wanted + 1)
         score = ranked.score - self.normaliser[sentences, None]
-        reach = score + self.gain[sentences, None]  # what a labelling can become at most
-        labels = self.stage.labels(ranked.path)
-        step = max(1, (_TIMED_TOKENS if self.solver.timed else _LOOK_TOKENS) // len(tokens))
-        left, end = max(1, self.budget // wanted), wanted
+        reach = score + self.gain[0][sentences, None]  # what a labelling can become at most
+        labels = stage.labels(ranked.path)
+        size = _TIMED_TOKENS if self.solver.timed else _LOOK_TOKENS
+        step = max(1, size // int(given.offsets[-1]))
+        share = max(1, self.budget // -(-(wanted - seen) // step))
+        self.missed[sentences] = -np.inf
+        end = wanted
         for first in range(seen, wanted, step):
-            if first and self.solver.late:
+            if first > seen and self.solver.late:
                 end = first
                 break
             block = reach[:, first : min(first + step, wanted)]
             place, number = np.nonzero(block > self.total[sentences, None])
             if len(place):
-                ids = _picked(labels, bounds, place, number + first)
-                self._look(sentences[place], ids, score[place, number + first], left)
-        self.bound[sentences] = reach[:, end]
+                number += first
+                mine = _picked(labels, given.offsets, place, number)
+                prefixes = Prefixes(self.offsets, sentences[place], score[place, number], (mine,))
+                self._complete(1, prefixes, share)
+        self.bound[sentences] = np.maximum(reach[:, end], self.missed[sentences])
 
-    def _look(self, sentences: Longs, ids: Ints, score: Floats, budget: int) -> None:
-        """Complete some labellings of this tape, sentence by sentence; keep what is better."""
-        solved = self._completed(sentences, ids, budget)
-        unproven = np.where(solved.bound > solved.total, score + solved.bound, -np.inf)
-        np.maximum.at(self.missed, sentences, unproven)
-        total = score + solved.total
-        best = np.lexsort((-total, sentences))  # stable: of equals the first
-        best = best[np.append(True, np.diff(sentences[best]) > 0)]
-        best = best[total[best] > self.total[sentences[best]]]
-        self.total[sentences[best]] = total[best]
-        to = repeated(self.corpus.offsets, sentences[best])
-        chosen = repeated(bounds_of(self.corpus.offsets, sentences), best)
-        self.labels[to] = ids[chosen]
-        for mine, found in zip(self.later, solved.labels, strict=False):
-            mine[to] = found[chosen]
+    def _complete(self, k: int, prefixes: Prefixes, share: int) -> None:
+        """Ask stage k about prefixes, and the stages behind it; keep what is better.
 
-    def _completed(self, sentences: Longs, ids: Ints, budget: int) -> Solved:
-        """Return what is best of the later tapes for some labellings of this one.
-
-        Without labels where variants know them.
+        `share` is how many labellings of tape k a sentence may have, of all its prefixes together.
         """
-        if self.variants is not None:
-            total = self.variants.totals(sentences, ids)
-            return Solved([], total, total)
-        later = self.solver.stages[self.k + 1]
-        last = self.k + 2 == len(self.solver.stages)
-        if last and self._is_all(sentences) and varies(later, self.stage.tagger.tape):
-            corpus = with_tape(self.corpus, self.stage.tagger, ids)
-            self.variants = Variations(later, self.stage.tagger.tape, corpus, ids)
-            return Solved([], self.variants.total, self.variants.total)
-        return self._solved(sentences, ids, budget)
+        around = self.around[k]
+        best, normaliser = around.best(prefixes)
+        reach = prefixes.score + best - normaliser
+        if k + 1 == len(self.stages):
+            self._keep(prefixes, reach)
+            return
+        sentence = prefixes.sentence
+        alive = np.flatnonzero(reach + self.gain[k][sentence] > self.total[sentence])
+        for n, some in _shares(sentence, alive, share):
+            lengths = np.diff(self.offsets)[sentence[some]].tolist()
+            for part in runs_of(lengths, max(1, _PATH_TOKENS // (n + 1))):
+                mine = some[part.first : part.end]
+                self._extend(k, prefixes.picked(mine), normaliser[mine], n)
 
-    def _solved(self, sentences: Longs, ids: Ints, budget: int) -> Solved:
-        corpus = self.corpus if self._is_all(sentences) else self.corpus.select(sentences)
-        corpus = with_tape(corpus, self.stage.tagger, np.maximum(ids, 0))
-        return self.solver.solve(corpus, self.k + 1, budget)
+    def _extend(self, k: int, prefixes: Prefixes, normaliser: Floats, n: int) -> None:
+        """Look at the n best labellings of tape k under each prefix."""
+        around, sentence = self.around[k], prefixes.sentence
+        given = around.under(prefixes)
+        ranked = kernel.nbest_paths(around.stage.legal_bound(given), n + 1)
+        score = prefixes.score[:, None] + ranked.score - normaliser[:, None]
+        reach = score + self.gain[k][sentence, None]
+        np.maximum.at(self.missed, sentence, reach[:, n])
+        place, number = np.nonzero(reach[:, :n] > self.total[sentence, None])
+        if len(place):
+            base = prefixes.picked(place)
+            mine = _picked(around.stage.labels(ranked.path), given.offsets, place, number)
+            longer = replace(base, score=score[place, number], labels=(*base.labels, mine))
+            self._complete(k + 1, longer, n)
 
-    def _is_all(self, sentences: Longs) -> bool:
-        """Whether these are all sentences, once each and in order."""
-        return np.array_equal(sentences, np.arange(len(self.corpus)))
+    def _keep(self, prefixes: Prefixes, total: Floats) -> None:
+        """Keep the best prefix of each sentence, of equals the first, where it is better."""
+        sentence = prefixes.sentence
+        best = np.lexsort((-total, sentence))
+        best = best[np.append(True, np.diff(sentence[best]) > 0)]
+        best = best[total[best] > self.total[sentence[best]]]
+        self.total[sentence[best]] = total[best]
+        to, at = repeated(self.offsets, sentence[best]), repeated(prefixes.bounds, best)
+        for mine, labels in zip(self.found, prefixes.labels, strict=True):
+            mine[to] = labels[at]
 
 
-def _taken(given: Given, bounds: Longs, tokens: Longs) -> Given:
-    if len(tokens) == len(given.node):
-        return given
-    return Given(
-        bounds,
-        np.ascontiguousarray(given.node[tokens]),
-        None if given.arc is None else np.ascontiguousarray(given.arc[tokens]),
-        tuple(f[tokens] for f in given.fixed),
-    )
+def _shares(sentence: Longs, alive: Longs, share: int) -> Iterator[tuple[int, Longs]]:
+    """Yield how many labellings each of some prefixes may have, and which prefixes.
+
+    A sentence shares among its prefixes; shares are rounded down to powers of two.
+    """
+    _, place, count = np.unique(sentence[alive], return_inverse=True, return_counts=True)
+    each = np.maximum(1, share // count[place])
+    power = np.floor(np.log2(each)).astype(np.int64)
+    for p in np.unique(power).tolist():
+        yield 1 << p, alive[power == p]
 
 
 def _picked(paths: Ints, bounds: Longs, place: Longs, number: Longs) -> Ints:
@@ -216,9 +238,16 @@ class Solver:
     composition : JointModel
     budget : Budget, optional
         Its states are labellings of a tape to look at, `BUDGET` where they are the usual ones.
+    known : Known, optional
+        Biases; known labels are columns of the corpora (`Known.written`).
     """
 
-    def __init__(self, composition: JointModel, budget: Budget | None = None) -> None:
+    def __init__(
+        self,
+        composition: JointModel,
+        budget: Budget | None = None,
+        known: Known | None = None,
+    ) -> None:
         limit = budget or composition.budget or Budget()
         self.composition = composition
         self.budget = BUDGET if limit.usual else limit.states
@@ -226,6 +255,8 @@ class Solver:
         self.stages = composition.stages
         self.order = [stage.tagger.tape for stage in self.stages]
         self._gains: dict[int, Floats] = {}  # by stage, for each length
+        self.known = known or Known({}, {})
+        self._bias = [self.known.state_biases(stage.tagger) for stage in self.stages]
 
     @property
     def timed(self) -> bool:
@@ -247,22 +278,19 @@ class Solver:
         """
         lengths = np.diff(corpus.offsets)
         possible = possible_lengths(self.composition.skeleton, lengths)
-        if possible.all():
-            found = self.solve(corpus)
-        else:
-            found = self._solved_part(corpus, possible, 0, self.budget)
+        found = self.solve(corpus) if possible.all() else self._solved_part(corpus, possible)
         lost = np.flatnonzero(np.isneginf(found.total) & (found.bound > -np.inf))
         if len(lost):
             found.put(corpus.offsets, lost, self._legal(corpus.select(lost), found.bound[lost]))
         return found
 
-    def _solved_part(self, corpus: Corpus, alive: Bools, k: int, budget: int) -> Solved:
+    def _solved_part(self, corpus: Corpus, alive: Bools) -> Solved:
         """Solve some of the sentences; the others have no legal labelling."""
         nothing = np.full(len(corpus), -np.inf)
-        blank = [np.full(corpus.n_tokens, -1, dtype=np.int32) for _ in self.stages[k:]]
+        blank = [np.full(corpus.n_tokens, -1, dtype=np.int32) for _ in self.stages]
         found, where = Solved(blank, nothing, nothing.copy()), np.flatnonzero(alive)
         if len(where):
-            found.put(corpus.offsets, where, self.solve(corpus.select(where), k, budget))
+            found.put(corpus.offsets, where, self.solve(corpus.select(where)))
         return found
 
     def _legal(self, corpus: Corpus, bound: Floats) -> Solved:
@@ -270,19 +298,16 @@ class Solver:
         tapes = [stage.tagger for stage in self.stages]
         labels = [np.full(corpus.n_tokens, -1, dtype=np.int32) for _ in tapes]
         found = Solved(labels, np.full(len(corpus), -np.inf), bound.copy())
+        whole = replace(self.composition, normalize="product")
         try:
-            paths = best_paths(replace(self.composition, normalize="product"), corpus, 1)
+            answer = decode(whole, corpus, known=self.known.read(corpus), strict=False)
         except TooLargeError:
             return found
-        places = [self.composition.tapes.index(tagger.tape) for tagger in tapes]
-        legal = np.asarray([i for i, path in enumerate(paths) if path is not None], dtype=np.int64)
-        found.bound[[i for i, path in enumerate(paths) if path is None]] = -np.inf
+        legal = np.flatnonzero(~answer.dead)
+        found.bound[answer.dead] = -np.inf
         if len(legal):
-            strings = [
-                [label for path in paths if path is not None for label in path.labels[place]]
-                for place in places
-            ]
-            ids = [t.topology.label_ids(s) for t, s in zip(tapes, strings, strict=True)]
+            tokens = repeated(corpus.offsets, legal)
+            ids = [answer[tagger.tape].flat[0, tokens] for tagger in tapes]
             total = self.score(corpus.select(legal), dict(zip(self.order, ids, strict=True)))
             best = Solved(ids, total, np.maximum(bound[legal], total))
             found.put(corpus.offsets, legal, best)
@@ -301,48 +326,40 @@ class Solver:
             The log probability, without weights and grammar.
         """
         total = np.zeros(len(corpus))
-        for stage in self.stages:
+        for k, stage in enumerate(self.stages):
             if stage.tagger.tape not in ids:
                 break
             mine = ids[stage.tagger.tape]
-            total += _score(stage, stage.given(corpus), mine, plain=plain)
+            total += _score(stage, self.given(k, corpus), mine, plain=plain)
             corpus = with_tape(corpus, stage.tagger, mine)
         return total
 
-    def solve(self, corpus: Corpus, k: int = 0, budget: int | None = None) -> Solved:
-        """Return the best labels of the tapes from stage k on.
+    def solve(self, corpus: Corpus) -> Solved:
+        """Return the best labels of sentences of which some labelling of any tape may be legal.
 
         Parameters
         ----------
         corpus : Corpus
-            No empty sentences; the tapes before stage k as columns.
-        k : int
-        budget : int, optional
-            Labellings of a tape to look at: the whole budget when absent.
+            No empty sentences.
         """
-        budget = self.budget if budget is None else budget
-        stage = self.stages[k]
-        given = stage.given(corpus)
-        normaliser = stage.weight * stage.log_z(given)
-        bound = stage.legal_bound(given)
-        if k == len(self.stages) - 1:
-            path, score = kernel.best_paths(bound)
-            total = score - normaliser
-            return Solved([stage.labels(path)], total, total)
-        if any(later.conjuncts for later in self.stages[k:]):
-            alive = kernel.best_paths(bound)[1] + self.gain(k, np.diff(corpus.offsets)) > -np.inf
-            if not alive.all():  # those that stay are answered as they would be alone
-                return self._solved_part(corpus, alive, k, budget)
-        return Search(self, k, corpus, given, normaliser, budget).run()
+        return Search(self, corpus, self.budget).run()
 
     def gain(self, k: int, lengths: Longs) -> Floats:
-        """Return the most that the grammars of the stages behind k can add, for each length."""
+        """Return the most that grammars and biases behind stage k can add, for each length."""
         later = [a for stage in self.stages[k + 1 :] for a in stage.conjuncts]
         longest = int(lengths.max(initial=0))
         known = self._gains.get(k)
         if known is None or len(known) <= longest:
-            known = self._gains[k] = largest_gains(later, longest)
+            each = sum(float(bias.max()) for bias in self._bias[k + 1 :] if bias is not None)
+            known = largest_gains(later, longest) + each * np.arange(longest + 1)
+            self._gains[k] = known
         return known[lengths]
+
+    def given(self, k: int, corpus: Corpus) -> Given:
+        """Return the potentials of stage k, and what is known there of its labels."""
+        stage = self.stages[k]
+        given, told = stage.given(corpus), self.known.told(stage.tagger, corpus, self._bias[k])
+        return given if told is None else replace(given, told=told)
 
 
 def _score(stage: Stage, given: Given, mine: Ints, *, plain: bool) -> Floats:

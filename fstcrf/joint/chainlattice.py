@@ -27,6 +27,7 @@ from fstcrf.grammar import Grammar
 from fstcrf.joint.batches import as_corpus, lattices
 from fstcrf.joint.chain import Solver
 from fstcrf.joint.jointmodel import JointModel, budget_of
+from fstcrf.joint.known import Known
 from fstcrf.joint.stages import Solved, possible_lengths, repeated, with_tape
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer, Lattice, Path
@@ -90,11 +91,16 @@ def no_path(solver: Solver, bound: float, sentence: int | None) -> NoPathError:
 
 
 def solved_runs(
-    composition: JointModel, sentences: Data, threads: int, budget: Budget | None
+    composition: JointModel,
+    sentences: Data,
+    threads: int,
+    budget: Budget | None,
+    known: Known | None = None,
 ) -> tuple[list[int], Solver, list[tuple[Run, Corpus, Solved]]]:
     """Decode run by run; the runs do not depend on the threads."""
-    solver = Solver(composition, budget)
+    solver = Solver(composition, budget, known)
     lengths, corpus = as_corpus(composition, sentences)
+    corpus = _told(composition, known, lengths, corpus)
 
     def of_run(run: Run) -> tuple[Run, Corpus, Solved]:
         mine = corpus.select(np.arange(run.first, run.end))
@@ -104,10 +110,15 @@ def solved_runs(
 
 
 def paths(
-    composition: JointModel, sentences: Data, *, threads: int = 1, budget: Budget | None = None
+    composition: JointModel,
+    sentences: Data,
+    *,
+    known: Known | None = None,
+    threads: int = 1,
+    budget: Budget | None = None,
 ) -> list[Path | None]:
     """Return the best labelling of each sentence; None without a legal one."""
-    lengths, solver, runs = solved_runs(composition, sentences, threads, budget)
+    lengths, solver, runs = solved_runs(composition, sentences, threads, budget, known)
     found: list[Path | None] = []
     for run, corpus, solved in runs:
         log_p = log_probabilities(solver, corpus, solved)
@@ -133,6 +144,7 @@ def rank(
     sentences: Data,
     n: int = 1,
     *,
+    known: Known | None = None,
     threads: int = 1,
     budget: Budget | None = None,
     strict: bool = True,
@@ -143,8 +155,8 @@ def rank(
     where a sentence has none, where that is `strict`.
     """
     if n == 1:
-        return _best(composition, sentences, threads, budget, strict=strict)
-    started, solver = time.monotonic(), Solver(composition, budget)
+        return _best(composition, sentences, known, threads, budget, strict=strict)
+    started = time.monotonic()
     ranked: list[list[Path]] = []
     lengths: list[int] = []
     for number, sentence in enumerate(sentences):
@@ -152,24 +164,25 @@ def rank(
             left = budget.seconds - (time.monotonic() - started)
             budget = replace(budget, seconds=max(left, _AT_ONCE))
             started = time.monotonic()
-        lattice = ChainLattice(composition, sentence)
+        mine = None if known is None else known.of_sentence(number)
+        lattice = ChainLattice(composition, sentence, mine)
         ranked.append(lattice.nbest(n, budget=budget))
         lengths.append(len(lattice))
         if strict and not ranked[-1]:
-            bound = float(solver.best(as_corpus(composition, [sentence])[1]).bound[0])
-            raise no_path(solver, bound, number)
+            raise lattice.no_path(budget, number)
     return Answer.of_paths(ranked, composition.label_sets, lengths, n)
 
 
 def _best(
     composition: JointModel,
     sentences: Data,
+    known: Known | None,
     threads: int,
     budget: Budget | None,
     *,
     strict: bool,
 ) -> Answer:
-    lengths, solver, runs = solved_runs(composition, sentences, threads, budget)
+    lengths, solver, runs = solved_runs(composition, sentences, threads, budget, known)
     full = np.asarray(lengths) > 0
     total, bound = np.zeros(len(lengths)), np.zeros(len(lengths))
     total[full] = np.concatenate([np.empty(0), *(solved.total for *_, solved in runs)])
@@ -200,8 +213,9 @@ def _best(
 
 
 def log_probabilities(solver: Solver, corpus: Corpus, solved: Solved) -> Floats:
-    """Return the log probability of labellings, whatever weights and grammar are, float64 [B]."""
+    """Return log probabilities, without weights, grammar and biases, float64 [B]."""
     plain = all(weight == 1.0 for weight in solver.composition.weights)
+    plain = plain and not solver.known.bias
     if plain and not any(acceptor.weighted for acceptor in solver.composition.conjuncts):
         return solved.total
     legal = np.flatnonzero(solved.total > -np.inf)
@@ -218,7 +232,6 @@ def log_probabilities(solver: Solver, corpus: Corpus, solved: Solved) -> Floats:
 
 _Ranked = tuple[float, list[Ints]]
 """The score of a labelling, and its labels, tape by tape in the order of the chain."""
-_OF_LATTICES = frozenset(name for name in dir(Lattice) if not name.startswith("_"))
 
 
 class ChainLattice:
@@ -228,12 +241,17 @@ class ChainLattice:
     ----------
     composition : JointModel
     sentence : as for `Composition.tag`
+    known : Known, optional
+        Labels that are known, and biases.
     """
 
-    def __init__(self, composition: JointModel, sentence: SentenceLike) -> None:
-        self.composition, self._sentence = composition, sentence
-        lengths, self._corpus = as_corpus(composition, [sentence])
+    def __init__(
+        self, composition: JointModel, sentence: SentenceLike, known: Known | None = None
+    ) -> None:
+        self.composition, self._sentence, self._known = composition, sentence, known
+        lengths, corpus = as_corpus(composition, [sentence])
         self._length = lengths[0]
+        self._corpus = _told(composition, known, lengths, corpus)
         self._order = Solver(composition).order
 
     def __repr__(self) -> str:
@@ -269,9 +287,16 @@ class ChainLattice:
         """
         (found,) = self._paths(budget)
         if found is None:
-            solver = Solver(self.composition, budget_of(budget))
-            raise no_path(solver, solver.best(self._corpus).bound[0], None)
+            raise self.no_path(budget_of(budget), None)
         return found
+
+    def no_path(self, budget: Budget | None, sentence: int | None) -> NoPathError:
+        """Return the error of a sentence for which nothing legal was found, by its number."""
+        solver = self._solver(budget)
+        return no_path(solver, solver.best(self._corpus).bound[0], sentence)
+
+    def _solver(self, budget: Budget | None = None) -> Solver:
+        return Solver(self.composition, budget, self._known)
 
     def nbest(
         self,
@@ -303,7 +328,7 @@ class ChainLattice:
             raise OptionError(f"n is {n}, expected at least 1")
         if not len(self):
             return [Path(labels_of_tapes([() for _ in shown]), 0.0, 1.0, exact=True, bound=0.0)]
-        solver = Solver(self.composition, budget_of(budget))
+        solver = self._solver(budget_of(budget))
         if not possible_lengths(self.composition.skeleton, np.diff(self._corpus.offsets))[0]:
             return []
         found, bound = _ranked(solver, self._corpus, 0, n, solver.budget, frozenset(shown))
@@ -355,14 +380,14 @@ class ChainLattice:
             A label that a tape does not have.
         """
         ids = self._ids(labels)
-        return float(Solver(self.composition).score(self._corpus, ids)[0]) if len(self) else 0.0
+        return float(self._solver().score(self._corpus, ids)[0]) if len(self) else 0.0
 
     def probability(self, labels: Sequence[Sequence[str]]) -> float:
         """Return the probability of a labelling, without weights and grammar; raises as `score`."""
         ids = self._ids(labels)
         if not len(self):
             return 1.0
-        log_p = Solver(self.composition).score(self._corpus, ids, plain=True)[0]
+        log_p = self._solver().score(self._corpus, ids, plain=True)[0]
         return float(min(1.0, np.exp(log_p)))
 
     def sample(self, n: int, *, seed: int = 0) -> list[tuple[tuple[str, ...], ...]]:
@@ -415,17 +440,63 @@ class ChainLattice:
         found = kernel.axis_posterior(stage.free_bound(stage.given(self._corpus)))
         return stage.tagger.topology.label_sums(found.node[0])
 
-    def __getattr__(self, name: str) -> NoReturn:
-        if name not in _OF_LATTICES:
-            raise AttributeError(f"a ChainLattice has no {name!r}")
-        _sampling(name, self._order[0])
+    # --- What a chain does not have: sums over later tapes have no closed form --------------------
+
+    def arc_marginals(self) -> NoReturn:
+        """Raise OptionError: later tapes have no marginals but those of samples."""
+        _sampling("arc_marginals", self._order[0])
+
+    def max_marginals(self) -> NoReturn:
+        """Raise OptionError: later tapes have no max-marginals."""
+        _sampling("max_marginals", self._order[0])
+
+    def entropy(self) -> NoReturn:
+        """Raise OptionError: estimate it from samples."""
+        _sampling("entropy", self._order[0])
+
+    def span_probability(self, start: int, end: int, type: str) -> NoReturn:  # noqa: A002
+        """Raise OptionError: estimate it from samples."""
+        del start, end, type
+        _sampling("span_probability", self._order[0])
+
+    def minimum_risk(self) -> NoReturn:
+        """Raise OptionError: estimate marginals from samples."""
+        _sampling("minimum_risk", self._order[0])
+
+    def restrict(self, mask: object) -> NoReturn:
+        """Raise OptionError: `Composition.decode` takes known labels."""
+        del mask
+        _sampling("restrict", self._order[0])
+
+    def scale(self, factor: float) -> NoReturn:
+        """Raise OptionError: `Composition.with_weights` multiplies log probabilities."""
+        del factor
+        _sampling("scale", self._order[0])
+
+    def weighted(self, factor: float) -> NoReturn:
+        """Raise OptionError: `Composition.with_weights` multiplies log probabilities."""
+        del factor
+        _sampling("weighted", self._order[0])
+
+    def to_fst(self) -> NoReturn:
+        """Raise OptionError: it is no transducer."""
+        _sampling("to_fst", self._order[0])
+
+    def draw(self) -> NoReturn:
+        """Raise OptionError: it is no transducer."""
+        _sampling("draw", self._order[0])
+
+    def plan(self) -> NoReturn:
+        """Raise OptionError: ask `Composition.plan`."""
+        _sampling("plan", self._order[0])
 
     def __and__(self, grammar: Grammar) -> ChainLattice:
         """Return the same sentence under one more grammar."""
-        return ChainLattice(self.composition.under(grammar), self._sentence)
+        return ChainLattice(self.composition.under(grammar), self._sentence, self._known)
 
     def _paths(self, budget: int | Budget | None) -> list[Path | None]:
-        found = paths(self.composition, [self._sentence], budget=budget_of(budget))
+        limit = budget_of(budget)
+        found = paths(self.composition, [self._sentence], budget=limit, known=self._known)
         warn_unproven(sum(path is not None and not path.exact for path in found), 1)
         return found
 
@@ -448,10 +519,11 @@ class ChainLattice:
 
     def _check_plain(self, what: str) -> None:
         composition = self.composition
-        if composition.conjuncts or any(weight != 1.0 for weight in composition.weights):
+        free = self._known is None and not composition.conjuncts
+        if not free or any(weight != 1.0 for weight in composition.weights):
             raise OptionError(
-                f"{what} of normalize='chain' needs weights of 1 and no grammar: labellings do "
-                "not sum to one otherwise. normalize='product' has it"
+                f"{what} of normalize='chain' needs weights of 1 and no grammar (nor known labels "
+                "or biases): labellings do not sum to one otherwise. normalize='product' has it"
             )
 
 
@@ -477,7 +549,7 @@ def _ranked(
     for nor in the bound. So many labellings are looked at as `budget` says.
     """
     stage = solver.stages[k]
-    given = stage.given(corpus)
+    given = solver.given(k, corpus)
     normaliser = stage.weight * float(stage.log_z(given)[0])
     bound = stage.legal_bound(given)
     different = shown.intersection(solver.order[k:])
@@ -526,6 +598,16 @@ def _different(found: list[_Ranked], places: Sequence[int], n: int) -> list[_Ran
 def _floor(found: Sequence[_Ranked], n: int) -> float:
     """Return what a labelling must exceed to be among the n best; −inf while there is room."""
     return found[n - 1][0] if len(found) >= n else -np.inf
+
+
+def _told(
+    composition: JointModel, known: Known | None, lengths: Sequence[int], corpus: Corpus
+) -> Corpus:
+    """Return a corpus of the sentences that are not empty, with what is known of their labels."""
+    if known is None or not known.forced:
+        return corpus
+    topologies = {tagger.tape: tagger.topology for tagger in composition.taggers}
+    return known.written(topologies, corpus, np.flatnonzero(lengths))
 
 
 def _sampling(what: str, first: str) -> NoReturn:

@@ -381,11 +381,11 @@ def joined(
     wholes = [
         part if isinstance(part, JointModel) else JointModel((part,), (1.0,)) for part in taggers
     ]
-    kinds = {whole.normalize for whole in wholes if len(whole.taggers) > 1}
+    kinds = {whole.normalize for whole in wholes if _is_of_a_kind(whole)}
     if normalize is None and len(kinds) > 1:
         raise OptionError("compositions of both kinds: say normalize='product' or 'chain'")
     between = mapped(wholes, transducers)
-    return JointModel(
+    whole = JointModel(
         taggers=tuple(tagger for whole in wholes for tagger in whole.taggers),
         weights=tuple(
             weight * factor
@@ -398,3 +398,20 @@ def joined(
         relabellings=(*(r for whole in wholes for r in whole.relabellings), *between.relabellings),
         search=next((whole.search for whole in wholes if whole.search != "auto"), "auto"),
     )
+    said = normalize is not None or weights is not None or any(map(_is_of_a_kind, wholes))
+    return whole if said or not _chains(whole) else replace(whole, normalize="chain")
+
+
+def _is_of_a_kind(whole: JointModel) -> bool:
+    """Whether product and chain differ for a part of a composition, or its weights were chosen."""
+    several = len(whole.taggers) > 1
+    return several and (_reads_itself(whole) or any(weight != 1.0 for weight in whole.weights))
+
+
+def _chains(whole: JointModel) -> bool:
+    """Whether taggers read each other in a way that the chain rule knows."""
+    return _reads_itself(whole) and not whole.maps and not whole.literal
+
+
+def _reads_itself(whole: JointModel) -> bool:
+    return any(component.readings for component in whole.components)

@@ -32,6 +32,11 @@ BUDGET = 64
 Measured on held-out sentences by ``tests.benchmarks.chain_budget``;
 docs/guides/joint-score.md says what came of it."""
 
+_UNTUNED = (
+    "weights of 1: unless tuned, a product of taggers that read each other tends to be worse than "
+    "their cascade; use normalize='chain', or tune_weights"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class JointModel:
@@ -179,8 +184,14 @@ class JointModel:
         return skeleton(self.taggers, self.conjuncts)
 
     def plan(self) -> Plan:
-        """Return what the composition compiles to and what it costs; print it."""
-        return plan_of(self.program)
+        """Return what the composition compiles to and what it costs; print it.
+
+        Under the chain rule, of the product of the same taggers.
+        """
+        plan = plan_of(self.program)
+        read = any(component.readings for component in self.components)
+        untuned = self.normalize == "product" and read and set(self.weights) == {1.0}
+        return replace(plan, notes=(_UNTUNED,)) if untuned else plan
 
     def with_weights(self, *weights: float) -> Self:
         """Return the composition with other factors of the taggers' potentials."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Floats
+from fstcrf.arrays import Bools, Floats, Longs
+from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.model import decoding
+from fstcrf.model.model import Model
 from fstcrf.model.reading import Run
+from fstcrf.model.targets import UNKNOWN
 from fstcrf.plans import Program
+from fstcrf.topology import Topology
 
 __all__ = ["Bias", "Forced", "Known"]
 
@@ -68,6 +73,78 @@ class Known:
         named = dict.fromkeys(tape for labels in each for tape in labels)
         return cls({tape: [labels.get(tape) for labels in each] for tape in named}, added)
 
+    # --- As columns of a corpus, whose sentences may be selected and repeated ---------------------
+
+    def written(self, tagged: Mapping[str, Topology], corpus: Corpus, full: Longs) -> Corpus:
+        """Return a corpus with known labels as columns.
+
+        Parameters
+        ----------
+        tagged : mapping of str to Topology
+            The tapes.
+        corpus : Corpus
+            The sentences that are not empty.
+        full : int64
+            Their numbers.
+
+        Raises
+        ------
+        LabelError, ShapeError
+            As `applied`.
+        """
+        lengths = np.diff(corpus.offsets).tolist()
+        for tape, forced in self.forced.items():
+            flat: list[str] = []
+            for number, length in zip(full.tolist(), lengths, strict=True):
+                labels = forced[number]
+                if labels is not None:
+                    _ = decoding.mask(tagged[tape], labels, length)
+                    flat += [UNKNOWN if label is None else label for label in labels]
+                else:
+                    flat += [UNKNOWN] * length
+            corpus = corpus.with_interned(_column(tape), Column.from_strings(flat))
+        return corpus
+
+    def of_sentence(self, number: int) -> Known:
+        """Return what is known of one sentence."""
+        return Known({tape: [known[number]] for tape, known in self.forced.items()}, self.bias)
+
+    def read(self, corpus: Corpus) -> Known:
+        """Return what `written` has put into a corpus, with the same biases."""
+        forced: dict[str, Sequence[decoding.Forced | None]] = {}
+        for tape in self.forced:
+            strings = corpus.columns[_column(tape)].strings()
+            pairs = itertools.pairwise(corpus.offsets.tolist())
+            forced[tape] = [strings[a:b] for a, b in pairs]
+        return Known(forced, self.bias)
+
+    def state_biases(self, tagger: Model) -> Floats | None:
+        """Return what is added to each state of a tagger, float64 [S]; None: nothing."""
+        bias = self.bias.get(tagger.tape)
+        return decoding.biases(tagger.topology, bias) if bias else None
+
+    def told(self, tagger: Model, corpus: Corpus, bias: Floats | None) -> Floats | None:
+        """Return what is added to the potentials of a tagger's states, float64 [N, S], or None.
+
+        Parameters
+        ----------
+        tagger : Model
+        corpus : Corpus
+            As `written` returns it, or sentences selected from that.
+        bias : float64 [S], optional
+            As `state_biases` returns it.
+        """
+        if tagger.tape not in self.forced and bias is None:
+            return None
+        found = np.zeros((corpus.n_tokens, tagger.topology.n_states))
+        if tagger.tape in self.forced:
+            column = corpus.columns[_column(tagger.tape)]
+            allowed = decoding.mask(tagger.topology, column.values, len(column.values))
+            found[~allowed[column.ids]] = -np.inf
+        return found if bias is None else found + bias
+
+    # --- As potentials of a product -------------------------------------------------------------
+
     def applied(self, program: Program, run: Run, values: tuple[Floats, ...]) -> tuple[Floats, ...]:
         """Return the values of a program's inputs with what is known put in.
 
@@ -99,6 +176,11 @@ class Known:
             for i, n in zip(run.numbers.tolist(), lengths.tolist(), strict=True)
         ]
         return np.concatenate(parts)
+
+
+def _column(tape: str) -> str:
+    """Return the name of the column with known labels; no file has one of that name."""
+    return f"%known[{tape}]"
 
 
 def _by_tape(tapes: Sequence[str], given: Any, what: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from fstcrf.features.template import tape_column
 from fstcrf.grammar import Acceptor
 from fstcrf.joint.component import Component, Reading, as_read, bare_chain, pinned
 from fstcrf.model.model import Model
-from fstcrf.model.potentials import bind
+from fstcrf.model.potentials import Binding, bind
 from fstcrf.once import made_once
 from fstcrf.plans import Program, scaled
 from fstcrf.topology import chain_topology
@@ -26,14 +26,12 @@ __all__ = [
     "Given",
     "Solved",
     "Stage",
-    "Variations",
     "bounds_of",
     "largest_gains",
     "possible_lengths",
     "repeated",
     "skeleton",
     "stages_of",
-    "varies",
     "with_tape",
 ]
 
@@ -55,12 +53,29 @@ class Given:
         Where tokens have arc potentials of their own.
     fixed : tuple of int32 [N]
         Labels of the tapes that the tagger's grammar reads beside its own.
+    told : float64 [N, S], optional
+        What known labels and biases add to the potentials once these are weighted, −inf where a
+        label is shut. They choose among labellings; normalisers do not know of them.
     """
 
     offsets: Longs
     node: Floats
     arc: Floats | None
     fixed: tuple[Ints, ...]
+    told: Floats | None = None
+
+    def of(self, sentences: Longs) -> Given:
+        """Return the potentials of some of the sentences."""
+        if np.array_equal(sentences, np.arange(len(self.offsets) - 1)):
+            return self
+        tokens = repeated(self.offsets, sentences)
+        return Given(
+            bounds_of(self.offsets, sentences),
+            np.ascontiguousarray(self.node[tokens]),
+            None if self.arc is None else np.ascontiguousarray(self.arc[tokens]),
+            tuple(f[tokens] for f in self.fixed),
+            None if self.told is None else self.told[tokens],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +160,16 @@ class Stage:
         """Whether the tagger reads a tape."""
         return any(reading.tape == tape for reading in self.readings.values())
 
+    @made_once
+    def moves(self) -> bool:
+        """Whether earlier tapes change nothing but node potentials, each tape for itself."""
+        apart = all(len(outline.context) < 2 for outline in self._open.node)
+        return apart and not self.fixed and self.free.chains[0].arc is not None
+
+    @property
+    def _open(self) -> Binding:
+        return bind(self.tagger, {read: r.labels for read, r in self.readings.items()})
+
     # --- Answers ------------------------------------------------------------------------------
 
     def log_z(self, given: Given) -> Floats:
@@ -158,15 +183,21 @@ class Stage:
 
     def legal_bound(self, given: Given) -> kernel.Bound:
         """Return the tagger, weighted and under its grammar, with these potentials."""
-        if self.legal is self.free:
+        if self.legal is self.free and given.told is None:
             return self.free_bound(given)
-        own = [given.node] if given.arc is None else [given.node, given.arc]
-        own = [scaled(v, self.weight) for v in own]
+        own = [self.chosen(given.node, given.told)]
+        if given.arc is not None:
+            own.append(scaled(given.arc, self.weight))
         fixed = [
             pinned(label, len(tagger.labels))
             for label, tagger in zip(given.fixed, self.fixed, strict=True)
         ]
         return kernel.Bound(self.legal.machine, given.offsets, self.legal.per_token((*fixed, *own)))
+
+    def chosen(self, node: Floats, told: Floats | None) -> Floats:
+        """Return node potentials as they count in the choice of labels: weighted, with `told`."""
+        node = scaled(node, self.weight)
+        return node if told is None else node + told
 
     def labels(self, path: Ints) -> Ints:
         """Return the labels of the tagger's own tape along joint states; −1 stays."""
@@ -304,80 +335,3 @@ class Solved:
         for mine, labels in zip(self.labels, found.labels, strict=True):
             mine[tokens] = labels
         self.total[where], self.bound[where] = found.total, found.bound
-
-
-# --- The last tagger of a chain -------------------------------------------------------------------
-
-
-def varies(stage: Stage, tape: str) -> bool:
-    """Whether only node potentials of a stage depend on a tape, and its grammar does not."""
-    return stage.reads(tape) and not stage.fixed and stage.free.chains[0].arc is not None
-
-
-class Variations:
-    """A tagger's totals around one labelling of an earlier tape.
-
-    Parameters
-    ----------
-    stage : Stage
-    tape : str
-        The earlier tape.
-    corpus : Corpus
-        N tokens, the earlier tapes as columns.
-    around : int32 [N]
-        Labels of that tape there.
-
-    Attributes
-    ----------
-    labels : int32 [N]
-        The tagger's best labels around them.
-    total : float64 [B]
-        Their weighted log probabilities.
-    """
-
-    def __init__(self, stage: Stage, tape: str, corpus: Corpus, around: Ints) -> None:
-        self.stage, self.around = stage, around.copy()
-        self.given = stage.given(corpus)
-        path, score = kernel.best_paths(stage.legal_bound(self.given))
-        self.labels = stage.labels(path)
-        self.total = score - stage.weight * stage.log_z(self.given)
-        self._tape, self._corpus = tape, corpus
-
-    @cached_property
-    def at_labels(self) -> AtLabels:
-        """Node potentials of tokens at other labels of the tape."""
-        return self.stage.at_labels(self._tape, self._corpus)
-
-    def totals(self, sentences: Longs, ids: Ints) -> Floats:
-        """Return the best weighted log probabilities, float64 [C].
-
-        Parameters
-        ----------
-        sentences : int64 [C]
-            Not falling.
-        ids : int32
-            Labels of the earlier tape, one sentence after the other.
-        """
-        offsets = self.given.offsets
-        tokens = repeated(offsets, sentences)
-        changed = np.flatnonzero(ids != self.around[tokens])
-        where = tokens[changed]
-        labels = np.concatenate([ids[changed], self.around[where]])
-        new, old = np.split(self.at_labels(np.concatenate([where, where]), labels), 2)
-        node = self.given.node[where] - old + new
-        bounds = bounds_of(offsets, sentences)
-        variant = np.searchsorted(bounds, changed, side="right") - 1
-        kept, place = np.unique(sentences, return_inverse=True)
-        variants = kernel.Variants(
-            place.astype(np.int64),
-            np.searchsorted(changed, bounds).astype(np.int64),
-            (where - offsets[sentences[variant]]).astype(np.int32),
-            node,
-        )
-        base = Given(bounds_of(offsets, kept), self.given.node[repeated(offsets, kept)], None, ())
-        log_z = kernel.rescored(self.stage.free_bound(base), variants, best=False)
-        weight = self.stage.weight
-        if weight != 1.0:
-            variants = variants._replace(node=scaled(node, weight))
-        best = kernel.rescored(self.stage.legal_bound(base), variants, best=True)
-        return best - weight * log_z

@@ -445,14 +445,10 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         """Return what `decode` does; see `Tagger.decoded`."""
         known = None
         if forced is not None or bias is not None:
-            if self.conditional:
-                raise OptionError(
-                    "normalize='chain' has no forced labels and no bias; use 'product'"
-                )
             known = Known.of(self.tapes, len(sentences), forced, bias)
         if self.conditional:
             return chainlattice.rank(
-                self, sentences, n, threads=threads, budget=budget, strict=strict
+                self, sentences, n, known=known, threads=threads, budget=budget, strict=strict
             )
         return batches.decode(
             self, sentences, n, known=known, threads=threads, budget=budget, strict=strict
@@ -571,12 +567,23 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
             )
         return batches.marginals(self, sentences, threads)
 
-    def cascade(self, sentences: Data, *, threads: int = 1) -> tuple[Column, ...]:
+    def cascade(
+        self,
+        sentences: Data,
+        *,
+        threads: int = 1,
+        forced: Sequence[Joint | None] | None = None,
+        bias: JointBias | None = None,
+    ) -> tuple[Column, ...]:
         """Return what the same taggers say one after the other, each reading those before it.
 
-        Grammars are left out: a cascade has no way to satisfy them together.
+        Grammars are left out: a cascade has no way to satisfy them together. Known labels and
+        biases are heeded, tagger by tagger; arguments as for `decode`.
         """
-        return batches.cascade(self, sentences, threads=threads)
+        known = None
+        if forced is not None or bias is not None:
+            known = Known.of(self.tapes, len(sentences), forced, bias)
+        return batches.cascade(self, sentences, known=known, threads=threads)
 
     def tune_weights(self, dev: Data, **options: Any) -> Composition[LabelsT, ArrayT]:
         """Return the composition with weights chosen on held-out data.
@@ -659,7 +666,9 @@ def compose(
         or a map's. Ones when absent.
     normalize : {"product", "chain"}, optional
         Taggers only. product: potentials are added, one normaliser over all tapes. chain: the
-        product of conditional probabilities; see the page on what the joint score means.
+        product of conditional probabilities; see the page on what the joint score means. When
+        absent: as the parts are; else chain where a tagger reads another, no weights are given and
+        no map leaves a choice; else product.
     coupling : mapping of (int, int) to [L1, L2] or [T, L1, L2], optional
         Lattices only. Potentials of the labels that two of them give one token.
     search : {"auto", "lazy", "expanded"}, optional

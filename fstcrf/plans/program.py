@@ -397,6 +397,8 @@ class Plan:
         Multiply-adds a token, potentials included.
     dense_operations : int
         What a product that is not factored would take.
+    notes : tuple of str
+        What else there is to say, a line each.
     """
 
     axes: tuple[AxisPlan, ...]
@@ -407,6 +409,7 @@ class Plan:
     operations: int
     dense_operations: int
     n_lazy: int = 0
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [
@@ -430,7 +433,7 @@ class Plan:
         lines.append(f"joint states a token: {self.cells:,}")
         factored = f" (not factored: {self.dense_operations:,})" if len(self.axes) > 1 else ""
         lines.append(f"operations a token: {self.operations:,}{factored}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.notes])
 
 
 def plan_of(program: Program) -> Plan:

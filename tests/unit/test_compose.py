@@ -37,7 +37,7 @@ def test_composing_is_associative(normalize: Any) -> None:
         assert other.normalize == normalize
         assert other.tapes == flat.tapes
         assert answers(other) == answers(flat)
-    if normalize == "product":
+    if normalize == "chain":
         assert answers(a @ b @ c) == answers(a @ (b @ c)) == answers(flat)
 
 
@@ -84,9 +84,31 @@ def test_normalize_is_inherited_and_must_be_said_when_parts_differ() -> None:
     assert compose(chain, c).normalize == "chain"
     assert compose(chain, c, normalize="product").normalize == "product"
     assert (chain & GRAMMAR).normalize == "chain"
-    product = compose(trained("ent", "U:%x[0,word]", tape="x"), trained("pos", "B\n", tape="y"))
+    parts = trained("ent", "U:%x[0,word]", tape="x"), trained("pos", "B\n", tape="y")
+    product = compose(*parts, weights=(1.0, 0.5))
     with pytest.raises(OptionError, match="both kinds: say normalize="):
         compose(chain, product)
+
+
+def test_taggers_that_read_each_other_chain_by_default() -> None:
+    a, b, c = taggers("two readers")
+    assert compose(a, b).normalize == (a @ b).normalize == "chain"
+    assert compose(a, b, c).normalize == compose(a @ b, c).normalize == "chain"
+    assert compose(b, c).normalize == "product"  # neither reads the other
+    assert compose(compose(b, c), a).normalize == "chain"
+    assert compose(a).normalize == "product"
+    assert compose(a, b, weights=(1.0, 0.5)).normalize == "product"
+    assert compose(a, b, normalize="product").normalize == "product"
+    assert compose(compose(a, b, normalize="product"), c).normalize == "product"
+
+
+def test_a_product_that_nobody_tuned_says_so() -> None:
+    a, b = taggers("pair")
+    said = "weights of 1: unless tuned"
+    assert said in str(compose(a, b, normalize="product").plan())
+    assert said not in str(compose(a, b, weights=(1.0, 0.5)).plan())
+    assert said not in str(compose(a, b).plan())
+    assert said not in str(compose(a).plan())
 
 
 # --- One tape -----------------------------------------------------------------------------------
@@ -215,7 +237,7 @@ def test_threads_and_batches_change_nothing(normalize: Any) -> None:
 
 def test_runs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     data = TEST * 3
-    product = compose(*taggers("pair"))
+    product = compose(*taggers("pair"), normalize="product")
     wanted = answers(product, data), [p[0].tolist() for p in product.marginals_all(data)]
     chain = compose(*taggers("three in a row"), normalize="chain")
     chained = answers(chain, data)
@@ -223,7 +245,7 @@ def test_runs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fstcrf.joint.chainlattice._RUN_TOKENS", 4)
     monkeypatch.setattr("fstcrf.joint.chain._PATH_TOKENS", 5)
     monkeypatch.setattr("fstcrf.joint.chain._LOOK_TOKENS", 3)
-    again = compose(*taggers("pair"))
+    again = compose(*taggers("pair"), normalize="product")
     assert answers(again, data) == wanted[0]
     assert [p[0].tolist() for p in again.marginals_all(data)] == wanted[1]
     assert answers(compose(*chain.taggers, normalize="chain"), data) == chained
@@ -421,7 +443,7 @@ def test_sentences_without_a_legal_labelling(normalize: Any) -> None:
 
 
 def test_repr_and_plan() -> None:
-    pair = compose(*taggers("pair"))
+    pair = compose(*taggers("pair"), normalize="product")
     assert repr(pair) == "<Composition: pos (3), chunk (3); product>"
     text = str((pair & GRAMMAR).plan())
     assert "reads pos" in text

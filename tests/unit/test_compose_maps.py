@@ -173,8 +173,9 @@ def test_two_maps() -> None:
     # B and I become X, O becomes Y.
     to_z = machine([(0, 1, 1, 0.0, 0), (0, 2, 1, 0.0, 0), (0, 3, 2, 0.0, 0)])
     for arcs in (MERGE, [*MERGE, (0, 1, 2, 0.5, 0)]):
-        composition = compose(pos, machine(arcs), reader, to_z, last)
-        grouped = compose(pos, machine(arcs), compose(reader, to_z, last))
+        composition = compose(pos, machine(arcs), reader, to_z, last, normalize="product")
+        inner = compose(reader, to_z, last, normalize="product")
+        grouped = compose(pos, machine(arcs), inner)
         assert grouped.tapes == composition.tapes
         assert grouped.tag_all(TEST) == composition.tag_all(TEST)
         assert len(composition.cascade(TEST)) == len(composition.tapes)

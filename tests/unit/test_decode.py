@@ -19,9 +19,9 @@ GRAMMAR = at_most(1, label("B"), tape="chunk")
 TAGGERS: dict[str, Any] = {
     "one": A,
     "under a grammar": A & at_most(1, label("P0")),
-    "product": compose(A, B),
-    "product under a grammar": compose(A, B, grammar=GRAMMAR),
-    "lazily": compose(A, B, grammar=GRAMMAR, search="lazy"),
+    "product": compose(A, B, normalize="product"),
+    "product under a grammar": compose(A, B, grammar=GRAMMAR, normalize="product"),
+    "lazily": compose(A, B, grammar=GRAMMAR, search="lazy", normalize="product"),
 }
 DATA: list[Any] = [*TEST[:4], {name: [] for name in TEST[0]}]
 
@@ -115,8 +115,69 @@ def test_a_chain(n: int) -> None:
         assert [p.labels for p in found] == [p.labels for p in wanted]
         assert [p.score for p in found] == pytest.approx([p.score for p in wanted])
         assert [p.probability for p in found] == pytest.approx([p.probability for p in wanted])
-    with pytest.raises(OptionError, match="chain' has no forced labels and no bias; use 'product'"):
-        chain.decode(DATA, bias={"pos": {"P0": 1.0}})
+
+
+@pytest.mark.parametrize("n", [1, 4])
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (0.8, 0.5)])
+@pytest.mark.parametrize("grammar", [None, GRAMMAR])
+def test_a_chain_with_known_labels_and_biases(n: int, weights: Any, grammar: Any) -> None:
+    """They choose among labellings; probabilities stay those of the taggers."""
+    chain = compose(A, B, grammar=grammar, weights=weights, normalize="chain")
+    bias = {"pos": {"P0": -1.5}, "chunk": {"O": 0.75, "B": -0.25}}
+    forced: list[Any] = [
+        {"pos": ["P0|P1", *[None] * (len(s["word"]) - 1)]} if s["word"] else None for s in DATA
+    ]
+    for number, sentence in enumerate(DATA[1:-1], 1):
+        forced[number]["chunk"] = ["_"] * (len(sentence["word"]) - 1) + ["O"]
+    for known, added in ((forced, bias), (forced, None), (None, bias)):
+        answer = chain.decode(DATA, n=n, forced=known, bias=added, budget=4096, threads=2)
+        for b, sentence in enumerate(DATA):
+            wanted = all_paths(chain, sentence, known and known[b], added)
+            found = answer.paths(b)
+            assert len(found) == min(n, len(wanted))
+            for path, (score, _) in zip(found, wanted, strict=False):
+                assert path.exact
+                assert path.score == pytest.approx(score, abs=1e-9)
+                assert any(
+                    s == pytest.approx(score, abs=1e-9) and t == path.labels for s, t in wanted
+                )
+                if sentence["word"]:
+                    plain = chain.lattice(sentence).probability(path.labels)
+                    assert path.probability == pytest.approx(plain, abs=1e-9)
+
+
+def test_a_chain_whose_known_labels_leave_nothing() -> None:
+    grammar = at_most(0, label("B"), tape="chunk")
+    chain = compose(A, B, grammar=grammar, normalize="chain")
+    sentence = DATA[0]
+    forced: Any = [None, {"chunk": ["B", *["_"] * (len(sentence["word"]) - 1)]}]
+    for n in (1, 2):
+        with pytest.raises(NoPathError):
+            chain.decode([sentence] * 2, forced=forced, n=n)
+        assert chain.decode(
+            [sentence] * 2, forced=forced, n=n, on_no_path="skip"
+        ).dead.tolist() == [False, True]
+    relaxed = chain.decode([sentence] * 2, forced=forced, on_no_path="relax")
+    assert relaxed.changed.tolist() == ["", "grammar"]
+    with pytest.raises(LabelError, match="token 0: forced label 'Z' is not a label"):
+        chain.decode(DATA[:1], forced=[{"pos": ["Z"] * len(sentence["word"])}])
+    with pytest.raises(ShapeError, match="0 forced labels for"):
+        chain.decode(DATA[:1], forced=[{"pos": []}])
+
+
+def test_a_cascade_with_known_labels_and_biases() -> None:
+    """Each tagger heeds what is known of its own tape, given the tapes before it."""
+    both = compose(A, B)
+    some = [s for s in DATA if s["word"]]
+    forced: Any = [{"pos": ["P1", *[None] * (len(s["word"]) - 1)]} for s in DATA[:-1]]
+    bias: Any = {"chunk": {"O": -3.0}}
+    pos, chunk = both.cascade(DATA, forced=[*forced, None], bias=bias)
+    wanted = A.tag_all(some, forced=[known["pos"] for known in forced])
+    assert pos.strings() == [one for labels in wanted for one in labels]
+    seen = [{**s, "pos": labels} for s, labels in zip(some, wanted, strict=True)]
+    assert chunk.strings() == [
+        one for labels in B.tag_all(seen, bias=bias["chunk"]) for one in labels
+    ]
 
 
 # --- No path ------------------------------------------------------------------------------------
@@ -159,7 +220,9 @@ def test_a_budget_that_ends() -> None:
     with pytest.warns(InexactWarning, match="not proven"):
         answer = lazy.decode(DATA, n=2, budget=1)
     assert (answer.bounds[~answer.exact] >= answer.scores[~answer.exact]).all()
-    bounded = compose(A, B).constrained(GRAMMAR, search="lazy", budget=Budget(states=1))
+    bounded = compose(A, B, normalize="product").constrained(
+        GRAMMAR, search="lazy", budget=Budget(states=1)
+    )
     with pytest.warns(InexactWarning):
         assert np.array_equal(bounded.decode(DATA, n=2).exact, answer.exact)
     assert np.array_equal(bounded.decode(DATA, search="expanded").scores, lazy.decode(DATA).scores)

@@ -30,7 +30,7 @@ def joint(corpus: Corpus) -> fstcrf.Composition:
     tagger = fstcrf.CRF.train(corpus, "tag", TEMPLATE, l2=0.1)
     reading = TEMPLATE + "\nU2:%y[0,tag]"
     names = fstcrf.CRF.train(corpus, "ner", reading, reads=[tagger], l2=0.1, scheme="iob2")
-    return fstcrf.compose(tagger, names)
+    return fstcrf.compose(tagger, names, normalize="product")
 
 
 def test_arcs_are_needed_once_not_at_every_token(

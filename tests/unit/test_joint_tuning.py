@@ -64,7 +64,7 @@ def test_every_trial_is_what_tagging_with_the_weights_gives(
 
 
 def test_three_taggers_are_searched_one_at_a_time() -> None:
-    composition = compose(*taggers("three in a row"))
+    composition = compose(*taggers("three in a row"), normalize="product")
     trials: list[Trial] = []
     tuned = composition.tune_weights(DEV, grid=SMALL, report=trials.append)
     seen = [t.weights for t in trials]
@@ -113,7 +113,7 @@ def test_under_a_grammar() -> None:
     grammar = at_most(1, label("B"), tape="chunk") & pairs(
         [("P0", "B"), ("P1", "I"), ("P2", "O"), ("P0", "I")], ["pos", "chunk"]
     )
-    composition = compose(*taggers("pair")) & grammar
+    composition = compose(*taggers("pair"), normalize="product") & grammar
     dev = [{k: v[:1] for k, v in s.items()} for s in DEV]
     trials: list[Trial] = []
     composition.tune_weights(dev, grid=SMALL, report=trials.append)
@@ -128,7 +128,7 @@ def test_under_a_grammar() -> None:
 
 
 def test_gold_labels_that_a_tagger_does_not_have_are_never_right() -> None:
-    composition = compose(*taggers("pair"))
+    composition = compose(*taggers("pair"), normalize="product")
     odd = [{**s, "pos": ["Q", *s["pos"][1:]]} for s in DEV]
     trials: list[Trial] = []
     composition.tune_weights(odd, grid=(1.0,), report=trials.append)
@@ -189,11 +189,11 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
 def test_refused(name: str) -> None:
     options, error, message = REFUSED[name]
     with pytest.raises(error, match=message):
-        compose(*taggers("pair")).tune_weights(DEV, **options)
+        compose(*taggers("pair"), normalize="product").tune_weights(DEV, **options)
 
 
 def test_data_without_labels_or_sentences() -> None:
-    composition = compose(*taggers("pair"))
+    composition = compose(*taggers("pair"), normalize="product")
     with pytest.raises(
         DataError, match=r"of the tapes 'chunk' \('chunk'\); the columns are word, pos"
     ):

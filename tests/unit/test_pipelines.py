@@ -111,7 +111,7 @@ def test_a_cascade_is_what_taggers_say_one_after_the_other(trained: TrainedPipel
 
 
 def test_a_joint_decision_is_that_of_the_composition(trained: TrainedPipeline) -> None:
-    joint = fstcrf.compose(*trained.taggers)
+    joint = fstcrf.compose(*trained.taggers, normalize="product")
     assert trained.tag_all(TEST, decode="joint") == joint.tag_all(TEST)
     chain = dataclasses.replace(
         trained, composition=fstcrf.compose(*trained.taggers, normalize="chain"), decoder="joint"

@@ -101,7 +101,7 @@ def models(tagger: CRF, reader: CRF) -> dict[str, Any]:
         "tagger": tagger,
         "lazy": tagger & contiguous(LABELS),
         "expanded": tagger & at_most(1, LABELS[0]),
-        "product": fstcrf.compose(tagger, reader),
+        "product": fstcrf.compose(tagger, reader, normalize="product"),
         "chain": fstcrf.compose(tagger, reader, normalize="chain"),
         "chain under a grammar": fstcrf.compose(tagger, reader, normalize="chain")
         & at_most(2, "Z1", tape="z"),

@@ -1,0 +1,181 @@
+"""Labellings of the first tapes of a chain, and a later tagger asked about them.
+
+Most prefixes differ from the cascade's labels at a few tokens. Where the later tagger reads them in
+node potentials alone, its answer is found by taking up the recursion there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from fstcrf import kernel
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.corpus import Corpus
+from fstcrf.joint.stages import (
+    AtLabels,
+    Given,
+    Stage,
+    bounds_of,
+    repeated,
+    with_tape,
+)
+
+__all__ = ["Around", "Prefixes"]
+
+
+@dataclass(frozen=True, eq=False)
+class Prefixes:
+    """Labellings of the first tapes, of some sentences of a corpus.
+
+    Parameters
+    ----------
+    offsets : int64 [B + 1]
+        Of the corpus.
+    sentence : int64 [P]
+        Not falling.
+    score : float64 [P]
+        Weighted log probabilities, grammar and biases included.
+    labels : tuple of int32
+        For each tape the labels of all prefixes, one after the other.
+    """
+
+    offsets: Longs
+    sentence: Longs
+    score: Floats
+    labels: tuple[Ints, ...]
+
+    @cached_property
+    def bounds(self) -> Longs:
+        """Where each begins among the labels, int64 [P + 1]."""
+        return bounds_of(self.offsets, self.sentence)
+
+    @cached_property
+    def tokens(self) -> Longs:
+        """The token of the corpus that each label is of."""
+        return repeated(self.offsets, self.sentence)
+
+    def picked(self, where: Longs) -> Prefixes:
+        """Return some of them, in rising order, perhaps several times."""
+        if np.array_equal(where, np.arange(len(self.sentence))):
+            return self
+        at = repeated(self.bounds, where)
+        labels = tuple(mine[at] for mine in self.labels)
+        return Prefixes(self.offsets, self.sentence[where], self.score[where], labels)
+
+
+@dataclass(frozen=True, eq=False)
+class _Changes:
+    """Where potentials of a stage differ from those around the cascade's labels.
+
+    Parameters
+    ----------
+    at : int64 [M]
+        Places among the labels of the prefixes.
+    where : int64 [M]
+        Tokens of the corpus.
+    node : float64 [M, S]
+        Potentials there.
+    """
+
+    at: Longs
+    where: Longs
+    node: Floats
+
+
+class Around:
+    """A stage around one labelling of the earlier tapes.
+
+    Parameters
+    ----------
+    stage : Stage
+    corpus : Corpus
+        The earlier tapes as columns.
+    labels : tuple of int32 [N]
+        Labels of the earlier tapes there.
+    potentials : callable
+        A corpus with the earlier tapes → Given.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        corpus: Corpus,
+        labels: tuple[Ints, ...],
+        potentials: Callable[[Corpus], Given],
+    ) -> None:
+        self.stage, self.corpus, self.labels = stage, corpus, labels
+        self.given, self._potentials = potentials(corpus), potentials
+        self._rows: dict[int, AtLabels] = {}
+
+    def best(self, prefixes: Prefixes) -> tuple[Floats, Floats]:
+        """Return the score of the best labels under each prefix, and the weighted log Z, [P]."""
+        stage = self.stage
+        if not stage.moves:
+            given = self._anew(prefixes)
+            best = kernel.best_paths(stage.legal_bound(given))[1]
+            return best, stage.weight * stage.log_z(given)
+        changes = self._changes(prefixes)
+        kept, place = np.unique(prefixes.sentence, return_inverse=True)
+        base, bounds = self.given.of(kept), prefixes.bounds
+        which = np.searchsorted(bounds, changes.at, side="right") - 1
+        variants = kernel.Variants(
+            place.astype(np.int64),
+            np.searchsorted(changes.at, bounds).astype(np.int64),
+            (changes.at - bounds[which]).astype(np.int32),
+            changes.node,
+        )
+        log_z = kernel.rescored(stage.free_bound(base), variants, best=False)
+        told = None if self.given.told is None else self.given.told[changes.where]
+        variants = variants._replace(node=stage.chosen(changes.node, told))
+        best = kernel.rescored(stage.legal_bound(base), variants, best=True)
+        return best, stage.weight * log_z
+
+    def under(self, prefixes: Prefixes) -> Given:
+        """Return the potentials under each prefix."""
+        if not self.stage.moves:
+            return self._anew(prefixes)
+        given, changes = self.given.of(prefixes.sentence), self._changes(prefixes)
+        node = given.node.copy() if given is self.given else given.node
+        node[changes.at] = changes.node
+        return replace(given, node=node)
+
+    def _anew(self, prefixes: Prefixes) -> Given:
+        corpus = self.corpus.select(prefixes.sentence)
+        for tagger, mine in zip(self.stage.earlier, prefixes.labels, strict=True):
+            corpus = with_tape(corpus, tagger, mine)
+        return self._potentials(corpus)
+
+    def _changes(self, prefixes: Prefixes) -> _Changes:
+        """Return what is different under other labels of the earlier tapes."""
+        tokens = prefixes.tokens
+        read = [i for i, tagger in enumerate(self.stage.earlier) if self.stage.reads(tagger.tape)]
+        differs = np.zeros(len(tokens), dtype=bool)
+        for i in read:
+            differs |= prefixes.labels[i] != self.labels[i][tokens]
+        at = np.flatnonzero(differs)
+        where = tokens[at]
+        node = self.given.node[where]
+        for i in read:
+            new, old = prefixes.labels[i][at], self.labels[i][where]
+            other = np.flatnonzero(new != old)
+            if len(other):
+                node[other] += self._difference(i, where[other], new[other], old[other])
+        return _Changes(at, where, node)
+
+    def _difference(self, i: int, tokens: Longs, new: Ints, old: Ints) -> Floats:
+        """Return how much more the potentials of tokens are at new labels of tape i than at old."""
+        tagger = self.stage.earlier[i]
+        if i not in self._rows:
+            self._rows[i] = self.stage.at_labels(tagger.tape, self.corpus)
+        size = len(tagger.labels)
+        distinct, place = np.unique(
+            np.concatenate([tokens * size + new, tokens * size + old]), return_inverse=True
+        )
+        rows = self._rows[i](distinct // size, (distinct % size).astype(np.int32))
+        more, less = np.split(place, 2)
+        difference: Floats = rows[more] - rows[less]
+        return difference
