@@ -5,7 +5,7 @@ NumPy and the kernel let other threads run while they compute.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
 from typing import TypeVar
@@ -52,14 +52,6 @@ class Workers:
 
 
 SERIAL = Workers()
-
-
-def ordered_map(function: Callable[[T], R], parts: Sequence[T], threads: int) -> list[R]:
-    """Return the function's value for each part, in order."""
-    if threads == 1:
-        return [function(part) for part in parts]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(function, parts))
 
 
 def spans(size: int, parts: int | None = None) -> list[slice]:
