@@ -452,9 +452,7 @@ def _flat(name: str, tables: Sequence[KeyTable]) -> dict[str, NDArray[np.generic
     }
 
 
-def _groups(
-    arrays: IndexArrays,
-) -> tuple[Bytes, Longs, list[int]]:
+def _groups(arrays: IndexArrays) -> tuple[Bytes, Longs, list[int]]:
     """Return all strings as a blob, and where member lists and vocabularies begin and end."""
     blob = checked_array(arrays, "strings.blob", np.uint8)
     offsets = checked_array(arrays, "strings.offsets", np.int64)
@@ -489,10 +487,7 @@ def _read_flat(arrays: IndexArrays, name: str) -> list[KeyTable]:
 
 
 def _side(
-    arrays: IndexArrays,
-    name: str,
-    families: tuple[Family, ...],
-    vocabularies: Vocabularies,
+    arrays: IndexArrays, name: str, families: tuple[Family, ...], vocabularies: Vocabularies
 ) -> AttributeTables:
     keys, prefixes = _read_flat(arrays, name), _read_flat(arrays, f"{name}.prefix")
     if len(keys) != len(families):

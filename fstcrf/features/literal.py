@@ -236,11 +236,7 @@ class LiteralIndex:
 
     @classmethod
     def from_text(
-        cls,
-        text: Bytes,
-        offsets: Longs,
-        *,
-        hash_bits: int | None = None,
+        cls, text: Bytes, offsets: Longs, *, hash_bits: int | None = None
     ) -> LiteralIndex:
         """Return the index of attributes that are not strings yet; they become so when asked for.
 

@@ -217,10 +217,7 @@ def _known(training: Training) -> Training:
 
 
 def _with(
-    training: Training,
-    data: Any,
-    target: str | Labels,
-    weights: Mapping[str, float] | None = None,
+    training: Training, data: Any, target: str | Labels, weights: Mapping[str, float] | None = None
 ) -> Training:
     kept = training.class_weights if weights is None else weights
     return replace(training, data=data, target=target, class_weights=kept)

@@ -122,11 +122,7 @@ class Mass:
             np.add.at(flat, token * self.node.shape[1] + state, mass)
 
     def add_arcs(
-        self,
-        token: Longs,
-        before: NDArray[np.integer],
-        state: NDArray[np.integer],
-        mass: Floats,
+        self, token: Longs, before: NDArray[np.integer], state: NDArray[np.integer], mass: Floats
     ) -> None:
         """Add weights of the arcs into tokens."""
         self.arcs.append((token, before.astype(np.int64), state.astype(np.int64), mass))

@@ -624,10 +624,7 @@ class SegmentF(_SmoothCount):
         topology = batch.problem.topology
         rival = topology.state_label[Rivalry(maxima, whole_sentences(batch), whole=True).rivals()]
         others = label_segments(rival, batch.offsets, topology.labels)
-        sides = (
-            Rivalry(maxima, gold),
-            Rivalry(maxima, others.without(gold, len(batch.label))),
-        )
+        sides = (Rivalry(maxima, gold), Rivalry(maxima, others.without(gold, len(batch.label))))
         (one, up), (two, down) = (self.loss(side.measure) for side in sides)
         return _Read(batch, *sides, (one, two), (up, down))
 

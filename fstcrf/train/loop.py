@@ -115,10 +115,7 @@ class Checkpoint:
         write_arrays(
             self.path,
             arrays,
-            {
-                "fingerprint": self.fingerprint,
-                "position": msgspec.json.encode(position).decode(),
-            },
+            {"fingerprint": self.fingerprint, "position": msgspec.json.encode(position).decode()},
             kind=KIND,
             version=VERSION,
         )

@@ -148,9 +148,7 @@ def tied(problem: Problem, space: ParameterSpace) -> Ties:
     )
 
 
-def _groups(
-    design: SparseRows,
-) -> tuple[Longs, Longs, Longs]:
+def _groups(design: SparseRows) -> tuple[Longs, Longs, Longs]:
     """Return the group of each attribute, and the first attribute and size of each group.
 
     Attributes are compared by a 128-bit sum of random words, one word for each (token, value).

@@ -266,11 +266,9 @@ def parameter_space(
     topology = problem.topology
     n_node, n_arc = len(topology.node_slot_names), topology.n_arc_slots
     observed = _observed_arc_slots(problem)
-    chosen = {
-        "observed": np.flatnonzero(observed),
-        "all": np.arange(n_arc),
-        "none": np.empty(0),
-    }[transitions]
+    chosen = {"observed": np.flatnonzero(observed), "all": np.arange(n_arc), "none": np.empty(0)}[
+        transitions
+    ]
     arc_cells = np.empty(0, dtype=np.int64)
     n_arc_rows = 0
     if problem.arc is not None and n_arc:
@@ -346,11 +344,7 @@ def _arc_support(problem: Problem, observed: Bools) -> list[Longs]:
 
 
 def _cells(
-    design: SparseRows,
-    support: list[Longs],
-    n_slots: int,
-    width: int,
-    features: Extent,
+    design: SparseRows, support: list[Longs], n_slots: int, width: int, features: Extent
 ) -> Longs:
     """Flat indices of the (attribute, slot) pairs that get a weight."""
     if features == "complete":

@@ -206,8 +206,7 @@ class Penalised(MethodSettings):
     """Methods that lower a penalised objective."""
 
     l2: Annotated[
-        float,
-        Meta(ge=0, description="strength of the penalty l2 · |weights|² (CRFsuite's c2)"),
+        float, Meta(ge=0, description="strength of the penalty l2 · |weights|² (CRFsuite's c2)")
     ] = 0.5
     delta: Delta = 1e-5
     period: Annotated[int, Meta(ge=1, description="iterations that `delta` looks back")] = 10

@@ -131,10 +131,7 @@ def _blocks(ptr: Longs) -> Longs:
 
 
 def _attributes(
-    indptr: Longs,
-    index: Ints,
-    value: Singles | None,
-    layout: Layout,
+    indptr: Longs, index: Ints, value: Singles | None, layout: Layout
 ) -> ShardAttributes:
     """Split the attributes of a shard into rows and single entries."""
     weights = np.diff(layout.ptr)

@@ -165,8 +165,7 @@ class QuickPropSettings(Converging):
     name: ClassVar[str] = "quickprop"
 
     growth: Annotated[
-        float,
-        Meta(gt=1, description="how many times as long as the one before a step may be"),
+        float, Meta(gt=1, description="how many times as long as the one before a step may be")
     ] = 1.75
 
     def optimiser(self, run: TrainingRun) -> Optimiser:
