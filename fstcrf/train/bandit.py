@@ -103,7 +103,6 @@ def span_steps(labels: Sequence[str]) -> tuple[Bytes, Ints]:
 
 # --- Learning from partial feedback ---------------------------------------------------------------
 
-
 Rewards = Callable[[Proposals], Floats]
 """Rewards of proposals, float64 [n] in [0, 1]."""
 

@@ -113,17 +113,11 @@ def batch_of(problem: Problem, sentences: Longs) -> Batch:
 def batches(problem: Problem) -> Iterator[Batch]:
     """Cut a problem into batches, by its length alone."""
     for first, last in pairwise(shard_bounds(problem.offsets)):
-        a, b = problem.offsets[[first, last]].tolist()
-        yield Batch(
-            problem,
-            np.arange(first, last),
-            problem.offsets[first : last + 1] - a,
-            problem.node.slice(a, b),
-            None if problem.arc is None else problem.arc.slice(a, b),
-            problem.states[a:b],
-            problem.topology.state_label[problem.states[a:b]],
-            problem.weight[first:last],
-        )
+        tokens, part = problem.part(first, last)
+        state = problem.states[tokens]
+        label = problem.topology.state_label[state]
+        numbers = np.arange(first, last)
+        yield Batch(problem, numbers, part.offsets, part.node, part.arc, state, label, part.weight)
 
 
 def _chosen(rows: kernel.SparseRows, tokens: Longs) -> kernel.SparseRows:

@@ -126,7 +126,6 @@ def _sigmoid(x: Floats) -> Floats:
 # --- The misclassification measure of whole sentences by all --------------------------------------
 _GOLD, _LEFT, _FREE = range(3)
 
-
 _SUCCESSION = ((_GOLD, _GOLD), (_GOLD, _LEFT), (_LEFT, _FREE), (_FREE, _FREE))
 
 
@@ -440,7 +439,6 @@ class ClassificationError(_SmoothCount):
 
 
 # --- F of segments --------------------------------------------------------------------------------
-
 
 # The sums of an epoch are a running mean over this share of the sentences, but of at least so many:
 # of fewer it would be noise.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from queue import SimpleQueue
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -28,15 +28,11 @@ from fstcrf.train.shards import N_SHARDS, Workers, compiled_shards, fits, shard_
 
 
 # --- Expected feature counts and log Z ------------------------------------------------------------
-class Expectation(Protocol):
-    """Sum of weight × (log Z − log Z(allowed) of partial sentences), and its gradient."""
-
-    def __call__(self, theta: Floats) -> tuple[float, Floats]:
-        """Return value and gradient (float64 [size]) at theta."""
-
-
 class Fused:
-    """One sweep of the kernel a shard; see `fits`."""
+    """Sum of weight × (log Z − log Z(allowed) of partial sentences), and its gradient.
+
+    One sweep of the kernel a shard; see `fits`.
+    """
 
     def __init__(self, problem: Problem, space: ParameterSpace, *, workers: Workers) -> None:
         self._space, self._workers = space, workers
@@ -195,7 +191,6 @@ def _row_blocks(rows: kernel.SparseRows) -> Iterator[tuple[slice, kernel.SparseR
 
 # --- The likelihood -------------------------------------------------------------------------------
 
-
 Precision = Literal["float32", "float64"]
 _ROUNDING = {True: 2.0**-26, False: 2.0**-50}  # of sums whose errors cancel: measured
 
@@ -253,7 +248,7 @@ class Likelihood:
         self._fused = precision == "float32" and fits(problem, space)
         engine = Fused if self._fused else General
         self._workers, self._spans = Workers(threads), spans(space.size)
-        self._expectation: Expectation = engine(problem, space, workers=self._workers)
+        self._expectation = engine(problem, space, workers=self._workers)
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return value and gradient at theta (float64 [size]).

@@ -192,7 +192,6 @@ def _merged(design: SparseRows, keep: Bools, group: Longs) -> SparseRows:
 
 # --- The diagonal of the Hessian, approximately ---------------------------------------------------
 
-
 _CELLS = 200_000  # posteriors of arcs that are held at once
 
 

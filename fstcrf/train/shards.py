@@ -69,7 +69,6 @@ def spans(size: int, parts: int | None = None) -> list[slice]:
 
 # --- Shards of a problem that the fused kernel sweeps over ----------------------------------------
 
-
 N_SHARDS = 16
 N_BLOCKS = 16
 FEW = 2

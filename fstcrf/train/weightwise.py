@@ -153,7 +153,6 @@ def largest_count(problem: Problem, space: ParameterSpace) -> float:
 
 # --- QuickProp ------------------------------------------------------------------------------------
 
-
 _SUFFICIENT = 1e-4  # of the decrease that the slope promises
 _HALVINGS = 40
 
