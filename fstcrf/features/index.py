@@ -64,6 +64,11 @@ class FeatureIndex:
         ``_x-1``, ..., and strings are derived from it.
     node, arc : AttributeTables or Hashed
         Attributes of labels and of label pairs.
+
+    Attributes
+    ----------
+    columns, tapes : tuple of str
+        What the templates read: columns, and tapes of earlier taggers.
     """
 
     def __init__(
@@ -79,10 +84,9 @@ class FeatureIndex:
         self.node = node
         self.arc = arc
         self._families = (*node.families, *arc.families)
-        self._columns = {column for family in self._families for column in family.columns}
-        # Asked for with every sentence.
-        self._names = tuple(map(str, templates.columns))  # names since `build`
-        self._tapes = templates.tapes
+        self._read = {column for family in self._families for column in family.columns}
+        self.columns = tuple(map(str, templates.columns))  # names since `build`
+        self.tapes = templates.tapes
         self._padding = padding(boundary, self._families)
 
     @classmethod
@@ -183,7 +187,7 @@ class FeatureIndex:
         sentence : Sentence
             Not empty, with all columns that are read, of strings.
         """
-        if isinstance(self.node, Hashed) or self.arc.families or self._tapes:
+        if isinstance(self.node, Hashed) or self.arc.families or self.tapes:
             return None
         rows = self.node.of_one(sentence)
         return None if rows is None else Design(rows)
@@ -203,19 +207,9 @@ class FeatureIndex:
             A column is missing.
         """
         given = (*corpus.columns, *map(tape_column, open_tapes))
-        if not self._columns <= set(given):
+        if not self._read <= set(given):
             self.templates.resolved(given, data=corpus.source)
         return Reader(corpus, reach=self._padding)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns that the templates read, without tapes."""
-        return self._names
-
-    @property
-    def tapes(self) -> tuple[str, ...]:
-        """Tapes of earlier taggers that the templates read."""
-        return self._tapes
 
     @property
     def n_node_rows(self) -> int:
