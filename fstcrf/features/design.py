@@ -5,15 +5,16 @@ A *row* is the number of an attribute: its row in the weight matrix ``[rows, slo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Ints, Longs, Singles
 from fstcrf.errors import ShapeError
+from fstcrf.features.keys import IndexArrays, Metadata
 from fstcrf.kernel import SparseRows
 
 
@@ -118,14 +119,14 @@ class AttributeIndex(Protocol[_Data_contra]):
     def row(self, attribute: str, *, arc: bool = False) -> int | None:
         """Return the number of an attribute, None when it is unknown."""
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the index as arrays, for a model file."""
 
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, str | int | list[str] | None]:
         """Return the rest of the index as JSON values."""
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> Self:
+    def from_arrays(cls, arrays: IndexArrays, metadata: Metadata) -> Self:
         """Return the index that `arrays` and `metadata` describe."""
 
 

@@ -73,11 +73,11 @@ def hashed_rows(hashes: NDArray[np.uint64], bits: int) -> Ints:
     return (hashes >> np.uint64(64 - bits)).astype(np.int32)
 
 
-def check_bits(bits: int | None) -> int | None:
+def check_bits(bits: object) -> int | None:
     """Return the number of hash bits if it can be."""
-    if bits is not None and (type(bits) is not int or not 1 <= bits <= MAX_BITS):
-        raise OptionError(f"hash_bits is {bits!r}, expected a number from 1 to {MAX_BITS}")
-    return bits
+    if bits is None or (type(bits) is int and 1 <= bits <= MAX_BITS):
+        return bits
+    raise OptionError(f"hash_bits is {bits!r}, expected a number from 1 to {MAX_BITS}")
 
 
 # --- Rows by hash ---------------------------------------------------------------------------------

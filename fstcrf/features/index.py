@@ -16,9 +16,9 @@ of the keys, template by template. The arrays::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +29,13 @@ from fstcrf.errors import ModelFileError, OptionError, TemplateError
 from fstcrf.features.design import Design, check_order
 from fstcrf.features.hashed import Collisions, Hashed, check_bits
 from fstcrf.features.keys import (
+    IndexArrays,
     KeyTable,
+    Metadata,
     Packing,
     Vocabulary,
     check_blob,
+    check_kind,
     checked_array,
     unpack_strings,
     width_of,
@@ -61,6 +64,11 @@ class FeatureIndex:
         ``_x-1``, ..., and strings are derived from it.
     node, arc : AttributeTables or Hashed
         Attributes of labels and of label pairs.
+
+    Attributes
+    ----------
+    columns, tapes : tuple of str
+        What the templates read: columns, and tapes of earlier taggers.
     """
 
     def __init__(
@@ -76,10 +84,9 @@ class FeatureIndex:
         self.node = node
         self.arc = arc
         self._families = (*node.families, *arc.families)
-        self._columns = {column for family in self._families for column in family.columns}
-        # Asked for with every sentence.
-        self._names = tuple(map(str, templates.columns))  # names since `build`
-        self._tapes = templates.tapes
+        self._read = {column for family in self._families for column in family.columns}
+        self.columns = tuple(map(str, templates.columns))  # names since `build`
+        self.tapes = templates.tapes
         self._padding = padding(boundary, self._families)
 
     @classmethod
@@ -180,7 +187,7 @@ class FeatureIndex:
         sentence : Sentence
             Not empty, with all columns that are read, of strings.
         """
-        if isinstance(self.node, Hashed) or self.arc.families or self._tapes:
+        if isinstance(self.node, Hashed) or self.arc.families or self.tapes:
             return None
         rows = self.node.of_one(sentence)
         return None if rows is None else Design(rows)
@@ -200,19 +207,9 @@ class FeatureIndex:
             A column is missing.
         """
         given = (*corpus.columns, *map(tape_column, open_tapes))
-        if not self._columns <= set(given):
+        if not self._read <= set(given):
             self.templates.resolved(given, data=corpus.source)
         return Reader(corpus, reach=self._padding)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns that the templates read, without tapes."""
-        return self._names
-
-    @property
-    def tapes(self) -> tuple[str, ...]:
-        """Tapes of earlier taggers that the templates read."""
-        return self._tapes
 
     @property
     def n_node_rows(self) -> int:
@@ -293,11 +290,11 @@ class FeatureIndex:
         node, arc_tables = (self.node, new) if arc else (new, self.arc)
         return FeatureIndex(self.templates, self.boundary, node=node, arc=arc_tables)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the index as arrays, for a model file (see `from_arrays`)."""
         return _index_arrays(self.templates, self.node, self.arc)
 
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, str | int | list[str] | None]:
         """Return the rest of the index as JSON values."""
         return {
             "kind": KIND,
@@ -309,9 +306,7 @@ class FeatureIndex:
         }
 
     @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]
-    ) -> FeatureIndex:
+    def from_arrays(cls, arrays: IndexArrays, metadata: Metadata) -> FeatureIndex:
         """Return the index that `arrays` and `metadata` describe.
 
         Raises
@@ -363,10 +358,10 @@ def _check_options(boundary: str, min_count: int, hash_bits: int | None) -> None
 
 def _index_arrays(
     templates: TemplateSet, node: AttributeTables | Hashed, arc: AttributeTables | Hashed
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, NDArray[np.generic]]:
     """Return strings, keys and rows as flat arrays."""
     groups: list[Sequence[str]] = list(templates.lists.values())
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, NDArray[np.generic]] = {}
     for name, side in (("node", node), ("arc", arc)):
         if isinstance(side, AttributeTables):
             prefixes = [table for packing in side.packings for table in packing.prefixes]
@@ -379,12 +374,10 @@ def _index_arrays(
 
 
 def _read_templates(
-    arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]
+    arrays: IndexArrays, metadata: Metadata
 ) -> tuple[TemplateSet, Boundary, int | None]:
     """Return the templates, the boundary and the hash bits of a model file."""
-    found = metadata.get("kind"), metadata.get("version")
-    if found != (KIND, VERSION):
-        raise ModelFileError(f"the index is {found}, expected {(KIND, VERSION)}")
+    check_kind(metadata, KIND, VERSION)
     text, names = metadata.get("templates"), metadata.get("lists")
     boundary, bits = metadata.get("boundary"), metadata.get("hash_bits")
     if not isinstance(text, str) or not isinstance(names, list):  # JSON may hold anything
@@ -399,16 +392,16 @@ def _read_templates(
     try:
         lists = dict(zip(names, groups, strict=True))
         templates = parse_template(text, lists=lists, source="the model's templates")
-        bits = check_bits(bits)
+        hash_bits = check_bits(bits)
     except (TemplateError, OptionError, TypeError, ValueError) as error:
         raise ModelFileError(f"the index is damaged: {error}") from None
     if any(isinstance(column, int) for column in templates.columns):
         raise ModelFileError("the index reads columns by number, expected names")
-    return templates, boundary, bits
+    return templates, cast("Boundary", boundary), hash_bits
 
 
 def _read_tables(
-    arrays: Mapping[str, NDArray[Any]],
+    arrays: IndexArrays,
     node: Sequence[Family],
     arc: Sequence[Family],
     *,
@@ -443,7 +436,7 @@ def _read_tables(
     )
 
 
-def _flat(name: str, tables: Sequence[KeyTable]) -> dict[str, NDArray[Any]]:
+def _flat(name: str, tables: Sequence[KeyTable]) -> dict[str, NDArray[np.generic]]:
     keys = [table.keys for table in tables] or [np.empty(0, dtype=np.uint64)]
     rows = [table.rows for table in tables] or [np.empty(0, dtype=np.int32)]
     return {
@@ -453,9 +446,7 @@ def _flat(name: str, tables: Sequence[KeyTable]) -> dict[str, NDArray[Any]]:
     }
 
 
-def _groups(
-    arrays: Mapping[str, NDArray[Any]],
-) -> tuple[Bytes, Longs, list[int]]:
+def _groups(arrays: IndexArrays) -> tuple[Bytes, Longs, list[int]]:
     """Return all strings as a blob, and where member lists and vocabularies begin and end."""
     blob = checked_array(arrays, "strings.blob", np.uint8)
     offsets = checked_array(arrays, "strings.offsets", np.int64)
@@ -469,7 +460,7 @@ def _cut(blob: Bytes, offsets: Longs, first: int, end: int) -> tuple[Bytes, Long
     return blob[bounds[0] : bounds[-1]], bounds - bounds[0]
 
 
-def _bounds(arrays: Mapping[str, NDArray[Any]], name: str, size: int) -> list[int]:
+def _bounds(arrays: IndexArrays, name: str, size: int) -> list[int]:
     starts = checked_array(arrays, name, np.int64)
     ends = (0, size)
     if not len(starts) or (starts[0], starts[-1]) != ends or np.any(np.diff(starts) < 0):
@@ -477,7 +468,7 @@ def _bounds(arrays: Mapping[str, NDArray[Any]], name: str, size: int) -> list[in
     return list(starts.tolist())
 
 
-def _read_flat(arrays: Mapping[str, NDArray[Any]], name: str) -> list[KeyTable]:
+def _read_flat(arrays: IndexArrays, name: str) -> list[KeyTable]:
     keys = checked_array(arrays, f"{name}.keys", np.uint64)
     rows = checked_array(arrays, f"{name}.rows", np.int32)
     if len(keys) != len(rows):
@@ -490,10 +481,7 @@ def _read_flat(arrays: Mapping[str, NDArray[Any]], name: str) -> list[KeyTable]:
 
 
 def _side(
-    arrays: Mapping[str, NDArray[Any]],
-    name: str,
-    families: tuple[Family, ...],
-    vocabularies: Vocabularies,
+    arrays: IndexArrays, name: str, families: tuple[Family, ...], vocabularies: Vocabularies
 ) -> AttributeTables:
     keys, prefixes = _read_flat(arrays, name), _read_flat(arrays, f"{name}.prefix")
     if len(keys) != len(families):

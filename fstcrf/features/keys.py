@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,12 @@ from fstcrf.kernel.strings import Strings, pack_strings
 
 KEY_BITS = 63
 _DENSE = 4
+
+IndexArrays = Mapping[str, NDArray[np.generic]]
+"""An index as the arrays of a model file."""
+
+Metadata = Mapping[str, object]
+"""The rest of an index, values of JSON."""
 
 Codes = Sequence[NDArray[np.uint64]]
 """String numbers, one array [n] per macro."""
@@ -306,7 +312,7 @@ class Vocabulary:
         return self._table
 
 
-def check_blob(blob: NDArray[Any], offsets: NDArray[Any], name: str) -> None:
+def check_blob(blob: Bytes, offsets: Longs, name: str) -> None:
     """Check strings that a file holds as a blob.
 
     Parameters
@@ -336,16 +342,24 @@ def check_blob(blob: NDArray[Any], offsets: NDArray[Any], name: str) -> None:
         raise ModelFileError(f"{name} holds bytes that are not UTF-8")
 
 
-def unpack_strings(blob: NDArray[Any], offsets: NDArray[Any], name: str) -> list[str]:
+def unpack_strings(blob: Bytes, offsets: Longs, name: str) -> list[str]:
     """Return the strings of a blob; arguments as for `check_blob`."""
     check_blob(blob, offsets, name)
     data, bounds = blob.tobytes(), offsets.tolist()
     return [data[a:b].decode("utf-8") for a, b in pairwise(bounds)]
 
 
-def checked_array(
-    arrays: Mapping[str, NDArray[Any]], name: str, dtype: type[np.generic]
-) -> NDArray[Any]:
+def check_kind(metadata: Metadata, kind: str, version: int) -> None:
+    """Refuse the metadata of another kind of index, or of another version."""
+    found = metadata.get("kind"), metadata.get("version")
+    if found != (kind, version):
+        raise ModelFileError(f"the index is {found}, expected {(kind, version)}")
+
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def checked_array(arrays: IndexArrays, name: str, dtype: type[Scalar]) -> NDArray[Scalar]:
     """Return one array of a model file."""
     if name not in arrays:
         raise ModelFileError(f"the index has no array {name!r}")
@@ -354,4 +368,4 @@ def checked_array(
         raise ModelFileError(
             f"{name} is {array.dtype} {list(array.shape)}, expected {np.dtype(dtype)} [n]"
         )
-    return array
+    return array.astype(dtype, copy=False)

@@ -22,7 +22,14 @@ from fstcrf.corpus.corpus import Sentence
 from fstcrf.errors import DataError, ModelFileError, OptionError
 from fstcrf.features.design import Design, check_order
 from fstcrf.features.hashed import Collisions, check_bits, hashed_rows, string_hashes
-from fstcrf.features.keys import Vocabulary, check_blob, checked_array
+from fstcrf.features.keys import (
+    IndexArrays,
+    Metadata,
+    Vocabulary,
+    check_blob,
+    check_kind,
+    checked_array,
+)
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.strings import pack_strings
 
@@ -200,19 +207,17 @@ class LiteralIndex:
         places = np.argsort(check_order(order, self.n_node_rows)).tolist()
         return LiteralIndex([self._vocabulary.strings[place] for place in places])
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the attributes as one UTF-8 blob with offsets, in the order of their rows."""
         blob, offsets = pack_strings(self._vocabulary.strings)
         return {"strings.blob": blob, "strings.offsets": offsets}
 
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, str | int | list[str] | None]:
         """Return the rest of the index as JSON values."""
         return {"kind": KIND, "version": VERSION, "hash_bits": self._bits}
 
     @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]
-    ) -> LiteralIndex:
+    def from_arrays(cls, arrays: IndexArrays, metadata: Metadata) -> LiteralIndex:
         """Return the index that `arrays` and `metadata` describe.
 
         Raises
@@ -220,24 +225,18 @@ class LiteralIndex:
         ModelFileError
             Something is missing, or not what it must be.
         """
-        found = metadata.get("kind"), metadata.get("version")
-        if found != (KIND, VERSION):
-            raise ModelFileError(f"the index is {found}, expected {(KIND, VERSION)}")
+        check_kind(metadata, KIND, VERSION)
         blob = checked_array(arrays, "strings.blob", np.uint8)
         offsets = checked_array(arrays, "strings.offsets", np.int64)
         check_blob(blob, offsets, "attributes")
         try:
-            return cls.from_text(blob, offsets, hash_bits=metadata.get("hash_bits"))
+            return cls.from_text(blob, offsets, hash_bits=check_bits(metadata.get("hash_bits")))
         except (OptionError, TypeError) as error:
             raise ModelFileError(f"the index is damaged: {error}") from None
 
     @classmethod
     def from_text(
-        cls,
-        text: Bytes,
-        offsets: Longs,
-        *,
-        hash_bits: int | None = None,
+        cls, text: Bytes, offsets: Longs, *, hash_bits: int | None = None
     ) -> LiteralIndex:
         """Return the index of attributes that are not strings yet; they become so when asked for.
 

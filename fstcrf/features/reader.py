@@ -536,10 +536,7 @@ class Encoder:
 
 
 def _multiplied(
-    tokens: Ints | None,
-    symbols: Sequence[_Symbols],
-    chosen: Sequence[Ints],
-    count: int,
+    tokens: Ints | None, symbols: Sequence[_Symbols], chosen: Sequence[Ints], count: int
 ) -> Entries:
     """Return one entry for each choice among the strings of the multi-valued sources."""
     entry = np.arange(count)

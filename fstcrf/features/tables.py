@@ -95,9 +95,7 @@ def _terms(family: Family, packing: Packing, place: dict[Source, int], reach: in
 
 
 def _string_codes(
-    reader: Reader,
-    sources: Sequence[Source],
-    numbers: Callable[[Source, Sequence[str]], Ints],
+    reader: Reader, sources: Sequence[Source], numbers: Callable[[Source, Sequence[str]], Ints]
 ) -> Ints:
     """Return the number of each token's string, −1 where it has none.
 
@@ -124,9 +122,7 @@ def _string_codes(
 
 
 def _sentence_codes(
-    sentence: Sentence,
-    sources: Sequence[Source],
-    numbers: Callable[[Source, Sequence[str]], Ints],
+    sentence: Sentence, sources: Sequence[Source], numbers: Callable[[Source, Sequence[str]], Ints]
 ) -> Ints:
     """Return the number of each token's string, as `_string_codes` does, int32 [sources, N]."""
     codes = np.empty((len(sources), len(sentence)), dtype=np.int32)

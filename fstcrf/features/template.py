@@ -150,7 +150,7 @@ class Template:
             raise TemplateError(f"{text!r} stands for several templates: expand it first")
         if self.kind == "arc" and not self.macros:
             raise TemplateError(f"{text!r} has no macro: write B for label transitions")
-        if "" in self.parts or any({type(a), type(b)} == {str} for a, b in _pairs(self.parts)):
+        if "" in self.parts or any({type(a), type(b)} == {str} for a, b in pairwise(self.parts)):
             raise TemplateError(f"the text of {text!r} is cut without a macro between")
 
     def __str__(self) -> str:
@@ -275,10 +275,6 @@ class TemplateSet:
     def error(self, template: Template, message: str) -> TemplateError:
         """Return an error that says where the template was read."""
         return TemplateError(message, path=self.source, line=template.line)
-
-
-def _pairs(parts: tuple[str | Macro, ...]) -> Iterator[tuple[str | Macro, str | Macro]]:
-    return pairwise(parts)
 
 
 def _lists(template: Template) -> Iterator[tuple[str, tuple[str, ...]]]:

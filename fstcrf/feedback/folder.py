@@ -6,7 +6,7 @@ import fcntl
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from fstcrf.corpus.files import sync_folder
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.kernel import Aim, Controls, Descent, Parameters, Proposals, Rule, SparseRows
 from fstcrf.storage import read_arrays, write_arrays
+from fstcrf.train.online import named_parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,6 @@ class UniformDraws:
 # --- The state ------------------------------------------------------------------------------------
 KIND, VERSION = "fstcrf-feedback", 1
 
-
 _OPEN = msgspec.msgpack.Decoder(list[Proposed])
 
 
@@ -229,7 +229,7 @@ class State:
         for name in ("theta", "first", "second"):
             part: Parameters | None = getattr(one, name)
             if part is not None:
-                arrays |= {f"{name}.{i}": a for i, a in enumerate(part.arrays())}
+                arrays |= named_parameters(name, part)
         if one.touched is not None:
             arrays["touched"] = one.touched
         numbers = _Numbers(
@@ -258,10 +258,10 @@ class State:
             for name in ("theta", "first", "second"):
                 if f"{name}.0" not in arrays:
                     continue
-                part = [arrays[f"{name}.{i}"].copy() for i in range(4)]
-                if [a.shape for a in part] != shapes:
+                part = Parameters(*(arrays[f"{name}.{i}"].copy() for i in range(4)))
+                if [a.shape for a in part.arrays()] != shapes:
                     raise ModelFileError(f"{path}: is of another model than model.fstcrf beside it")
-                setattr(one, name, Parameters(*part))
+                setattr(one, name, part)
             one.touched = arrays["touched"].copy() if "touched" in arrays else None
             self.controls = Controls(arrays["control.mean"].copy(), arrays["control.count"].copy())
         except (KeyError, msgspec.DecodeError) as error:
@@ -273,7 +273,6 @@ class State:
 
 
 # --- The journal ----------------------------------------------------------------------------------
-
 
 Sync = Literal["always", "process"]
 _HEAD = b"fstcrf-feedback-journal 1\n"
@@ -330,7 +329,8 @@ class Journal:
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | how, 0o644)
         try:
             if new:
-                self._begin()
+                self._write(_HEAD, sync=True)
+                sync_folder(path.parent)
             else:
                 self._recover()
         except BaseException:
@@ -380,10 +380,6 @@ class Journal:
             error.filename = os.fspath(self.path)
             raise
         self._size += len(data)
-
-    def _begin(self) -> None:
-        self._write(_HEAD, sync=True)
-        sync_folder(self.path.parent)
 
     def _recover(self) -> None:
         """Find the end of the last whole record and cut off what is behind it."""
@@ -468,14 +464,7 @@ class LearnerFolder:
         """
         place = Path(path)
         place.mkdir(parents=True, exist_ok=True)
-        _check_new(place)
-        folder = cls(place, sync)
-        try:
-            _check_new(place)  # nobody was quicker
-        except BaseException:
-            folder.close()
-            raise
-        return folder
+        return cls._checked(place, sync, _check_new)
 
     @classmethod
     def existing(cls, path: str | os.PathLike[str], sync: Sync) -> Self:
@@ -490,11 +479,14 @@ class LearnerFolder:
         OSError
             It does not exist, or cannot be written.
         """
-        place = Path(path)
-        _check_complete(place)  # before a lock is left among files of other things
-        folder = cls(place, sync)
+        return cls._checked(Path(path), sync, _check_complete)
+
+    @classmethod
+    def _checked(cls, path: Path, sync: Sync, check: Callable[[Path], None]) -> Self:
+        check(path)  # before a lock is left among files of other things
+        folder = cls(path, sync)
         try:
-            _check_complete(place)
+            check(path)  # nobody was quicker
         except BaseException:
             folder.close()
             raise

@@ -138,11 +138,7 @@ def _index(
     if template is None:
         raise OptionError("columns need a feature template: template='chunking.tpl'")
     index, _ = FeatureIndex.build(
-        data,
-        as_templates(template),
-        boundary=boundary,
-        min_count=min_count,
-        hash_bits=hash_bits,
+        data, as_templates(template), boundary=boundary, min_count=min_count, hash_bits=hash_bits
     )
     return index, tuple(data.columns)
 

@@ -56,14 +56,13 @@ class Training:
 
     def part(self, chosen: Sequence[int]) -> Training:
         """Return the same on some of the sentences."""
-        if isinstance(self.target, str):
-            return _with(self, self.data.select(chosen), self.target)
-        data = (
-            self.data.select(chosen)
-            if isinstance(self.data, Corpus)
-            else [self.data[i] for i in chosen]
-        )
-        return _with(self, data, [self.target[i] for i in chosen])
+        if isinstance(self.data, Corpus):
+            data: Any = self.data.select(chosen)
+        else:
+            data = [self.data[i] for i in chosen]
+        gold = self.target
+        target = gold if isinstance(gold, str) else [gold[i] for i in chosen]
+        return replace(self, data=data, target=target)
 
     def model(self, template: Any, options: Mapping[str, Any], **more: Any) -> CRF:
         """Train."""
@@ -213,17 +212,7 @@ def _known(training: Training) -> Training:
     partial = bool(training.fixed.get("partial", True))
     present = set(label_set(values, partial=partial))
     weights = {label: w for label, w in training.class_weights.items() if label in present}
-    return _with(training, training.data, training.target, weights)
-
-
-def _with(
-    training: Training,
-    data: Any,
-    target: str | Labels,
-    weights: Mapping[str, float] | None = None,
-) -> Training:
-    kept = training.class_weights if weights is None else weights
-    return replace(training, data=data, target=target, class_weights=kept)
+    return replace(training, class_weights=weights)
 
 
 def _record(model: CRF) -> TrainingRecord:

@@ -132,7 +132,6 @@ def _name(template: Template, number: int) -> str:
 # A point leaves these options out where its method does not read them; others are for all methods.
 _STRENGTHS = ("l2", "l1", "aggressiveness", "variance", "gamma")
 
-
 _DIGITS = 3  # of numbers that are drawn: more would look like knowledge
 
 
@@ -309,7 +308,6 @@ def _holds(choice: Choice, value: Any) -> bool:
 
 # --- Journals of finished trials ------------------------------------------------------------------
 
-
 _NAME = "fstcrf"
 _SEARCH = "search"  # what the journal is of
 
@@ -387,7 +385,6 @@ def _check_lines(path: Path) -> None:
 
 # --- The search itself ----------------------------------------------------------------------------
 Pruner = Literal["median", "halving", "none"]
-
 
 PRUNERS: tuple[Pruner, ...] = ("median", "halving", "none")
 Evaluate = Callable[[Point, StepReport], tuple[float, int]]

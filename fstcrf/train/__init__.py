@@ -1,32 +1,4 @@
-"""Objective × optimiser over (design matrix, topology, targets). Knows no model class.
-
-====================  =======================================================
-Problem               what is trained
-ParameterSpace        which weights exist
-Likelihood            penalised log-likelihood, full or partial labels
-LocalLikelihood       that of a chain whose factors are each normalised
-ClassificationError   a smooth count of wrong sentences
-SegmentF              one of wrong segments: F
-Sigmoid, Logistic     how they are made smooth
-LBFGS, OWLQN          optimisers: limited-memory BFGS, without and with L1
-ConjugateGradient     nonlinear conjugate gradients
-GIS                   generalised iterative scaling
-QuickProp, GPD        those for counts of errors
-L2SGD                 stochastic gradients
-AveragedPerceptron    online, as are the next two
-PassiveAggressive     PA, PA-I, PA-II
-AROW                  a variance for each weight
-Bandit, Schedule      learning from rewards of samples
-DiagonalHessian       preconditioner: curvature along each weight
-InUnits               an optimiser whose parameters have other units
-frequent              weights whose feature occurs often enough
-Staged                stochastic epochs, then another optimiser
-voted_paths           the voted perceptron's answers
-Workers               threads for parts of the work
-tied, Ties, Untied    attributes of the same tokens as one parameter
-fit                   the loop: held-out score, early stopping, checkpoints
-====================  =======================================================
-"""
+"""Objective × optimiser over (design matrix, topology, targets). Knows no model class."""
 
 from typing import TYPE_CHECKING
 
@@ -90,47 +62,21 @@ __all__ = [
     "voted_paths",
 ]
 
-__getattr__ = importer(
-    __name__,
-    {
-        "AROW": "online",
-        "AveragedPerceptron": "online",
-        "Bandit": "bandit",
-        "Checkpoint": "loop",
-        "ClassificationError": "errors",
-        "ConjugateGradient": "conjugate_gradient",
-        "DiagonalHessian": "preconditioning",
-        "GIS": "weightwise",
-        "GPD": "gpd",
-        "InUnits": "preconditioning",
-        "L2SGD": "sgd",
-        "LBFGS": "lbfgs",
-        "Likelihood": "likelihood",
-        "LocalLikelihood": "likelihood",
-        "Logistic": "errors",
-        "OWLQN": "lbfgs",
-        "Objective": "optimiser",
-        "Optimiser": "optimiser",
-        "Outcome": "loop",
-        "ParameterSpace": "problem",
-        "PassiveAggressive": "online",
-        "Problem": "problem",
-        "Progress": "loop",
-        "QuickProp": "weightwise",
-        "Schedule": "bandit",
-        "SegmentF": "errors",
-        "Sigmoid": "errors",
-        "Staged": "optimiser",
-        "Step": "optimiser",
-        "Tables": "problem",
-        "Ties": "preconditioning",
-        "Untied": "preconditioning",
-        "Workers": "shards",
-        "fit": "loop",
-        "frequent": "problem",
-        "normalised": "likelihood",
-        "parameter_space": "problem",
-        "tied": "preconditioning",
-        "voted_paths": "online",
-    },
-)
+_HOMES = {
+    "bandit": ("Bandit", "Schedule"),
+    "conjugate_gradient": ("ConjugateGradient",),
+    "errors": ("ClassificationError", "Logistic", "SegmentF", "Sigmoid"),
+    "gpd": ("GPD",),
+    "lbfgs": ("LBFGS", "OWLQN"),
+    "likelihood": ("Likelihood", "LocalLikelihood", "normalised"),
+    "loop": ("Checkpoint", "Outcome", "Progress", "fit"),
+    "online": ("AROW", "AveragedPerceptron", "PassiveAggressive", "voted_paths"),
+    "optimiser": ("Objective", "Optimiser", "Staged", "Step"),
+    "preconditioning": ("DiagonalHessian", "InUnits", "Ties", "Untied", "tied"),
+    "problem": ("ParameterSpace", "Problem", "Tables", "frequent", "parameter_space"),
+    "sgd": ("L2SGD",),
+    "shards": ("Workers",),
+    "weightwise": ("GIS", "QuickProp"),
+}
+
+__getattr__ = importer(__name__, {name: home for home, names in _HOMES.items() for name in names})

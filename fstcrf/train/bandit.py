@@ -31,6 +31,7 @@ from fstcrf.kernel import (
 )
 from fstcrf.train.online import (
     collect_parameters,
+    masked_arcs,
     named_parameters,
     online_parameters,
     restored_parameters,
@@ -55,9 +56,7 @@ def gold_judge(problem: Problem, *, graded: bool = False) -> Judge:
     OptionError
         Labels that are not known.
     """
-    if problem.partial.any():
-        first = int(np.flatnonzero(problem.partial)[0])
-        raise OptionError(f"sentence {first} has labels that are not known: nothing to judge by")
+    problem.require_known("nothing to judge by")
     labels = problem.topology.labels
     gold = problem.allowed.argmax(axis=1).astype(np.int32)
     if not any(label[:2] in {"B-", "I-"} for label in labels):
@@ -103,7 +102,6 @@ def span_steps(labels: Sequence[str]) -> tuple[Bytes, Ints]:
 
 
 # --- Learning from partial feedback ---------------------------------------------------------------
-
 
 Rewards = Callable[[Proposals], Floats]
 """Rewards of proposals, float64 [n] in [0, 1]."""
@@ -153,13 +151,9 @@ def feedback_over(space: ParameterSpace, descent: Descent) -> Feedback:
     """
     if space.n_arc_rows:
         raise OptionError("the template has B features of the input, which samples do not train")
-    topology, n_slots = space.topology, space.topology.n_arc_slots
-    graph = topology.graph(np.zeros(n_slots))
-    # Behind the slots: what arcs without one have, and what arcs that are not there have.
-    arc_mask = np.zeros(n_slots + 2, dtype=np.uint8)
-    arc_mask[space.transitions] = 1
-    arc_slot = np.full(graph.n_arcs, n_slots + 1, dtype=np.int32)
-    arc_slot[topology.kernel_arcs()] = np.where(topology.arc_slot < 0, n_slots, topology.arc_slot)
+    topology = space.topology
+    graph = topology.graph(np.zeros(topology.n_arc_slots))
+    arc_slot, arc_mask = masked_arcs(space, graph)
     mask: Bytes | None = None
     if len(space.node_cells) < space.n_node_rows * len(topology.node_slot_names):
         mask = np.zeros((space.n_node_rows, space.width), dtype=np.uint8)

@@ -13,8 +13,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus.corpus import Column
 from fstcrf.corpus.schemes import span_arrays
-from fstcrf.errors import OptionError
-from fstcrf.train.problem import Problem, Tables
+from fstcrf.train.problem import Problem, Tables, arc_slots, entries
 from fstcrf.train.shards import shard_bounds
 
 
@@ -86,29 +85,11 @@ class BatchPotentials:
         """Return the potentials of a batch at ``scale`` times the weights of the tables."""
         topology = batch.problem.topology
         node = topology.node_potentials(batch.node.times(tables.node))
-        slots = tables.transition
-        if batch.arc is not None and tables.arc is not None:
-            slots = batch.arc.times(tables.arc)[:, : len(slots)] + slots
+        slots = arc_slots(tables, batch.arc)
         if scale == 1.0:
             return cls(node, topology.graph(slots, tables.initial, tables.final))
         ends = scale * tables.initial, scale * tables.final
         return cls(scale * node, topology.graph(scale * slots, *ends))
-
-
-def known_labels(problem: Problem) -> None:
-    """Refuse a problem with labels that are not known.
-
-    Raises
-    ------
-    OptionError
-        There are such: classification errors cannot be counted there.
-    """
-    if problem.partial.any():
-        first = int(np.flatnonzero(problem.partial)[0])
-        raise OptionError(
-            f"sentence {first} has labels that are not known: "
-            "classification errors cannot be counted there, train by objective 'likelihood'"
-        )
 
 
 def batch_of(problem: Problem, sentences: Longs) -> Batch:
@@ -132,23 +113,16 @@ def batch_of(problem: Problem, sentences: Longs) -> Batch:
 def batches(problem: Problem) -> Iterator[Batch]:
     """Cut a problem into batches, by its length alone."""
     for first, last in pairwise(shard_bounds(problem.offsets)):
-        a, b = problem.offsets[[first, last]].tolist()
-        yield Batch(
-            problem,
-            np.arange(first, last),
-            problem.offsets[first : last + 1] - a,
-            problem.node.slice(a, b),
-            None if problem.arc is None else problem.arc.slice(a, b),
-            problem.states[a:b],
-            problem.topology.state_label[problem.states[a:b]],
-            problem.weight[first:last],
-        )
+        tokens, part = problem.part(first, last)
+        state = problem.states[tokens]
+        label = problem.topology.state_label[state]
+        numbers = np.arange(first, last)
+        yield Batch(problem, numbers, part.offsets, part.node, part.arc, state, label, part.weight)
 
 
 def _chosen(rows: kernel.SparseRows, tokens: Longs) -> kernel.SparseRows:
-    count = np.diff(rows.indptr)[tokens]
+    entry, count = entries(rows, tokens)
     indptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-    entry = np.repeat(rows.indptr[tokens] - indptr[:-1], count) + np.arange(int(indptr[-1]))
     value = None if rows.value is None else rows.value[entry]
     return kernel.SparseRows(indptr, rows.index[entry], value, rows.n_columns)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.kernel import SparseRows
 from fstcrf.topology import Topology
 from fstcrf.train.batches import Batch, BatchPotentials, Segments
-from fstcrf.train.problem import ParameterSpace
+from fstcrf.train.problem import ParameterSpace, entries, slot_table
 
 
 @dataclass(frozen=True)
@@ -123,11 +122,7 @@ class Mass:
             np.add.at(flat, token * self.node.shape[1] + state, mass)
 
     def add_arcs(
-        self,
-        token: Longs,
-        before: NDArray[np.integer],
-        state: NDArray[np.integer],
-        mass: Floats,
+        self, token: Longs, before: NDArray[np.integer], state: NDArray[np.integer], mass: Floats
     ) -> None:
         """Add weights of the arcs into tokens."""
         self.arcs.append((token, before.astype(np.int64), state.astype(np.int64), mass))
@@ -170,7 +165,7 @@ def traced(maxima: Maxima, left: Starts, right: Starts, mass: Mass) -> tuple[Lon
     path, token, state : int64 [K]
         The states passed: numbers of `left`, then of `right`, their tokens and states.
     """
-    passed = [*_to_left(maxima, left, mass), *_to_right(maxima, right, mass)]
+    passed = [*_passed(maxima, left, mass, left=True), *_passed(maxima, right, mass, left=False)]
     if not passed:
         none = np.empty(0, dtype=np.int64)
         return none, none, none
@@ -181,37 +176,28 @@ def traced(maxima: Maxima, left: Starts, right: Starts, mass: Mass) -> tuple[Lon
     )
 
 
-def _to_left(maxima: Maxima, starts: Starts, mass: Mass) -> list[_Walk]:
-    best, first = maxima.best, maxima.batch.first
+def _passed(maxima: Maxima, starts: Starts, mass: Mass, *, left: bool) -> list[_Walk]:
+    """Trace paths to one side, until they meet the best one or the end of the sentence."""
+    best, batch = maxima.best, maxima.batch
+    at_end, ends = (batch.first, mass.begin) if left else (batch.last, mass.end)
     walk, passed = _Walk.parted(maxima, starts), []
     while len(walk.token):
-        ends = first[walk.token]
-        _add_ends(mass.begin, walk.kept(ends), best)
-        walk = walk.kept(~ends)
-        token, state = walk.token, walk.state
-        into = maxima.arcs_into[state] if maxima.arcs.ndim == 2 else maxima.arcs[token, :, state]
-        before = (maxima.forward[token - 1] + into).argmax(axis=1)
-        mass.add_arcs(token, before, state, walk.mass)
+        done = at_end[walk.token]
+        _add_ends(ends, walk.kept(done), best)
+        walk = walk.kept(~done)
+        state, token = walk.state, walk.token if left else walk.token + 1  # of the arc
+        if left:
+            into = (
+                maxima.arcs_into[state] if maxima.arcs.ndim == 2 else maxima.arcs[token, :, state]
+            )
+            other = (maxima.forward[token - 1] + into).argmax(axis=1)
+            mass.add_arcs(token, other, state, walk.mass)
+        else:
+            out = maxima.arcs[state] if maxima.arcs.ndim == 2 else maxima.arcs[token, state]
+            other = (maxima.ahead[token] + out).argmax(axis=1)
+            mass.add_arcs(token, state, other, walk.mass)
         mass.add_arcs(token, best[token - 1], best[token], -walk.mass)
-        walk = walk.moved(token - 1, before, best)
-        walk.add_states(best, mass)
-        passed.append(walk)
-    return passed
-
-
-def _to_right(maxima: Maxima, starts: Starts, mass: Mass) -> list[_Walk]:
-    best, last = maxima.best, maxima.batch.last
-    walk, passed = _Walk.parted(maxima, starts), []
-    while len(walk.token):
-        ends = last[walk.token]
-        _add_ends(mass.end, walk.kept(ends), best)
-        walk = walk.kept(~ends)
-        token, state = walk.token + 1, walk.state
-        out = maxima.arcs[state] if maxima.arcs.ndim == 2 else maxima.arcs[token, state]
-        after = (maxima.ahead[token] + out).argmax(axis=1)
-        mass.add_arcs(token, state, after, walk.mass)
-        mass.add_arcs(token, best[token - 1], best[token], -walk.mass)
-        walk = walk.moved(token, after, best)
+        walk = walk.moved(token - 1 if left else token, other, best)
         walk.add_states(best, mass)
         passed.append(walk)
     return passed
@@ -286,7 +272,7 @@ class Occurrences:
         self._transition = _places(space.transitions, topology.n_arc_slots, b[1])
         self._initial = _places(space.initial, topology.n_states, b[3])
         self._final = _places(space.final, topology.n_states, b[4])
-        self._slot = _slot_table(topology)
+        self._slot = slot_table(topology)
 
     def gradient(self, batch: Batch, mass: Mass) -> Gradient:
         """Return the feature counts of a mass."""
@@ -353,9 +339,7 @@ def _looked_up(
     width: int,
 ) -> tuple[Longs, Floats]:
     """Return the parameters of (attribute of token, slot), each with mass x value."""
-    n = np.diff(rows.indptr)[token]
-    start = np.repeat(rows.indptr[token] - (np.cumsum(n) - n), n)
-    entry = start + np.arange(int(n.sum()))
+    entry, n = entries(rows, token)
     place = places[rows.index[entry] * np.int64(width) + np.repeat(slot, n)]
     value = np.repeat(mass, n)
     if rows.value is not None:
@@ -370,25 +354,10 @@ def _places(cells: NDArray[np.integer], size: int, begin: int) -> Ints:
     return places
 
 
-def _slot_table(topology: Topology) -> Longs:
-    table = np.full((topology.n_states, topology.n_states), -1, dtype=np.int64)
-    table[topology.source, topology.target] = topology.arc_slot
-    return table
-
-
 # --- Best paths that have the gold labels on a segment --------------------------------------------
 
 
-class Forced(Protocol):
-    """Best paths with the gold labels on each of M segments."""
-
-    score: Floats
-
-    def add_mass(self, weight: Floats, mass: Mass) -> None:
-        """Add weight x (features of the path − features of the best path), float64 [M]."""
-
-
-def forced(maxima: Maxima, segments: Segments, *, whole: bool) -> Forced:
+def forced(maxima: Maxima, segments: Segments, *, whole: bool) -> _Known | _Searched:
     """Return the best paths with the gold labels on segments.
 
     Parameters
@@ -422,6 +391,7 @@ class _Known:
         self.score = maxima.forward[first, state[first]] + total[last] - total[first] + ahead
 
     def add_mass(self, weight: Floats, mass: Mass) -> None:
+        """Add weight x (features of the path − features of the best path), float64 [M]."""
         maxima, segments, batch = self._maxima, self._segments, self._maxima.batch
         length = segments.end - segments.start
         owner = np.repeat(np.arange(len(length)), length)

@@ -20,7 +20,7 @@ from fstcrf.train.likelihood import Likelihood
 from fstcrf.train.optimiser import Objective, Optimiser, State, floats
 from fstcrf.train.preconditioning import DiagonalHessian, Untied, tied
 from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.settings import TrainingRun, check
+from fstcrf.train.settings import TrainingRun
 
 Formula = Literal["polak-ribiere", "fletcher-reeves"]
 
@@ -136,7 +136,7 @@ class ConjugateGradient(LineDescent):
             known = ", ".join(map(repr, _FORMULAS))
             raise OptionError(f"formula {formula!r} is unknown; there are {known}")
         if preconditioned is not None:
-            check(MixedCGSettings, preconditioned=preconditioned)
+            MixedCGSettings(preconditioned=preconditioned)  # checks it
             if preconditioner is None:
                 raise OptionError(
                     f"preconditioned is {preconditioned}, expected a preconditioner to leave"

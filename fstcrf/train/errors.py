@@ -18,6 +18,7 @@ to any sum. Not convex: where it starts matters (section 4).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Protocol
@@ -37,14 +38,13 @@ from fstcrf.train.batches import (
     batch_of,
     batches,
     gold_segments,
-    known_labels,
     label_segments,
     whole_sentences,
 )
 from fstcrf.train.competitors import Gradient, Mass, Maxima, Occurrences, Rivalry
 from fstcrf.train.problem import ParameterSpace, Problem, Tables
 from fstcrf.train.settings import Needs, ObjectiveSettings, TrainingRun
-from fstcrf.train.shards import ordered_map
+from fstcrf.train.shards import Workers
 
 
 class Smoothing(Protocol):
@@ -125,7 +125,6 @@ def _sigmoid(x: Floats) -> Floats:
 
 # --- The misclassification measure of whole sentences by all --------------------------------------
 _GOLD, _LEFT, _FREE = range(3)
-
 
 _SUCCESSION = ((_GOLD, _GOLD), (_GOLD, _LEFT), (_LEFT, _FREE), (_FREE, _FREE))
 
@@ -310,7 +309,46 @@ class MCESettings(SmoothErrors):
         )
 
 
-class ClassificationError:
+class _SmoothCount(ABC):
+    """A smooth count of errors, for batch optimisers and for `GPD`."""
+
+    def __init__(self, problem: Problem, space: ParameterSpace, *, l2: float, threads: int) -> None:
+        problem.require_known(
+            "classification errors cannot be counted there, train by objective 'likelihood'"
+        )
+        self.l2, self.size, self.evaluations = l2, space.size, 0
+        self._problem, self._space, self._workers = problem, space, Workers(threads)
+        self._occurrences = Occurrences(space)
+
+    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        """Return value and gradient at theta (float64 [size]).
+
+        Raises
+        ------
+        NumericError
+            The value is not finite.
+        """
+        self.evaluations += 1
+        count, masses = self._counted(self._space.tables(theta))
+        value = count + self.l2 * dot(theta, theta)
+        if not np.isfinite(value):
+            raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
+        gradient = 2.0 * self.l2 * theta
+        for batch, mass in masses:
+            self._occurrences.add(batch, mass, gradient)
+        return value, gradient
+
+    @property
+    def n_sentences(self) -> int:
+        """Number of sentences."""
+        return len(self._problem.weight)
+
+    @abstractmethod
+    def _counted(self, tables: Tables) -> tuple[float, Iterable[tuple[Batch, Mass]]]:
+        """Return the count over all data, and its derivative by what paths consist of."""
+
+
+class ClassificationError(_SmoothCount):
     """The objective, for batch optimisers and for `GPD`.
 
     Parameters
@@ -357,39 +395,15 @@ class ClassificationError:
     ) -> None:
         if not psi > 0.0:
             raise OptionError(f"psi is {psi}, expected a number above 0, perhaps infinity")
-        known_labels(problem)
-        self.l2, self.psi, self.averaged, self.loss = l2, psi, averaged, loss
-        self.size, self.evaluations, self.errors = space.size, 0, 0
-        self._problem, self._space, self._threads = problem, space, threads
+        super().__init__(problem, space, l2=l2, threads=threads)
+        self.psi, self.averaged, self.loss, self.errors = psi, averaged, loss, 0
         self._batches = list(batches(problem))
-        self._occurrences = Occurrences(space)
 
-    def __call__(self, theta: Floats) -> tuple[float, Floats]:
-        """Return value and gradient at theta (float64 [size]).
-
-        Raises
-        ------
-        NumericError
-            The value is not finite.
-        """
-        self.evaluations += 1
-        tables = self._space.tables(theta)
-        parts = ordered_map(
-            lambda batch: self._read(batch, tables, 1.0), self._batches, self._threads
-        )
-        gradient = 2.0 * self.l2 * theta
-        for batch, (_, mass, _) in zip(self._batches, parts, strict=True):
-            self._occurrences.add(batch, mass, gradient)
-        value = sum(loss for loss, _, _ in parts) + self.l2 * dot(theta, theta)
-        self.errors = sum(wrong for _, _, wrong in parts)
-        if not np.isfinite(value):
-            raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
-        return value, gradient
-
-    @property
-    def n_sentences(self) -> int:
-        """Number of sentences."""
-        return len(self._problem.weight)
+    def _counted(self, tables: Tables) -> tuple[float, Iterable[tuple[Batch, Mass]]]:
+        read = self._workers.map(lambda batch: self._read(batch, tables, 1.0), self._batches)
+        losses, masses, wrong = zip(*read, strict=True)
+        self.errors = sum(wrong)
+        return sum(losses), zip(self._batches, masses, strict=True)
 
     def begin(self, tables: Tables, scale: float) -> None:
         """Take notice of the weights that an epoch begins with: nothing depends on them."""
@@ -425,7 +439,6 @@ class ClassificationError:
 
 
 # --- F of segments --------------------------------------------------------------------------------
-
 
 # The sums of an epoch are a running mean over this share of the sentences, but of at least so many:
 # of fewer it would be noise.
@@ -507,7 +520,7 @@ class MCEFSettings(SmoothErrors):
         )
 
 
-class SegmentF:
+class SegmentF(_SmoothCount):
     """The objective, for batch optimisers and for `GPD`.
 
     Parameters
@@ -554,7 +567,7 @@ class SegmentF:
             raise OptionError(f"gamma is {gamma}, expected a finite number above 0")
         if not isinstance(loss, Sigmoid):
             raise OptionError("the F of segments needs a sigmoid: TP must not fall below 0")
-        known_labels(problem)
+        super().__init__(problem, space, l2=l2, threads=threads)
         labels = problem.topology.labels
         if not any(label[:2] in {"B-", "I-", "S-", "E-", "U-", "L-"} for label in labels):
             shown = ", ".join(labels[:5])
@@ -562,45 +575,18 @@ class SegmentF:
                 f"objective 'mce-f' is about segments, and no label is part of one ({shown}): "
                 "use labels such as B-X and I-X, or objective 'mce'"
             )
-        self.l2, self.gamma, self.loss = l2, gamma, loss
-        self.size, self.evaluations = space.size, 0
-        self.counts = SmoothCounts(0.0, 0.0, 0.0)
-        self._problem, self._space, self._threads = problem, space, threads
+        self.gamma, self.loss, self.counts = gamma, loss, SmoothCounts(0.0, 0.0, 0.0)
         self._batches = [(batch, gold_segments(batch)) for batch in batches(problem)]
         wanted = sum(float(b.weight[b.sentence_of[s.start]].sum()) for b, s in self._batches)
         if not wanted:
             raise DataError("the training data has no gold segment: objective 'mce-f' needs some")
         self._total = (gamma**2 + 1.0) * wanted
-        self._occurrences = Occurrences(space)
 
-    def __call__(self, theta: Floats) -> tuple[float, Floats]:
-        """Return value and gradient at theta (float64 [size]).
-
-        Raises
-        ------
-        NumericError
-            The value is not finite.
-        """
-        self.evaluations += 1
-        tables = self._space.tables(theta)
-
-        def read(part: tuple[Batch, Segments]) -> _Read:
-            return self._read(*part, tables, 1.0)
-
-        parts = ordered_map(read, self._batches, self._threads)
+    def _counted(self, tables: Tables) -> tuple[float, Iterable[tuple[Batch, Mass]]]:
+        parts = list(self._workers.map(lambda part: self._read(*part, tables, 1.0), self._batches))
         self.counts = _total(part.counts for part in parts)
-        value = self._ratio(self.counts) + self.l2 * dot(theta, theta)
-        if not np.isfinite(value):
-            raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
-        gradient = 2.0 * self.l2 * theta
-        for part, mass in zip(parts, ordered_map(self._mass, parts, self._threads), strict=True):
-            self._occurrences.add(part.batch, mass, gradient)
-        return value, gradient
-
-    @property
-    def n_sentences(self) -> int:
-        """Number of sentences."""
-        return len(self._problem.weight)
+        masses = self._workers.map(self._mass, parts)
+        return self._ratio(self.counts), zip((p.batch for p in parts), masses, strict=True)
 
     def begin(self, tables: Tables, scale: float) -> None:
         """Take the sums over all data, at the weights that an epoch begins with."""
@@ -636,10 +622,7 @@ class SegmentF:
         topology = batch.problem.topology
         rival = topology.state_label[Rivalry(maxima, whole_sentences(batch), whole=True).rivals()]
         others = label_segments(rival, batch.offsets, topology.labels)
-        sides = (
-            Rivalry(maxima, gold),
-            Rivalry(maxima, others.without(gold, len(batch.label))),
-        )
+        sides = (Rivalry(maxima, gold), Rivalry(maxima, others.without(gold, len(batch.label))))
         (one, up), (two, down) = (self.loss(side.measure) for side in sides)
         return _Read(batch, *sides, (one, two), (up, down))
 

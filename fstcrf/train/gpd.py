@@ -24,12 +24,7 @@ from fstcrf.train.online import Orders, shuffled
 from fstcrf.train.optimiser import Objective, Optimiser, Staged, State, Step, floats
 from fstcrf.train.problem import ParameterSpace, Tables
 from fstcrf.train.settings import Delta, MaxIterations, Penalised, TrainingRun, gained_little
-from fstcrf.train.sgd import (
-    BEGINNING,
-    STEPS,
-    Calibrated,
-    calibrated_rate,
-)
+from fstcrf.train.sgd import BEGINNING, STEPS, Calibrated, calibrated_rate
 from fstcrf.train.weightwise import QuickPropSettings
 
 _SMALLEST_SCALE = 1e-6  # below it the factor is multiplied into the weights
@@ -236,12 +231,7 @@ _EPOCHS = 10
 class Descending(Penalised, Calibrated):
     """Methods that make, or begin with, epochs of `GPD`."""
 
-    batch: Annotated[
-        int,
-        Meta(ge=1, description="sentences a step"),
-        STEPS,
-        BEGINNING,
-    ] = 8
+    batch: Annotated[int, Meta(ge=1, description="sentences a step"), STEPS, BEGINNING] = 8
     halving: Annotated[
         float, Meta(gt=0, description="epochs after which steps are half as long"), STEPS, BEGINNING
     ] = 5.0
@@ -271,8 +261,7 @@ class Beginning(Descending):
     """Batch methods that begin with epochs of `GPD`."""
 
     stochastic_epochs: Annotated[
-        int | None,
-        Meta(ge=0, description="epochs of gpd to begin with; 10 without a warm start"),
+        int | None, Meta(ge=0, description="epochs of gpd to begin with; 10 without a warm start")
     ] = None
 
     def optimiser(self, run: TrainingRun) -> Optimiser:

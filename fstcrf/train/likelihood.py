@@ -14,29 +14,25 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from queue import SimpleQueue
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Longs
-from fstcrf.errors import DataError, NumericError, OptionError
+from fstcrf.errors import DataError, NumericError
 from fstcrf.kernel import dot
-from fstcrf.train.problem import ParameterSpace, Problem, Tables, observed_counts
+from fstcrf.train.problem import ParameterSpace, Problem, Tables, arc_slots, observed_counts
 from fstcrf.train.settings import ObjectiveSettings, TrainingRun
 from fstcrf.train.shards import N_SHARDS, Workers, compiled_shards, fits, shard_bounds, spans
 
 
 # --- Expected feature counts and log Z ------------------------------------------------------------
-class Expectation(Protocol):
-    """Sum of weight × (log Z − log Z(allowed) of partial sentences), and its gradient."""
-
-    def __call__(self, theta: Floats) -> tuple[float, Floats]:
-        """Return value and gradient (float64 [size]) at theta."""
-
-
 class Fused:
-    """One sweep of the kernel a shard; see `fits`."""
+    """Sum of weight × (log Z − log Z(allowed) of partial sentences), and its gradient.
+
+    One sweep of the kernel a shard; see `fits`.
+    """
 
     def __init__(self, problem: Problem, space: ParameterSpace, *, workers: Workers) -> None:
         self._space, self._workers = space, workers
@@ -132,10 +128,7 @@ class General:
     def _expect(self, shard: _Shard, tables: Tables) -> _Sums:
         problem, topology, space = shard.problem, self._space.topology, self._space
         node = topology.node_potentials(problem.node.times(tables.node))
-        slots = tables.transition
-        if problem.arc is not None and tables.arc is not None:
-            slots = problem.arc.times(tables.arc)[:, : len(slots)] + slots
-        graph = topology.graph(slots, tables.initial, tables.final)
+        graph = topology.graph(arc_slots(tables, problem.arc), tables.initial, tables.final)
         free = kernel.forward_backward(graph, problem.offsets, node, weight=problem.weight)
         loss = kernel.dot(problem.weight, free.log_z)
         states, arcs = free.node, topology.arc_slot_sums(free.arc)
@@ -183,19 +176,9 @@ def _ordered_sum(parts: list[Floats]) -> Floats:
 
 
 def _shards(problem: Problem) -> Iterator[_Shard]:
-    offsets = problem.offsets
-    for first, last in pairwise(shard_bounds(offsets)):
-        a, b = int(offsets[first]), int(offsets[last])
-        arc = None if problem.arc is None else problem.arc.slice(a, b)
-        part = Problem(
-            problem.topology,
-            offsets[first : last + 1] - a,
-            problem.node.slice(a, b),
-            arc,
-            problem.allowed[a:b],
-            problem.weight[first:last],
-        )
-        yield _Shard(part, first, slice(a, b), None if arc is None else arc.transposed())
+    for first, last in pairwise(shard_bounds(problem.offsets)):
+        tokens, part = problem.part(first, last)
+        yield _Shard(part, first, tokens, None if part.arc is None else part.arc.transposed())
 
 
 def _row_blocks(rows: kernel.SparseRows) -> Iterator[tuple[slice, kernel.SparseRows]]:
@@ -207,7 +190,6 @@ def _row_blocks(rows: kernel.SparseRows) -> Iterator[tuple[slice, kernel.SparseR
 
 
 # --- The likelihood -------------------------------------------------------------------------------
-
 
 Precision = Literal["float32", "float64"]
 _ROUNDING = {True: 2.0**-26, False: 2.0**-50}  # of sums whose errors cancel: measured
@@ -266,7 +248,7 @@ class Likelihood:
         self._fused = precision == "float32" and fits(problem, space)
         engine = Fused if self._fused else General
         self._workers, self._spans = Workers(threads), spans(space.size)
-        self._expectation: Expectation = engine(problem, space, workers=self._workers)
+        self._expectation = engine(problem, space, workers=self._workers)
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return value and gradient at theta (float64 [size]).
@@ -341,12 +323,7 @@ class LocalLikelihood:
     """
 
     def __init__(self, problem: Problem, space: ParameterSpace, *, l2: float) -> None:
-        if problem.partial.any():
-            first = int(np.flatnonzero(problem.partial)[0])
-            raise OptionError(
-                f"sentence {first} has labels that are not known: a locally normalised model "
-                "learns from complete ones"
-            )
+        problem.require_known("a locally normalised model learns from complete ones")
         self.l2, self.size, self.evaluations = l2, space.size, 0
         self._problem, self._space = problem, space
         self._first, self._last = problem.offsets[:-1], problem.offsets[1:] - 1

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -18,11 +17,7 @@ from fstcrf.corpus import check_writable
 from fstcrf.errors import ModelFileError, NumericError, OptionError
 from fstcrf.interruption import patient, undisturbed
 from fstcrf.storage import read_arrays, write_arrays
-from fstcrf.train.optimiser import Optimiser, snapshot
-
-if TYPE_CHECKING:
-    from fstcrf.train.optimiser import Step
-
+from fstcrf.train.optimiser import Optimiser, Step, snapshot
 
 KIND, VERSION = "fstcrf-checkpoint", 3
 
@@ -120,10 +115,7 @@ class Checkpoint:
         write_arrays(
             self.path,
             arrays,
-            {
-                "fingerprint": self.fingerprint,
-                "position": msgspec.json.encode(position).decode(),
-            },
+            {"fingerprint": self.fingerprint, "position": msgspec.json.encode(position).decode()},
             kind=KIND,
             version=VERSION,
         )
@@ -372,7 +364,8 @@ def fit(
                 step, dev, better = course.go_on()
             if report is not None:
                 seconds = time.perf_counter() - started
-                report(_progress(step, course.iteration, seconds, dev, better=better))
+                reached = step.value, step.gradient_norm, step.evaluations
+                report(Progress(course.iteration, *reached, seconds, dev, better, step.measures))
             last = bool(course.done) or course.iteration == max_iterations
             if checkpoint is not None and checkpoint.due(course.iteration, last=last):
                 course.save(checkpoint)
@@ -453,18 +446,3 @@ def _out_of_patience(waited: int, patience: int) -> str | None:
     if waited >= patience:
         return f"no better score on held-out data for {waited} iterations"
     return None
-
-
-def _progress(
-    step: Step, iteration: int, seconds: float, dev: float | None, *, better: bool
-) -> Progress:
-    return Progress(
-        iteration,
-        step.value,
-        step.gradient_norm,
-        step.evaluations,
-        seconds,
-        dev,
-        better,
-        step.measures,
-    )

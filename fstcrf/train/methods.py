@@ -23,9 +23,7 @@ def _by_name(*settings: type[S]) -> Mapping[str, type[S]]:
 
 
 OBJECTIVES: Mapping[str, type[ObjectiveSettings]] = _by_name(
-    LikelihoodSettings,
-    MCESettings,
-    MCEFSettings,
+    LikelihoodSettings, MCESettings, MCEFSettings
 )
 """Name of an objective → its settings."""
 
@@ -43,9 +41,7 @@ _LIKELIHOOD: Mapping[str, type[MethodSettings]] = _by_name(
     PerceptronSettings,
 )
 _ERRORS: Mapping[str, type[MethodSettings]] = _by_name(
-    ErrorLBFGSSettings,
-    ErrorQuickPropSettings,
-    GPDSettings,
+    ErrorLBFGSSettings, ErrorQuickPropSettings, GPDSettings
 )
 
 METHODS: Mapping[str, Mapping[str, type[MethodSettings]]] = {

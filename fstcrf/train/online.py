@@ -28,9 +28,9 @@ import numpy as np
 from msgspec import Meta
 
 from fstcrf import kernel
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Bytes, Floats, Ints, Longs
 from fstcrf.errors import OptionError, ShapeError
-from fstcrf.kernel import Learner, Parameters, SparseRows, norm
+from fstcrf.kernel import Graph, Learner, Parameters, SparseRows, norm
 from fstcrf.kernel import PassiveAggressive as Variant
 from fstcrf.train.optimiser import State, Step, floats
 from fstcrf.train.problem import ParameterSpace, Problem, Tables
@@ -49,22 +49,14 @@ def online_learner(problem: Problem, space: ParameterSpace) -> Learner:
         Unknown labels in the data, or weights of arc attributes: both need a batch objective.
     """
     topology = problem.topology
-    if problem.partial.any():
-        first = int(np.flatnonzero(problem.partial)[0])
-        raise OptionError(
-            f"sentence {first} has labels that are not known: train with method 'lbfgs'"
-        )
+    problem.require_known("train with method 'lbfgs'")
     if space.n_arc_rows:
         raise OptionError("the template has B features of the input: train with method 'lbfgs'")
     n_slots = topology.n_arc_slots
     graph = topology.graph(np.zeros(n_slots))
     mask = np.zeros(space.n_node_rows * space.width, dtype=np.uint8)
     mask[space.node_cells] = 1
-    # Behind the slots: what arcs without one have, and what arcs that are not there have.
-    arc_mask = np.zeros(n_slots + 2, dtype=np.uint8)
-    arc_mask[space.transitions] = 1
-    arc_slot = np.full(graph.n_arcs, n_slots + 1, dtype=np.int32)
-    arc_slot[topology.kernel_arcs()] = np.where(topology.arc_slot < 0, n_slots, topology.arc_slot)
+    arc_slot, arc_mask = masked_arcs(space, graph)
     return Learner(
         graph=graph,
         offsets=problem.offsets,
@@ -78,6 +70,24 @@ def online_learner(problem: Problem, space: ParameterSpace) -> Learner:
         arc_slot=arc_slot,
         label=topology.state_label,
     )
+
+
+def masked_arcs(space: ParameterSpace, graph: Graph) -> tuple[Ints, Bytes]:
+    """Return the slot of each arc of a graph, and which slots have a weight.
+
+    Behind the slots: what arcs without one have, and what arcs that are not there have.
+
+    Returns
+    -------
+    slot : int32 [arcs]
+    mask : uint8 [slots + 2]
+    """
+    topology, n_slots = space.topology, space.topology.n_arc_slots
+    mask = np.zeros(n_slots + 2, dtype=np.uint8)
+    mask[space.transitions] = 1
+    slot = np.full(graph.n_arcs, n_slots + 1, dtype=np.int32)
+    slot[topology.kernel_arcs()] = np.where(topology.arc_slot < 0, n_slots, topology.arc_slot)
+    return slot, mask
 
 
 def online_parameters(space: ParameterSpace, theta: Floats) -> Parameters:

@@ -20,7 +20,7 @@ negative; the penalty makes it positive.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -32,7 +32,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows, dot
 from fstcrf.train.optimiser import Objective, Optimiser, State, Step, floats, snapshot
-from fstcrf.train.problem import ParameterSpace, Problem, Tables
+from fstcrf.train.problem import ParameterSpace, Problem, Tables, arc_slots
 from fstcrf.train.shards import SERIAL, Workers, spans
 
 # --- Attributes of the same tokens as one parameter -----------------------------------------------
@@ -76,7 +76,31 @@ class Ties:
         return u * self.scale
 
 
-class Untied:
+class _Seen:
+    """An optimiser of other parameters u, seen from theta."""
+
+    def __init__(self, optimiser: Optimiser, theta_of: Callable[[Floats], Floats]) -> None:
+        self._optimiser, self._theta_of = optimiser, theta_of
+
+    def theta(self) -> Floats:
+        """Return the parameters reached."""
+        return self._theta_of(self._optimiser.theta())
+
+    def snapshot(self) -> Callable[[], Floats]:
+        """Return a function that gives the parameters of now, later."""
+        u, theta_of = snapshot(self._optimiser), self._theta_of
+        return lambda: theta_of(u())
+
+    def state(self) -> State:
+        """Return all that is needed to go on with the same bits."""
+        return self._optimiser.state()
+
+    def restore(self, state: State) -> None:
+        """Go back to a state."""
+        self._optimiser.restore(state)
+
+
+class Untied(_Seen):
     """An optimiser on the tied problem, seen from the original parameters.
 
     Parameters
@@ -86,30 +110,14 @@ class Untied:
     """
 
     def __init__(self, optimiser: Optimiser, ties: Ties) -> None:
-        self._optimiser, self._ties = optimiser, ties
-
-    def theta(self) -> Floats:
-        """Return the original parameters."""
-        return self._ties.expand(self._optimiser.theta())
-
-    def snapshot(self) -> Callable[[], Floats]:
-        """Return a function that gives the original parameters of now, later."""
-        u = snapshot(self._optimiser)
-        return lambda: self._ties.expand(u())
+        super().__init__(optimiser, ties.expand)
+        self._ties = ties
 
     def step(self) -> Step:
         """Make one step."""
         step = self._optimiser.step()
         active = float(self._ties.count(snapshot(self._optimiser)()))
         return replace(step, measures={**step.measures, "active": active})
-
-    def state(self) -> State:
-        """Return all that is needed to go on with the same bits."""
-        return self._optimiser.state()
-
-    def restore(self, state: State) -> None:
-        """Go back to a state."""
-        self._optimiser.restore(state)
 
 
 def tied(problem: Problem, space: ParameterSpace) -> Ties:
@@ -140,9 +148,7 @@ def tied(problem: Problem, space: ParameterSpace) -> Ties:
     )
 
 
-def _groups(
-    design: SparseRows,
-) -> tuple[Longs, Longs, Longs]:
+def _groups(design: SparseRows) -> tuple[Longs, Longs, Longs]:
     """Return the group of each attribute, and the first attribute and size of each group.
 
     Attributes are compared by a 128-bit sum of random words, one word for each (token, value).
@@ -186,7 +192,6 @@ def _merged(design: SparseRows, keep: Bools, group: Longs) -> SparseRows:
 
 # --- The diagonal of the Hessian, approximately ---------------------------------------------------
 
-
 _CELLS = 200_000  # posteriors of arcs that are held at once
 
 
@@ -217,16 +222,12 @@ class DiagonalHessian:
     def __init__(
         self, problem: Problem, space: ParameterSpace, *, l2: float, scale: Floats | None = None
     ) -> None:
-        if problem.partial.any():
-            first = int(np.flatnonzero(problem.partial)[0])
-            raise OptionError(
-                f"sentence {first} has labels that are not known: no preconditioner for those"
-            )
+        problem.require_known("no preconditioner for those")
         if not l2 > 0.0:
             raise OptionError(f"l2 is {l2}, expected a number above 0: the preconditioner needs it")
         self.l2, self.evaluations = l2, 0
         self._space, self._scale = space, scale
-        self._parts = list(_parts(problem))
+        self._parts = [problem.part(*bounds) for bounds in pairwise(_bounds(problem))]
         self._node = _squared(problem.node)
         self._arc = None if problem.arc is None else _squared(problem.arc)
 
@@ -254,28 +255,26 @@ class DiagonalHessian:
             np.zeros(topology.n_arc_slots),
             np.zeros((2, topology.n_states)),
         )
-        for part in self._parts:
-            self._add(part, tables, sums)
+        for chosen, part in self._parts:
+            self._add(chosen, part, tables, sums)
         return sums
 
-    def _add(self, part: _Part, tables: Tables, sums: _Sums) -> None:
+    def _add(self, chosen: slice, part: Problem, tables: Tables, sums: _Sums) -> None:
         """Add the variances of some sentences; those of attributes wait for the product."""
         topology, space = self._space.topology, self._space
         node = topology.node_potentials(part.node.times(tables.node))
-        slots = np.broadcast_to(tables.transition, (len(node), topology.n_arc_slots))
-        if part.arc is not None and tables.arc is not None:
-            slots = part.arc.times(tables.arc)[:, : topology.n_arc_slots] + slots
+        slots = np.broadcast_to(arc_slots(tables, part.arc), (len(node), topology.n_arc_slots))
         graph = topology.graph(slots, tables.initial, tables.final)
         found = kernel.forward_backward(graph, part.offsets, node)
-        weight = np.repeat(part.weight, np.diff(part.offsets))[:, None]
-        sums.node[part.tokens] = weight * _variance(topology.slot_sums(found.node, space.width))
+        weight = part.weight[part.sentence_of, None]
+        sums.node[chosen] = weight * _variance(topology.slot_sums(found.node, space.width))
         first, last = part.offsets[:-1], part.offsets[1:] - 1
         arcs = topology.arc_slot_sums(found.arc)
         arcs[first] = 0.0
         arcs = weight * _variance(arcs)
         sums.transition[:] += arcs.sum(axis=0)
         if sums.arc is not None:
-            sums.arc[part.tokens, : topology.n_arc_slots] = arcs
+            sums.arc[chosen, : topology.n_arc_slots] = arcs
         for k, tokens in enumerate((first, last)):
             sums.ends[k] += (weight[tokens] * _variance(found.node[tokens])).sum(axis=0)
 
@@ -288,29 +287,6 @@ class _Sums:
     arc: Floats | None
     transition: Floats
     ends: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Some sentences: few enough for the posteriors of their arcs."""
-
-    tokens: slice
-    offsets: Longs
-    node: kernel.SparseRows
-    arc: kernel.SparseRows | None
-    weight: Floats
-
-
-def _parts(problem: Problem) -> Iterator[_Part]:
-    for first, last in pairwise(_bounds(problem)):
-        a, b = problem.offsets[[first, last]].tolist()
-        yield _Part(
-            slice(a, b),
-            problem.offsets[first : last + 1] - a,
-            problem.node.slice(a, b),
-            None if problem.arc is None else problem.arc.slice(a, b),
-            problem.weight[first:last],
-        )
 
 
 def _bounds(problem: Problem) -> list[int]:
@@ -395,7 +371,7 @@ class Rescaled:
         return math.sqrt(sum(squares))
 
 
-class InUnits:
+class InUnits(_Seen):
     """An optimiser over u = theta / unit, seen from theta.
 
     Parameters
@@ -419,16 +395,8 @@ class InUnits:
         workers: Workers = SERIAL,
     ) -> None:
         self._objective = Rescaled(objective, unit, workers)
-        self._optimiser = optimiser(self._objective, theta / unit)
-
-    def theta(self) -> Floats:
-        """Return the parameters reached."""
-        return self._objective.unit * self._optimiser.theta()
-
-    def snapshot(self) -> Callable[[], Floats]:
-        """Return a function that gives the parameters of now, later."""
-        u, unit = snapshot(self._optimiser), self._objective.unit
-        return lambda: unit * u()
+        made = optimiser(self._objective, theta / unit)
+        super().__init__(made, _multiplied(unit))
 
     def step(self) -> Step:
         """Make one step; the norms of gradients are those for u."""
@@ -442,5 +410,10 @@ class InUnits:
 
     def restore(self, state: State) -> None:
         """Go back to a state."""
-        self._objective.unit = floats(state["unit"])
+        unit = self._objective.unit = floats(state["unit"])
+        self._theta_of = _multiplied(unit)
         self._optimiser.restore({name: a for name, a in state.items() if name != "unit"})
+
+
+def _multiplied(unit: Floats) -> Callable[[Floats], Floats]:
+    return lambda u: unit * u

@@ -17,6 +17,8 @@ from fstcrf.topology import Topology
 
 Extent = Literal["supported", "complete"]
 
+_BLOCK = 20_000  # tokens whose attributes are looked up together
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -85,6 +87,31 @@ class Problem:
         """Sentences, bool [B], with a token whose label is not known."""
         several = self.allowed.sum(axis=1) != 1
         return np.logical_or.reduceat(several, self.offsets[:-1])
+
+    def require_known(self, why: str) -> None:
+        """Refuse labels that are not known.
+
+        Raises
+        ------
+        OptionError
+            Names the first sentence with such, and why.
+        """
+        if self.partial.any():
+            first = int(np.flatnonzero(self.partial)[0])
+            raise OptionError(f"sentence {first} has labels that are not known: {why}")
+
+    def part(self, first: int, last: int) -> tuple[slice, Problem]:
+        """Return the tokens of a run of sentences, and the run as a problem."""
+        a, b = self.offsets[[first, last]].tolist()
+        part = Problem(
+            self.topology,
+            self.offsets[first : last + 1] - a,
+            self.node.slice(a, b),
+            None if self.arc is None else self.arc.slice(a, b),
+            self.allowed[a:b],
+            self.weight[first:last],
+        )
+        return slice(a, b), part
 
     @cached_property
     def states(self) -> Ints:
@@ -202,6 +229,14 @@ class ParameterSpace:
         )
 
 
+def arc_slots(tables: Tables, arc: SparseRows | None) -> Floats:
+    """Return the potentials of arc slots: float64 [slots], or [N, slots] with arc attributes."""
+    slots = tables.transition
+    if arc is None or tables.arc is None:
+        return slots
+    return arc.times(tables.arc)[:, : len(slots)] + slots
+
+
 def _spread(values: Floats, cells: NDArray[np.integer], shape: tuple[int, ...]) -> Floats:
     table = np.zeros(int(np.prod(shape)))
     table[cells] = values
@@ -231,11 +266,9 @@ def parameter_space(
     topology = problem.topology
     n_node, n_arc = len(topology.node_slot_names), topology.n_arc_slots
     observed = _observed_arc_slots(problem)
-    chosen = {
-        "observed": np.flatnonzero(observed),
-        "all": np.arange(n_arc),
-        "none": np.empty(0),
-    }[transitions]
+    chosen = {"observed": np.flatnonzero(observed), "all": np.arange(n_arc), "none": np.empty(0)}[
+        transitions
+    ]
     arc_cells = np.empty(0, dtype=np.int64)
     n_arc_rows = 0
     if problem.arc is not None and n_arc:
@@ -243,7 +276,7 @@ def parameter_space(
         arc_cells = _cells(
             problem.arc, _arc_support(problem, observed), n_arc, padded(n_arc), features
         )
-    live = [np.flatnonzero(e if ends else np.zeros_like(e)) for e in _ends(topology)]
+    live = [np.flatnonzero(e & ends) for e in (topology.initial, topology.final)]
     return ParameterSpace(
         topology=topology,
         n_node_rows=problem.node.n_columns,
@@ -254,10 +287,6 @@ def parameter_space(
         initial=live[0].astype(np.int32),
         final=live[1].astype(np.int32),
     )
-
-
-def _ends(topology: Topology) -> tuple[Bools, Bools]:
-    return topology.initial, topology.final
 
 
 def _node_support(problem: Problem) -> list[Longs]:
@@ -284,15 +313,8 @@ def _arc_possible(problem: Problem) -> tuple[Longs, Longs]:
     partial = problem.partial[problem.sentence_of]
     known = np.flatnonzero(inner & ~partial)
     states = problem.states
-    number = {
-        (s, t): a
-        for a, (s, t) in enumerate(
-            zip(topology.source.tolist(), topology.target.tolist(), strict=True)
-        )
-    }
     table = np.full((topology.n_states, topology.n_states), -1, dtype=np.int64)
-    for (s, t), a in number.items():
-        table[s, t] = a
+    table[topology.source, topology.target] = np.arange(len(topology.source))
     tokens, arcs = [known], [table[states[known - 1], states[known]]]
     guessed = np.flatnonzero(inner & partial)
     if len(guessed):
@@ -322,11 +344,7 @@ def _arc_support(problem: Problem, observed: Bools) -> list[Longs]:
 
 
 def _cells(
-    design: SparseRows,
-    support: list[Longs],
-    n_slots: int,
-    width: int,
-    features: Extent,
+    design: SparseRows, support: list[Longs], n_slots: int, width: int, features: Extent
 ) -> Longs:
     """Flat indices of the (attribute, slot) pairs that get a weight."""
     if features == "complete":
@@ -334,21 +352,33 @@ def _cells(
         return (rows + np.arange(n_slots)).ravel()
     used = np.zeros(design.n_columns * width, dtype=bool)
     tokens, slots = support
-    starts, counts = design.indptr[tokens], np.diff(design.indptr)[tokens]
     # In blocks: the list of (attribute, slot) occurrences is far longer than that of the pairs.
-    block = 20_000
-    for begin in range(0, len(tokens), block):
-        part = slice(begin, begin + block)
-        n = counts[part]
-        first = np.cumsum(n) - n
-        entries = np.repeat(starts[part] - first, n) + np.arange(int(n.sum()))
-        used[design.index[entries] * np.int64(width) + np.repeat(slots[part], n)] = True
+    for begin in range(0, len(tokens), _BLOCK):
+        part = slice(begin, begin + _BLOCK)
+        entry, n = entries(design, tokens[part])
+        used[design.index[entry] * np.int64(width) + np.repeat(slots[part], n)] = True
     return np.flatnonzero(used)
 
 
-# --- Feature counts of the gold paths -------------------------------------------------------------
+def entries(rows: SparseRows, tokens: Longs) -> tuple[Longs, Longs]:
+    """Return the places of the attributes of tokens, one token's after the other, and their counts.
 
-_BLOCK = 20_000
+    Parameters
+    ----------
+    rows : SparseRows [N, R]
+    tokens : int64 [n]
+
+    Returns
+    -------
+    entry : int64 [K]
+    count : int64 [n]
+    """
+    count = np.diff(rows.indptr)[tokens]
+    start = np.repeat(rows.indptr[tokens] - (np.cumsum(count) - count), count)
+    return start + np.arange(int(count.sum())), count
+
+
+# --- Feature counts of the gold paths -------------------------------------------------------------
 
 
 def observed_counts(problem: Problem, space: ParameterSpace) -> Floats:
@@ -391,11 +421,7 @@ def frequent(problem: Problem, space: ParameterSpace, min_frequency: float) -> P
     OptionError
         Labels that are not known: their features cannot be counted.
     """
-    if problem.partial.any():
-        first = int(np.flatnonzero(problem.partial)[0])
-        raise OptionError(
-            f"sentence {first} has labels that are not known: min_frequency cannot count them"
-        )
+    problem.require_known("min_frequency cannot count them")
     enough = observed_counts(problem, space) >= min_frequency
     node, transitions, arc, initial, final = (enough[i:j] for i, j in pairwise(space.bounds))
     return replace(
@@ -410,10 +436,14 @@ def frequent(problem: Problem, space: ParameterSpace, min_frequency: float) -> P
 
 def _arc_slots(problem: Problem, tokens: Longs) -> Longs:
     """Slot of the gold arc into each token, −1 for one without."""
-    topology = problem.topology
+    return slot_table(problem.topology)[problem.states[tokens - 1], problem.states[tokens]]
+
+
+def slot_table(topology: Topology) -> Longs:
+    """Return the slot of the arc from row to column, int64 [S, S]; −1 where there is none."""
     table = np.full((topology.n_states, topology.n_states), -1, dtype=np.int64)
     table[topology.source, topology.target] = topology.arc_slot
-    return table[problem.states[tokens - 1], problem.states[tokens]]
+    return table
 
 
 def _count(
@@ -431,12 +461,9 @@ def _count(
     """
     place = np.full(design.n_columns * width, -1, dtype=np.int32)
     place[cells] = np.arange(len(cells), dtype=np.int32)
-    counts = np.diff(design.indptr)
     for begin in range(0, len(tokens), _BLOCK):
         part = slice(begin, begin + _BLOCK)
-        n = counts[tokens[part]]
-        start = np.repeat(design.indptr[tokens[part]] - (np.cumsum(n) - n), n)
-        entry = start + np.arange(int(n.sum()))
+        entry, n = entries(design, tokens[part])
         cell = place[design.index[entry] * np.int64(width) + np.repeat(slots[part], n)]
         weight = np.repeat(mass[part], n)
         if design.value is not None:

@@ -123,18 +123,6 @@ def _read(settings: type) -> Iterator[tuple[str, SettingField]]:
             yield field.name, SettingField(field.name, kind, field.default, meta, tuple(needs))
 
 
-def check(settings: type, **values: Any) -> None:
-    """Refuse values that are not in the range of the fields of a struct.
-
-    Raises
-    ------
-    OptionError
-        Names the field and what was expected.
-    """
-    for name, value in values.items():
-        fields_of(settings)[name].checked(value)
-
-
 def spoken(value: object) -> str:
     """Return a value as people write it: 1e-5, 0.5, 1000, wolfe."""
     return f"{value:g}".replace("e-0", "e-") if isinstance(value, float) else str(value)
@@ -206,8 +194,7 @@ class Penalised(MethodSettings):
     """Methods that lower a penalised objective."""
 
     l2: Annotated[
-        float,
-        Meta(ge=0, description="strength of the penalty l2 · |weights|² (CRFsuite's c2)"),
+        float, Meta(ge=0, description="strength of the penalty l2 · |weights|² (CRFsuite's c2)")
     ] = 0.5
     delta: Delta = 1e-5
     period: Annotated[int, Meta(ge=1, description="iterations that `delta` looks back")] = 10

@@ -33,7 +33,6 @@ STEPS = Needs(
     "needs stochastic_epochs above 0, or method 'gpd': it is about their steps",
 )
 
-
 FROM_ZERO = "is for the stochastic epochs of a run that starts from zero, not from warm_start"
 BEGINNING = Needs(
     lambda values: (

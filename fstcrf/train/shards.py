@@ -5,7 +5,7 @@ NumPy and the kernel let other threads run while they compute.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
 from typing import TypeVar
@@ -54,14 +54,6 @@ class Workers:
 SERIAL = Workers()
 
 
-def ordered_map(function: Callable[[T], R], parts: Sequence[T], threads: int) -> list[R]:
-    """Return the function's value for each part, in order."""
-    if threads == 1:
-        return [function(part) for part in parts]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(function, parts))
-
-
 def spans(size: int, parts: int | None = None) -> list[slice]:
     """Cut a vector into parts, the same for any number of threads.
 
@@ -76,7 +68,6 @@ def spans(size: int, parts: int | None = None) -> list[slice]:
 
 
 # --- Shards of a problem that the fused kernel sweeps over ----------------------------------------
-
 
 N_SHARDS = 16
 N_BLOCKS = 16
@@ -139,10 +130,7 @@ def _blocks(ptr: Longs) -> Longs:
 
 
 def _attributes(
-    indptr: Longs,
-    index: Ints,
-    value: Singles | None,
-    layout: Layout,
+    indptr: Longs, index: Ints, value: Singles | None, layout: Layout
 ) -> ShardAttributes:
     """Split the attributes of a shard into rows and single entries."""
     weights = np.diff(layout.ptr)

@@ -34,7 +34,7 @@ from fstcrf.kernel import dot, norm
 from fstcrf.train.descent import Iterative
 from fstcrf.train.likelihood import Likelihood
 from fstcrf.train.optimiser import Objective, Optimiser, State, Step, floats
-from fstcrf.train.problem import ParameterSpace, Problem
+from fstcrf.train.problem import ParameterSpace, Problem, arc_slots
 from fstcrf.train.settings import Converging, TrainingRun
 from fstcrf.train.shards import spans
 
@@ -137,29 +137,21 @@ def largest_count(problem: Problem, space: ParameterSpace) -> float:
     OptionError
         Values below 0, or labels that are not known.
     """
-    if problem.partial.any():
-        first = int(np.flatnonzero(problem.partial)[0])
-        raise OptionError(
-            f"sentence {first} has labels that are not known: train with method 'lbfgs'"
-        )
+    problem.require_known("train with method 'lbfgs'")
     topology = space.topology
     ones = space.tables(np.ones(space.size))
-    slots = ones.transition
     for rows in (problem.node, problem.arc):
         if rows is not None and rows.value is not None and (rows.value < 0.0).any():
             raise OptionError(
                 "an attribute has a value below 0: iterative scaling needs values of at least 0"
             )
-    if problem.arc is not None and ones.arc is not None:
-        slots = problem.arc.times(ones.arc)[:, : len(slots)] + slots
-    graph = topology.graph(slots, ones.initial, ones.final)
+    graph = topology.graph(arc_slots(ones, problem.arc), ones.initial, ones.final)
     node = topology.node_potentials(problem.node.times(ones.node))
     _, counts = kernel.viterbi(graph, problem.offsets, node)
     return max(1.0, float(counts.max(initial=0.0)))
 
 
 # --- QuickProp ------------------------------------------------------------------------------------
-
 
 _SUFFICIENT = 1e-4  # of the decrease that the slope promises
 _HALVINGS = 40
@@ -172,8 +164,7 @@ class QuickPropSettings(Converging):
     name: ClassVar[str] = "quickprop"
 
     growth: Annotated[
-        float,
-        Meta(gt=1, description="how many times as long as the one before a step may be"),
+        float, Meta(gt=1, description="how many times as long as the one before a step may be")
     ] = 1.75
 
     def optimiser(self, run: TrainingRun) -> Optimiser:

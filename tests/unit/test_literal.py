@@ -210,7 +210,7 @@ def test_damaged_arrays() -> None:
         {"strings.offsets": offsets[::-1].copy()},
         {"strings.offsets": offsets.astype(np.int32)},
         {"strings.offsets": np.empty(0, dtype=np.int64)},
-        {"strings.blob": arrays["strings.blob"] | np.uint8(0x80)},
+        {"strings.blob": np.asarray(arrays["strings.blob"], np.uint8) | np.uint8(0x80)},
         {"strings.blob": np.full_like(arrays["strings.blob"], 97)[:, None]},
     ]
     for damage in damages:
