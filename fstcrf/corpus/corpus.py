@@ -18,7 +18,7 @@ import numpy as np
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, OptionError
 
-__all__ = ["Column", "Corpus", "Place", "Sentence", "as_sentence", "concatenated"]
+__all__ = ["Column", "Corpus", "Sentence", "TokenPlace", "as_sentence", "concatenated"]
 
 
 class Sentence:
@@ -138,7 +138,7 @@ class Column:
         return [values[i] for i in self.ids[start:end].tolist()]
 
 
-class Place(TypedDict, total=False):
+class TokenPlace(TypedDict, total=False):
     """Where a token stands, as keyword arguments of `DataError`."""
 
     path: str | None
@@ -348,7 +348,7 @@ class Corpus(Sequence[Sentence]):
                 raise DataError(f"{len(labels)} strings for column {name!r}", sentence=number)
         if len(flat) != self.n_tokens:
             raise DataError(f"column {name!r} has {len(flat)} strings for {self.n_tokens} tokens")
-        return self._replaced({**self.columns, name: Column.from_strings(flat)})
+        return self.changed(columns={**self.columns, name: Column.from_strings(flat)})
 
     def with_interned(self, name: str, column: Column) -> Corpus:
         """Return the corpus with one more column (or one replaced), given interned.
@@ -358,7 +358,7 @@ class Corpus(Sequence[Sentence]):
         DataError
             A column of another number of tokens.
         """
-        return self._replaced({**self.columns, name: column})
+        return self.changed(columns={**self.columns, name: column})
 
     def renamed(self, names: Mapping[str, str]) -> Corpus:
         """Return the corpus with other names of some columns, which stay where they are.
@@ -380,7 +380,7 @@ class Corpus(Sequence[Sentence]):
         twice = next((name for name in new if new.count(name) > 1), None)
         if twice is not None:
             raise OptionError(f"two columns would be called {twice!r}")
-        return self._replaced(dict(zip(new, self.columns.values(), strict=True)))
+        return self.changed(columns=dict(zip(new, self.columns.values(), strict=True)))
 
     def select(self, sentences: Longs | Sequence[int]) -> Corpus:
         """Return the corpus of the given sentences, in the given order.
@@ -412,7 +412,7 @@ class Corpus(Sequence[Sentence]):
             blank_lines=None if self.blank_lines is None else self.blank_lines[sentences],
         )
 
-    def where(self, token: int) -> Place:
+    def where(self, token: int) -> TokenPlace:
         """Return the place of a token as keyword arguments of `DataError`."""
         sentence = int(np.searchsorted(self.offsets, token, side="right")) - 1
         if self.lines is not None:
@@ -425,18 +425,30 @@ class Corpus(Sequence[Sentence]):
             "token": token - int(self.offsets[sentence]),
         }
 
-    def _replaced(self, columns: Mapping[str, Column]) -> Corpus:
+    def changed(
+        self,
+        *,
+        columns: Mapping[str, Column] | None = None,
+        documents: Ints | None = None,
+        document_headers: Sequence[str] | None = None,
+        first_document: int | None = None,
+        lines: Longs | None = None,
+        blank_lines: Ints | None = None,
+    ) -> Corpus:
+        """Return the same sentences with what is given in the place of what they have."""
         return Corpus(
-            columns,
+            self.columns if columns is None else columns,
             self.offsets,
-            documents=self.documents,
-            document_headers=self.document_headers,
-            first_document=self.first_document,
+            documents=self.documents if documents is None else documents,
+            document_headers=(
+                self.document_headers if document_headers is None else document_headers
+            ),
+            first_document=self.first_document if first_document is None else first_document,
             char_offsets=self.char_offsets,
             source=self.source,
-            lines=self.lines,
+            lines=self.lines if lines is None else lines,
             files=self.files,
-            blank_lines=self.blank_lines,
+            blank_lines=self.blank_lines if blank_lines is None else blank_lines,
         )
 
 
