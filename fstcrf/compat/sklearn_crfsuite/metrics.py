@@ -82,12 +82,9 @@ def flat_fbeta_score(y_true: Sequences, y_pred: Sequences, beta: float, **kwargs
 
 def flat_classification_report(
     y_true: Sequences, y_pred: Sequences, labels: Sequence[str] | None = None, **kwargs: object
-) -> str | dict[str, object]:
+) -> Any:
     """Return all scores; arguments as for `sklearn.metrics.classification_report`."""
-    found: str | dict[str, object] = _metrics.classification_report(
-        *_flat(y_true, y_pred), labels=labels, **kwargs
-    )
-    return found
+    return _metrics.classification_report(*_flat(y_true, y_pred), labels=labels, **kwargs)
 
 
 def sequence_accuracy_score(y_true: Sequences, y_pred: Sequences) -> float:
