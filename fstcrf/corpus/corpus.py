@@ -11,14 +11,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict, overload
+from typing import TypedDict, Unpack, overload
 
 import numpy as np
 
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, OptionError
 
-__all__ = ["Column", "Corpus", "Sentence", "TokenPlace", "as_sentence", "concatenated"]
+__all__ = ["Changes", "Column", "Corpus", "Sentence", "TokenPlace", "as_sentence", "concatenated"]
 
 
 class Sentence:
@@ -145,6 +145,17 @@ class TokenPlace(TypedDict, total=False):
     line: int
     sentence: int
     token: int
+
+
+class Changes(TypedDict, total=False):
+    """What a corpus may have otherwise; see `Corpus`."""
+
+    columns: Mapping[str, Column]
+    documents: Ints
+    document_headers: Sequence[str]
+    first_document: int
+    lines: Longs | None
+    blank_lines: Ints | None
 
 
 class Corpus(Sequence[Sentence]):
@@ -425,31 +436,9 @@ class Corpus(Sequence[Sentence]):
             "token": token - int(self.offsets[sentence]),
         }
 
-    def changed(
-        self,
-        *,
-        columns: Mapping[str, Column] | None = None,
-        documents: Ints | None = None,
-        document_headers: Sequence[str] | None = None,
-        first_document: int | None = None,
-        lines: Longs | None = None,
-        blank_lines: Ints | None = None,
-    ) -> Corpus:
+    def changed(self, **given: Unpack[Changes]) -> Corpus:
         """Return the same sentences with what is given in the place of what they have."""
-        return Corpus(
-            self.columns if columns is None else columns,
-            self.offsets,
-            documents=self.documents if documents is None else documents,
-            document_headers=(
-                self.document_headers if document_headers is None else document_headers
-            ),
-            first_document=self.first_document if first_document is None else first_document,
-            char_offsets=self.char_offsets,
-            source=self.source,
-            lines=self.lines if lines is None else lines,
-            files=self.files,
-            blank_lines=self.blank_lines if blank_lines is None else blank_lines,
-        )
+        return Corpus(**{**vars(self), **given})
 
 
 def _joined_offsets(sentences: Sequence[Sentence]) -> Ints | None:

@@ -329,6 +329,8 @@ def _counts(wanted: SpanArrays, found: SpanArrays, n_tokens: int) -> Longs:
     )
 
 
+# --- Tokens ---------------------------------------------------------------------------------------
+
 # A label is counted like a span of one token.
 LabelScore = SpanScore
 

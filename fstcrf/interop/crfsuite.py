@@ -377,6 +377,8 @@ def _reference_lists(model: CRFsuiteModel, kind: int, name: bytes, count: int, b
     return _chunk_bytes(name, len(offsets), offsets.tobytes() + lists.tobytes())
 
 
+# --- Models as taggers ----------------------------------------------------------------------------
+
 _MOST_LABELS = 2000
 
 

@@ -299,6 +299,9 @@ def _between(
         place += 1
 
 
+# --- Strings between the literals -----------------------------------------------------------------
+
+
 class _Strings:
     """The strings that one source gives, numbered as they are met, behind the pads.
 

@@ -335,6 +335,8 @@ def samples_until(one: LearningRun, f: float, sentences: int) -> int | None:
     return None
 
 
+# --- The run --------------------------------------------------------------------------------------
+
 # Passes over the training part, 7,936 samples each.
 QUICK, FULL = 60, 180
 SEEDS = 3

@@ -249,6 +249,8 @@ def _git(root: Path, *arguments: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
+# --- Plots: curves in panels, one above the other; they need matplotlib, an extra -----------------
+
 _PER_STYLE = 10  # colours before matplotlib begins again
 
 

@@ -324,6 +324,8 @@ def _labelled(model: CRF, states: Ints, data: Corpus) -> list[list[str]]:
     return [names[a:b] for a, b in itertools.pairwise(bounds)]
 
 
+# --- The run --------------------------------------------------------------------------------------
+
 # Iterations, where a limit is needed: GIS does not end in reasonable time.
 GIS, GIS_FULL, DEV_ITERATIONS, DEV_FULL = 60, 3700, 40, 300
 PAPER_F, WEIGHTS = {"complete": 94.38}, {"supported": 820_000, "complete": 3_800_000}

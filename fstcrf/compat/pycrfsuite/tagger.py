@@ -402,6 +402,8 @@ class _Sequence:
         return found
 
 
+# --- The dump, read -------------------------------------------------------------------------------
+
 _BEGIN = re.compile(r"(FILEHEADER|LABELS|ATTRIBUTES|TRANSITIONS|STATE_FEATURES) = \{")
 _ENTRY = re.compile(r"(\w+): (.*)", re.DOTALL)
 # Names may hold anything, arrows too: what is certain is the number at the end.

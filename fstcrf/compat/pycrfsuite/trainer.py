@@ -334,6 +334,9 @@ class Trainer(BaseTrainer):
         print(log, end="")  # noqa: T201
 
 
+# --- Data -----------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
     """Some sequences that are not empty."""
