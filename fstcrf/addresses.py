@@ -6,7 +6,8 @@ import itertools
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from types import ModuleType
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -370,7 +371,7 @@ def _digits(bare: str) -> str:
     return "digits:no_digits" if _ASCII_DIGITS.isdisjoint(bare) else "digits:some_digits"
 
 
-def installed() -> Any:
+def installed() -> ModuleType:
     """Return the package usaddress.
 
     Raises

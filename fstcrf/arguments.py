@@ -1,12 +1,4 @@
-"""What callers give as labels and as numbers, checked where it comes in.
-
-============  ======================================================
-LabelSet      how the labels of a tape are given
-label_tuple   the labels of a tape: a sequence of str, or id → label
-real_array    an array of real numbers
-real_number   one of them
-============  ======================================================
-"""
+"""What callers give as labels and as numbers, checked where it comes in."""
 
 from __future__ import annotations
 
@@ -116,7 +108,7 @@ def _plain(objects: NDArray[Any]) -> NDArray[Any]:
     return objects.astype(np.float64)
 
 
-def real_number(value: Any, name: str, *, error: type[FstcrfError] = OptionError) -> float:
+def real_number(value: ArrayLike, name: str, *, error: type[FstcrfError] = OptionError) -> float:
     """Return a number as a float.
 
     Raises

@@ -1,11 +1,4 @@
-"""Ctrl-C, and SIGTERM where it is taken like it, at a time that suits.
-
-===========  ==================================================================
-handling     other handlers of signals for a block
-undisturbed  Ctrl-C waits until a block is done
-patient      the first Ctrl-C waits until a block is done, a second one does not
-===========  ==================================================================
-"""
+"""Ctrl-C, and SIGTERM where it is taken like it, at a time that suits."""
 
 from __future__ import annotations
 

@@ -1,18 +1,11 @@
-"""What is imported when it is first used: names of packages, and packages that are extras.
-
-==============  =============================================================
-importer        a package's names and submodules, so that a tagger starts quickly
-LazyModule      a module of the library that few calls need
-StaticFunction  a function of another module as a static method of a class
-optional        a module of a package that need not be installed
-==============  =============================================================
-"""
+"""What is imported when it is first used: names of packages, and packages that are extras."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 from fstcrf.errors import MissingDependencyError
@@ -88,7 +81,7 @@ class LazyModule:
         return getattr(importlib.import_module(self._module), name)
 
 
-def optional(module: str, advice: str) -> Any:
+def optional(module: str, advice: str) -> ModuleType:
     """Import a module of a package that need not be installed.
 
     Whatever else goes wrong inside a package that is installed is raised as it is.

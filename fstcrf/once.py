@@ -1,11 +1,5 @@
 """Values that are computed once, whichever threads ask first.
 
-=========  ==========================================================
-made_once  a property
-memoised   a function whose last values are kept
-making     what both rest on: one thread makes a value, others wait
-=========  ==========================================================
-
 `functools.cached_property` and `functools.lru_cache` compute a value in every thread that asks
 before the first is done, and hand out different objects. That is good enough for small values that
 are equal; what takes long, or is told apart by identity, is `made_once` or `memoised`.

@@ -1,11 +1,5 @@
 """Named arrays and metadata in one safetensors file, checked on the way in.
 
-=============  ===================================================================
-write_arrays   to a temporary file, fsync, rename
-read_arrays    memory-mapped; every field checked against the file before use
-file_kind      what a file is, before all of it is read
-=============  ===================================================================
-
 The metadata of the file holds ``format`` (what the file is), ``version`` and ``sha256`` over all
 arrays and all other metadata, so that a damaged or half-copied file is noticed. The header is read
 and written here rather than by the safetensors package, which copies every array and gives other
@@ -51,7 +45,7 @@ class _Tensor(msgspec.Struct, frozen=True):
 
 def write_arrays(
     path: str | os.PathLike[str],
-    arrays: Mapping[str, NDArray[Any]],
+    arrays: Mapping[str, NDArray[np.generic]],
     metadata: Mapping[str, str],
     *,
     kind: str,
@@ -105,12 +99,7 @@ def read_arrays(
         The file cannot be opened.
     """
     name = os.fspath(path)
-    with open(name, "rb") as file:  # noqa: PTH123 (the path may be any str)
-        size = os.fstat(file.fileno()).st_size
-        if size < 8:
-            raise ModelFileError(f"{name}: not an fstcrf file: {size} bytes")
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    tensors, metadata, start = _header(name, data, size)
+    data, tensors, metadata, start = _opened(name)
     if metadata.get("format") != kind:
         found = metadata.get("format", "another program's file")
         raise ModelFileError(f"{name}: holds {found!r}, expected {kind!r}")
@@ -136,14 +125,18 @@ def file_kind(path: str | os.PathLike[str]) -> str:
     OSError
         The file cannot be opened.
     """
-    name = os.fspath(path)
+    _, _, metadata, _ = _opened(os.fspath(path))
+    return metadata.get("format", "another program's file")
+
+
+def _opened(name: str) -> tuple[mmap.mmap, dict[str, _Tensor], dict[str, str], int]:
+    """Map a file; return it, its arrays, its metadata, and where the arrays begin."""
     with open(name, "rb") as file:  # noqa: PTH123 (the path may be any str)
         size = os.fstat(file.fileno()).st_size
         if size < 8:
             raise ModelFileError(f"{name}: not an fstcrf file: {size} bytes")
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            _, metadata, _ = _header(name, data, size)
-    return metadata.get("format", "another program's file")
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return data, *_header(name, data, size)
 
 
 def _encoded_header(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bytes:

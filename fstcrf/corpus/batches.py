@@ -132,7 +132,7 @@ def batches(corpus: Corpus, batch_tokens: int) -> Iterator[Corpus]:
         last = int(corpus.documents[end - 1]) if end < len(corpus) else None
         stop = None if last is None else last + 1 - corpus.first_document
         headers = corpus.document_headers[first - corpus.first_document : stop]
-        yield _renumbered(corpus[start:end], corpus.documents[start:end], headers, first)
+        yield corpus[start:end].changed(document_headers=headers, first_document=first)
         # A document that goes on is known to both batches; empty ones go with the next.
         if last is not None:
             first = last if int(corpus.documents[end]) == last else last + 1
@@ -178,7 +178,7 @@ def _part(batch: Corpus, first: int, end: int) -> Corpus:
     start = batch.first_document if first == 0 else int(batch.documents[first])
     stop = None if end == len(batch) else int(batch.documents[end]) - batch.first_document
     headers = batch.document_headers[start - batch.first_document : stop]
-    return _renumbered(batch[first:end], batch.documents[first:end], headers, start)
+    return batch[first:end].changed(document_headers=headers, first_document=start)
 
 
 def _continued(batches: Sequence[Corpus]) -> Corpus:
@@ -189,11 +189,10 @@ def _continued(batches: Sequence[Corpus]) -> Corpus:
     for batch in batches:
         for number, header in enumerate(batch.document_headers, batch.first_document):
             headers[number] = headers.get(number) or header
-    return _renumbered(
-        concatenated(batches),
-        np.concatenate([batch.documents for batch in batches]),
-        [headers[number] for number in sorted(headers)],
-        batches[0].first_document,
+    return concatenated(batches).changed(
+        documents=np.concatenate([batch.documents for batch in batches]),
+        document_headers=[headers[number] for number in sorted(headers)],
+        first_document=batches[0].first_document,
         lines=_joined([batch.lines for batch in batches]),
         blank_lines=_joined([batch.blank_lines for batch in batches]),
     )
@@ -202,27 +201,3 @@ def _continued(batches: Sequence[Corpus]) -> Corpus:
 def _joined(parts: Sequence[NDArray[T] | None]) -> NDArray[T] | None:
     known = [part for part in parts if part is not None]
     return np.concatenate(known) if len(known) == len(parts) else None
-
-
-def _renumbered(
-    corpus: Corpus,
-    documents: Ints,
-    headers: Sequence[str],
-    first: int,
-    *,
-    lines: Longs | None = None,
-    blank_lines: Ints | None = None,
-) -> Corpus:
-    """Return a corpus with other documents, and with lines where they are given."""
-    return Corpus(
-        corpus.columns,
-        corpus.offsets,
-        documents=documents,
-        document_headers=headers,
-        first_document=first,
-        char_offsets=corpus.char_offsets,
-        source=corpus.source,
-        lines=corpus.lines if lines is None else lines,
-        files=corpus.files,
-        blank_lines=corpus.blank_lines if blank_lines is None else blank_lines,
-    )

@@ -56,30 +56,14 @@ class _Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    """What one block of a column file holds.
+    """What one block of a column file holds."""
 
-    Attributes
-    ----------
-    ids : list of int32 [N]
-        One array per column.
-    lines : int64 [N]
-        Line of each token in the file, from 1.
-    starts : int64 [S]
-        First token of each sentence.
-    blank_lines : int32 [S]
-        Blank lines that follow each sentence.
-    header_lines : int64 [H]
-        Lines that open a document.
-    headers : list of str
-        These lines.
-    """
-
-    ids: list[Ints]
-    lines: Longs
-    starts: Longs
-    blank_lines: Ints
-    header_lines: Longs
-    headers: list[str]
+    ids: list[Ints]  # one array [N] per column
+    lines: Longs  # int64 [N], of each token in the file, from 1
+    starts: Longs  # int64 [S], first token of each sentence
+    blank_lines: Ints  # int32 [S], that follow each sentence
+    header_lines: Longs  # int64 [H], that open a document
+    headers: list[str]  # these lines
 
 
 def shortened(line: str) -> str:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict, overload
+from typing import TypedDict, Unpack, overload
 
 import numpy as np
 
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, OptionError
 
-__all__ = ["Column", "Corpus", "Place", "Sentence", "as_sentence", "concatenated"]
+__all__ = ["Changes", "Column", "Corpus", "Sentence", "TokenPlace", "as_sentence", "concatenated"]
 
 
 class Sentence:
@@ -138,13 +138,24 @@ class Column:
         return [values[i] for i in self.ids[start:end].tolist()]
 
 
-class Place(TypedDict, total=False):
+class TokenPlace(TypedDict, total=False):
     """Where a token stands, as keyword arguments of `DataError`."""
 
     path: str | None
     line: int
     sentence: int
     token: int
+
+
+class Changes(TypedDict, total=False):
+    """What a corpus may have otherwise; see `Corpus`."""
+
+    columns: Mapping[str, Column]
+    documents: Ints
+    document_headers: Sequence[str]
+    first_document: int
+    lines: Longs | None
+    blank_lines: Ints | None
 
 
 class Corpus(Sequence[Sentence]):
@@ -348,7 +359,7 @@ class Corpus(Sequence[Sentence]):
                 raise DataError(f"{len(labels)} strings for column {name!r}", sentence=number)
         if len(flat) != self.n_tokens:
             raise DataError(f"column {name!r} has {len(flat)} strings for {self.n_tokens} tokens")
-        return self._replaced({**self.columns, name: Column.from_strings(flat)})
+        return self.changed(columns={**self.columns, name: Column.from_strings(flat)})
 
     def with_interned(self, name: str, column: Column) -> Corpus:
         """Return the corpus with one more column (or one replaced), given interned.
@@ -358,7 +369,7 @@ class Corpus(Sequence[Sentence]):
         DataError
             A column of another number of tokens.
         """
-        return self._replaced({**self.columns, name: column})
+        return self.changed(columns={**self.columns, name: column})
 
     def renamed(self, names: Mapping[str, str]) -> Corpus:
         """Return the corpus with other names of some columns, which stay where they are.
@@ -380,7 +391,7 @@ class Corpus(Sequence[Sentence]):
         twice = next((name for name in new if new.count(name) > 1), None)
         if twice is not None:
             raise OptionError(f"two columns would be called {twice!r}")
-        return self._replaced(dict(zip(new, self.columns.values(), strict=True)))
+        return self.changed(columns=dict(zip(new, self.columns.values(), strict=True)))
 
     def select(self, sentences: Longs | Sequence[int]) -> Corpus:
         """Return the corpus of the given sentences, in the given order.
@@ -412,7 +423,7 @@ class Corpus(Sequence[Sentence]):
             blank_lines=None if self.blank_lines is None else self.blank_lines[sentences],
         )
 
-    def where(self, token: int) -> Place:
+    def where(self, token: int) -> TokenPlace:
         """Return the place of a token as keyword arguments of `DataError`."""
         sentence = int(np.searchsorted(self.offsets, token, side="right")) - 1
         if self.lines is not None:
@@ -425,19 +436,9 @@ class Corpus(Sequence[Sentence]):
             "token": token - int(self.offsets[sentence]),
         }
 
-    def _replaced(self, columns: Mapping[str, Column]) -> Corpus:
-        return Corpus(
-            columns,
-            self.offsets,
-            documents=self.documents,
-            document_headers=self.document_headers,
-            first_document=self.first_document,
-            char_offsets=self.char_offsets,
-            source=self.source,
-            lines=self.lines,
-            files=self.files,
-            blank_lines=self.blank_lines,
-        )
+    def changed(self, **given: Unpack[Changes]) -> Corpus:
+        """Return the same sentences with what is given in the place of what they have."""
+        return Corpus(**{**vars(self), **given})
 
 
 def _joined_offsets(sentences: Sequence[Sentence]) -> Ints | None:

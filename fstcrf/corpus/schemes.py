@@ -1,13 +1,4 @@
-"""Tagging schemes as data: which letter may follow which, where spans start and end.
-
-================= ============================================================
-Scheme            a table of letters, starts, continuations and last letters
-named_scheme      the scheme of a name: iob1, iob2, bioes, ... or conlleval
-scheme_pair       ``iob1:iob2``, a scheme to read and one to write
-STRICT            the names of schemes that labels can be written in
-split_label       a label as letter and type
-legal_transitions which label may follow which, start and end included
-================= ============================================================
+"""Tagging schemes as data, and spans of labelled sentences: read, written, converted.
 
 =========================== ===================================================
 ``iob1``                    I inside; B only where two spans of one type touch
@@ -16,6 +7,10 @@ legal_transitions which label may follow which, start and end included
 ``bilou``                   the same with L for E and U for S
 ``conlleval``               the scorer's rules, which read all of these leniently
 =========================== ===================================================
+
+Labels that break their scheme are read in one of three ways (``illegal=``): ``"repair"`` as
+conlleval does, which reads every label sequence whatever its scheme; ``"drop"`` keeps only spans
+that are well formed; ``"raise"`` accepts nothing else.
 """
 
 from __future__ import annotations
@@ -295,6 +290,9 @@ def expected(scheme: Scheme) -> str:
 
 
 Illegal: TypeAlias = Literal["repair", "drop", "raise"]
+
+
+# --- Spans ----------------------------------------------------------------------------------------
 
 
 class Span(NamedTuple):

@@ -20,8 +20,8 @@ __all__ = [
     "Draws",
     "Names",
     "Notice",
-    "Row",
     "Split",
+    "Token",
     "clock",
     "derive",
     "generate",
@@ -34,7 +34,7 @@ __all__ = [
 T = TypeVar("T")
 
 
-class Row(NamedTuple):
+class Token(NamedTuple):
     """One token of the corpus, in the order of its columns."""
 
     word: str
@@ -42,7 +42,7 @@ class Row(NamedTuple):
     field: str = "O"
 
 
-Names: TypeAlias = Mapping[str, Sequence[Row]]
+Names: TypeAlias = Mapping[str, Sequence[Token]]
 
 
 class Draws:
@@ -84,14 +84,14 @@ class Draws:
                 return item
         return items[-1][1]
 
-    def word(self, name: str) -> Row:
+    def word(self, name: str) -> Token:
         """Return a word of a class of the lexicon."""
         words = WORDS[name]
         fresh = bool(words.fresh) and self.chance(self._fresh)
-        return Row(self.pick(words.fresh if fresh else words.seen), words.pos)
+        return Token(self.pick(words.fresh if fresh else words.seen), words.pos)
 
 
-def derive(symbol: str, draws: Draws, names: Names) -> list[Row]:
+def derive(symbol: str, draws: Draws, names: Names) -> list[Token]:
     """Draw the rows of a symbol of the grammar or of a word class.
 
     Parameters
@@ -100,12 +100,12 @@ def derive(symbol: str, draws: Draws, names: Names) -> list[Row]:
         A key of `RULES` or of `WORDS`.
     draws : Draws
         The random choices.
-    names : mapping of str to sequence of Row
+    names : mapping of str to sequence of Token
         What ``@`` items stand for.
     """
     if symbol in WORDS:
         return [draws.word(symbol)]
-    rows: list[Row] = []
+    rows: list[Token] = []
     start = 0
     field = ""
     for item in draws.weighted(RULES[symbol]):
@@ -119,11 +119,11 @@ def derive(symbol: str, draws: Draws, names: Names) -> list[Row]:
             rows += names[item[1:]]
         else:
             word, _, pos = item.rpartition("/")
-            rows.append(Row(word, pos))
+            rows.append(Token(word, pos))
     return rows
 
 
-def _another(symbol: str, draws: Draws, names: Names, before: Sequence[Row]) -> list[Row]:
+def _another(symbol: str, draws: Draws, names: Names, before: Sequence[Token]) -> list[Token]:
     """Draw a symbol; a word anew while it stands there already ("a pencil, a pencil")."""
     rows = derive(symbol, draws, names)
     while symbol in WORDS and rows[0] in before:
@@ -131,7 +131,7 @@ def _another(symbol: str, draws: Draws, names: Names, before: Sequence[Row]) -> 
     return rows
 
 
-def _as_span(rows: Sequence[Row], field: str) -> list[Row]:
+def _as_span(rows: Sequence[Token], field: str) -> list[Token]:
     return [row._replace(field=f"{'I' if i else 'B'}-{field}") for i, row in enumerate(rows)]
 
 
@@ -176,7 +176,7 @@ def scene(draws: Draws) -> Names:
     return {**names, **_hours(draws)}
 
 
-def _somebody_else(rows: list[Row], symbol: str, draws: Draws) -> list[Row]:
+def _somebody_else(rows: list[Token], symbol: str, draws: Draws) -> list[Token]:
     """Draw until no word is shared: otherwise the gold labels would be a matter of taste."""
     words = {row.word for row in rows} - {"the"}
     while True:
@@ -185,7 +185,7 @@ def _somebody_else(rows: list[Row], symbol: str, draws: Draws) -> list[Row]:
             return other
 
 
-def _hours(draws: Draws) -> dict[str, list[Row]]:
+def _hours(draws: Draws) -> dict[str, list[Token]]:
     start = 18 + draws.below(22)
     doors = start - 1 - draws.below(2)
     end = start + 2 + draws.below(4)
@@ -197,7 +197,7 @@ def _hours(draws: Draws) -> dict[str, list[Row]]:
     }
 
 
-def clock(half_hours: int, style: str) -> list[Row]:
+def clock(half_hours: int, style: str) -> list[Token]:
     """Write an hour.
 
     Parameters
@@ -220,15 +220,15 @@ def clock(half_hours: int, style: str) -> list[Row]:
     noon = "am" if half_hours < _NOON else "pm"
     single = {"19:30": f"{hour}:{half * 30:02d}", "7.30pm": short + noon, "7.30": short}
     if style in single:
-        return [Row(single[style], "NUM")]
+        return [Token(single[style], "NUM")]
     if half_hours == _NOON:
-        return [Row("noon", "NOUN")]
+        return [Token("noon", "NOUN")]
     if style == "7.30 pm":
-        return [Row(short, "NUM"), Row(noon, "NOUN")]
-    spoken = Row(_NUMBERS[twelve - 1], "NUM")
+        return [Token(short, "NUM"), Token(noon, "NOUN")]
+    spoken = Token(_NUMBERS[twelve - 1], "NUM")
     if half:
-        return [Row("half", "NOUN"), Row("past", "PREP"), spoken]
-    return [spoken, Row("o'clock", "NOUN")]
+        return [Token("half", "NOUN"), Token("past", "PREP"), spoken]
+    return [spoken, Token("o'clock", "NOUN")]
 
 
 # --- What hurried hands do to a notice ------------------------------------------------------------
@@ -239,12 +239,14 @@ SLIP: Final = 0.015
 SHORTEST: Final = 5
 
 
-def roughen(sentences: Sequence[Sequence[Row]], draws: Draws, *, headline: bool) -> list[list[Row]]:
+def roughen(
+    sentences: Sequence[Sequence[Token]], draws: Draws, *, headline: bool
+) -> list[list[Token]]:
     """Return the sentences with the letters of some words changed; labels stay.
 
     Parameters
     ----------
-    sentences : sequence of sequence of Row
+    sentences : sequence of sequence of Token
         The notice as the grammar gave it.
     draws : Draws
         The random choices.
@@ -261,7 +263,7 @@ def roughen(sentences: Sequence[Sequence[Row]], draws: Draws, *, headline: bool)
     return rough
 
 
-def _cased(row: Row, style: str, position: int) -> str:
+def _cased(row: Token, style: str, position: int) -> str:
     word = row.word
     if style == "lower":
         return word.lower()
@@ -283,7 +285,7 @@ def _slip(word: str, draws: Draws) -> str:
 
 # --- Notices and files ----------------------------------------------------------------------------
 
-Notice: TypeAlias = list[list[Row]]
+Notice: TypeAlias = list[list[Token]]
 
 
 class Split(NamedTuple):
@@ -315,7 +317,7 @@ def generate(seed: int, sentences: int, *, fresh: float = 0.0) -> list[Notice]:
 
     Returns
     -------
-    list of list of list of Row
+    list of list of list of Token
         Notices of sentences of tokens.
 
     Raises
@@ -379,7 +381,7 @@ def _notice(draws: Draws) -> Notice:
     return roughen(sentences, draws, headline=symbols[0] == "headline")
 
 
-def _with_articles(rows: list[Row]) -> list[Row]:
+def _with_articles(rows: list[Token]) -> list[Token]:
     follows = [row.word for row in rows[1:]] + [""]
     return [
         row._replace(word="an") if row.word == "a" and word[:1] in {*"aeiou"} else row
@@ -387,7 +389,7 @@ def _with_articles(rows: list[Row]) -> list[Row]:
     ]
 
 
-def _block(sentence: Iterable[Row]) -> str:
+def _block(sentence: Iterable[Token]) -> str:
     return "\n".join(" ".join(row) for row in sentence) + "\n\n"
 
 

@@ -39,19 +39,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class LabelPairs:
-    """Gold and predicted labels of the same N tokens; both columns share their values.
+    """Gold and predicted labels of the same N tokens; both columns share their values."""
 
-    Parameters
-    ----------
-    gold, predicted : Column
-        The labels.
-    offsets : int64 [S + 1]
-        Sentence ``s`` owns the tokens ``offsets[s] : offsets[s + 1]``.
-    """
-
+    # gold, predicted: the labels
     gold: Column
     predicted: Column
-    offsets: Longs
+    offsets: Longs  # int64 [S + 1], sentence ``s`` owns the tokens ``offsets[s] : offsets[s + 1]``
 
     @property
     def n_tokens(self) -> int:
@@ -335,6 +328,8 @@ def _counts(wanted: SpanArrays, found: SpanArrays, n_tokens: int) -> Longs:
         ]
     )
 
+
+# --- Tokens ---------------------------------------------------------------------------------------
 
 # A label is counted like a span of one token.
 LabelScore = SpanScore

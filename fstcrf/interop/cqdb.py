@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,21 +14,15 @@ from fstcrf.errors import ModelFileError
 __all__ = ["U4", "Chunk", "Texts", "hashes", "joined", "read_strings", "spread", "string_table"]
 
 U4 = np.dtype("<u4")
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
-    """Some bytes of a file; ModelFileError where bytes are asked for that are not there.
+    """Some bytes of a file; ModelFileError where bytes are asked for that are not there."""
 
-    Parameters
-    ----------
-    data : uint8 [n]
-    where : str
-        What they are, for messages: ``"names.crfsuite: labels"``.
-    """
-
-    data: Bytes
-    where: str
+    data: Bytes  # uint8 [n]
+    where: str  # what they are, for messages: ``"names.crfsuite: labels"``
 
     def __len__(self) -> int:
         return len(self.data)
@@ -43,7 +37,7 @@ class Chunk:
             raise self.damaged(f"{name} would be bytes {begin} to {begin + size} of {len(self)}")
         return Chunk(self.data[begin : begin + size], f"{self.where}: {name}")
 
-    def array(self, begin: int, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    def array(self, begin: int, count: int, dtype: np.dtype[Scalar]) -> NDArray[Scalar]:
         """Return successive numbers, a view: `dtype` [count]."""
         end = begin + count * dtype.itemsize
         if not 0 <= begin <= end <= len(self.data):
@@ -79,7 +73,7 @@ def spread(starts: Longs, counts: Longs) -> Longs:
     return np.repeat(starts - (ends - counts), counts) + np.arange(total)
 
 
-def joined(data: NDArray[Any], starts: Longs, counts: Longs) -> NDArray[Any]:
+def joined(data: NDArray[Scalar], starts: Longs, counts: Longs) -> NDArray[Scalar]:
     """Return ``data[starts[i] : starts[i] + counts[i]]`` for each i, one after the other.
 
     Parameters
@@ -194,18 +188,10 @@ _HEADER = 8
 
 
 class Texts(NamedTuple):
-    """Strings, one after the other.
+    """Strings, one after the other."""
 
-    Parameters
-    ----------
-    text : uint8 [B]
-        As UTF-8.
-    offsets : int64 [n + 1]
-        Where each begins.
-    """
-
-    text: Bytes
-    offsets: Longs
+    text: Bytes  # uint8 [B], as UTF-8
+    offsets: Longs  # int64 [n + 1], where each begins
 
 
 def read_strings(file: Chunk, begin: int, count: int, name: str) -> Texts:

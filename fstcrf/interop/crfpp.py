@@ -31,8 +31,8 @@ from fstcrf.interop.patterns import (
     check_labels,
     decoded,
     shown,
+    tagger,
 )
-from fstcrf.interop.patterntagger import tagger
 from fstcrf.joint import CRF
 
 __all__ = ["CRFPP", "CRFPP_TEXT", "load_crfpp"]
@@ -40,33 +40,16 @@ __all__ = ["CRFPP", "CRFPP_TEXT", "load_crfpp"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Contents:
-    """A model of CRF++.
-
-    Parameters
-    ----------
-    labels : list of bytes
-    templates : list of bytes
-    attributes : list of A bytes
-        Texts.
-    first : int64 [A]
-        Number of each attribute's first weight.
-    weights : float64 [n]
-        Natural-log scores once multiplied by the cost factor.
-    cost_factor : float
-    n_columns : int
-        Columns that templates read.
-    size : int
-        Bytes of the file.
-    """
+    """A model of CRF++."""
 
     labels: list[bytes]
     templates: list[bytes]
-    attributes: list[bytes]
-    first: Longs
-    weights: Floats
+    attributes: list[bytes]  # texts, A of them
+    first: Longs  # int64 [A], number of each attribute's first weight
+    weights: Floats  # float64 [n], scores once multiplied by the cost factor
     cost_factor: float
-    n_columns: int
-    size: int
+    n_columns: int  # that templates read
+    size: int  # bytes of the file
 
 
 # --- The trie of binary models --------------------------------------------------------------------
@@ -80,16 +63,7 @@ _BYTES = [bytes([byte]) for byte in range(256)]
 
 
 def _entries(units: NDArray[np.void], *, limit: int, where: str) -> tuple[list[bytes], Longs]:
-    """Return the keys of a double array, sorted, and the value of each.
-
-    Parameters
-    ----------
-    units : _UNIT [n]
-    limit : int
-        Bytes that its keys may have in all.
-    where : str
-        Name of the file, for messages.
-    """
+    """Return the keys of a double array, sorted, `limit` bytes in all at most, and their values."""
     if not len(units):
         raise ModelFileError(f"{where}: the trie is empty")
     base, check = units["base"].astype(np.int64), units["check"].astype(np.int64)
@@ -458,9 +432,5 @@ def _check(
         )
 
 
-CRFPP = Format(
-    "crfpp", "a binary CRF++ model", recognises=_is_binary, read=_read, loader="load_crfpp"
-)
-CRFPP_TEXT = Format(
-    "crfpp-text", "a text model of CRF++", recognises=_is_text, read=_read, loader="load_crfpp"
-)
+CRFPP = Format("crfpp", "a binary CRF++ model", recognises=_is_binary, read=_read)
+CRFPP_TEXT = Format("crfpp-text", "a text model of CRF++", recognises=_is_text, read=_read)

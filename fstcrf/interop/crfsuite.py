@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ __all__ = [
     "CRFsuiteModel",
     "as_tagger",
     "export",
+    "features_of",
     "load_crfsuite",
     "read_model",
     "write_model",
@@ -76,10 +77,12 @@ class CRFsuiteModel:
     labels: tuple[str, ...]
     attribute_text: Bytes
     attribute_offsets: Longs
-    features: NDArray[Any]
+    features: NDArray[np.void]
 
     @classmethod
-    def of(cls, labels: Sequence[str], attributes: Sequence[str], features: NDArray[Any]) -> Self:
+    def of(
+        cls, labels: Sequence[str], attributes: Sequence[str], features: NDArray[np.void]
+    ) -> Self:
         """Return the model of strings and features.
 
         Raises
@@ -121,12 +124,21 @@ class CRFsuiteModel:
         text, bounds = self.attribute_text.tobytes(), self.attribute_offsets.tolist()
         return tuple([text[a:b].decode() for a, b in pairwise(bounds)])
 
-    def of_type(self, kind: int) -> NDArray[Any]:
+    def of_type(self, kind: int) -> NDArray[np.void]:
         """Return the features of a type by src, those of one src as they stand, FEATURE [n]."""
-        found: NDArray[Any] = self.features[self.features["type"] == kind]
+        found: NDArray[np.void] = self.features[self.features["type"] == kind]
         if not (found["src"][1:] >= found["src"][:-1]).all():  # files have them in this order
             found = found[np.argsort(found["src"], kind="stable")]
         return found
+
+
+def features_of(
+    kind: int, src: NDArray[np.integer], dst: NDArray[np.integer], weight: Floats
+) -> NDArray[np.void]:
+    """Return features of one type, FEATURE [n], from what each is of and its weight [n]."""
+    found = np.empty(len(src), dtype=FEATURE)
+    found["type"], found["src"], found["dst"], found["weight"] = kind, src, dst, weight
+    return found
 
 
 # --- From bytes -----------------------------------------------------------------------------------
@@ -221,7 +233,7 @@ def _named_chunk(file: Chunk, begin: int, name: bytes) -> tuple[Chunk, int]:
     return chunk, count
 
 
-def _features(file: Chunk, begin: int) -> NDArray[Any]:
+def _features(file: Chunk, begin: int) -> NDArray[np.void]:
     chunk, count = _named_chunk(file, begin, b"FEAT")
     return chunk.array(_CHUNK, count, FEATURE)
 
@@ -254,15 +266,11 @@ def _unicode(file: Chunk, texts: Texts) -> Texts:
 
 
 def _referred(
-    file: Chunk, features: NDArray[Any], kind: int, name: bytes, begin: int, count: int
+    file: Chunk, features: NDArray[np.void], kind: int, name: bytes, begin: int, count: int
 ) -> tuple[Longs, bool]:
     """Return the features that labels or attributes refer to, list after list, int64 [n].
 
-    Returns
-    -------
-    found : int64 [n]
-    usual : bool
-        These are the features of this kind, each once, as CRFsuite itself refers to them.
+    And whether these are those of this kind, each once, as CRFsuite itself refers to them.
     """
     chunk, lists = _named_chunk(file, begin, name)
     if lists < count:
@@ -292,7 +300,7 @@ def _referred(
 
 
 def _check_owners(
-    chunk: Chunk, features: NDArray[Any], kind: int, found: Longs, sizes: Longs
+    chunk: Chunk, features: NDArray[np.void], kind: int, found: Longs, sizes: Longs
 ) -> None:
     """Check that lists hold features of their own label or attribute only."""
     if len(found) and found.max() >= len(features):
@@ -368,6 +376,8 @@ def _reference_lists(model: CRFsuiteModel, kind: int, name: bytes, count: int, b
     offsets[:count] = begin + 12 + offsets.nbytes + 4 * places
     return _chunk_bytes(name, len(offsets), offsets.tobytes() + lists.tobytes())
 
+
+# --- Models as taggers ----------------------------------------------------------------------------
 
 _MOST_LABELS = 2000
 
@@ -459,12 +469,12 @@ def _complete_topology(labels: tuple[str, ...]) -> Topology:
     )
 
 
-def _numbers(features: NDArray[Any], width: int) -> Longs:
+def _numbers(features: NDArray[np.void], width: int) -> Longs:
     cells: Longs = features["src"].astype(np.int64) * width + features["dst"]
     return cells
 
 
-def _cells(features: NDArray[Any], width: int) -> tuple[Longs, Floats]:
+def _cells(features: NDArray[np.void], width: int) -> tuple[Longs, Floats]:
     """Return the rising cells ``src * width + dst`` and their weights; repeated ones add up."""
     cells, weights = _numbers(features, width), features["weight"].astype(np.float64)
     if (cells[1:] > cells[:-1]).all():
@@ -475,7 +485,7 @@ def _cells(features: NDArray[Any], width: int) -> tuple[Longs, Floats]:
     return cells[first], np.add.reduceat(weights, first)
 
 
-def _last(features: NDArray[Any], width: int) -> tuple[Longs, Floats]:
+def _last(features: NDArray[np.void], width: int) -> tuple[Longs, Floats]:
     """Return the rising cells and their weights; of repeated ones the last counts."""
     cells = _numbers(features, width)
     order = np.argsort(cells, kind="stable")
@@ -509,14 +519,9 @@ def export(crf: CRF) -> CRFsuiteModel:
         source, target = crf.topology.source[by_slot], crf.topology.target[by_slot]
     kept, pairs = np.flatnonzero(node), np.flatnonzero(transition)
     used, numbers = np.unique(rows[kept], return_inverse=True)
-    features = np.empty(len(kept) + len(pairs), dtype=FEATURE)
-    for part, kind, src, dst, weight in (
-        (slice(None, len(kept)), STATE, numbers, slots[kept], node[kept]),
-        (slice(len(kept), None), TRANSITION, source[pairs], target[pairs], transition[pairs]),
-    ):
-        mine = features[part]
-        mine["type"], mine["src"], mine["dst"], mine["weight"] = kind, src, dst, weight
-    return CRFsuiteModel.of(crf.labels, _texts(crf, used), features)
+    state = features_of(STATE, numbers, slots[kept], node[kept])
+    others = features_of(TRANSITION, source[pairs], target[pairs], transition[pairs])
+    return CRFsuiteModel.of(crf.labels, _texts(crf, used), np.concatenate([state, others]))
 
 
 def _check_sayable(crf: CRF) -> None:
@@ -581,7 +586,6 @@ CRFSUITE = Format(
     "a CRFsuite model",
     recognises=lambda head: head.startswith(MAGIC),
     read=_read,
-    loader="load_crfsuite",
     suffix=".crfsuite",
     write=lambda tagger: write_model(export(tagger)),
 )

@@ -158,8 +158,6 @@ class Format:
         The first `HEAD` bytes of a file (fewer where it is shorter) → whether it is of this format.
     read : callable
         (all bytes of a file, `ReadOptions`) → tagger; raises `ModelFileError` on damage.
-    loader : str
-        The function that reads it, by name.
     suffix : str, optional
         Of file names, by which ``fstcrf convert`` tells what to write.
     write : callable, optional
@@ -171,6 +169,5 @@ class Format:
     title: str
     recognises: Callable[[bytes], bool]
     read: Callable[[bytes, ReadOptions], CRF]
-    loader: str
     suffix: str | None = None
     write: Callable[[CRF], bytes] | None = None

@@ -32,8 +32,8 @@ from fstcrf.interop.patterns import (
     check_labels,
     decoded,
     shown,
+    tagger,
 )
-from fstcrf.interop.patterntagger import tagger
 from fstcrf.joint import CRF
 from fstcrf.kernel import padded
 from fstcrf.topology import chain_topology
@@ -394,6 +394,4 @@ def _recognised(head: bytes) -> bool:
     return head.removeprefix(BOM).startswith(b"#mdl#")
 
 
-WAPITI = Format(
-    "wapiti", "a Wapiti model", recognises=_recognised, read=_read, loader="load_wapiti"
-)
+WAPITI = Format("wapiti", "a Wapiti model", recognises=_recognised, read=_read)

@@ -9,6 +9,7 @@ Const
 from __future__ import annotations
 
 import struct
+from types import ModuleType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -92,31 +93,15 @@ _MOST_SYMBOLS = 1 << 21  # every character of Unicode is a symbol
 
 
 class _Header(NamedTuple):
-    """What stands before the states.
-
-    Parameters
-    ----------
-    fst_type : str
-        ``"vector"`` or ``"const"``.
-    arc_type : str
-        ``"standard"``, ``"log"`` or ``"log64"``.
-    flags : int
-        `_ALIGNED`, and which symbol tables follow.
-    properties : int
-        Property bits.
-    start : int
-        −1: none.
-    n_states, n_arcs : int
-        −1: not known, up to the end (vector only).
-    """
+    """What stands before the states."""
 
     fst_type: str
     arc_type: str
     version: int
-    flags: int
+    flags: int  # `_ALIGNED`, and which symbol tables follow
     properties: int
-    start: int
-    n_states: int
+    start: int  # −1: none
+    n_states: int  # −1: not known, up to the end (vector only); arcs, too
     n_arcs: int
 
 
@@ -451,7 +436,7 @@ def _walk(words: Ints, n_states: int, wide: int) -> tuple[Longs, Longs]:
 # Through bytes rather than arc by arc.
 
 
-def pynini_module() -> Any:
+def pynini_module() -> ModuleType:
     """Import pynini.
 
     Raises

@@ -88,10 +88,7 @@ class Fold(msgspec.Struct):
 def rows(setting: Setting) -> Iterator[Row]:
     """Yield the rows of table 6; a finished fold is not done again.
 
-    Raises
-    ------
-    DataError
-        A file is missing, or is not what it should be.
+    DataError for a file that is missing or broken.
     """
     messages = convert_column(all_messages(setting), "field", "iob2", SCHEME)
     number = folds(len(messages), setting.seed)

@@ -44,26 +44,13 @@ _SCHEME: Literal["iob2", "bioes"] = "bioes"
 
 @dataclass(frozen=True, slots=True)
 class LabellingTask:
-    """A task.
-
-    Parameters
-    ----------
-    name : str
-    target : str
-        Column of the labels.
-    scheme : {"iob2", "bioes"}
-        Of the labels.
-    template : str
-    rate : float
-        First step of stochastic epochs: about half over the attributes of a token.
-    data : DataSplit
-    """
+    """A task."""
 
     name: str
-    target: str
-    scheme: Literal["iob2", "bioes"]
+    target: str  # column of the labels
+    scheme: Literal["iob2", "bioes"]  # of the labels
     template: str
-    rate: float
+    rate: float  # first step of stochastic epochs: about half over the attributes of a token
     data: DataSplit
 
 
@@ -102,47 +89,25 @@ _LIKELIHOOD: dict[str, Any] = {"objective": "likelihood", "delta": 1e-4}
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was chosen on the dev part.
-
-    Parameters
-    ----------
-    l2 : float
-    iterations : int or None
-        None for as many as convergence takes.
-    """
+    """What was chosen on the dev part."""
 
     l2: float
-    iterations: int | None = None
+    iterations: int | None = None  # None for as many as convergence takes
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """An objective.
-
-    Parameters
-    ----------
-    name : str
-    options : dict
-        Of `CRF.train`.
-    from_map : bool
-        It starts from the weights of MAP rather than from zero.
-    quick : bool
-        It is part of the short run.
-    paper : mapping of str to (float, float)
-        F and share of right sentences in the paper, in percent, of each task.
-    choice : mapping of str to Choice
-        What a short run takes; a full one chooses, within twice the iterations.
-    grid : tuple of float
-        Values of l2 to choose from.
-    """
+    """An objective."""
 
     name: str
-    options: dict[str, Any]
-    from_map: bool
-    quick: bool
+    options: dict[str, Any]  # of `CRF.train`
+    from_map: bool  # it starts from the weights of MAP rather than from zero
+    quick: bool  # it is part of the short run
+    # F and share of right sentences in the paper, in percent, of each task
     paper: dict[str, tuple[float, float]]
+    # what a short run takes; a full one chooses, within twice the iterations
     choice: dict[str, Choice]
-    grid: tuple[float, ...]
+    grid: tuple[float, ...]  # values of l2 to choose from
 
 
 def _errors(objective: str, **options: Any) -> dict[str, Any]:
@@ -164,9 +129,8 @@ def _system(
     quick: bool = False,
 ) -> System:
     """Return a system; `paper` and `choice` are those of chunking and of entities."""
-    of_paper, chosen = (
-        dict(zip(("chunking", "entities"), x, strict=True)) for x in (paper, choice)
-    )
+    tasks = ("chunking", "entities")
+    of_paper, chosen = dict(zip(tasks, paper, strict=True)), dict(zip(tasks, choice, strict=True))
     return System(name, options, from_map, quick, of_paper, chosen, grid)
 
 
@@ -203,29 +167,16 @@ LIKELIHOOD = SYSTEMS[1]
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A system with its answers on the test part.
+    """A system with its answers on the test part."""
 
-    Parameters
-    ----------
-    system : str
-        Its name.
-    choice : Choice
-    labels : list of list of str
-    f, sentences : float
-        F of spans, and share of sentences without an error, in percent.
-    objective : float or None
-        Where training ended.
-    seconds : float
-        Of training.
-    """
-
-    system: str
+    system: str  # its name
     choice: Choice
     labels: list[list[str]]
+    # f, sentences: F of spans, and share of sentences without an error, in percent
     f: float
     sentences: float
-    objective: float | None
-    seconds: float
+    objective: float | None  # where training ended
+    seconds: float  # of training
 
 
 def _trained(
@@ -249,14 +200,7 @@ def chosen(
 ) -> Choice:
     """Choose penalty and number of iterations: the best F on the dev part.
 
-    Parameters
-    ----------
-    system : System
-    task : LabellingTask
-    start : CRF, optional
-        What it starts from; it has not seen the dev part.
-    seed : int
-    say : callable
+    `start`, what the system starts from, has not seen the dev part.
     """
     best, score = system.choice[task.name], -1.0
     limit = 2 * (best.iterations or 1)

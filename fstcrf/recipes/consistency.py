@@ -43,19 +43,9 @@ def columns(side: str) -> list[str]:
 def elsewhere(corpus: Corpus, column: str = "word") -> Corpus:
     """Return a corpus with columns of what its documents say of words elsewhere.
 
-    Parameters
-    ----------
-    corpus : Corpus
-        With its documents.
-    column : str
-        The words.
-
-    Returns
-    -------
-    Corpus
-        Also with `columns` of ``before`` and ``after``, empty where there are no more, and `CASE`:
-        which of lower case (l), capitalised (c) and capitals (U) the word has in the document, at
-        places where it is not the sentence that decides.
+    `columns` of ``before`` and ``after``, empty where there are no more, and `CASE`: which of lower
+    case (l), capitalised (c) and capitals (U) the word has in the document, at places where it is
+    not the sentence that decides.
     """
     words = corpus.column(column).strings()
     found = {name: [""] * len(words) for side in ("before", "after") for name in columns(side)}
@@ -178,10 +168,7 @@ MORE = AFFIXES + ELSEWHERE
 def read(setting: Setting) -> DataSplit:
     """Read the files, with the columns of `elsewhere`; the chunk column is not used.
 
-    Raises
-    ------
-    DataError
-        A file is missing or is not what it should be.
+    DataError for a file that is missing or broken.
     """
     parts = ("train", "testa", "testb")
     train, dev, test = (elsewhere(entities(setting, part, SCHEME)) for part in parts)

@@ -50,22 +50,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class DataSplit:
-    """Sentences to train on, to choose by, to test on.
+    """Sentences to train on, to choose by, to test on."""
 
-    Parameters
-    ----------
-    train : Corpus
-        All to train on.
-    part : Corpus
-        Those to train on while something is chosen.
-    dev : Corpus
-        Those to choose by.
-    test : Corpus
-    """
-
-    train: Corpus
-    part: Corpus
-    dev: Corpus
+    train: Corpus  # all to train on
+    part: Corpus  # those to train on while something is chosen
+    dev: Corpus  # those to choose by
     test: Corpus
 
 
@@ -84,10 +73,7 @@ ENTITY = "ner"
 def chunks(setting: Setting) -> tuple[Corpus, Corpus]:
     """Return training and test file of CoNLL-2000, columns ``word``, ``pos``, ``chunk`` (IOB2).
 
-    Raises
-    ------
-    DataError
-        A file is missing or is not what it should be.
+    DataError for a file that is missing or broken.
     """
     train, test = (
         read_columns(setting.files(f"conll2000/{part}.txt")[0], ("word", "pos", "chunk"))
@@ -99,10 +85,7 @@ def chunks(setting: Setting) -> tuple[Corpus, Corpus]:
 def noun_phrases(setting: Setting) -> tuple[Corpus, Corpus]:
     """Return training and test file of CoNLL-2000, with the noun phrases of its chunks as labels.
 
-    Raises
-    ------
-    DataError
-        A file is missing or is not what it should be.
+    DataError for a file that is missing or broken.
     """
     train, test = map(_with_phrases, chunks(setting))
     return train, test
@@ -119,23 +102,10 @@ def _with_phrases(corpus: Corpus) -> Corpus:
 def entities(
     setting: Setting, part: str, scheme: Literal["iob2", "bioes"], target: str = ENTITY
 ) -> Corpus:
-    """Return a file of CoNLL-2003 with its documents.
+    """Return a file of CoNLL-2003, ``eng.PART``, with its documents; its labels, IOB1, in a scheme.
 
-    Parameters
-    ----------
-    setting : Setting
-    part : str
-        What comes after ``eng.`` in its name: ``train``, ``testa``, ``testb``.
-    scheme : {"iob2", "bioes"}
-        Of the labels; the file has IOB1.
-    target : str
-        What their column is called, beside ``word``, ``pos``, ``chunk``; taggers are kept under
-        that name.
-
-    Raises
-    ------
-    DataError
-        The file is missing or is not what it should be.
+    `target` is what their column is called, beside ``word``, ``pos``, ``chunk``; taggers are kept
+    under that name. DataError for a file that is missing or broken.
     """
     path = setting.files(f"conll2003/eng.{part}")[0]
     corpus = read_columns(path, ("word", "pos", "chunk", target))
@@ -172,26 +142,16 @@ class MessageField:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message without its tags.
-
-    Parameters
-    ----------
-    text : str
-    fields : tuple of MessageField
-        In the order of their ends.
-    """
+    """A message without its tags."""
 
     text: str
-    fields: tuple[MessageField, ...]
+    fields: tuple[MessageField, ...]  # in the order of their ends
 
 
 def all_messages(setting: Setting) -> Corpus:
     """Read the seminar announcements.
 
-    Raises
-    ------
-    DataError
-        There are none, or one is broken.
+    DataError for a file that is missing or broken.
     """
     return corpus_of([read_message(path) for path in setting.files(MESSAGES)])
 
@@ -283,14 +243,7 @@ def _labels(message: Message, bounds: Sequence[tuple[int, int]]) -> list[str]:
 def retokenised(corpus: Corpus, column: str, *, spans: bool) -> Corpus:
     """Return words and labels of a corpus, its words cut as those of messages are.
 
-    Parameters
-    ----------
-    corpus : Corpus
-        With a column ``word`` or ``form``.
-    column : str
-        The labels; a part of a word has the label of the word.
-    spans : bool
-        They are IOB2: only the first part of a word begins a span.
+    A part of a word has its label; with `spans`, in IOB2, only the first part begins a span.
     """
     word = "word" if "word" in corpus.columns else "form"
     columns: dict[str, list[str]] = {name: [] for name in ("word", *MARKS, column)}

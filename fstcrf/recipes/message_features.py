@@ -91,18 +91,7 @@ _DATE = re.compile(
 
 
 def marks(text: str, tokens: Sequence[tuple[int, int]]) -> dict[str, list[str]]:
-    """Return the columns of a text.
-
-    Parameters
-    ----------
-    text : str
-    tokens : sequence of (start, end)
-
-    Returns
-    -------
-    dict of str to list of str
-        For each name in `MARKS` a string a token; ``-`` where it has none of the features.
-    """
+    """Return, for each name in `MARKS`, a string a token (start, end); ``-`` for no feature."""
     words = [text[a:b] for a, b in tokens]
     return {
         "pattern": [_pattern(word) for word in words],
@@ -351,24 +340,14 @@ B
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Features of the field tagger.
-
-    Parameters
-    ----------
-    name : str
-    alone, transfer : str
-        Templates without and with the entity label.
-    options : dict
-        Of training.
-    prefix : str
-        What the names of its systems begin with.
-    """
+    """Features of the field tagger."""
 
     name: str
+    # alone, transfer: templates without and with the entity label
     alone: str
     transfer: str
-    options: dict[str, Any] = field(hash=False)
-    prefix: str = ""
+    options: dict[str, Any] = field(hash=False)  # of training
+    prefix: str = ""  # what the names of its systems begin with
 
     def named(self, system: str) -> str:
         """Return the name of a system with these features."""

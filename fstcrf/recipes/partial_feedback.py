@@ -76,10 +76,7 @@ TEMPLATE = _template()
 def read(setting: Setting) -> DataSplit:
     """Read both files; `dev` is the first 1,000 sentences of the training file, `train` the others.
 
-    Raises
-    ------
-    DataError
-        A file is missing or is not what it should be.
+    DataError for a file that is missing or broken.
     """
     whole, test = noun_phrases(setting)
     train = whole[DEV_SENTENCES:]
@@ -97,43 +94,23 @@ NOTHING = (None, None)
 
 @dataclass(frozen=True, slots=True)
 class RewardedSystem:
-    """One way to learn.
-
-    Parameters
-    ----------
-    name : str
-    aim, rule, schedule
-        What rewards mean, and how far steps go.
-    paper : tuple of float and int, or of None
-        The F on the test part that was published, in percent, and its number of samples.
-    graded : bool
-        Pairs: the reward is how far the first is ahead.
-    warm : int
-        Learn from the gold labels of so many sentences first.
-    hash_bits : int, optional
-        Hash attributes into 2^k rows.
-    passes : int
-        Passes over the training part between two looks at the dev part.
-    longer : int
-        So many times the samples of the others.
-    clipped : float, optional
-        The share of clipped samples that was published, in percent.
-    rates : tuple of float
-        Rates from which that of the rule was chosen, on the dev part; none where it is that of the
-        expected loss.
-    """
+    """One way to learn."""
 
     name: str
+    # aim, rule, schedule: what rewards mean, and how far steps go
     aim: Aim
     rule: Rule
+    # the F on the test part that was published, in percent, and its number of samples
     paper: tuple[float | None, int | None] = NOTHING
     schedule: Schedule = field(default_factory=Schedule)
-    graded: bool = False
-    warm: int = 0
-    hash_bits: int | None = None
-    passes: int = 5
-    longer: int = 1
-    clipped: float | None = None
+    graded: bool = False  # pairs: the reward is how far the first is ahead
+    warm: int = 0  # learn from the gold labels of so many sentences first
+    hash_bits: int | None = None  # hash attributes into 2^k rows
+    passes: int = 5  # passes over the training part between two looks at the dev part
+    longer: int = 1  # so many times the samples of the others
+    clipped: float | None = None  # the share of clipped samples that was published, in percent
+    # rates from which that of the rule was chosen, on the dev part; none where it is that of the
+    # expected loss
     rates: tuple[float, ...] = ()
 
 
@@ -261,30 +238,16 @@ L2 = 0.2  # of full information, chosen on the dev part
 
 @dataclass(frozen=True, slots=True)
 class LearningRun:
-    """What became of a system.
-
-    Parameters
-    ----------
-    system : RewardedSystem
-    model : CRF
-        The best one on the dev part.
-    dev, test : float
-        Its F, in percent.
-    samples : int
-        Samples up to it.
-    seconds : float
-        Wall clock of all of them, looks at the dev part included.
-    course : list of Progress
-        What was known after each step.
-    """
+    """What became of a system."""
 
     system: RewardedSystem
-    model: CRF
+    model: CRF  # the best one on the dev part
+    # dev, test: its F, in percent
     dev: float
     test: float
-    samples: int
-    seconds: float
-    course: list[Progress]
+    samples: int  # samples up to it
+    seconds: float  # wall clock of all of them, looks at the dev part included
+    course: list[Progress]  # what was known after each step
 
 
 def unlearned(data: DataSplit, hash_bits: int | None = None) -> CRF:
@@ -371,6 +334,8 @@ def samples_until(one: LearningRun, f: float, sentences: int) -> int | None:
             return step * progress.iteration
     return None
 
+
+# --- The run --------------------------------------------------------------------------------------
 
 # Passes over the training part, 7,936 samples each.
 QUICK, FULL = 60, 180

@@ -249,49 +249,31 @@ def _git(root: Path, *arguments: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
+# --- Plots: curves in panels, one above the other; they need matplotlib, an extra -----------------
+
 _PER_STYLE = 10  # colours before matplotlib begins again
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A line of a panel.
-
-    Parameters
-    ----------
-    name : str
-    x : sequence of float
-    y : sequence of float or None
-        As many; where None or NaN, the line is interrupted.
-    """
+    """A line of a panel."""
 
     name: str
     x: Sequence[float]
-    y: Sequence[float | None]
+    y: Sequence[float | None]  # as many; where None or NaN, the line is interrupted
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Curves over one axis.
+    """Curves over one axis."""
 
-    Parameters
-    ----------
-    label : str
-        Of the vertical axis, with its unit.
-    curves : sequence of Curve
-    log : bool
-        The vertical axis is logarithmic.
-    bottom, top : float, optional
-        Its ends.
-    level : tuple of (str, float), optional
-        A horizontal line with its name.
-    """
-
-    label: str
+    label: str  # of the vertical axis, with its unit
     curves: Sequence[Curve]
-    log: bool = False
+    log: bool = False  # the vertical axis is logarithmic
+    # bottom, top: its ends
     bottom: float | None = None
     top: float | None = None
-    level: tuple[str, float] | None = None
+    level: tuple[str, float] | None = None  # A horizontal line with its name
 
 
 def blank_figure(width: float, height: float) -> Any:

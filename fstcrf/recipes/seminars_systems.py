@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -73,30 +73,17 @@ DECLARED = (TAGS, _FAST, NAMES, _BEST)
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all splits have in common.
+    """What all splits have in common."""
 
-    Parameters
-    ----------
-    messages : Corpus
-        One message a sentence, with the columns of `corpus_of` and ``tag``.
-    ner : CRF
-        The entity tagger.
-    rows : tuple of Row
-        How good the two taggers are on the texts that belong to them.
-    """
-
-    messages: Corpus
-    ner: CRF
-    rows: tuple[Row, ...]
+    messages: Corpus  # one message a sentence, with the columns of `corpus_of` and ``tag``
+    ner: CRF  # the entity tagger
+    rows: tuple[Row, ...]  # how good the two taggers are on the texts that belong to them
 
 
 def shared(setting: Setting, messages: Corpus) -> Shared:
     """Train both taggers, or take the finished ones; tag the messages.
 
-    Raises
-    ------
-    DataError
-        A file is missing or is not what it should be.
+    DataError for a file that is missing or broken.
     """
     ewt, ewt_test = (
         retokenised(read_conllu(setting.files(f"ud_english_ewt/*{part}.conllu")[0]), "xpos",
@@ -145,15 +132,7 @@ class SplitOutcome(msgspec.Struct):
 class SplitSystems:
     """The systems of one set of features on a split, and their scores.
 
-    Parameters
-    ----------
-    features : Features
-    train, test : Corpus
-        The halves.
-    ner : CRF
-        The entity tagger.
-    place : callable
-        The folder in which the pipeline of a name is kept; None for none.
+    `place` gives the folder in which the pipeline of a name is kept; None for none.
     """
 
     def __init__(
@@ -175,7 +154,7 @@ class SplitSystems:
         task = Task("field", self.train, self._features.alone, options=self._features.options)
         return self._timed("alone", Pipeline([task]))
 
-    def trained(self, name: str, train: Corpus, **options: Any) -> TrainedPipeline:
+    def trained(self, name: str, train: Corpus, **options: object) -> TrainedPipeline:
         """Return the entity tagger with a field tagger that reads it."""
         options = {**self._features.options, **options}
         task = Task("field", train, self._features.transfer, reads=["ner"], options=options)
@@ -242,18 +221,7 @@ def ranked(pipeline: TrainedPipeline, corpus: Corpus) -> list[Ranked]:
     """Return the best joint decisions about the fields of each message, best first.
 
     The entities are those of the best decision: without that, most of a list differs in entities
-    alone.
-
-    Parameters
-    ----------
-    pipeline : TrainedPipeline
-        Of two tasks, the second of them the fields.
-    corpus : Corpus
-
-    Raises
-    ------
-    NoPathError
-        No decision about a message is legal.
+    alone. NoPathError where no decision about a message is legal.
     """
     decided = pipeline.tag_all(corpus, decode="joint")
     lattices = pipeline.composition.lattices(corpus)
@@ -273,16 +241,10 @@ def _decided(lattice: Lattice, entities: Sequence[str]) -> Lattice:
 
 
 def agreeing(lists: Sequence[Ranked], corpus: Corpus, penalty: float) -> list[list[str]]:
-    """Return the labels of each message that score best with the penalties added.
+    """Return the labels of each message, a document, that score best with the penalties added.
 
-    Parameters
-    ----------
-    lists : sequence of Ranked
-    corpus : Corpus
-        Each message is a document.
-    penalty : float
-        Of each token of two times that differ, and of each place where a speaker's last name is
-        not the speaker's, natural log.
+    `penalty`, natural log: of each token of two times that differ, and of each place where a
+    speaker's last name is not the speaker's.
     """
     model = Fields.seminars(penalty)
     return [
@@ -325,18 +287,7 @@ LEAST = 4
 def check_splits(setting: Setting, messages: Corpus, count: int) -> None:
     """Check that the messages are enough for the first splits.
 
-    Parameters
-    ----------
-    setting : Setting
-    messages : Corpus
-        With their fields; one message a sentence.
-    count : int
-        Splits.
-
-    Raises
-    ------
-    DataError
-        There are too few messages, or too few have a field.
+    DataError: there are too few, or too few have a field.
     """
     n, folder = len(messages), str(setting.files(MESSAGES)[0].parent)
     if n < LEAST:
@@ -370,24 +321,12 @@ _Train: TypeAlias = Callable[[str, Corpus], TrainedPipeline]
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """What was chosen.
+    """What was chosen."""
 
-    Parameters
-    ----------
-    weight : float
-        Of the field tagger, without a grammar.
-    decoder : float
-        Of the field tagger, with the grammar.
-    grammar : str
-        Its name among `grammars`.
-    policy : str
-        Which value of a field is taken, see `scored`.
-    """
-
-    weight: float
-    decoder: float
-    grammar: str
-    policy: str
+    weight: float  # of the field tagger, without a grammar
+    decoder: float  # of the field tagger, with the grammar
+    grammar: str  # its name among `grammars`
+    policy: str  # which value of a field is taken, see `scored`
 
     def tuned(self, pipeline: TrainedPipeline) -> TrainedPipeline:
         """Return a pipeline with the weight that was chosen without a grammar."""
@@ -439,15 +378,7 @@ def folded(corpus: Corpus) -> list[tuple[Corpus, Corpus]]:
 
 
 class _Folds:
-    """Pipelines that have not seen a third of the training half, and that third.
-
-    Parameters
-    ----------
-    train : Corpus
-        The training half; nothing else is looked at.
-    trained : callable
-        Trains the pipeline of a name on a corpus.
-    """
+    """Pipelines that have not seen a third of the training half, and that third."""
 
     def __init__(self, train: Corpus, trained: _Train) -> None:
         parts = folded(train)

@@ -69,10 +69,7 @@ def read(setting: Setting) -> DataSplit:
 
     The paper's held-out text, section 21 with another tagger's POS tags, is not part of CoNLL-2000.
 
-    Raises
-    ------
-    DataError
-        A file is missing or is not what it should be.
+    DataError for a file that is missing or broken.
     """
     train, test = noun_phrases(setting)
     return DataSplit(train, train[:-DEV_SENTENCES], train[-DEV_SENTENCES:], test)
@@ -86,19 +83,11 @@ EPOCHS = 12  # of the stochastic start: at order 2, twice the usual number saves
 
 @dataclass(frozen=True, slots=True)
 class PublishedOptimiser:
-    """An optimiser of table 3.
-
-    Parameters
-    ----------
-    name : str
-    options : mapping
-        Of `CRF.train`.
-    f, minutes, objective : float, optional
-        What the paper reports: F, minutes, penalised log-likelihood.
-    """
+    """An optimiser of table 3."""
 
     name: str
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # of `CRF.train`
+    # f, minutes, objective: what the paper reports: F, minutes, penalised log-likelihood
     f: float | None = None
     minutes: float | None = None
     objective: float | None = None
@@ -119,52 +108,26 @@ OPTIMISERS = (
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What is known after an iteration.
+    """What is known after an iteration."""
 
-    Parameters
-    ----------
-    passes : int
-        Over the data so far.
-    seconds : float
-        Of training so far, without the time for held-out scores.
-    objective, likelihood : float
-        Penalised and plain log-likelihood; of a perceptron NaN.
-    gradient_norm : float or None
-    dev : float or None
-        F on held-out text, in percent.
-    """
-
-    passes: int
-    seconds: float
+    passes: int  # over the data so far
+    seconds: float  # of training so far, without the time for held-out scores
+    # objective, likelihood: penalised and plain log-likelihood; of a perceptron NaN
     objective: float
     likelihood: float
     gradient_norm: float | None
-    dev: float | None
+    dev: float | None  # F on held-out text, in percent
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """A training run.
-
-    Parameters
-    ----------
-    name : str
-    weights : int
-        How many there are.
-    f : float
-        On the test part, in percent.
-    labels : list of list of str
-        Its labels for the test part.
-    seconds : float
-        Of everything from corpus to model.
-    course : list of Point
-    """
+    """A training run."""
 
     name: str
-    weights: int
-    f: float
-    labels: list[list[str]]
-    seconds: float
+    weights: int  # how many there are
+    f: float  # on the test part, in percent
+    labels: list[list[str]]  # its labels for the test part
+    seconds: float  # of everything from corpus to model
     course: list[Point] = field(default_factory=list)
 
 
@@ -218,19 +181,9 @@ def optimised(
     l2: float = L2,
     threads: int = 1,
 ) -> tuple[CRF, TrainingRun]:
-    """Train by an optimiser; return the tagger and what is known of it.
+    """Train by an optimiser, `limit` iterations at most; return the tagger and what is known of it.
 
-    Parameters
-    ----------
-    optimiser : PublishedOptimiser
-    data : DataSplit
-    features : {"supported", "complete"}
-    held_out : bool
-        Leave out the dev part and score on it after every iteration.
-    limit : int, optional
-        Most iterations.
-    l2 : float
-    threads : int
+    With `held_out` the dev part is left out, and scored on after every iteration.
     """
     course: list[Point] = []
     began = time.perf_counter()
@@ -312,14 +265,7 @@ def voted(data: DataSplit, like: CRF, *, epochs: int = 2, seed: int = 0) -> Trai
 def local(data: DataSplit, like: CRF, *, held_out: bool = False, limit: int = 300) -> TrainingRun:
     """Train a locally normalised model with the features, structure and weights' places of a CRF.
 
-    Parameters
-    ----------
-    data : DataSplit
-    like : CRF
-    held_out : bool
-        Leave out the dev part and score on it after every iteration.
-    limit : int
-        Most iterations.
+    With `held_out` the dev part is left out, and scored on after every iteration.
     """
     began = time.perf_counter()
     course: list[Point] = []
@@ -377,6 +323,8 @@ def _labelled(model: CRF, states: Ints, data: Corpus) -> list[list[str]]:
     bounds = data.offsets.tolist()
     return [names[a:b] for a, b in itertools.pairwise(bounds)]
 
+
+# --- The run --------------------------------------------------------------------------------------
 
 # Iterations, where a limit is needed: GIS does not end in reasonable time.
 GIS, GIS_FULL, DEV_ITERATIONS, DEV_FULL = 60, 3700, 40, 300
@@ -501,24 +449,15 @@ _FEATURES = ("supported", "complete")
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What a combination reached on the dev part.
-
-    Parameters
-    ----------
-    features : {"supported", "complete"}
-    boundary : {"pad", "skip"}
-    l2 : float
-    final, best : float
-        F, in percent: when training had converged, and the best before.
-    iteration, iterations : int
-        Of the best; of all.
-    """
+    """What a combination reached on the dev part."""
 
     features: str
     boundary: str
     l2: float
+    # final, best: F, in percent: when training had converged, and the best before
     final: float
     best: float
+    # iteration, iterations: of the best; of all
     iteration: int
     iterations: int
 

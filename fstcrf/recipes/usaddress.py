@@ -237,31 +237,16 @@ def _lines(plain: _System, system: _System, address: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LabelledAddress:
-    """An address that people labelled.
+    """An address that people labelled."""
 
-    Parameters
-    ----------
-    text : str
-        Its tokens, a blank between them.
-    tokens, labels : tuple of str
-        Tokens without the white space around them.
-    """
-
-    text: str
+    text: str  # its tokens, a blank between them
+    # tokens, labels: tokens without the white space around them
     tokens: tuple[str, ...]
     labels: tuple[str, ...]
 
 
 def read_addresses(paths: Iterable[Path]) -> list[LabelledAddress]:
-    """Return the addresses of files.
-
-    Raises
-    ------
-    DataError
-        A file that is no XML or holds no address.
-    OSError
-        A file that cannot be read.
-    """
+    """Return the addresses of files; DataError for one that is no XML or holds no address."""
     found: list[LabelledAddress] = []
     for path in paths:
         some = list(_addresses(path))
@@ -292,16 +277,8 @@ def _addresses(path: Path) -> Iterator[LabelledAddress]:
 class Peer:
     """What usaddress says of addresses.
 
-    Parameters
-    ----------
-    addresses : sequence of str
-
-    Attributes
-    ----------
-    labels : list of list of str
-        Of ``usaddress.parse``.
-    raised : list of int
-        Addresses on which ``usaddress.tag`` raises RepeatedLabelError.
+    `labels` are those of ``usaddress.parse``; on the addresses in `raised` ``usaddress.tag`` raises
+    RepeatedLabelError.
     """
 
     def __init__(self, addresses: Sequence[str]) -> None:
@@ -328,21 +305,13 @@ class Peer:
 
 
 class Accuracy(NamedTuple):
-    """Tokens and whole addresses that are right.
-
-    Parameters
-    ----------
-    tokens, right : int
-    addresses, all_right : int
-    misaligned : int
-        Addresses that people split into other tokens; they are not compared.
-    """
+    """Tokens and whole addresses that are right."""
 
     tokens: int
     right: int
     addresses: int
     all_right: int
-    misaligned: int
+    misaligned: int  # addresses that people split into other tokens; they are not compared
 
     @property
     def of_tokens(self) -> float:
@@ -358,16 +327,7 @@ class Accuracy(NamedTuple):
 def accuracy(
     gold: Sequence[LabelledAddress], found: Parses, numbers: Iterable[int] | None = None
 ) -> Accuracy:
-    """Compare with labels that people gave.
-
-    Parameters
-    ----------
-    gold : sequence of LabelledAddress
-    found : Parses
-        Of the same addresses.
-    numbers : iterable of int, optional
-        Of these addresses alone.
-    """
+    """Compare with labels that people gave, over all addresses or those of some numbers."""
     tokens = right = addresses = all_right = misaligned = 0
     for i in range(len(gold)) if numbers is None else numbers:
         if tuple(token.strip() for token in found.tokens[i]) != gold[i].tokens:
@@ -389,12 +349,7 @@ def raises(labels: Sequence[str]) -> bool:
 
 
 class Change(NamedTuple):
-    """A token whose label differs.
-
-    Parameters
-    ----------
-    address, token : int
-    """
+    """A token whose label differs."""
 
     address: int
     token: int
@@ -417,18 +372,10 @@ def changes(before: Parses, after: Parses) -> dict[tuple[str, str], list[Change]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds of the processor for all addresses, one thread; medians.
+    """Seconds of the processor for all addresses, one thread; medians."""
 
-    Parameters
-    ----------
-    tag : float
-        ``usaddress.tag``, one address after the other.
-    first, again, single : list of float
-        Each parser: all at once, when it has not seen any token before; all at once, again; one
-        after the other, again.
-    """
-
-    tag: float
+    tag: float  # ``usaddress.tag``, one address after the other
+    # Each parser: all at once, no token seen before; all at once again; one after the other, again.
     first: list[float]
     again: list[float]
     single: list[float]

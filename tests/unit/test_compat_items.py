@@ -80,7 +80,7 @@ def test_what_is_no_item(bad: Any) -> None:
 
 def test_the_token_is_named() -> None:
     with pytest.raises(ItemError, match="token 1: expected a string, got 3"):
-        ItemSequence([["a"], [3]])
+        ItemSequence([["a"], [3]])  # type: ignore[list-item]
 
 
 def test_labels() -> None:

@@ -134,3 +134,11 @@ def test_columns_have_other_names(corpus: Corpus) -> None:
         corpus.renamed({"nix": "a"})
     with pytest.raises(OptionError, match=f"two columns would be called {names[1]!r}"):
         corpus.renamed({names[0]: names[1]})
+
+
+def test_what_is_given_takes_the_place(corpus: Corpus) -> None:
+    found = corpus.changed(first_document=3, document_headers=["x"])
+    assert (found.first_document, found.document_headers) == (3, ("x",))
+    assert found.columns == corpus.columns
+    assert np.array_equal(found.offsets, corpus.offsets)
+    assert np.array_equal(found.documents, corpus.documents)

@@ -7,7 +7,7 @@ import pytest
 
 from fstcrf.corpus import read_columns
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
-from fstcrf.demo.generate import SPLITS, Draws, Row, clock, generate, main, scene, shipped
+from fstcrf.demo.generate import SPLITS, Draws, Token, clock, generate, main, scene, shipped
 from fstcrf.demo.grammar import NOTICE, RULES, WORDS
 from fstcrf.errors import OptionError
 from fstcrf.grammar import Grammar
@@ -16,11 +16,11 @@ FIELDS = {"HOST", "PLACE", "DAY", "START", "END"}
 TAGS = set("NOUN NAME VERB AUX ADJ ADV DET PREP PRON NUM CONJ PUNCT".split())  # noqa: SIM905
 
 
-def sentences(part: str) -> list[list[Row]]:
+def sentences(part: str) -> list[list[Token]]:
     """Read a shipped part without the package's reader."""
     blocks = corpus_path(part).read_text(encoding="utf-8").strip().split("\n\n")
     return [
-        [Row(*line.split(" ")) for line in block.split("\n")]
+        [Token(*line.split(" ")) for line in block.split("\n")]
         for block in blocks
         if not block.startswith("-DOCSTART-")
     ]

@@ -17,17 +17,22 @@ from __future__ import annotations
 import itertools
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fstcrf.arrays import Ints, Longs, Singles
 from fstcrf.errors import DataError
 
-__all__ = ["Growing", "Item", "ItemError", "ItemSequence", "Lookup", "joined", "labels_of"]
+__all__ = ["Growing", "Item", "ItemError", "ItemSequence", "Items", "Lookup", "joined", "labels_of"]
 
 _LARGEST = 3.4e38  # values are 32-bit numbers in the kernel
 _NESTED = (list, tuple, set, frozenset)
+
+Items: TypeAlias = (
+    "Iterable[Mapping[str, object] | Mapping[bytes, object] | Iterable[str | bytes]] | ItemSequence"
+)
+"""What a sequence may be given as."""
 
 
 class ItemError(DataError, TypeError):
@@ -35,17 +40,10 @@ class ItemError(DataError, TypeError):
 
 
 class Item(NamedTuple):
-    """The attributes of a token.
-
-    Parameters
-    ----------
-    names : list of str
-    values : list of float or None
-        One for each name; all are 1 when None.
-    """
+    """The attributes of a token."""
 
     names: list[str]
-    values: list[float] | None
+    values: list[float] | None  # one for each name; all are 1 when None
 
 
 class ItemSequence:
@@ -73,7 +71,7 @@ class ItemSequence:
 
     __slots__ = ("tokens",)
 
-    def __init__(self, pyseq: Iterable[Any] | ItemSequence) -> None:
+    def __init__(self, pyseq: Items) -> None:
         self.tokens: tuple[Item, ...]
         if isinstance(pyseq, ItemSequence):
             self.tokens = pyseq.tokens
@@ -94,7 +92,7 @@ class ItemSequence:
         return f"<ItemSequence of size {len(self)}>"
 
 
-def _tokens_of(sequence: Iterable[Any]) -> Iterable[Any]:
+def _tokens_of(sequence: object) -> Iterable[Any]:
     """Return a sequence of items after a look at its type."""
     if isinstance(sequence, (str, bytes, Mapping)) or not isinstance(sequence, Iterable):
         raise ItemError(
@@ -184,7 +182,7 @@ def _checked(names: list[str]) -> list[str]:
     return [name.partition("\0")[0] for name in names] if "\0" in every else names
 
 
-def labels_of(sequence: Any) -> list[str]:
+def labels_of(sequence: object) -> list[str]:
     """Return the labels of a sequence.
 
     Raises
@@ -217,13 +215,7 @@ _REMEMBERED = 200_000
 
 
 class _Prefix:
-    """What is known of the dicts under some keys.
-
-    Parameters
-    ----------
-    text : str
-        The keys, each with a colon behind it.
-    """
+    """What is known of the dicts under some keys; `text` is these, each with a colon behind it."""
 
     __slots__ = ("below", "flat", "known", "text")
 
@@ -234,20 +226,12 @@ class _Prefix:
         self.below: dict[Any, _Prefix] = {}
 
 
-class Attributes(NamedTuple):
-    """The attributes of tokens, as `fstcrf.kernel.SparseRows` has them but not checked.
+class AttributeRows(NamedTuple):
+    """The attributes of tokens, as `fstcrf.kernel.SparseRows` has them but not checked."""
 
-    Parameters
-    ----------
-    indptr : int64 [T + 1]
-    rows : int32 [nnz]
-    values : float32 [nnz] or None
-        Ones when absent.
-    """
-
-    indptr: Longs
-    rows: Ints
-    values: Singles | None = None
+    indptr: Longs  # int64 [T + 1]
+    rows: Ints  # int32 [nnz]
+    values: Singles | None = None  # float32 [nnz] or None, ones when absent
 
     @property
     def n_tokens(self) -> int:
@@ -270,13 +254,13 @@ class _Found:
             self.values[len(self.rows)] = value
         self.rows.append(row)
 
-    def arrays(self) -> Attributes:
+    def arrays(self) -> AttributeRows:
         values = None
         if self.values:
             values = np.ones(len(self.rows), dtype=np.float32)
             values[list(self.values)] = list(self.values.values())
         rows = np.frombuffer(array("i", self.rows), dtype=np.int32)
-        return Attributes(np.frombuffer(array("q", self.bounds), dtype=np.int64), rows, values)
+        return AttributeRows(np.frombuffer(array("q", self.bounds), dtype=np.int64), rows, values)
 
 
 class Lookup:
@@ -294,7 +278,7 @@ class Lookup:
         self._root = _Prefix("")
         self._remembered = 0
 
-    def rows(self, sequence: Iterable[Any] | ItemSequence) -> Attributes:
+    def rows(self, sequence: Items) -> AttributeRows:
         """Return the rows of the attributes of each token: A or none for those the model lacks.
 
         Raises
@@ -433,7 +417,7 @@ class Growing(Lookup):
         return self._row.setdefault(name, len(self._row) + 1)
 
 
-def joined(parts: Sequence[Attributes]) -> Attributes:
+def joined(parts: Sequence[AttributeRows]) -> AttributeRows:
     """Return the tokens of several sequences one after the other."""
     shifts = np.cumsum([0, *(len(part.rows) for part in parts)])
     bounds = [part.indptr[1:] + shift for part, shift in zip(parts, shifts[:-1], strict=True)]
@@ -445,7 +429,7 @@ def joined(parts: Sequence[Attributes]) -> Attributes:
                 for part in parts
             ]
         )
-    return Attributes(
+    return AttributeRows(
         np.concatenate([np.zeros(1, dtype=np.int64), *bounds]),
         np.concatenate([np.zeros(0, dtype=np.int32), *(part.rows for part in parts)]),
         values,

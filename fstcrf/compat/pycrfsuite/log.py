@@ -34,19 +34,13 @@ __all__ = ["Evaluation", "LabelScore", "Log", "TrainLogParser"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """How a model does.
+    """How a model does."""
 
-    Parameters
-    ----------
-    match, model, ref : int64 [L]
-        Tokens of each label: right, predicted, in the data.
-    sequences, right : int
-        Sequences, and how many of them are right in all tokens.
-    """
-
+    # match, model, ref: int64 [L], tokens of each label: right, predicted, in the data
     match: Longs
     model: Longs
     ref: Longs
+    # sequences, right: sequences, and how many of them are right in all tokens
     sequences: int
     right: int
 
@@ -274,19 +268,13 @@ _BELONGS_TO_NEXT = {"prepared", "optimization_end"}
 
 
 class LabelScore(NamedTuple):
-    """What an evaluation says of one label.
+    """What an evaluation says of one label."""
 
-    Parameters
-    ----------
-    match, model, ref : int
-        Tokens: right, predicted, in the data.
-    precision, recall, f1 : float or None
-        None for a label that the data does not have.
-    """
-
+    # match, model, ref: tokens: right, predicted, in the data
     match: int
     model: int
     ref: int
+    # precision, recall, f1: None for a label that the data does not have
     precision: float | None
     recall: float | None
     f1: float | None

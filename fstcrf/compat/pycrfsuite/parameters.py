@@ -23,7 +23,7 @@ _PA_VARIANTS = {0: "PA", 1: "PA-I", 2: "PA-II"}
 _ORDINARY_PERIOD = 10
 
 
-def flag(value: Any) -> bool:
+def flag(value: object) -> bool:
     """Return a switch, which is 0 or 1 in CRFsuite.
 
     Raises
@@ -64,210 +64,125 @@ def _variant(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of an algorithm.
+    """A parameter of an algorithm."""
 
-    Parameters
-    ----------
-    name : str
-        As CRFsuite calls it.
-    read : callable
-        A value in any form → value; raises ValueError.
-    default : int, float, bool or str
-    help : str
-    option : str
-        The option of `CRF.train` that it sets.
-    becomes : callable, optional
-        Value → value of that option.
-    """
-
-    name: str
-    read: Callable[[Any], Value]
+    name: str  # as CRFsuite calls it
+    read: Callable[[Any], Value]  # A value in any form → value; raises ValueError
     default: Value
+    option: str  # the option of `CRF.train` that it sets
     help: str
-    option: str
-    becomes: Callable[[Any], Any] | None = None
+    becomes: Callable[[Any], Any] | None = None  # value → value of that option
 
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """An algorithm.
+    """An algorithm."""
 
-    Parameters
-    ----------
-    method : str
-        As `CRF.train` calls it, and the short name in CRFsuite.
-    title : str
-        In logs of CRFsuite.
-    parameters : dict of str to Parameter
-    names : tuple of str
-        Other names.
-    """
-
-    method: str
-    title: str
+    method: str  # as `CRF.train` calls it, and the short name in CRFsuite
+    title: str  # in logs of CRFsuite
     parameters: dict[str, Parameter]
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # other names
 
 
-def _named(*parameters: Parameter) -> dict[str, Parameter]:
-    return {parameter.name: parameter for parameter in parameters}
-
-
+# Name, how it is read, default, option of `CRF.train`, help, what it becomes there.
 _SHARED = (
-    Parameter(
-        "feature.minfreq",
-        float,
-        0.0,
-        "Features (attribute and label, or label and label) that occur less often are left out.",
-        "min_frequency",
-    ),
-    Parameter(
-        "feature.possible_states",
-        flag,
-        False,  # noqa: FBT003 (a default)
+    Parameter("feature.minfreq", float, 0.0, "min_frequency",
+        "Features (attribute and label, or label and label) that occur less often are left out."),
+    Parameter("feature.possible_states", flag, False, "features",  # noqa: FBT003
         "Weights for all pairs of attribute and label, not only for those that occur.",
-        "features",
-        {False: "supported", True: "complete"}.get,
-    ),
-    Parameter(
-        "feature.possible_transitions",
-        flag,
-        False,  # noqa: FBT003
+        {False: "supported", True: "complete"}.get),
+    Parameter("feature.possible_transitions", flag, False, "transitions",  # noqa: FBT003
         "Weights for all pairs of labels, not only for those that occur.",
-        "transitions",
-        {False: "observed", True: "all"}.get,
-    ),
-)
-_C2 = Parameter("c2", float, 1.0, "Coefficient of L2 regularisation: c2 · |weights|².", "l2")
+        {False: "observed", True: "all"}.get),
+)  # fmt: skip
+_C2 = Parameter("c2", float, 1.0, "l2", "Coefficient of L2 regularisation: c2 · |weights|².")
 
 
 def _epsilon(text: str, default: float = 0.0) -> Parameter:
-    return Parameter("epsilon", float, default, text, "epsilon")
+    return Parameter("epsilon", float, default, "epsilon", text)
 
 
-def _iterations(limit: int, what: str) -> Parameter:
-    # For L-BFGS 0 means no limit in CRFsuite.
-    unlimited = limit == _UNLIMITED
-    return Parameter(
-        "max_iterations",
-        _whole,
-        limit,
-        f"At most so many {what}.",
-        "max_iterations",
-        (lambda n: n or _UNLIMITED) if unlimited else None,
-    )
+def _epochs(limit: int) -> Parameter:
+    return Parameter("max_iterations", _whole, limit, "max_iterations", "At most so many epochs.")
 
 
-def _period(what: str) -> Parameter:
-    return Parameter("period", _whole, 10, f"How many {what} are compared by delta.", "period")
-
-
-def _delta(default: float) -> Parameter:
+def _stopping(what: str, delta: float) -> tuple[Parameter, Parameter]:
     text = "Stop when the last `period` lowered the objective by less than this, relatively."
-    return Parameter("delta", float, default, text, "delta")
+    return (
+        Parameter("period", _whole, 10, "period", f"How many {what} are compared by delta."),
+        Parameter("delta", float, delta, "delta", text),
+    )
 
 
 _LBFGS = (
     *_SHARED,
-    Parameter("c1", float, 0.0, "Coefficient of L1 regularisation: c1 · Σ|weight|.", "l1"),
+    Parameter("c1", float, 0.0, "l1", "Coefficient of L1 regularisation: c1 · Σ|weight|."),
     _C2,
-    _iterations(_UNLIMITED, "iterations"),
-    Parameter("num_memories", _whole, 6, "Pairs of vectors that L-BFGS keeps.", "memory"),
+    # 0 means no limit.
+    Parameter("max_iterations", _whole, _UNLIMITED, "max_iterations",
+        "At most so many iterations.", lambda n: n or _UNLIMITED),
+    Parameter("num_memories", _whole, 6, "memory", "Pairs of vectors that L-BFGS keeps."),
     _epsilon("Stop when |gradient| is less than this times |weights|.", 1e-5),
-    _period("iterations"),
-    _delta(1e-5),
-    Parameter(
-        "linesearch",
-        _line_search,
-        "MoreThuente",
+    *_stopping("iterations", 1e-5),
+    Parameter("linesearch", _line_search, "MoreThuente", "line_search",
         "Line search: MoreThuente (strong Wolfe conditions), Backtracking (Wolfe condition) or "
-        "StrongBacktracking (strong Wolfe condition).",
-        "line_search",
-        _LINE_SEARCHES.get,
-    ),
-    Parameter("max_linesearch", _whole, 20, "At most so many trials a search.", "max_line_search"),
-)
+        "StrongBacktracking (strong Wolfe condition).", _LINE_SEARCHES.get),
+    Parameter("max_linesearch", _whole, 20, "max_line_search", "At most so many trials a search."),
+)  # fmt: skip
 _L2SGD = (
     *_SHARED,
     _C2,
-    _iterations(1000, "epochs"),
-    _period("epochs"),
-    _delta(1e-6),
-    Parameter("calibration.eta", float, 0.1, "First learning rate to try.", "calibration_rate"),
+    _epochs(1000),
+    *_stopping("epochs", 1e-6),
+    Parameter("calibration.eta", float, 0.1, "calibration_rate", "First learning rate to try."),
+    Parameter("calibration.rate", float, 2.0, "calibration_factor",
+        "Factor between one learning rate that is tried and the next."),
+    Parameter("calibration.samples", _counted, 1000.0, "calibration_sentences",
+        "Sequences on which learning rates are tried.", int),
+    Parameter("calibration.candidates", _whole, 10, "calibration_candidates",
+        "Learning rates that are to do well before the search for a better one ends."),
     Parameter(
-        "calibration.rate",
-        float,
-        2.0,
-        "Factor between one learning rate that is tried and the next.",
-        "calibration_factor",
+        "calibration.max_trials", _whole, 20, "calibration_trials", "At most so many trials."
     ),
-    Parameter(
-        "calibration.samples",
-        _counted,
-        1000.0,
-        "Sequences on which learning rates are tried.",
-        "calibration_sentences",
-        int,
-    ),
-    Parameter(
-        "calibration.candidates",
-        _whole,
-        10,
-        "Learning rates that are to do well before the search for a better one ends.",
-        "calibration_candidates",
-    ),
-    Parameter(
-        "calibration.max_trials", _whole, 20, "At most so many trials.", "calibration_trials"
-    ),
-)
-_AP = (
-    *_SHARED,
-    _iterations(100, "epochs"),
-    _epsilon("Stop when the share of wrong labels is less than this."),
-)
-_MEAN_LOSS = "Stop when the mean loss of a sequence is less than this."
+)  # fmt: skip
+_AP = (*_SHARED, _epochs(100), _epsilon("Stop when the share of wrong labels is less than this."))
+_MEAN_LOSS = _epsilon("Stop when the mean loss of a sequence is less than this.")
 _PA = (
     *_SHARED,
-    Parameter(
-        "type",
-        _variant,
-        1,
-        "0: PA, no slack; 1: PA-I, linear slack; 2: PA-II, quadratic slack.",
-        "pa_variant",
-        _PA_VARIANTS.get,
-    ),
-    Parameter("c", float, 1.0, "Aggressiveness: weight of the slack.", "aggressiveness"),
-    Parameter(
-        "error_sensitive",
-        flag,
-        True,  # noqa: FBT003
-        "The cost of a labelling grows with the number of its wrong labels.",
-        "error_sensitive",
-    ),
-    Parameter(
-        "averaging",
-        flag,
-        True,  # noqa: FBT003
-        "Take the average of the weights over all updates.",
-        "averaging",
-    ),
-    _iterations(100, "epochs"),
-    _epsilon(_MEAN_LOSS),
-)
+    Parameter("type", _variant, 1, "pa_variant",
+        "0: PA, no slack; 1: PA-I, linear slack; 2: PA-II, quadratic slack.", _PA_VARIANTS.get),
+    Parameter("c", float, 1.0, "aggressiveness", "Aggressiveness: weight of the slack."),
+    Parameter("error_sensitive", flag, True, "error_sensitive",  # noqa: FBT003
+        "The cost of a labelling grows with the number of its wrong labels."),
+    Parameter("averaging", flag, True, "averaging",  # noqa: FBT003
+        "Take the average of the weights over all updates."),
+    _epochs(100),
+    _MEAN_LOSS,
+)  # fmt: skip
 _AROW = (
     *_SHARED,
-    Parameter("variance", float, 1.0, "Variance of each weight at the start.", "variance"),
-    Parameter("gamma", float, 1.0, "Loss against change of the weights.", "gamma"),
-    _iterations(100, "epochs"),
-    _epsilon(_MEAN_LOSS),
+    Parameter("variance", float, 1.0, "variance", "Variance of each weight at the start."),
+    Parameter("gamma", float, 1.0, "gamma", "Loss against change of the weights."),
+    _epochs(100),
+    _MEAN_LOSS,
 )
 
+
+def _algorithm(
+    method: str, title: str, parameters: tuple[Parameter, ...], *names: str
+) -> Algorithm:
+    return Algorithm(method, title, {known.name: known for known in parameters}, names)
+
+
 ALGORITHMS = {
-    "lbfgs": Algorithm("lbfgs", "L-BFGS optimization", _named(*_LBFGS)),
-    "l2sgd": Algorithm("l2sgd", "Stochastic Gradient Descent (SGD)", _named(*_L2SGD)),
-    "ap": Algorithm("ap", "Averaged perceptron", _named(*_AP), ("averaged-perceptron",)),
-    "pa": Algorithm("pa", "Passive Aggressive", _named(*_PA), ("passive-aggressive",)),
-    "arow": Algorithm("arow", "Adaptive Regularization of Weights (AROW)", _named(*_AROW)),
+    known.method: known
+    for known in (
+        _algorithm("lbfgs", "L-BFGS optimization", _LBFGS),
+        _algorithm("l2sgd", "Stochastic Gradient Descent (SGD)", _L2SGD),
+        _algorithm("ap", "Averaged perceptron", _AP, "averaged-perceptron"),
+        _algorithm("pa", "Passive Aggressive", _PA, "passive-aggressive"),
+        _algorithm("arow", "Adaptive Regularization of Weights (AROW)", _AROW),
+    )
 }
 
 

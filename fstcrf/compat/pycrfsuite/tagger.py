@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
-from fstcrf.compat.pycrfsuite.items import Attributes, ItemSequence, Lookup, labels_of
+from fstcrf.compat.pycrfsuite.items import AttributeRows, Items, Lookup, labels_of
 from fstcrf.errors import DataError, FstcrfError, LabelError, ModelFileError
 from fstcrf.interop.crfsuite import STATE, TRANSITION, CRFsuiteModel, as_tagger, read_model
 from fstcrf.joint import CRF
@@ -52,17 +52,10 @@ class UnknownLabelError(LabelError, RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class _Opened:
-    """A model file that has been read.
-
-    Parameters
-    ----------
-    model : CRFsuiteModel
-    header : dict of str to str
-        Its fields, as the dump shows them.
-    """
+    """A model file that has been read."""
 
     model: CRFsuiteModel
-    header: dict[str, str]
+    header: dict[str, str]  # its fields, as the dump shows them
 
     @classmethod
     def of(cls, data: bytes, where: str) -> Self:
@@ -136,13 +129,7 @@ def parsed(opened: _Opened) -> ParsedDump:
 
 
 class _Decoder:
-    """The weights of a tagger of order 1, laid out for one sequence at a time.
-
-    Parameters
-    ----------
-    crf : CRF
-        As `fstcrf.load_crfsuite` makes it: all transitions, nothing at the ends.
-    """
+    """The weights of a tagger of `load_crfsuite`, laid out for one sequence at a time."""
 
     def __init__(self, crf: CRF) -> None:
         space, graph = crf.space, crf.weights.still_graph
@@ -156,18 +143,12 @@ class _Decoder:
         self._single = SentenceGraph(table, graph)
         self._mirrored = SentenceGraph(table, kernel.Graph(graph.final, graph.initial, mirrored))
 
-    def potentials(self, rows: Attributes) -> Floats:
+    def potentials(self, rows: AttributeRows) -> Floats:
         """Return the potentials of labels, natural-log scores, float64 [T, L]."""
         return self._single.potentials(*rows)
 
     def best(self, node: Floats) -> list[int]:
-        """Return the numbers of the best labels.
-
-        Parameters
-        ----------
-        node : float64 [T, L]
-            Potentials of a sequence that is not empty.
-        """
+        """Return the numbers of the best labels for potentials [T, L], T > 0."""
         found: list[int] = self._mirrored.viterbi(np.ascontiguousarray(node[::-1])).tolist()
         found.reverse()
         return found
@@ -177,13 +158,7 @@ class _Decoder:
         return self._single.forward_backward(node)
 
     def score(self, node: Floats, labels: Longs) -> float:
-        """Return the score of a labelling, natural log.
-
-        Parameters
-        ----------
-        node : float64 [T, L]
-        labels : int64 [T]
-        """
+        """Return the score of a labelling [T], natural log, by potentials [T, L]."""
         transitions = self._table[labels[:-1], labels[1:]].sum()
         return float(node[np.arange(len(labels)), labels].sum() + transitions)
 
@@ -196,6 +171,9 @@ class Tagger:
 
     ``tagger.crf`` is the same model as a `fstcrf.CRF`: with it come n-best lists, grammars
     (``tagger.crf & grammar``), composition.
+
+    Without an open model every method raises `NotOpenError`, a ValueError and a RuntimeError;
+    so do those about a sequence where none was set.
     """
 
     def __init__(self) -> None:
@@ -240,13 +218,7 @@ class Tagger:
 
     @property
     def crf(self) -> CRF:
-        """The model as a tagger of fstcrf.
-
-        Raises
-        ------
-        NotOpenError
-            No model is open.
-        """
+        """The model as a tagger of fstcrf."""
         return self._model.crf
 
     @property
@@ -256,18 +228,12 @@ class Tagger:
         return self._loaded
 
     def labels(self) -> list[str]:
-        """Return the labels of the model.
-
-        Raises
-        ------
-        NotOpenError
-            No model is open.
-        """
+        """Return the labels of the model."""
         return list(self._model.names)
 
     # --- Tagging ------------------------------------------------------------------------------
 
-    def set(self, xseq: Iterable[Any] | ItemSequence) -> None:
+    def set(self, xseq: Items) -> None:
         """Set the sequence that `tag`, `probability` and `marginal` are about.
 
         Parameters
@@ -277,14 +243,12 @@ class Tagger:
 
         Raises
         ------
-        NotOpenError
-            No model is open.
         ItemError
             An item that is not what it must be.
         """
         self._sequence = self._model.sequence(xseq)
 
-    def tag(self, xseq: Iterable[Any] | ItemSequence | None = None) -> list[str]:
+    def tag(self, xseq: Items | None = None) -> list[str]:
         """Return the best labels of a sequence.
 
         Parameters
@@ -294,7 +258,7 @@ class Tagger:
 
         Raises
         ------
-        NotOpenError, ItemError
+        ItemError
             As for `set`.
         """
         model = self._model
@@ -306,13 +270,11 @@ class Tagger:
             return []
         return model.named(model.decoder.best(sequence.node))
 
-    def probability(self, yseq: Iterable[str]) -> float:
+    def probability(self, yseq: Iterable[str | bytes]) -> float:
         """Return the probability of a label sequence, given the sequence that was set.
 
         Raises
         ------
-        NotOpenError
-            No model is open, or no sequence set.
         DataError
             Another number of labels than of items.
         UnknownLabelError
@@ -333,8 +295,6 @@ class Tagger:
 
         Raises
         ------
-        NotOpenError
-            No model is open, or no sequence set.
         DataError
             The sequence has no such position.
         UnknownLabelError
@@ -349,11 +309,6 @@ class Tagger:
         """Return the probabilities of all labels at all positions of the sequence that was set.
 
         python-crfsuite has no such method.
-
-        Raises
-        ------
-        NotOpenError
-            No model is open, or no sequence set.
         """
         sequence, names = self._set, self._model.names
         if not sequence.length:
@@ -382,11 +337,6 @@ class Tagger:
         ----------
         filename : path, optional
             Standard output when absent.
-
-        Raises
-        ------
-        NotOpenError
-            No model is open. Also a RuntimeError.
         """
         pieces = _dumped(self._model.opened)
         if filename is None:
@@ -396,13 +346,7 @@ class Tagger:
             file.writelines(pieces)
 
     def info(self) -> ParsedDump:
-        """Return header, labels, attributes and weights.
-
-        Raises
-        ------
-        NotOpenError
-            No model is open. Also a RuntimeError.
-        """
+        """Return header, labels, attributes and weights."""
         return parsed(self._model.opened)
 
 
@@ -429,7 +373,7 @@ class _Loaded:
     def lookup(self) -> Lookup:
         return Lookup(self.opened.model.attributes)
 
-    def sequence(self, xseq: Iterable[Any] | ItemSequence) -> _Sequence:
+    def sequence(self, xseq: Items) -> _Sequence:
         return _Sequence(self.decoder, self.lookup.rows(xseq))
 
     def named(self, numbers: list[int]) -> list[str]:
@@ -440,7 +384,7 @@ class _Loaded:
 class _Sequence:
     """A sequence that was set, and what has been computed of it."""
 
-    def __init__(self, decoder: _Decoder, rows: Attributes) -> None:
+    def __init__(self, decoder: _Decoder, rows: AttributeRows) -> None:
         self._decoder, self._rows = decoder, rows
         self.length = rows.n_tokens
 
@@ -457,6 +401,8 @@ class _Sequence:
         found: list[list[float]] = self.posterior[1].tolist()
         return found
 
+
+# --- The dump, read -------------------------------------------------------------------------------
 
 _BEGIN = re.compile(r"(FILEHEADER|LABELS|ATTRIBUTES|TRANSITIONS|STATE_FEATURES) = \{")
 _ENTRY = re.compile(r"(\w+): (.*)", re.DOTALL)

@@ -14,14 +14,21 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.compat.pycrfsuite.items import Attributes, Growing, ItemSequence, joined, labels_of
+from fstcrf.compat.pycrfsuite.items import AttributeRows, Growing, Items, joined, labels_of
 from fstcrf.compat.pycrfsuite.log import Evaluation, Log, TrainLogParser
 from fstcrf.compat.pycrfsuite.parameters import ALGORITHMS, Algorithm, Parameter, Value, options
 from fstcrf.compat.pycrfsuite.parameters import algorithm as known_algorithm
 from fstcrf.corpus import check_writable
 from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import DataError, FstcrfError, NumericError, OptionError
-from fstcrf.interop.crfsuite import FEATURE, STATE, TRANSITION, CRFsuiteModel, write_model
+from fstcrf.interop.crfsuite import (
+    FEATURE,
+    STATE,
+    TRANSITION,
+    CRFsuiteModel,
+    features_of,
+    write_model,
+)
 from fstcrf.kernel import SparseRows
 from fstcrf.model.options import Options, checked_options, optimiser_of
 from fstcrf.model.weights import Weights
@@ -97,7 +104,7 @@ class BaseTrainer:
     def __init__(
         self,
         algorithm: str | None = None,
-        params: Mapping[str, Any] | None = None,
+        params: Mapping[str, object] | None = None,
         verbose: bool = True,  # noqa: FBT001, FBT002 (python-crfsuite's order)
     ) -> None:
         if algorithm is not None:
@@ -108,9 +115,7 @@ class BaseTrainer:
 
     # --- Data ---------------------------------------------------------------------------------
 
-    def append(
-        self, xseq: Iterable[Any] | ItemSequence, yseq: Iterable[str], group: int = 0
-    ) -> None:
+    def append(self, xseq: Items, yseq: Iterable[str | bytes], group: int = 0) -> None:
         """Append a sequence to the data set.
 
         Parameters
@@ -163,7 +168,7 @@ class BaseTrainer:
         """Return the names of the algorithm's parameters."""
         return list(self._values)
 
-    def set(self, name: str, value: Any) -> None:
+    def set(self, name: str, value: object) -> None:
         """Set a parameter.
 
         Raises
@@ -179,16 +184,10 @@ class BaseTrainer:
             raise OptionError(f"parameter {name} is {value!r}: {error}") from None
 
     def get(self, name: str) -> Value:
-        """Return the value of a parameter.
-
-        Raises
-        ------
-        OptionError
-            The algorithm has no such parameter.
-        """
+        """Return the value of a parameter; errors as for `set`."""
         return self._values[self._parameter(name).name]
 
-    def set_params(self, params: Mapping[str, Any]) -> None:
+    def set_params(self, params: Mapping[str, object]) -> None:
         """Set parameters; arguments and errors as for `set`."""
         for name, value in params.items():
             self.set(name, value)
@@ -198,13 +197,7 @@ class BaseTrainer:
         return dict(self._values)
 
     def help(self, name: str) -> str:
-        """Return what a parameter is.
-
-        Raises
-        ------
-        OptionError
-            The algorithm has no such parameter.
-        """
+        """Return what a parameter is; errors as for `set`."""
         return self._parameter(name).help
 
     def _parameter(self, name: str) -> Parameter:
@@ -324,7 +317,7 @@ class Trainer(BaseTrainer):
         """Receive why there is nothing to train."""
         self._show(log)
 
-    def on_iteration(self, log: str, info: dict[str, Any]) -> None:  # noqa: ARG002
+    def on_iteration(self, log: str, info: dict[str, object]) -> None:  # noqa: ARG002
         """Receive an iteration; `info` is what its text says."""
         self._show(log)
 
@@ -341,26 +334,21 @@ class Trainer(BaseTrainer):
         print(log, end="")  # noqa: T201
 
 
+# --- Data -----------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """Some sequences that are not empty.
+    """Some sequences that are not empty."""
 
-    Parameters
-    ----------
-    node : SparseRows [N, A]
-        Attributes of tokens.
-    labels : int32 [N]
-    offsets : int64 [B + 1]
-    """
-
-    node: SparseRows
-    labels: Ints
-    offsets: Longs
+    node: SparseRows  # [N, A], attributes of tokens
+    labels: Ints  # [N]
+    offsets: Longs  # [B + 1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Instance:
-    rows: Attributes
+    rows: AttributeRows
     labels: Ints
     group: int
 
@@ -383,9 +371,7 @@ class TrainingData:
         """All labels."""
         return list(self._labels)
 
-    def append(
-        self, items: Iterable[Any] | ItemSequence, labels: Iterable[Any], group: int
-    ) -> None:
+    def append(self, items: Items, labels: Iterable[str | bytes], group: int) -> None:
         """Append a sequence.
 
         Raises
@@ -419,7 +405,7 @@ class TrainingData:
         )
 
 
-def _counting(rows: Attributes, n_attributes: int) -> SparseRows:
+def _counting(rows: AttributeRows, n_attributes: int) -> SparseRows:
     """Return rows from 0 on, without those that count for nothing."""
     kept = rows.rows > 0
     bounds = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[rows.indptr]
@@ -555,14 +541,9 @@ def _model(data: TrainingData, space: ParameterSpace, theta: Floats) -> CRFsuite
     used, attribute = np.unique(attribute, return_inverse=True)
     slot = space.transitions[arc != 0]
     first = np.argsort(space.topology.arc_slot)[slot]
-    features = np.zeros(len(attribute) + len(slot), dtype=FEATURE)
-    state, transition = features[: len(attribute)], features[len(attribute) :]
-    state["type"], transition["type"] = STATE, TRANSITION
-    state["src"], state["dst"], state["weight"] = attribute, label, node[node != 0]
-    transition["src"], transition["dst"] = (
-        space.topology.source[first],
-        space.topology.target[first],
-    )
-    transition["weight"] = arc[arc != 0]
+    source, target = space.topology.source[first], space.topology.target[first]
+    state = features_of(STATE, attribute, label, node[node != 0])
+    transition = features_of(TRANSITION, source, target, arc[arc != 0])
+    features = np.concatenate([state, transition])
     names = data.attributes
     return CRFsuiteModel.of(data.labels, [names[i] for i in used.tolist()], features)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.compat.pycrfsuite import BaseTrainer, Tagger
+from fstcrf.compat.pycrfsuite.items import Items
 from fstcrf.compat.pycrfsuite.log import TrainLogParser
 from fstcrf.compat.pycrfsuite.tagger import ParsedDump
 from fstcrf.compat.sklearn_crfsuite._fileresource import FileResource
@@ -147,9 +148,9 @@ calibration_max_trials
 
     def fit(
         self,
-        X: Iterable[Iterable[Any]],  # noqa: N803 (scikit-learn's names)
+        X: Iterable[Items],  # noqa: N803 (scikit-learn's names)
         y: Iterable[Sequence[str]],
-        X_dev: Iterable[Iterable[Any]] | None = None,  # noqa: N803
+        X_dev: Iterable[Items] | None = None,  # noqa: N803
         y_dev: Iterable[Sequence[str]] | None = None,
     ) -> CRF:
         """Train on sequences.
@@ -206,7 +207,7 @@ calibration_max_trials
 
     # --- Prediction ---------------------------------------------------------------------------
 
-    def predict(self, X: Iterable[Iterable[Any]]) -> NDArray[Any]:  # noqa: N803
+    def predict(self, X: Iterable[Items]) -> NDArray[np.object_]:  # noqa: N803
         """Return the best labels of sequences.
 
         Parameters
@@ -228,24 +229,24 @@ calibration_max_trials
         """
         return np.array(list(map(self.predict_single, X)), dtype=object)
 
-    def predict_single(self, xseq: Iterable[Any]) -> list[str]:
+    def predict_single(self, xseq: Items) -> list[str]:
         """Return the best labels of one sequence."""
         return self._fitted().tag(xseq)
 
-    def predict_marginals(self, X: Iterable[Iterable[Any]]) -> NDArray[Any]:  # noqa: N803
+    def predict_marginals(self, X: Iterable[Items]) -> NDArray[np.object_]:  # noqa: N803
         """Return, for each token of sequences, the probability of each label: dicts.
 
         The array has the form of that of `predict`.
         """
         return np.array(list(map(self.predict_marginals_single, X)), dtype=object)
 
-    def predict_marginals_single(self, xseq: Iterable[Any]) -> list[dict[str, float]]:
+    def predict_marginals_single(self, xseq: Items) -> list[dict[str, float]]:
         """Return, for each token of a sequence, the probability of each label."""
         tagger = self._fitted()
         tagger.set(xseq)
         return tagger.marginals()
 
-    def score(self, X: Iterable[Iterable[Any]], y: Sequence[Sequence[str]]) -> float:  # noqa: N803
+    def score(self, X: Iterable[Items], y: Sequence[Sequence[str]]) -> float:  # noqa: N803
         """Return the share of tokens that are labelled right, 0 to 1."""
         return flat_accuracy_score(y, list(map(self.predict_single, X)))
 

@@ -6,8 +6,9 @@ Labels are scored token by token, ``O`` included; `fstcrf.evaluate_spans` scores
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
+from fstcrf.arrays import Floats
 from fstcrf.compat.sklearn_crfsuite.utils import flatten, sklearn
 from fstcrf.errors import DataError
 
@@ -23,7 +24,8 @@ __all__ = [
 
 _metrics = sklearn("metrics")
 
-Sequences = Sequence[Sequence[Any]]
+Sequences: TypeAlias = Sequence[Sequence[Any]]
+Scores: TypeAlias = float | Floats  # an array of those of each label with average=None
 
 
 def _flat(y_true: Sequences, y_pred: Sequences) -> tuple[list[Any], list[Any]]:
@@ -54,28 +56,32 @@ def flat_accuracy_score(y_true: Sequences, y_pred: Sequences) -> float:
     return float(_metrics.accuracy_score(*_flat(y_true, y_pred)))
 
 
-def flat_precision_score(y_true: Sequences, y_pred: Sequences, **kwargs: Any) -> Any:
+def flat_precision_score(y_true: Sequences, y_pred: Sequences, **kwargs: object) -> Scores:
     """Return the precision of labels; arguments as for `sklearn.metrics.precision_score`."""
-    return _metrics.precision_score(*_flat(y_true, y_pred), **kwargs)
+    found: Scores = _metrics.precision_score(*_flat(y_true, y_pred), **kwargs)
+    return found
 
 
-def flat_recall_score(y_true: Sequences, y_pred: Sequences, **kwargs: Any) -> Any:
+def flat_recall_score(y_true: Sequences, y_pred: Sequences, **kwargs: object) -> Scores:
     """Return the recall of labels; arguments as for `sklearn.metrics.recall_score`."""
-    return _metrics.recall_score(*_flat(y_true, y_pred), **kwargs)
+    found: Scores = _metrics.recall_score(*_flat(y_true, y_pred), **kwargs)
+    return found
 
 
-def flat_f1_score(y_true: Sequences, y_pred: Sequences, **kwargs: Any) -> Any:
+def flat_f1_score(y_true: Sequences, y_pred: Sequences, **kwargs: object) -> Scores:
     """Return F1 of labels; arguments as for `sklearn.metrics.f1_score`."""
-    return _metrics.f1_score(*_flat(y_true, y_pred), **kwargs)
+    found: Scores = _metrics.f1_score(*_flat(y_true, y_pred), **kwargs)
+    return found
 
 
-def flat_fbeta_score(y_true: Sequences, y_pred: Sequences, beta: float, **kwargs: Any) -> Any:
+def flat_fbeta_score(y_true: Sequences, y_pred: Sequences, beta: float, **kwargs: object) -> Scores:
     """Return F of labels; arguments as for `sklearn.metrics.fbeta_score`."""
-    return _metrics.fbeta_score(*_flat(y_true, y_pred), beta=beta, **kwargs)
+    found: Scores = _metrics.fbeta_score(*_flat(y_true, y_pred), beta=beta, **kwargs)
+    return found
 
 
 def flat_classification_report(
-    y_true: Sequences, y_pred: Sequences, labels: Sequence[Any] | None = None, **kwargs: Any
+    y_true: Sequences, y_pred: Sequences, labels: Sequence[str] | None = None, **kwargs: object
 ) -> Any:
     """Return all scores; arguments as for `sklearn.metrics.classification_report`."""
     return _metrics.classification_report(*_flat(y_true, y_pred), labels=labels, **kwargs)

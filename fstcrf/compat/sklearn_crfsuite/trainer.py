@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from fstcrf.compat.pycrfsuite import Trainer
 from fstcrf.compat.pycrfsuite.log import LabelScore
@@ -26,7 +25,7 @@ _COLUMNS = (
 class LinePerIterationTrainer(Trainer):
     """A trainer that prints a line for each iteration."""
 
-    def on_iteration(self, log: str, info: dict[str, Any]) -> None:  # noqa: ARG002
+    def on_iteration(self, log: str, info: dict[str, object]) -> None:  # noqa: ARG002
         """Print one line."""
         parts = [form.format(info[name]) for name, form in _COLUMNS if name in info]
         print(f"Iter {info['num']:<3} {' '.join(parts)}".rstrip())  # noqa: T201

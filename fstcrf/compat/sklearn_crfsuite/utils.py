@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import TypeVar
 
 from fstcrf.lazy import optional
 
@@ -25,7 +26,7 @@ def flatten(y: Iterable[Iterable[T]]) -> list[T]:
     return list(chain.from_iterable(y))
 
 
-def sklearn(part: str) -> Any:
+def sklearn(part: str) -> ModuleType:
     """Return a module of scikit-learn.
 
     Raises
