@@ -34,6 +34,7 @@ __all__ = [
     "search_options",
     "spoken",
     "threads_option",
+    "with_options",
 ]
 
 
@@ -243,7 +244,8 @@ _INPUT = (
 )
 
 
-def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
+def with_options(options: Sequence[Callable[[Any], Any]], command: Command) -> Command:
+    """Add options, which stand in this order in the help."""
     for option in reversed(options):
         command = option(command)
     return command
@@ -251,7 +253,7 @@ def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> 
 
 def input_options(command: Command) -> Command:
     """Add the options that say how the input is to be read."""
-    return _with(_INPUT, command)
+    return with_options(_INPUT, command)
 
 
 def grammar_option(command: Command) -> Command:
@@ -294,7 +296,7 @@ _SEARCH = (
 
 def search_options(command: Command) -> Command:
     """Add the options that say what a search for the best labels may cost, and what if it fails."""
-    return _with(_SEARCH, command)
+    return with_options(_SEARCH, command)
 
 
 def threads_option(command: Command) -> Command:

@@ -136,13 +136,14 @@ def rank(
     threads: int = 1,
     budget: Budget | None = None,
     strict: bool = True,
+    tapes: Sequence[str] | None = None,
 ) -> Answer:
     """Return the n best labellings of each sentence; those that are not proven are not warned of.
 
-    Several labellings are searched sentence by sentence, and share the budget's time. NoPathError
-    where a sentence has none, where that is `strict`.
+    Several labellings, and those of some tapes, are searched sentence by sentence, and share the
+    budget's time. NoPathError where a sentence has none, where that is `strict`.
     """
-    if n == 1:
+    if n == 1 and tapes is None:
         return _best(composition, sentences, threads, budget, strict=strict)
     started, solver = time.monotonic(), Solver(composition, budget)
     ranked: list[list[Path]] = []
@@ -153,12 +154,13 @@ def rank(
             budget = replace(budget, seconds=max(left, _AT_ONCE))
             started = time.monotonic()
         lattice = ChainLattice(composition, sentence)
-        ranked.append(lattice.nbest(n, budget=budget))
+        ranked.append(lattice.nbest(n, budget=budget, tapes=tapes))
         lengths.append(len(lattice))
         if strict and not ranked[-1]:
             bound = float(solver.best(as_corpus(composition, [sentence])[1]).bound[0])
             raise no_path(solver, bound, number)
-    return Answer.of_paths(ranked, composition.label_sets, lengths, n)
+    sets = {tape: composition.label_sets[tape] for tape in tapes or composition.tapes}
+    return Answer.of_paths(ranked, sets, lengths, n)
 
 
 def _best(

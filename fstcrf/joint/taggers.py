@@ -24,6 +24,7 @@ from fstcrf.joint.known import Known
 from fstcrf.joint.tagger import ArrayT, LabelsT, Tagger
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer, JointLattice, Lattice, Path, product
+from fstcrf.lattice.posterior import Posterior
 from fstcrf.lattice.product import searched
 from fstcrf.lazy import LazyModule, StaticFunction
 from fstcrf.model import decoding, potentials
@@ -194,13 +195,15 @@ class CRF(Model, Composable[list[str], Floats]):
         threads: int,
         *,
         strict: bool,
+        tapes: Sequence[str] | None = None,
     ) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
+        del tapes  # it has one
+        whole = self.as_transducer
         if n > 1:
-            whole = self._composed
-            return whole.decoded(sentences, n, forced, bias, budget, threads, strict=strict)
+            return whole().decoded(sentences, n, forced, bias, budget, threads, strict=strict)
         known = Known.of(self.tapes, len(sentences), forced, bias)
-        return decoding.decode(
+        found = decoding.decode(
             self,
             sentences,
             threads=threads,
@@ -208,6 +211,11 @@ class CRF(Model, Composable[list[str], Floats]):
             bias=known.bias.get(self.tape),
             strict=strict,
         )
+        return found.with_posterior(lambda: whole().posterior(sentences, known, budget, threads))
+
+    def as_transducer(self) -> Composition[list[str], Floats]:
+        """Return the composition of this tagger alone."""
+        return self._composed
 
     @made_once
     def _composed(self) -> Composition[list[str], Floats]:
@@ -441,6 +449,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         threads: int,
         *,
         strict: bool,
+        tapes: Sequence[str] | None = None,
     ) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
         known = None
@@ -450,13 +459,31 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
                     "normalize='chain' has no forced labels and no bias; use 'product'"
                 )
             known = Known.of(self.tapes, len(sentences), forced, bias)
+        options: Any = {"threads": threads, "budget": budget}
         if self.conditional:
-            return chainlattice.rank(
-                self, sentences, n, threads=threads, budget=budget, strict=strict
+            return chainlattice.rank(self, sentences, n, tapes=tapes, strict=strict, **options)
+        if tapes is None or len(self.tapes) == 1:
+            found = batches.decode(self, sentences, n, known=known, strict=strict, **options)
+        else:
+            found = batches.decode_tapes(
+                self, sentences, n, tapes, known=known, strict=strict, **options
             )
-        return batches.decode(
-            self, sentences, n, known=known, threads=threads, budget=budget, strict=strict
-        )
+        return found.with_posterior(lambda: self.posterior(sentences, known, budget, threads))
+
+    def posterior(
+        self, sentences: Data, known: Known | None, budget: Budget | None, threads: int
+    ) -> Posterior:
+        """Return the distributions over the labellings of sentences, with what is known put in."""
+        several = batches.lattices(self, sentences, known)
+        return Posterior(dict.fromkeys(self.tapes, several), budget, threads)
+
+    def decision(self) -> Composition[LabelsT, ArrayT]:
+        """Return itself: it decides all tapes together."""
+        return self
+
+    def as_transducer(self) -> Composition[LabelsT, ArrayT]:
+        """Return the composition with ``normalize="product"``: the same labellings are legal."""
+        return replace(self, normalize="product") if self.conditional else self
 
     def _searched(self, search: Search) -> Composition[LabelsT, ArrayT]:
         return self if search == self.search else replace(self, search=search)

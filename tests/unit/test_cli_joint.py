@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf.cli.answers import Counts
+from fstcrf.cli.tagging import Outcomes
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.joint import CRF, Composition, load
 from fstcrf.joint.chain import Solver
@@ -340,13 +340,14 @@ def test_what_is_known_is_given_up_where_the_model_itself_forbids_it() -> None:
 
 
 def test_answers_that_are_not_proven_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    decide = Composition.decide
+    decoded = Composition.decoded
 
-    def unsure(self: Composition, *given: object, **options: object) -> object:
-        lengths, columns, _ = decide(self, *given, **options)  # type: ignore[arg-type]
-        return lengths, columns, 2
+    def unsure(self: Composition, *given: Any, **options: Any) -> Any:
+        found = decoded(self, *given, **options)
+        found.exact[:2] = False
+        return found
 
-    monkeypatch.setattr(Composition, "decide", unsure)
+    monkeypatch.setattr(Composition, "decoded", unsure)
     result = run("tag", "chain", "in.txt")
     assert result.exit_code == 0
     assert result.stderr == (
@@ -418,7 +419,7 @@ def test_a_long_search_says_what_it_works_on(
 
 
 def test_counts_that_are_zero_are_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    Counts().report()
+    Outcomes().report()
     assert capsys.readouterr().err == ""
 
 
@@ -429,13 +430,16 @@ def test_counts_that_are_zero_are_not_reported(capsys: pytest.CaptureFixture[str
     ("arguments", "message"),
     [
         (["field", "--cascade"], "--cascade is for compositions: the model has one tape"),
-        (["joint", "--cascade", "--nbest", "2"], "--nbest needs a joint decision"),
+        (["joint", "--cascade", "--max-states", "2"], "--max-states needs a joint decision"),
+        (["joint", "--cascade", "--decode", "chain"], "--cascade cannot go with --decode"),
+        (["field", "--decode", "product"], "--decode is for compositions: the model has one tape"),
         (["joint", "--cascade", "--grammar", "bio"], "--grammar needs a joint decision"),
         (["chain", "--marginals"], "--marginals needs a transducer"),
         (["chain", "--probabilities"], "--probabilities needs a transducer"),
         (["legal_chain", "--span-probabilities"], "--span-probabilities needs a transducer"),
         (["chain", "--force", "pos=pos"], "--force needs a transducer"),
-        (["joint", "--bias", "O=1"], "--bias is for models with one tape"),
+        (["joint", "--bias", "O=1"], "--bias O=1: expected TAPE:LABEL=NUMBER, the tapes are pos"),
+        (["joint", "--bias", "x:O=1"], "--bias x:O=1: expected TAPE:LABEL=NUMBER, the tapes are"),
         (["joint", "--force", "pos"], "--force pos: expected TAPE=COLUMN, the tapes are pos"),
         (["joint", "--force", "pos=pos,x=y"], "--force pos=pos,x=y: expected TAPE=COLUMN"),
         (["joint", "--nbest", "0"], "Invalid value for '--nbest'"),
