@@ -126,7 +126,7 @@ def tag_documents(
                 raise click.UsageError(f"--{flag} cannot go with --document-consistency")
     tagger = library.DocumentTagger(
         model,
-        [library.agreement.load(path) for path in given["document_consistency"]],
+        [library.scores.load(path) for path in given["document_consistency"]],
         library.Annealing(given["sweeps"] or 200, given["schedule"] or "linear"),
         sweeps=given["draw"] or "mixed",
         start=given["start"] or "viterbi",

@@ -358,7 +358,7 @@ class Outcomes:
         """Count the sentences of an answer."""
         unproven = ~answer.exact & (answer.scores > -np.inf)
         self.skipped += int(answer.dead.sum())
-        self.inexact += int(unproven.reshape(len(answer), -1).any(axis=1).sum())
+        self.inexact += int(unproven.reshape(len(answer), answer.n).any(axis=1).sum())
         for change in ("grammar", "forced", "both"):
             count = getattr(self, change) + int((answer.changed == change).sum())
             setattr(self, change, count)

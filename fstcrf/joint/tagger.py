@@ -154,8 +154,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
                     asked = (some, n, mine, bias, limit, threads)
                     part = other.decoded(*asked, strict=False, tapes=shown)
                     answer = answer.with_part(where, part, change)
-            unproven = ~answer.exact.reshape(len(answer), -1).all(axis=1)
-            warn_unproven(int(unproven.sum()), len(answer))
+            warn_unproven(tagger.unproven(answer), len(answer))
         return answer
 
     @abstractmethod
@@ -197,6 +196,10 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
     def without_grammar(self) -> Tagger[LabelsT, ArrayT] | None:
         """Return the tagger without its grammar; None where it has none."""
         return None
+
+    def unproven(self, answer: Answer) -> int:
+        """Return of how many sentences a warning says that their paths are not proven."""
+        return int((~answer.exact.reshape(len(answer), answer.n).all(axis=1)).sum())
 
     def decision(self) -> Any:
         """Return the composition that decides all tapes together; None where there is none."""

@@ -215,8 +215,9 @@ def _joined(
     logs, dead = np.zeros((size, n)), np.zeros(size, dtype=bool)
     logs[:, 1:] = -np.inf
     for tape, step in steps.items():
-        chances = step.answer.probabilities.reshape(size, -1)
-        alive = step.answer.scores.reshape(size, -1) > -np.inf
+        shape = size, step.answer.n
+        chances = step.answer.probabilities.reshape(shape)
+        alive = step.answer.scores.reshape(shape) > -np.inf
         dead |= ~alive[:, 0]
         if tape in tapes:
             mine = np.where(alive, np.log(np.maximum(chances, _LEAST)), -np.inf)

@@ -121,6 +121,32 @@ def test_a_grammar_goes_with_joint_decisions(folder: Path) -> None:
     assert "--grammar needs a joint decision" in text
 
 
+@pytest.mark.parametrize("decode", ["cascade", "joint", "marginals"])
+def test_the_options_of_tag(folder: Path, decode: str) -> None:
+    """What `fstcrf tag` has, with the same result for the same decoder."""
+    whole = folder / "out" / "pipeline.fstcrf"
+    for more in (
+        ("--marginals",),
+        ("--nbest", 2, "--confidence", "--probabilities"),
+        ("--force", "a=known", "--bias", "c:C1=0.5", "--columns", "word,known"),
+        (
+            "--force",
+            "a=known",
+            "--probabilities",
+            "--on-no-path",
+            "skip",
+            "--columns",
+            "word,known",
+        ),
+    ):
+        text = TEXT.replace("b\n", "b A2\n").replace("\n", " _\n").replace("A2 _", "A2")
+        text = text.replace("\n _", "\n") if "known" in str(more) else TEXT
+        printed = done("pipeline", "tag", folder / "out", "--decode", decode, *more, given=text)
+        assert printed == done("tag", whole, "--decode", decode, *more, given=text)
+        if "--force" in more:
+            assert [r.split()[2][:2] for r in printed.splitlines() if r[:2] == "b "] == ["A2"]
+
+
 def test_a_text_with_other_columns(folder: Path) -> None:
     given = ("pipeline", "tag", folder / "out")
     text = failure(*given, given="a x y\nb x y\n")

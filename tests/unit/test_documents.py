@@ -412,7 +412,7 @@ def test_models_that_lack_a_method(
 
 def test_documents_are_corpora(tagger: fstcrf.CRF) -> None:
     with pytest.raises(DataError, match="expected a Corpus"):
-        DocumentTagger(tagger).tag_all([["Rotor"]])  # type: ignore[arg-type]
+        DocumentTagger(tagger).tag_all([["Rotor"]])
 
 
 def test_the_options_of_sampling_in_the_shell(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -769,9 +769,9 @@ def test_it_decodes_as_any_tagger(trained: TrainedPipeline, decode: Decode) -> N
 def test_a_cascade_with_labels_known_and_added(trained: TrainedPipeline, columns: bool) -> None:
     """Each tagger by hand, given the labels of those before it."""
     corpus, bias = TEST, {"a": {"A1": 0.5}, "c": {"C0": -1.0}}
-    known = {name: [[None] * 4 for _ in TEST] for name in "ab"}
+    known: dict[str, list[list[str | None]]] = {name: [[None] * 4 for _ in TEST] for name in "ab"}
     for b in range(len(TEST)):
-        known["a"][b][b % 4], known["b"][b][1] = "A0|A2", "B1"  # type: ignore[call-overload]
+        known["a"][b][b % 4], known["b"][b][1] = "A0|A2", "B1"
     forced: Any = [{name: rows[b] for name, rows in known.items()} for b in range(len(TEST))]
     if columns:
         for name, rows in known.items():
@@ -785,10 +785,9 @@ def test_a_cascade_with_labels_known_and_added(trained: TrainedPipeline, columns
         mine = trained[name].decode(corpus, **options)
         log += np.log(mine.probabilities)
         assert found[name].labels() == mine.labels()
-        for rows, wanted in zip(
-            found.marginals(name), trained[name].marginals_all(corpus, **options), strict=True
-        ):
-            assert np.allclose(rows, wanted)
+        tables = trained[name].marginals_all(corpus, **options)
+        for table, wanted in zip(found.marginals(name), tables, strict=True):
+            assert np.allclose(table, wanted)
         corpus = corpus.with_interned(name, mine.column())
     assert np.allclose(found.scores, log)
     assert np.allclose(found.probabilities, np.exp(log))
@@ -818,9 +817,10 @@ def test_a_sentence_without_a_path_in_a_cascade(decode: Decode) -> None:
 
 
 def test_product_and_chain_without_composing_again(trained: TrainedPipeline) -> None:
-    for name in ("product", "chain"):
-        other = fstcrf.compose(*trained.taggers, normalize=name)  # type: ignore[arg-type]
-        assert trained.tag_all(TEST, decode=name) == other.tag_all(TEST)  # type: ignore[arg-type]
+    ways: tuple[Literal["product", "chain"], ...] = ("product", "chain")
+    for name in ways:
+        other = fstcrf.compose(*trained.taggers, normalize=name)
+        assert trained.tag_all(TEST, decode=name) == other.tag_all(TEST)
     for tapes in (["c"], ["a", "c"]):
         product = trained.decode(TEST, decode="product", tapes=tapes, n=2)
         assert product.tapes == tuple(tapes)
