@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,10 @@ from fstcrf.cli.tagging import question, tag_file, tagging_options
 from fstcrf.joint import CRF, Tagger
 from fstcrf.lazy import LazyModule
 
-pipelines = LazyModule("fstcrf.pipelines")  # plain tagging does not wait for it
+if TYPE_CHECKING:
+    from fstcrf import pipelines
+else:  # plain tagging does not wait for it
+    pipelines = LazyModule("fstcrf.pipelines")
 
 __all__ = ["tag"]
 

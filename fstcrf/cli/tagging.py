@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -41,7 +41,6 @@ from fstcrf.joint import CRF
 from fstcrf.joint.tagger import OnNoPath, Tagger
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer, Path
-from fstcrf.lattice.confidence import Confidence
 from fstcrf.lazy import LazyModule
 
 __all__ = [
@@ -55,7 +54,11 @@ __all__ = [
     "write_tagged",
 ]
 
-grammar = LazyModule("fstcrf.grammar")  # plain tagging does not wait for it
+if TYPE_CHECKING:
+    from fstcrf import grammar
+    from fstcrf.lattice.confidence import Confidence
+else:  # plain tagging does not wait for it
+    grammar = LazyModule("fstcrf.grammar")
 
 NOTHING = "_"
 """In a column: no label, no span that starts here."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from numpy.typing import ArrayLike
 
-from fstcrf import openfst
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import OptionError
@@ -38,6 +37,7 @@ from fstcrf.plans import Search, gathered, warn_unproven
 if TYPE_CHECKING:
     import pynini
 
+    from fstcrf import openfst
     from fstcrf.joint import composing, explain, tuning
     from fstcrf.joint.explain import JointExplanation
     from fstcrf.model import explain as model_explain
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 else:  # a tagger that is loaded does not wait for what few calls need
     composing = LazyModule("fstcrf.joint.composing")
     explain, tuning = LazyModule("fstcrf.joint.explain"), LazyModule("fstcrf.joint.tuning")
+    openfst = LazyModule("fstcrf.openfst")
     model_explain = LazyModule("fstcrf.model.explain")
     transducer = LazyModule("fstcrf.topology.transducer")
 
