@@ -62,7 +62,7 @@ def tag(
         tag_documents(model, source, path, output, given)
         return
     check_alone(given)
-    tagger: Tagger[Any, Any] = model
+    tagger: Tagger = model
     if decode not in (None, "joint"):
         if isinstance(model, CRF) or len(model.tapes) == 1:
             raise click.UsageError(f"{option} is for compositions: the model has one tape")

@@ -208,7 +208,7 @@ class Question:
         return not (self.commented or self.spans)
 
 
-def question(tagger: Tagger[Any, Any], given: Mapping[str, Any], *, tape: str) -> Question:
+def question(tagger: Tagger, given: Mapping[str, Any], *, tape: str) -> Question:
     """Return what the options ask of a tagger.
 
     Parameters
@@ -266,7 +266,7 @@ def shown_names(option: str, names: Sequence[str], tapes: Sequence[str]) -> tupl
     return None if found in ((), tuple(tapes)) else found
 
 
-def _check(tagger: Tagger[Any, Any], given: Mapping[str, Any]) -> None:
+def _check(tagger: Tagger, given: Mapping[str, Any]) -> None:
     joint = tagger.decision()
     if joint is not None and joint.conditional:
         for name in (
@@ -306,7 +306,7 @@ def _biases(
     return found
 
 
-def _span_tapes(tagger: Tagger[Any, Any], printed: tuple[str, ...] | None) -> tuple[str, ...]:
+def _span_tapes(tagger: Tagger, printed: tuple[str, ...] | None) -> tuple[str, ...]:
     """Return the printed tapes whose labels look like those of spans; an only tape in any case."""
     if len(tagger.tapes) == 1:
         return tagger.tapes
@@ -320,7 +320,7 @@ def _span_tapes(tagger: Tagger[Any, Any], printed: tuple[str, ...] | None) -> tu
     return found
 
 
-def _check_sums(tagger: Tagger[Any, Any], asked: Question) -> None:
+def _check_sums(tagger: Tagger, asked: Question) -> None:
     """Check before anything is decoded that probabilities can be had where they are wanted."""
     joint = tagger.decision()
     if not (asked.probabilities or asked.marginals) or joint is None:
@@ -379,7 +379,7 @@ class Outcomes:
                 say(f"{number} sentence{'s' if number > 1 else ''} {what}")
 
 
-def tagged(tagger: Tagger[Any, Any], data: Corpus, *, threads: int = 1) -> tuple[Column, ...]:
+def tagged(tagger: Tagger, data: Corpus, *, threads: int = 1) -> tuple[Column, ...]:
     """Return the best labels of a corpus, a column for each tape; say what is not proven."""
     outcomes = Outcomes()
     answer = _decoded(tagger, data, Question(threads=threads), data, 0)
@@ -388,9 +388,7 @@ def tagged(tagger: Tagger[Any, Any], data: Corpus, *, threads: int = 1) -> tuple
     return tuple(answer[tape].column() for tape in answer.tapes)
 
 
-def _answers(
-    tagger: Tagger[Any, Any], batch: Corpus, asked: Question
-) -> Iterator[tuple[int, Answer]]:
+def _answers(tagger: Tagger, batch: Corpus, asked: Question) -> Iterator[tuple[int, Answer]]:
     """Yield the answers of a batch some sentences at a time, with the number of the first.
 
     Rankings of a chain go sentence by sentence, and share the time of the batch.
@@ -415,7 +413,7 @@ def _answers(
 
 
 def _runs(
-    tagger: Tagger[Any, Any], batch: Corpus, asked: Question, *, single: bool
+    tagger: Tagger, batch: Corpus, asked: Question, *, single: bool
 ) -> Iterator[tuple[int, int]]:
     """Yield the bounds of the sentences that are asked about together."""
     joint = tagger.decision()
@@ -435,7 +433,7 @@ def _runs(
 
 
 def _decoded(
-    tagger: Tagger[Any, Any], run: Corpus, asked: Question, batch: Corpus, number: int | None
+    tagger: Tagger, run: Corpus, asked: Question, batch: Corpus, number: int | None
 ) -> Answer:
     """Ask about a run of a batch, or one sentence of it; a long search says that it goes on.
 
@@ -509,9 +507,7 @@ class _Addition:
     sentences: list[int] = field(default_factory=list)
 
 
-def tag_file(
-    tagger: Tagger[Any, Any], source: InputFile, path: str, output: str, asked: Question
-) -> None:
+def tag_file(tagger: Tagger, source: InputFile, path: str, output: str, asked: Question) -> None:
     """Write a file again, with what is asked for added to each sentence."""
     outcomes = Outcomes()
 

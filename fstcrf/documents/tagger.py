@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, Unpack
+from typing import Literal, TypeAlias, Unpack
 
 import numpy as np
 
@@ -33,7 +33,7 @@ Take: TypeAlias = Literal["best", "last"]
 
 
 @dataclass(frozen=True)
-class DocumentTagger(Tagger[Any, Any]):
+class DocumentTagger(Tagger):
     """A tagger and models of violations that decide a document together.
 
     Parameters
@@ -72,7 +72,7 @@ class DocumentTagger(Tagger[Any, Any]):
     >>> DocumentTagger(tagger, [model]).tag_all(test)  # doctest: +SKIP
     """
 
-    tagger: CRF | Composition[Any, Any] | TrainedPipeline
+    tagger: CRF | Composition | TrainedPipeline
     models: Sequence[ViolationModel] = ()
     annealing: Annealing = field(default_factory=Annealing)
     sweeps: Sweeps = "mixed"
@@ -121,11 +121,11 @@ class DocumentTagger(Tagger[Any, Any]):
         free = self.local.composition.without_grammar()
         return None if free is None else replace(self, tagger=free)
 
-    def decision(self) -> Composition[Any, Any]:
+    def decision(self) -> Composition:
         """Return the local model."""
         return self.local.composition
 
-    def as_transducer(self) -> Composition[Any, Any]:
+    def as_transducer(self) -> Composition:
         """Return the local model, which says where labellings have died."""
         return self.local.composition
 

@@ -13,7 +13,7 @@ import numpy as np
 from fstcrf.corpus import Corpus
 from fstcrf.errors import NoPathError, OptionError, TooLargeError
 from fstcrf.grammar import Grammar
-from fstcrf.joint.jointmodel import budget_of
+from fstcrf.joint.jointmodel import JointModel, budget_of
 from fstcrf.joint.known import Bias, Columns, Forced, in_columns
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer
@@ -201,11 +201,11 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         """Return of how many sentences a warning says that their paths are not proven."""
         return int((~answer.exact.reshape(len(answer), answer.n).all(axis=1)).sum())
 
-    def decision(self) -> Any:
+    def decision(self) -> JointModel | None:
         """Return the composition that decides all tapes together; None where there is none."""
         return None
 
-    def as_transducer(self) -> Tagger[Any, Any]:
+    def as_transducer(self) -> Tagger:
         """Return a tagger with the same legal labellings that says where all of them have died."""
         return self
 
@@ -261,7 +261,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
 class _Case:
     """A sentence without a legal label sequence: what decides it, and what is known of it."""
 
-    tagger: Tagger[Any, Any]
+    tagger: Tagger
     sentence: Data
     forced: Mapping[str, Any] | None
     budget: Budget | None
@@ -317,7 +317,7 @@ class _Case:
 
 def _explained(
     error: NoPathError,
-    tagger: Tagger[Any, Any],
+    tagger: Tagger,
     sentences: Data,
     forced: Sequence[Forced | None] | None,
     columns: Mapping[str, str],
@@ -366,7 +366,7 @@ def _check_choice(name: str, value: object, choices: Any) -> None:
 
 
 def _relaxed(
-    tagger: Tagger[Any, Any], forced: Sequence[Forced | None] | None
+    tagger: Tagger, forced: Sequence[Forced | None] | None
 ) -> Iterator[tuple[Tagger[Any, Any], Sequence[Forced | None] | None, Change]]:
     """Yield a tagger and what is known, with less and less of it."""
     free = tagger.without_grammar()

@@ -23,7 +23,7 @@ from fstcrf.joint.known import Known
 from fstcrf.joint.tagger import ArrayT, LabelsT, Tagger
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer, JointLattice, Lattice, Path, product
-from fstcrf.lattice.posterior import Posterior
+from fstcrf.lattice.distributions import Distributions
 from fstcrf.lattice.product import searched
 from fstcrf.lazy import LazyModule, StaticFunction
 from fstcrf.model import decoding, potentials
@@ -473,10 +473,10 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
 
     def posterior(
         self, sentences: Data, known: Known | None, budget: Budget | None, threads: int
-    ) -> Posterior:
+    ) -> Distributions:
         """Return the distributions over the labellings of sentences, with what is known put in."""
         several = batches.lattices(self, sentences, known)
-        return Posterior(dict.fromkeys(self.tapes, several), budget, threads)
+        return Distributions(dict.fromkeys(self.tapes, several), budget, threads)
 
     def decision(self) -> Composition[LabelsT, ArrayT]:
         """Return itself: it decides all tapes together."""

@@ -83,7 +83,7 @@ Change: TypeAlias = Literal["", "grammar", "forced", "both"]
 
 
 class Distribution(Protocol):
-    """What answers are from; see `fstcrf.lattice.posterior.Posterior`."""
+    """What answers are from; see `fstcrf.lattice.distributions.Distributions`."""
 
     def marginals(self, tape: str) -> list[Floats | None]:
         """Return the probability of each label at each token of each sentence."""

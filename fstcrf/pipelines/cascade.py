@@ -18,8 +18,8 @@ from fstcrf.joint.component import as_read
 from fstcrf.joint.known import Known
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer, Lattice, marginals, nbest
+from fstcrf.lattice.distributions import Distributions
 from fstcrf.lattice.paths import best_path
-from fstcrf.lattice.posterior import Posterior
 from fstcrf.model import decoding
 from fstcrf.model import reads as passing
 from fstcrf.model.reading import Data
@@ -109,13 +109,13 @@ def cascaded(
     lengths = lengths or np.diff(next(iter(steps.values())).answer.offsets).tolist()
     found = _joined(asked, steps, ids, tapes or composition.tapes, lengths)
 
-    def posterior() -> Posterior:
+    def posterior() -> Distributions:
         each: dict[str, list[Lattice | None]] = {}
         for tape, step in steps.items():
             each[tape] = [None] * len(lengths)
             for number, lattice in zip(numbers.tolist(), step.lattices(), strict=True):
                 each[tape][number] = lattice
-        return Posterior(each, budget, threads)
+        return Distributions(each, budget, threads)
 
     return found.with_posterior(posterior)
 

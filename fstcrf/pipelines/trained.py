@@ -304,7 +304,7 @@ class TrainedPipeline(Tagger):
         """Return the composition that decides all tasks together; None where each decides."""
         return self.joint if self.together else None
 
-    def as_transducer(self) -> Tagger[Any, Any]:
+    def as_transducer(self) -> Tagger:
         """Return a tagger with the same legal labellings that says where all of them have died."""
         return self.joint.as_transducer() if self.together else self
 

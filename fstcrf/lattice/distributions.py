@@ -16,11 +16,11 @@ from fstcrf.lattice.confidence import Confidence, Interval
 from fstcrf.lattice.lattice import Lattice
 from fstcrf.once import made_once
 
-__all__ = ["Posterior"]
+__all__ = ["Distributions"]
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class Distributions:
     """The lattices of B sentences, with what was forced and added put in.
 
     Parameters
@@ -85,7 +85,7 @@ class Posterior:
             return Confidence(path, one, Interval(1.0, 1.0), "exact", 1.0)
         return lattice.confidence(budget=self.budget)
 
-    def only(self, asked: Bools) -> Posterior:
+    def only(self, asked: Bools) -> Distributions:
         """Return that of some sentences alone, bool [B]: nothing is asked of the others."""
         each: dict[int, list[Lattice | None]] = {}
         for several in self.lattices.values():
@@ -93,7 +93,7 @@ class Posterior:
             each[id(several)] = [lattice if wanted else None for lattice, wanted in kept]
         return replace(self, lattices={t: each[id(ls)] for t, ls in self.lattices.items()})
 
-    def with_part(self, where: Longs, part: Posterior) -> Posterior:
+    def with_part(self, where: Longs, part: Distributions) -> Distributions:
         """Return the same with others of some sentences, those that `part` has."""
         each: dict[int, list[Lattice | None]] = {}
         for tape, several in self.lattices.items():
