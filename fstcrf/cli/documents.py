@@ -10,13 +10,21 @@ from typing import Any
 import click
 
 from fstcrf import documents as library
-from fstcrf.cli.models import Model, spare_inputs
+from fstcrf.cli.models import Model, spare_inputs, tape_columns
 from fstcrf.cli.options import Command, SchemeName, input_options
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import InputFile, training_input
-from fstcrf.cli.tagging import shown_names, write_tagged
+from fstcrf.cli.tagging import (
+    NOTHING,
+    Outcomes,
+    label_biases,
+    placed,
+    shown_names,
+    write_tagged,
+)
 from fstcrf.corpus import Column, Corpus, check_writable
 from fstcrf.corpus.batches import whole_documents
+from fstcrf.errors import NoPathError
 
 __all__ = [
     "check_alone",
@@ -75,10 +83,8 @@ _OPTIONS = (
     ),
 )
 _SENTENCES = {
-    **dict.fromkeys(("nbest", "decode", "joint", "force", "max_states", "max_seconds")),
+    **dict.fromkeys(("nbest", "decode", "joint", "max_states", "max_seconds")),
     **dict.fromkeys(("probabilities", "marginals", "confidence", "span_probabilities"), False),
-    "bias": (),
-    "on_no_path": "error",
     "threads": 1,
 }
 """Options of decoding sentences that sampling has not, and their defaults."""
@@ -134,16 +140,27 @@ def tag_documents(
         take=given["take"] or "best",
         seed=given["seed"] or 0,
     )
-    printed = shown_names("tape", given["names"], tagger.tapes) or tagger.tapes
-    done = 0
+    force, outcomes, done = given["force"], Outcomes(), 0
+    asked: Any = {
+        "forced": None if force is None else tape_columns("--force", force, tagger.tapes),
+        "bias": label_biases(given["bias"], tagger.tapes) or None,
+        "on_no_path": given["on_no_path"],
+        "tapes": shown_names("tape", given["names"], tagger.tapes),
+    }
 
     def answer(batch: Corpus) -> tuple[Column, ...]:
         nonlocal done
-        found = dict(zip(tagger.tapes, tagger.tag_columns(batch, first=done), strict=True))
+        try:
+            found = tagger.decode(batch, first=done, **asked)
+        except NoPathError as error:
+            raise placed(error, batch) from None
         done += len(batch.document_slices())
-        return tuple(found[tape] for tape in printed)
+        found.exact[:] = True  # samples are not counted as searches that were cut short
+        outcomes.add(found)
+        return tuple(found[tape].column(missing=NOTHING) for tape in found.tapes)
 
     write_tagged(answer, _whole_documents(source), path, output)
+    outcomes.report()
 
 
 @dataclass(frozen=True, slots=True)

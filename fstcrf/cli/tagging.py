@@ -46,6 +46,8 @@ from fstcrf.lazy import LazyModule
 __all__ = [
     "Outcomes",
     "Question",
+    "label_biases",
+    "placed",
     "question",
     "shown_names",
     "tag_file",
@@ -236,7 +238,7 @@ def question(tagger: Tagger, given: Mapping[str, Any], *, tape: str) -> Question
     asked = Question(
         n=given["nbest"] or 1,
         force=None if force is None else tape_columns("--force", force, several),
-        bias=_biases(given["bias"], several) or None,
+        bias=label_biases(given["bias"], several) or None,
         on_no_path=given["on_no_path"],
         budget=budget,
         threads=given["threads"],
@@ -288,7 +290,7 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _biases(
+def label_biases(
     pairs: Sequence[tuple[str, float]], tapes: Sequence[str]
 ) -> dict[str, dict[str, float]]:
     """Return the biases of each tape; of several tapes each label is after its tape and a colon."""
@@ -457,7 +459,7 @@ def _decoded(
                 tapes=asked.tapes,
             )
         except NoPathError as error:
-            raise _placed(error, run) from None
+            raise placed(error, run) from None
 
 
 @contextmanager
@@ -470,7 +472,7 @@ def _telling(batch: Corpus, number: int | None, *, wanted: bool) -> Iterator[Non
         yield
 
 
-def _placed(error: NoPathError, run: Corpus) -> NoPathError:
+def placed(error: NoPathError, run: Corpus) -> NoPathError:
     """Return the error with file and line, and what is to be done."""
     if error.sentence is None:
         return error
