@@ -454,7 +454,7 @@ def test_known_labels_in_the_shell(corpus: Corpus, tagger: fstcrf.CRF, tmp_path:
     model.save(tmp_path / "names.json")
     words = ["-DOCSTART- -X-", "", "Rotor B-PER", "won _", "", "Rotor O", "won I-PER", ""]
     (tmp_path / "known.txt").write_text("\n".join(words) + "\n")
-    given = ("tag", str(tmp_path / "tagger.fstcrf"), str(tmp_path / "known.txt"))
+    given: tuple[str, ...] = ("tag", str(tmp_path / "tagger.fstcrf"), str(tmp_path / "known.txt"))
     given += ("--columns", "word,known", "--force", "known")
     more = ("--document-consistency", str(tmp_path / "names.json"), "--sweeps", "3")
     failed = program.failure(*given, *more)
