@@ -21,6 +21,7 @@ from fstcrf.joint.jointmodel import JointModel
 from fstcrf.joint.known import Known
 from fstcrf.lattice import Answer, Lattice, Path
 from fstcrf.lattice.answer import share, shares
+from fstcrf.lattice.paths import nbest_of_tapes
 from fstcrf.model.decoding import tag_all, tag_column
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, Run, answered, as_sentences, runs_of
@@ -34,6 +35,7 @@ __all__ = [
     "check_scores",
     "columns",
     "decode",
+    "decode_tapes",
     "lattices",
     "marginals",
     "path_labels",
@@ -307,6 +309,31 @@ def decode(
     )
 
 
+def decode_tapes(
+    composition: JointModel,
+    sentences: Data,
+    n: int,
+    tapes: Sequence[str],
+    *,
+    known: Known | None = None,
+    threads: int = 1,
+    budget: kernel.Budget | None = None,
+    strict: bool = True,
+) -> Answer:
+    """Return the n best labellings of some tapes of each sentence; other arguments as for `decode`.
+
+    Memory is that of the potentials of all sentences.
+    """
+    several = lattices(composition, sentences, known)
+    ranked = nbest_of_tapes(several, n, tapes, threads=threads, budget=budget)
+    if strict:
+        for number, (paths, lattice) in enumerate(zip(ranked, several, strict=True)):
+            if not paths:
+                raise no_path_error(composition.program, lattice.values, sentence=number)
+    sets = {tape: composition.label_sets[tape] for tape in tapes}
+    return Answer.of_paths(ranked, sets, [len(lattice) for lattice in several], n)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class _Ranked:
     """The n best paths of a run: [B, n] each, and labels by tape, int32 [n, N]."""
@@ -339,11 +366,12 @@ def _one(array: NDArray[T]) -> NDArray[T]:
     return array[:, 0] if array.shape[1] == 1 else array
 
 
-def lattices(composition: JointModel, sentences: Data) -> list[Lattice]:
-    """Return the weighted transducer of each sentence."""
+def lattices(composition: JointModel, sentences: Data, known: Known | None = None) -> list[Lattice]:
+    """Return the weighted transducer of each sentence, with what is known put in."""
     program = composition.program
 
     def cut(run: Run, values: Values) -> list[Lattice]:
+        values = values if known is None else known.applied(program, run, values)
         return [
             Lattice(program, tuple(v[a:b] for v in values))
             for a, b in itertools.pairwise(run.offsets.tolist())

@@ -148,13 +148,14 @@ def rank(
     threads: int = 1,
     budget: Budget | None = None,
     strict: bool = True,
+    tapes: Sequence[str] | None = None,
 ) -> Answer:
     """Return the n best labellings of each sentence; those that are not proven are not warned of.
 
-    Several labellings are searched sentence by sentence, and share the budget's time. NoPathError
-    where a sentence has none, where that is `strict`.
+    Several labellings, and those of some tapes, are searched sentence by sentence, and share the
+    budget's time. NoPathError where a sentence has none, where that is `strict`.
     """
-    if n == 1:
+    if n == 1 and tapes is None:
         return _best(composition, sentences, known, threads, budget, strict=strict)
     started = time.monotonic()
     ranked: list[list[Path]] = []
@@ -166,11 +167,12 @@ def rank(
             started = time.monotonic()
         mine = None if known is None else known.of_sentence(number)
         lattice = ChainLattice(composition, sentence, mine)
-        ranked.append(lattice.nbest(n, budget=budget))
+        ranked.append(lattice.nbest(n, budget=budget, tapes=tapes))
         lengths.append(len(lattice))
         if strict and not ranked[-1]:
             raise lattice.no_path(budget, number)
-    return Answer.of_paths(ranked, composition.label_sets, lengths, n)
+    sets = {tape: composition.label_sets[tape] for tape in tapes or composition.tapes}
+    return Answer.of_paths(ranked, sets, lengths, n)
 
 
 def _best(

@@ -11,20 +11,56 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.corpus import Column, Corpus
-from fstcrf.errors import OptionError, ShapeError
+from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.model import decoding
 from fstcrf.model.model import Model
-from fstcrf.model.reading import Run
+from fstcrf.model.reading import Data, Run
 from fstcrf.model.targets import UNKNOWN
 from fstcrf.plans import Program
 from fstcrf.topology import Topology
 
-__all__ = ["Bias", "Forced", "Known"]
+__all__ = ["Bias", "Columns", "Forced", "Known", "in_columns"]
 
 Forced: TypeAlias = decoding.Forced | Mapping[str, decoding.Forced]
 """Known labels of a sentence; of several tapes, by tape."""
 Bias: TypeAlias = decoding.Bias | Mapping[str, decoding.Bias]
 """What is added to the potentials of labels; of several tapes, by tape."""
+Columns: TypeAlias = str | Mapping[str, str]
+"""The column of a corpus that has the known labels; of several tapes, by tape."""
+
+
+def in_columns(
+    columns: Columns, sentences: Data, label_sets: Mapping[str, Sequence[str]]
+) -> tuple[dict[str, str], list[Forced | None]]:
+    """Return the column for each tape, and what columns of a corpus say is known.
+
+    Raises
+    ------
+    DataError
+        No such column, or a string that is neither label, nor ``a|b``, nor ``_``; names the place.
+    OptionError
+        No corpus, or several tapes and it does not say which.
+    """
+    if not isinstance(sentences, Corpus):
+        raise OptionError(f"forced={columns!r} names columns, but the sentences are no Corpus")
+    given = {"": columns} if isinstance(columns, str) else dict(columns)
+    if isinstance(columns, str) and len(label_sets) == 1:
+        given = {next(iter(label_sets)): columns}
+    odd = [tape for tape in given if tape not in label_sets]
+    if odd:
+        raise OptionError(f"forced={columns!r}: give columns by tape, of {', '.join(label_sets)}")
+    for tape, name in given.items():
+        column, labels = sentences.column(name), set(label_sets[tape])
+        for number, value in enumerate(column.values):
+            known = value == UNKNOWN or value in labels or labels.issuperset(value.split("|"))
+            if not known and len(tokens := np.flatnonzero(column.ids == number)):
+                raise DataError(
+                    f"{value!r} in column {name!r} is no label of the model; the labels are "
+                    f"{' '.join(label_sets[tape])}, and {UNKNOWN} where none is known",
+                    **sentences.where(int(tokens[0])),
+                )
+    each = {tape: sentences.column_lists(name) for tape, name in given.items()}
+    return given, [{t: rows[b] for t, rows in each.items()} for b in range(len(sentences))]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

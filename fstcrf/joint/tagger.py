@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, cast
 
 import numpy as np
 
 from fstcrf.corpus import Corpus
-from fstcrf.errors import OptionError
+from fstcrf.errors import NoPathError, OptionError, TooLargeError
 from fstcrf.grammar import Grammar
-from fstcrf.joint.jointmodel import budget_of
-from fstcrf.joint.known import Bias, Forced
+from fstcrf.joint.jointmodel import JointModel, budget_of
+from fstcrf.joint.known import Bias, Columns, Forced, in_columns
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer
 from fstcrf.lattice.answer import Change
+from fstcrf.lattice.paths import shown_tapes
 from fstcrf.model.reading import Data, SentenceLike
 from fstcrf.plans import Search, gathered, warn_unproven
 
@@ -45,12 +47,13 @@ class DecodeOptions(TypedDict, total=False):
     """What `Tagger.decode` takes beside the sentences."""
 
     n: int
-    forced: Sequence[Forced | None] | None
+    forced: Sequence[Forced | None] | Columns | None
     bias: Bias | None
     on_no_path: OnNoPath
     search: Search | None
     budget: int | Budget | None
     threads: int
+    tapes: Sequence[str] | None
 
 
 class Tagger(ABC, Generic[LabelsT, ArrayT]):
@@ -75,12 +78,13 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         sentences: Data,
         *,
         n: int = 1,
-        forced: Sequence[Forced | None] | None = None,
+        forced: Sequence[Forced | None] | Columns | None = None,
         bias: Bias | None = None,
         on_no_path: OnNoPath = "error",
         search: Search | None = None,
         budget: int | Budget | None = None,
         threads: int = 1,
+        tapes: Sequence[str] | None = None,
     ) -> Answer:
         """Return the n best paths of each sentence, tape by tape.
 
@@ -89,10 +93,11 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         sentences : Corpus or sequence of sentences
         n : int
             How many paths; they differ in the labels of some tape.
-        forced : sequence, optional
+        forced : sequence, or str or mapping of str to str, optional
             For each sentence its labels that are known beforehand: None or ``"_"`` where not,
             ``"a|b"`` for one of several. Of several tapes, a mapping of tape to that. None: nothing
-            is known of a sentence.
+            is known of a sentence. Or the column of a corpus that has them so, of several tapes a
+            mapping of tape to column.
         bias : mapping of str to float, optional
             Added to the potential of a label at every token: positive for more of it. Of several
             tapes, a mapping of tape to that.
@@ -107,35 +112,49 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
             found is given, as not exact, with an `InexactWarning`.
         threads : int
             The answer does not depend on it.
+        tapes : sequence of str, optional
+            Paths of these tapes alone, which differ in them: each stands for all paths that have
+            its labels there. Its score is that of the best of them, its probability their sum (NaN
+            where that has no closed form).
 
         Raises
         ------
         DataError
-            A sentence lacks a column, or is not what it should be.
+            A sentence lacks a column, or is not what it should be; a column of known labels has
+            what is no label.
         LabelError
             An unknown label in `forced` or `bias`.
         NoPathError
-            No label sequence of a sentence is legal, and `on_no_path` is error.
+            No label sequence of a sentence is legal, and `on_no_path` is error. Where labels are
+            forced, it says whether these, the grammar or the scheme are to blame.
         OptionError
             n below 1, another choice, or what the tagger has no way to do.
         """
         _check_choice("on_no_path", on_no_path, OnNoPath)
         if not 1 <= n < 1 << 31:
             raise OptionError(f"n is {n}, expected at least 1 and less than 2³¹")
+        shown = None if tapes is None else shown_tapes(self.tapes, tapes)
+        named: Mapping[str, str] = {}
+        if isinstance(forced, str | Mapping):
+            named, forced = in_columns(forced, sentences, self.label_sets)
         tagger = self if search is None else self._searched(search)
         given, limit = (n, forced, bias), budget_of(budget)
         with gathered():
-            strict = on_no_path == "error"
-            answer = tagger.decoded(sentences, *given, limit, threads, strict=strict)
+            try:
+                answer = tagger.decoded(
+                    sentences, *given, limit, threads, strict=on_no_path == "error", tapes=shown
+                )
+            except NoPathError as error:
+                raise _explained(error, tagger, sentences, forced, named, limit) from None
             if on_no_path == "relax" and answer.dead.any():
                 for other, known, change in _relaxed(tagger, forced):
                     where = np.flatnonzero(answer.dead)
                     some = _selected(sentences, where)
                     mine = None if known is None else [known[i] for i in where.tolist()]
-                    part = other.decoded(some, n, mine, bias, limit, threads, strict=False)
+                    asked = (some, n, mine, bias, limit, threads)
+                    part = other.decoded(*asked, strict=False, tapes=shown)
                     answer = answer.with_part(where, part, change)
-            unproven = ~answer.exact.reshape(len(answer), -1).all(axis=1)
-            warn_unproven(int(unproven.sum()), len(answer))
+            warn_unproven(tagger.unproven(answer), len(answer))
         return answer
 
     @abstractmethod
@@ -149,6 +168,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         threads: int,
         *,
         strict: bool,
+        tapes: Sequence[str] | None = None,
     ) -> Answer:
         """Return what `decode` does, as it is asked; arguments are checked there.
 
@@ -176,6 +196,18 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
     def without_grammar(self) -> Tagger[LabelsT, ArrayT] | None:
         """Return the tagger without its grammar; None where it has none."""
         return None
+
+    def unproven(self, answer: Answer) -> int:
+        """Return of how many sentences a warning says that their paths are not proven."""
+        return int((~answer.exact.reshape(len(answer), answer.n).all(axis=1)).sum())
+
+    def decision(self) -> JointModel | None:
+        """Return the composition that decides all tapes together; None where there is none."""
+        return None
+
+    def as_transducer(self) -> Tagger:
+        """Return a tagger with the same legal labellings that says where all of them have died."""
+        return self
 
     def tag(
         self,
@@ -222,6 +254,93 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         return _sentence_labels(answer)
 
 
+# --- Why a sentence has no legal label sequence ---------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A sentence without a legal label sequence: what decides it, and what is known of it."""
+
+    tagger: Tagger
+    sentence: Data
+    forced: Mapping[str, Any] | None
+    budget: Budget | None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def death(self, *, grammar: bool = True, tapes: Sequence[str] | None = None) -> Any:
+        """Return how label sequences die; None where one is legal, or nobody knows.
+
+        Without the grammar, or with the labels known of some tapes alone, where that is asked.
+        """
+        tagger = self.tagger if grammar else self.tagger.without_grammar() or self.tagger
+        known = self.forced
+        if known is not None and tapes is not None:
+            known = {tape: labels for tape, labels in known.items() if tape in tapes} or None
+        asked = [known] if known is not None else None
+        try:
+            whole = tagger.as_transducer()
+            whole.decoded(self.sentence, 1, asked, None, self.budget, 1, strict=True)
+        except NoPathError as error:
+            return error
+        except TooLargeError:  # a chain is not expanded
+            return None
+        return None
+
+    def blamed(self) -> tuple[NoPathError | None, str]:
+        """Return how what dies by itself already does so, and words for it."""
+        if self.forced is None:
+            return self.death(), ""
+        ruled = self.tagger.without_grammar() is not None
+        rules = "the grammar" if ruled else "the scheme of the tagger"
+        labels_die, grammar_dies = self.death(grammar=False), self.death(tapes=())
+        if labels_die and grammar_dies and ruled:
+            words = f"{self._labels(grammar=False)} and {rules} are to blame, each by itself"
+            return self.death(), words
+        if grammar_dies:
+            return grammar_dies, f"{rules} alone is to blame, whatever is forced"
+        if labels_die:
+            words = f"{self._labels(grammar=False)} alone, which the scheme of the tagger forbids"
+            return labels_die, words
+        words = f"{self._labels(grammar=True)} and {rules} are to blame, but only together"
+        return self.death(), words
+
+    def _labels(self, *, grammar: bool) -> str:
+        """Name the forced labels; of several tapes those that by themselves leave no path."""
+        tapes = list(self.forced or ())
+        alone = [t for t in tapes if self.death(grammar=grammar, tapes=[t])]
+        named = alone if len(tapes) > 1 and alone else tapes
+        what, names = ("column", self.columns) if self.columns else ("tape", {})
+        plural = "s" if len(named) > 1 else ""
+        shown = " and ".join(repr(names.get(tape, tape)) for tape in named)
+        return f"the labels forced by {what}{plural} {shown}"
+
+
+def _explained(
+    error: NoPathError,
+    tagger: Tagger,
+    sentences: Data,
+    forced: Sequence[Forced | None] | None,
+    columns: Mapping[str, str],
+    budget: Budget | None,
+) -> NoPathError:
+    """Return the error with the token where all has died, and with what is to blame for it."""
+    if error.sentence is None:
+        return error
+    known: Any = None if forced is None else forced[error.sentence]
+    if known is not None and not isinstance(known, Mapping):
+        known = {tagger.tapes[0]: known}
+    one = _selected(sentences, np.asarray([error.sentence]))
+    death, blame = _Case(tagger, one, known, budget, columns).blamed()
+    why = error if death is None else death
+    return NoPathError(
+        why.reason,
+        position=why.position,
+        sentence=error.sentence,
+        constraints=why.constraints,
+        blame="" if death is None or death.position is None else blame,
+    )
+
+
 def _sentence_labels(answer: Answer) -> list[Any]:
     """Return the best labels of each sentence; of several tapes, a tuple of lists."""
     tapes = []
@@ -247,7 +366,7 @@ def _check_choice(name: str, value: object, choices: Any) -> None:
 
 
 def _relaxed(
-    tagger: Tagger[Any, Any], forced: Sequence[Forced | None] | None
+    tagger: Tagger, forced: Sequence[Forced | None] | None
 ) -> Iterator[tuple[Tagger[Any, Any], Sequence[Forced | None] | None, Change]]:
     """Yield a tagger and what is known, with less and less of it."""
     free = tagger.without_grammar()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from numpy.typing import ArrayLike
 
-from fstcrf import openfst
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import OptionError
@@ -24,6 +23,7 @@ from fstcrf.joint.known import Known
 from fstcrf.joint.tagger import ArrayT, LabelsT, Tagger
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer, JointLattice, Lattice, Path, product
+from fstcrf.lattice.distributions import Distributions
 from fstcrf.lattice.product import searched
 from fstcrf.lazy import LazyModule, StaticFunction
 from fstcrf.model import decoding, potentials
@@ -37,6 +37,7 @@ from fstcrf.plans import Search, gathered, warn_unproven
 if TYPE_CHECKING:
     import pynini
 
+    from fstcrf import openfst
     from fstcrf.joint import composing, explain, tuning
     from fstcrf.joint.explain import JointExplanation
     from fstcrf.model import explain as model_explain
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 else:  # a tagger that is loaded does not wait for what few calls need
     composing = LazyModule("fstcrf.joint.composing")
     explain, tuning = LazyModule("fstcrf.joint.explain"), LazyModule("fstcrf.joint.tuning")
+    openfst = LazyModule("fstcrf.openfst")
     model_explain = LazyModule("fstcrf.model.explain")
     transducer = LazyModule("fstcrf.topology.transducer")
 
@@ -194,13 +196,15 @@ class CRF(Model, Composable[list[str], Floats]):
         threads: int,
         *,
         strict: bool,
+        tapes: Sequence[str] | None = None,
     ) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
+        del tapes  # it has one
+        whole = self.as_transducer
         if n > 1:
-            whole = self._composed
-            return whole.decoded(sentences, n, forced, bias, budget, threads, strict=strict)
+            return whole().decoded(sentences, n, forced, bias, budget, threads, strict=strict)
         known = Known.of(self.tapes, len(sentences), forced, bias)
-        return decoding.decode(
+        found = decoding.decode(
             self,
             sentences,
             threads=threads,
@@ -208,6 +212,11 @@ class CRF(Model, Composable[list[str], Floats]):
             bias=known.bias.get(self.tape),
             strict=strict,
         )
+        return found.with_posterior(lambda: whole().posterior(sentences, known, budget, threads))
+
+    def as_transducer(self) -> Composition[list[str], Floats]:
+        """Return the composition of this tagger alone."""
+        return self._composed
 
     @made_once
     def _composed(self) -> Composition[list[str], Floats]:
@@ -441,18 +450,39 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         threads: int,
         *,
         strict: bool,
+        tapes: Sequence[str] | None = None,
     ) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
         known = None
         if forced is not None or bias is not None:
             known = Known.of(self.tapes, len(sentences), forced, bias)
+        options: Any = {"threads": threads, "budget": budget}
         if self.conditional:
             return chainlattice.rank(
-                self, sentences, n, known=known, threads=threads, budget=budget, strict=strict
+                self, sentences, n, known=known, tapes=tapes, strict=strict, **options
             )
-        return batches.decode(
-            self, sentences, n, known=known, threads=threads, budget=budget, strict=strict
-        )
+        if tapes is None or len(self.tapes) == 1:
+            found = batches.decode(self, sentences, n, known=known, strict=strict, **options)
+        else:
+            found = batches.decode_tapes(
+                self, sentences, n, tapes, known=known, strict=strict, **options
+            )
+        return found.with_posterior(lambda: self.posterior(sentences, known, budget, threads))
+
+    def posterior(
+        self, sentences: Data, known: Known | None, budget: Budget | None, threads: int
+    ) -> Distributions:
+        """Return the distributions over the labellings of sentences, with what is known put in."""
+        several = batches.lattices(self, sentences, known)
+        return Distributions(dict.fromkeys(self.tapes, several), budget, threads)
+
+    def decision(self) -> Composition[LabelsT, ArrayT]:
+        """Return itself: it decides all tapes together."""
+        return self
+
+    def as_transducer(self) -> Composition[LabelsT, ArrayT]:
+        """Return the composition with ``normalize="product"``: the same labellings are legal."""
+        return replace(self, normalize="product") if self.conditional else self
 
     def _searched(self, search: Search) -> Composition[LabelsT, ArrayT]:
         return self if search == self.search else replace(self, search=search)

@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf import openfst
 from fstcrf.arguments import LabelSet
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Scheme
 from fstcrf.errors import MissingDependencyError, NoPathError, OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.kernel import Budget
-from fstcrf.lattice.acyclic import AcyclicLattice
 from fstcrf.lattice.answer import LabelsT_co, Path, share
 from fstcrf.lattice.batch import (
     Group,
@@ -35,7 +33,6 @@ from fstcrf.lattice.batch import (
     successions,
 )
 from fstcrf.lattice.confidence import Confidence, Method, confidence
-from fstcrf.lattice.machines import lattice_machine, lattice_table
 from fstcrf.lattice.paths import best_path, found_best, nbest, nbest_of_tapes
 from fstcrf.lattice.product import constrained, free_program, joined, scaled_lattice
 from fstcrf.lattice.spans import MinimumRisk, span_probabilities, span_risk, token_risk
@@ -47,11 +44,18 @@ from fstcrf.lattice.tapes import (
     labelling_masks,
     restricted,
 )
+from fstcrf.lazy import LazyModule
 from fstcrf.once import made_once
 from fstcrf.plans import Plan, Search, plan_of
 
 if TYPE_CHECKING:
     import pynini
+
+    from fstcrf import openfst
+    from fstcrf.lattice import acyclic, machines
+else:  # a tagger that is loaded does not wait for what few calls need
+    acyclic, machines = LazyModule("fstcrf.lattice.acyclic"), LazyModule("fstcrf.lattice.machines")
+    openfst = LazyModule("fstcrf.openfst")
 
 __all__ = ["JointLattice", "Lattice", "TapeLattice", "product"]
 
@@ -109,7 +113,7 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         return cast("type[TapeLattice]", cls)(program, values)
 
     @staticmethod
-    def from_fst(fst: pynini.Fst, labels: LabelSet | None = None) -> AcyclicLattice:
+    def from_fst(fst: pynini.Fst, labels: LabelSet | None = None) -> acyclic.AcyclicLattice:
         """Return the lattice of any acyclic acceptor over label symbols.
 
         Parameters
@@ -126,7 +130,7 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         MissingDependencyError
             pynini is not installed.
         """
-        return AcyclicLattice.from_fst(fst, labels)
+        return acyclic.AcyclicLattice.from_fst(fst, labels)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Lattice, (self.program, self.values)
@@ -530,19 +534,19 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         MissingDependencyError
             pynini is not installed.
         """
-        found: pynini.Fst = openfst.to_fst(lattice_machine(self), arc_type)
+        found: pynini.Fst = openfst.to_fst(machines.lattice_machine(self), arc_type)
         return found
 
     def to_att(self) -> str:
         """Return the lattice as AT&T text: source, target, input, output and cost of every arc."""
-        return openfst.att_text(lattice_machine(self), acceptor=True)
+        return openfst.att_text(machines.lattice_machine(self), acceptor=True)
 
     def draw(self) -> str:
         """Return a picture: SVG where graphviz is installed, else a table in plain text."""
         try:
-            return openfst.svg(lattice_machine(self))
+            return openfst.svg(machines.lattice_machine(self))
         except MissingDependencyError:
-            return lattice_table(self)
+            return machines.lattice_table(self)
 
     @made_once
     def _group(self) -> Group:

@@ -275,4 +275,4 @@ def test_a_column_that_no_document_has(name: str) -> None:
     with pytest.raises((DataError, TemplateError), match="column 'word'; the corpus has 'form"):
         crf.tag_all(corpus)
     with pytest.raises(DataError, match="expected a Corpus"):
-        crf.tag_all([{"word": ["a"]}])  # type: ignore[arg-type]
+        crf.tag_all([{"word": ["a"]}])
