@@ -73,7 +73,7 @@ class Search:
         """Look at each tagger's best labels, given those of the taggers before it."""
         corpus, size = self.corpus, len(self.corpus)
         self.around: list[Around] = []
-        self.total, self.bound = np.zeros(size), np.full(size, -np.inf)
+        self.total, second = np.zeros(size), []
         labels: tuple[Ints, ...] = ()
         for k, stage in enumerate(self.stages):
             around = Around(stage, corpus, labels, partial(self.solver.given, k))
@@ -90,15 +90,24 @@ class Search:
             else:
                 ranked = kernel.nbest_paths(bound, 2)
                 path, score = ranked.path[0], ranked.score[:, 0]
-                second = self.total + ranked.score[:, 1] - normaliser + self.gain[k]
-                np.maximum(self.bound, second, out=self.bound)
+                second.append(self.total + ranked.score[:, 1] - normaliser)
+            if not stage.asks:
+                self._sure(k, score - normaliser)
             self.total += score - normaliser
             labels = (*labels, np.maximum(stage.labels(path), 0))  # of a dead sentence, any
             if k + 1 < len(self.stages):
                 corpus = with_tape(corpus, stage.tagger, labels[k])
         self.found = [mine.copy() for mine in labels[:-1]]
         self.last = labels[-1]
+        self.bound = np.max([s + gain for s, gain in zip(second, self.gain, strict=False)], axis=0)
         self.open = np.flatnonzero(self.bound > self.total)
+
+    def _sure(self, k: int, own: Floats) -> None:
+        """Note what stage k adds whatever the earlier tapes are, as it does not ask them."""
+        lengths = np.diff(self.offsets)
+        for j in range(k):
+            more = own - (self.solver.gain(k - 1, lengths) - self.solver.gain(k, lengths))
+            self.gain[j] = self.gain[j] + np.where(np.isfinite(more), more, 0.0)
 
     def run(self) -> Solved:
         """Look at more labellings until every sentence is proven."""
@@ -246,7 +255,7 @@ class Solver:
     composition : JointModel
     budget : Budget, optional
         Its states are labellings of a tape to look at; where they are the usual ones, `BUDGET`, or
-        `WIDE_BUDGET` under a grammar of several tapes.
+        `WIDE_BUDGET` where a grammar, known labels or biases bear on a later tape.
     known : Known, optional
         Biases; known labels are columns of the corpora (`Known.written`).
     scored : bool
@@ -266,12 +275,13 @@ class Solver:
         self.composition = composition
         self._end = None if limit.seconds is None else time.monotonic() + limit.seconds
         self.stages = composition.stages
-        tied = any(stage.fixed for stage in self.stages)
+        self.known = known or Known({}, {})
+        told = {*self.known.forced, *self.known.bias}
+        narrow = not any(s.conjuncts or s.tagger.tape in told for s in self.stages[1:])
         self.usual = limit.usual
-        self.budget = (WIDE_BUDGET if tied else BUDGET) if limit.usual else limit.states
+        self.budget = (BUDGET if narrow else WIDE_BUDGET) if limit.usual else limit.states
         self.order = [stage.tagger.tape for stage in self.stages]
         self._gains: dict[int, Floats] = {}  # by stage, for each length
-        self.known = known or Known({}, {})
         self._bias = [self.known.state_biases(stage.tagger) for stage in self.stages]
 
     @property

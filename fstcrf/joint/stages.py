@@ -161,6 +161,12 @@ class Stage:
         return any(reading.tape == tape for reading in self.readings.values())
 
     @cached_property
+    def asks(self) -> bool:
+        """Whether anything depends on earlier tapes."""
+        read = any(self.reads(tagger.tape) for tagger in self.earlier)
+        return read or bool(self.fixed)
+
+    @cached_property
     def moves(self) -> bool:
         """Whether earlier tapes change node potentials alone, which can be had token by token."""
         static = not self.fixed and self.free.chains[0].arc is not None

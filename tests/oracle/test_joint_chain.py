@@ -18,7 +18,17 @@ from fstcrf.joint.chain import Solver
 from fstcrf.joint.jointmodel import BUDGET
 from fstcrf.joint.prefixes import Around, Prefixes
 from fstcrf.kernel import Budget
-from tests.support.joint_cases import CASES, LONG, TEST, Truth, assert_frequencies, close, taggers
+from tests.support.joint_cases import (
+    CASES,
+    LONG,
+    TEST,
+    Truth,
+    assert_frequencies,
+    close,
+    tagger,
+    taggers,
+    trained,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 
@@ -400,3 +410,15 @@ def test_what_is_not_proven_is_warned_of_once_a_call() -> None:
         with pytest.warns(InexactWarning, match="not proven to be the best") as caught:
             ask()
         assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_a_tagger_that_asks_no_other_is_no_reason_to_look_further() -> None:
+    """What it adds is the same under all labellings: the first one is proven at once."""
+    pos, ent = tagger("pos"), trained("ent", "U:%x[0,word]\nB\n")
+    for weights in ((1.0, 1.0), (0.05, 2.0)):
+        composition = chained([pos, ent], weights=weights)
+        for sentence in [*TEST, LONG]:
+            (path,) = composition.paths_all([sentence], budget=1)
+            assert path is not None
+            assert path.exact
+            assert path.labels == (tuple(pos.tag(sentence)), tuple(ent.tag(sentence)))
