@@ -26,7 +26,7 @@ from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.grammar import Grammar
 from fstcrf.joint.batches import as_corpus, lattices
 from fstcrf.joint.chain import Solver
-from fstcrf.joint.jointmodel import JointModel, budget_of
+from fstcrf.joint.jointmodel import WIDE_BUDGET, JointModel, budget_of
 from fstcrf.joint.known import Known
 from fstcrf.joint.stages import Solved, possible_lengths, repeated, with_tape
 from fstcrf.kernel import Budget
@@ -63,7 +63,7 @@ def decide(
     NoPathError
         No labelling of a sentence is legal.
     """
-    lengths, solver, runs = solved_runs(composition, sentences, threads, budget)
+    lengths, solver, runs = solved_runs(composition, sentences, threads, budget, scored=False)
     inexact = 0
     for run, _, solved in runs:
         dead = np.flatnonzero(np.isneginf(solved.total))
@@ -96,9 +96,11 @@ def solved_runs(
     threads: int,
     budget: Budget | None,
     known: Known | None = None,
+    *,
+    scored: bool = True,
 ) -> tuple[list[int], Solver, list[tuple[Run, Corpus, Solved]]]:
     """Decode run by run; the runs do not depend on the threads."""
-    solver = Solver(composition, budget, known)
+    solver = Solver(composition, budget, known, scored=scored)
     lengths, corpus = as_corpus(composition, sentences)
     corpus = _told(composition, known, lengths, corpus)
 
@@ -333,7 +335,8 @@ class ChainLattice:
         solver = self._solver(budget_of(budget))
         if not possible_lengths(self.composition.skeleton, np.diff(self._corpus.offsets))[0]:
             return []
-        found, bound = _ranked(solver, self._corpus, 0, n, solver.budget, frozenset(shown))
+        size = max(solver.budget, WIDE_BUDGET if solver.usual else 1)
+        found, bound = _ranked(solver, self._corpus, 0, n, size, frozenset(shown))
         if not found and bound > -np.inf:
             for path in self._paths(budget):
                 if path is not None:

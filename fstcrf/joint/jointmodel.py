@@ -22,15 +22,19 @@ from fstcrf.once import made_once
 from fstcrf.plans import Plan, Program, Search, check_consistent, plan_of
 from fstcrf.plans.chain import reading_order
 
-__all__ = ["BUDGET", "JointModel", "Normalize", "budget_of"]
+__all__ = ["BUDGET", "WIDE_BUDGET", "JointModel", "Normalize", "budget_of"]
 
 Normalize = Literal["product", "chain"]
 
-BUDGET = 64
+BUDGET = 16
 """Labellings of a tape that are looked at before the best one found is given as not proven.
 
 Measured on held-out sentences by ``tests.benchmarks.chain_budget``;
 docs/guides/joint-score.md says what came of it."""
+
+WIDE_BUDGET = 64
+"""The same where a grammar, known labels or biases bear on a later tape, whose best labels are then
+less probable, and for n best labellings."""
 
 _UNTUNED = (
     "weights of 1: unless tuned, a product of taggers that read each other tends to be worse than "

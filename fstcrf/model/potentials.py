@@ -21,13 +21,14 @@ from typing import Protocol
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Longs
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.corpus import Column
 from fstcrf.errors import OptionError
 from fstcrf.features import LiteralIndex
+from fstcrf.features.derive import Plain, Source
 from fstcrf.features.hashed import Hashed
 from fstcrf.features.reader import Reader
-from fstcrf.features.tables import AttributeTables, Predicates, divided, is_constant
+from fstcrf.features.tables import AttributeTables, Predicates, TokenRows, divided, is_constant
 from fstcrf.features.template import tape_column
 from fstcrf.kernel import SparseRows
 from fstcrf.model.model import Model
@@ -49,7 +50,6 @@ __all__ = [
 
 Labels = Mapping[str, Sequence[str]]
 Runs = Callable[[int, int], Floats]
-Chosen = Callable[[Longs], Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,6 @@ class Bound(Protocol):
 
     def runs(self, reader: Reader) -> Runs:
         """Return the function from a run of sentences, (first, end), to float64 [N or 1, ...]."""
-
-    def tokens(self, reader: Reader) -> Chosen:
-        """Return the function from tokens, int64 [M], to their values, float64 [M or 1, ...]."""
 
 
 def bound(
@@ -164,10 +161,6 @@ class _Constant:
         del reader
         return lambda first, end: self.values  # noqa: ARG005 (any run has these)
 
-    def tokens(self, reader: Reader) -> Chosen:
-        del reader
-        return lambda tokens: self.values  # noqa: ARG005 (any token has these)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Looked:
@@ -180,10 +173,6 @@ class _Looked:
     def runs(self, reader: Reader) -> Runs:
         rows, shape = self.predicates.runs(reader), self.outline.shape
         return lambda first, end: self.table.times(rows(first, end)).reshape(-1, *shape)
-
-    def tokens(self, reader: Reader) -> Chosen:
-        rows, shape = self.predicates.runs(reader)(0, len(reader.corpus)), self.outline.shape
-        return lambda tokens: self.table.times(rows.taken(tokens)).reshape(-1, *shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,15 +189,6 @@ class _Tried:
 
         def values(first: int, end: int) -> Floats:
             each = [self.table.times(rows(first, end)) for rows in parts]
-            return np.stack(each, axis=1).reshape(-1, *self.outline.shape)
-
-        return values
-
-    def tokens(self, reader: Reader) -> Chosen:
-        parts = [rows(0, len(reader.corpus)) for rows in self._tried(reader)]
-
-        def values(tokens: Longs) -> Floats:
-            each = [self.table.times(rows.taken(tokens)) for rows in parts]
             return np.stack(each, axis=1).reshape(-1, *self.outline.shape)
 
         return values
@@ -275,10 +255,15 @@ class PreparedPotentials:
         Tokens of each sentence; empty sentences included.
     potentials : callable
         (first, end) → potentials of those of the sentences that are not empty.
+    relabelled : callable, optional
+        (tokens int64 [M], labels int32 [K, M] of the tapes that are read, in order) → potentials
+        of states, float64 [M, S], of tokens as if the tapes had these labels there. None where
+        attributes are not of one string a token, or depend on open tapes.
     """
 
     lengths: list[int]
     potentials: Callable[[int, int], Potentials]
+    relabelled: Callable[[Longs, Ints], Floats] | None = None
 
     def runs(self, tokens: int) -> Iterator[Run]:
         """Yield runs of sentences of about so many tokens."""
@@ -367,23 +352,24 @@ class Binding:
                 [Term(context, values(first, end)) for context, values in arc_terms],
             )
 
-        return PreparedPotentials(lengths, potentials)
+        return PreparedPotentials(lengths, potentials, self._relabelled(node))
 
-    def conditioned(self, sentences: Data) -> Callable[[Longs], tuple[Term, ...]]:
-        """Return what gives the terms of states that depend on open tapes, for some tokens.
+    @property
+    def relabels(self) -> bool:
+        """Whether prepared sentences can be `relabelled`."""
+        side = self._node_side
+        return not self._open and isinstance(side, AttributeTables) and side.is_plain
 
-        Returns
-        -------
-        callable
-            int64 [M], tokens of the sentences that are not empty → terms of M tokens.
-        """
-        model, index = self._model, self._model.index
-        if isinstance(index, LiteralIndex):
-            return lambda tokens: ()  # noqa: ARG005 (attribute lists read no tape)
-        _, corpus = read_corpus(index, sentences, model.columns, model.reads, open_tapes=self._open)
-        reader = index.reader(corpus, open_tapes=tuple(self._open))
-        terms = [(t.outline.context, t.tokens(reader)) for t in self._node]
-        return lambda tokens: tuple(Term(context, make(tokens)) for context, make in terms)
+    def _relabelled(
+        self, node: Callable[[int, int], SparseRows]
+    ) -> Callable[[Longs, Ints], Floats] | None:
+        if not self.relabels or not isinstance(node, TokenRows):
+            return None
+        strings: dict[Source, Sequence[str]] = {
+            Plain(tape_column(tape.name)): tape.labels for tape in self._model.reads
+        }
+        weights = self._model.weights
+        return lambda tokens, ids: weights.node(node.at(tokens, strings, ids))
 
     def _potentials(
         self,

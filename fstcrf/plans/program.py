@@ -314,10 +314,11 @@ class Program:
             return
         parts = " × ".join(f"{n:,} ({t})" for t, n in zip(self.order, self.shape, strict=True))
         more = f" × {residual:,} (grammar)" if residual > 1 else ""
+        cost = cells * sum(self.shape)
         raise TooLargeError(
             f"the product has {cells:,} joint states at every token, {parts}{more}, more than "
-            f"{MAX_CELLS:,}: compose fewer tapes, use smaller label sets or a grammar with fewer "
-            "states, or decode with normalize='chain'"
+            f"{MAX_CELLS:,}, and takes some {cost:,} operations a token: compose fewer tapes, use "
+            "smaller label sets or a grammar with fewer states, or decode with normalize='chain'"
         )
 
 

@@ -122,7 +122,7 @@ def joint_parts(data: Path) -> list[list[str]]:
     corpora = {n: read_columns(data / "conll2000" / f"{n}.txt", COLUMNS) for n in ("train", "test")}
     pos = pos_tagger(corpora["train"], max_iterations=10)
     chunks = chunker(corpora["train"], pos, max_iterations=10)
-    joint = compose(pos, chunks)
+    joint = compose(pos, chunks, normalize="product")
     words = words_of(corpora["test"].select(np.arange(SENTENCES)))
     lattices = joint.lattices(words)
     rows = [
