@@ -21,7 +21,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus import Corpus
 from fstcrf.errors import TooLargeError
-from fstcrf.joint.batches import best_paths
+from fstcrf.joint.batches import decode
 from fstcrf.joint.jointmodel import BUDGET, JointModel
 from fstcrf.joint.stages import (
     Given,
@@ -271,18 +271,15 @@ class Solver:
         labels = [np.full(corpus.n_tokens, -1, dtype=np.int32) for _ in tapes]
         found = Solved(labels, np.full(len(corpus), -np.inf), bound.copy())
         try:
-            paths = best_paths(replace(self.composition, normalize="product"), corpus, 1)
+            product = replace(self.composition, normalize="product")
+            answer = decode(product, corpus, strict=False)
         except TooLargeError:
             return found
-        places = [self.composition.tapes.index(tagger.tape) for tagger in tapes]
-        legal = np.asarray([i for i, path in enumerate(paths) if path is not None], dtype=np.int64)
-        found.bound[[i for i, path in enumerate(paths) if path is None]] = -np.inf
+        legal = np.flatnonzero(~answer.dead)
+        found.bound[answer.dead] = -np.inf
         if len(legal):
-            strings = [
-                [label for path in paths if path is not None for label in path.labels[place]]
-                for place in places
-            ]
-            ids = [t.topology.label_ids(s) for t, s in zip(tapes, strings, strict=True)]
+            there = np.repeat(~answer.dead, np.diff(corpus.offsets))
+            ids = [answer[tagger.tape].flat[0][there] for tagger in tapes]
             total = self.score(corpus.select(legal), dict(zip(self.order, ids, strict=True)))
             best = Solved(ids, total, np.maximum(bound[legal], total))
             found.put(corpus.offsets, legal, best)

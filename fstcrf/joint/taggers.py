@@ -6,24 +6,25 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf import openfst
 from fstcrf.arrays import Floats
-from fstcrf.corpus import Column, Corpus
+from fstcrf.corpus import Column
 from fstcrf.errors import OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.joint import batches, chainlattice, file
 from fstcrf.joint.chainlattice import ChainLattice, lattice_of
-from fstcrf.joint.jointmodel import JointModel, Normalize, budget_of
+from fstcrf.joint.jointmodel import JointModel, Normalize
 from fstcrf.joint.known import Bias as JointBias
-from fstcrf.joint.known import Forced as Joint
+from fstcrf.joint.known import Forced as JointForced
 from fstcrf.joint.known import Known
-from fstcrf.joint.tagger import ArrayT, LabelsT, Tagger
+from fstcrf.joint.tagger import ArrayT, LabelsT, Tagger, TagOptions
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Answer, JointLattice, Lattice, Path, product
+from fstcrf.lattice import Answer, JointLattice, Lattice, TapeLattice, product
 from fstcrf.lattice.product import searched
 from fstcrf.lazy import LazyModule, StaticFunction
 from fstcrf.model import decoding, potentials
@@ -32,7 +33,7 @@ from fstcrf.model.decoding import Bias, Forced
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, SentenceLike
 from fstcrf.once import made_once
-from fstcrf.plans import Search, gathered, warn_unproven
+from fstcrf.plans import Search, gathered
 
 if TYPE_CHECKING:
     import pynini
@@ -100,6 +101,11 @@ class Composable(Tagger[LabelsT, ArrayT]):
 
 
 # --- One tagger -----------------------------------------------------------------------------------
+
+
+class _Known(TypedDict, total=False):
+    forced: Sequence[Forced | None] | None
+    bias: Bias | None
 
 
 def _of_crf(train: Callable[P, Model]) -> Callable[P, CRF]:
@@ -188,35 +194,60 @@ class CRF(Model, Composable[list[str], Floats]):
         self,
         sentences: Data,
         n: int,
-        forced: Sequence[Joint | None] | None,
+        forced: Sequence[JointForced | None] | None,
         bias: JointBias | None,
         budget: Budget | None,
         threads: int,
         *,
         strict: bool,
+        probabilities: bool = False,
     ) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
         if n > 1:
-            whole = self._composed
-            return whole.decoded(sentences, n, forced, bias, budget, threads, strict=strict)
-        known = Known.of(self.tapes, len(sentences), forced, bias)
+            return self._composed.decoded(
+                sentences,
+                n,
+                forced,
+                bias,
+                budget,
+                threads,
+                strict=strict,
+                probabilities=probabilities,
+            )
         return decoding.decode(
             self,
             sentences,
             threads=threads,
-            forced=known.forced.get(self.tape),
-            bias=known.bias.get(self.tape),
             strict=strict,
+            probabilities=probabilities,
+            **self._known(sentences, forced, bias),
         )
+
+    def _known(
+        self,
+        sentences: Data,
+        forced: Sequence[JointForced | None] | None,
+        bias: JointBias | None,
+    ) -> _Known:
+        if forced is None and bias is None:
+            return {}
+        known = Known.of(self.tapes, len(sentences), forced, bias)
+        return {"forced": known.forced.get(self.tape), "bias": known.bias.get(self.tape)}
 
     @made_once
     def _composed(self) -> Composition[list[str], Floats]:
         return Composition((self,), (1.0,))
 
-    def tag(  # type: ignore[override]
-        self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
+    def tag(
+        self,
+        sentence: SentenceLike,
+        *,
+        forced: JointForced | None = None,
+        bias: JointBias | None = None,
+        search: Search | None = None,
+        budget: int | Budget | None = None,
     ) -> list[str]:
-        """Return the best label sequence of one sentence; ``[]`` for an empty one.
+        """Return the best labels of one sentence; [] for an empty one.
 
         Parameters
         ----------
@@ -225,6 +256,8 @@ class CRF(Model, Composable[list[str], Floats]):
             Labels known beforehand: None or ``"_"`` where not, ``"a|b"`` for one of several.
         bias : mapping of str to float, optional
             Added to the potential of a label at every token: positive for more of it.
+        search, budget
+            As for `decode`: a tagger without a grammar has nothing to search.
 
         Raises
         ------
@@ -235,75 +268,29 @@ class CRF(Model, Composable[list[str], Floats]):
         NoPathError
             No label sequence agrees with `forced`.
         """
-        if not len(sentence):
-            return []
-        if forced is None and bias is None:
-            return decoding.tag_one(self, sentence)
-        return self.tag_all([sentence], forced=None if forced is None else [forced], bias=bias)[0]
-
-    def tag_all(  # type: ignore[override]
-        self,
-        sentences: Data,
-        *,
-        threads: int = 1,
-        forced: Sequence[Forced] | None = None,
-        bias: Bias | None = None,
-    ) -> list[list[str]]:
-        """Return the best label sequence of each sentence.
-
-        Parameters
-        ----------
-        sentences : Corpus or sequence of sentences
-        threads : int
-            The answer does not depend on it.
-        forced, bias
-            As for `tag`, `forced` one for each sentence.
-        """
-        return decoding.tag_all(self, sentences, threads=threads, forced=forced, bias=bias)
-
-    def tag_column(
-        self,
-        corpus: Corpus,
-        *,
-        threads: int = 1,
-        forced: Sequence[Forced] | None = None,
-        bias: Bias | None = None,
-    ) -> Column:
-        """Return the labels of a corpus as a column, faster than `tag_all` for large ones.
-
-        Arguments as for `tag_all`.
-        """
-        return decoding.tag_column(self, corpus, threads=threads, forced=forced, bias=bias)
-
-    def paths_all(
-        self,
-        sentences: Data,
-        *,
-        threads: int = 1,
-        forced: Sequence[Forced] | None = None,
-        bias: Bias | None = None,
-    ) -> list[Path | None]:
-        """Return the best path of each sentence; None where every label sequence is forbidden.
-
-        Arguments as for `tag_all`. Probabilities are those among the sequences that `forced`
-        allows.
-        """
-        return decoding.paths_all(self, sentences, threads=threads, forced=forced, bias=bias)
+        if forced is None and bias is None and search is None and budget is None:
+            return decoding.tag_one(self, sentence) if len(sentence) else []
+        return super().tag(sentence, forced=forced, bias=bias, search=search, budget=budget)
 
     def marginals_all(
         self,
         sentences: Data,
         *,
+        forced: Sequence[JointForced | None] | None = None,
+        bias: JointBias | None = None,
         threads: int = 1,
-        forced: Sequence[Forced] | None = None,
-        bias: Bias | None = None,
     ) -> list[Floats]:
-        """Return the probability of each label at each token, float64 [T, L] a sentence."""
-        return decoding.marginals_all(self, sentences, threads=threads, forced=forced, bias=bias)
+        """Return the probability of each label at each token, float64 [T, L] a sentence.
+
+        Arguments as for `decode`.
+        """
+        return decoding.marginals_all(
+            self, sentences, threads=threads, **self._known(sentences, forced, bias)
+        )
 
     def lattice(
         self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
-    ) -> Lattice:
+    ) -> TapeLattice:
         """Return one sentence's weighted transducer; arguments as for `tag`."""
         return decoding.lattice(self, sentence, forced=forced, bias=bias)
 
@@ -435,28 +422,42 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         self,
         sentences: Data,
         n: int,
-        forced: Sequence[Joint | None] | None,
+        forced: Sequence[JointForced | None] | None,
         bias: JointBias | None,
         budget: Budget | None,
         threads: int,
         *,
         strict: bool,
+        probabilities: bool = False,
     ) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
-        known = None
-        if forced is not None or bias is not None:
-            if self.conditional:
-                raise OptionError(
-                    "normalize='chain' has no forced labels and no bias; use 'product'"
-                )
-            known = Known.of(self.tapes, len(sentences), forced, bias)
+        known = self._known(sentences, forced, bias)
         if self.conditional:
             return chainlattice.rank(
                 self, sentences, n, threads=threads, budget=budget, strict=strict
             )
         return batches.decode(
-            self, sentences, n, known=known, threads=threads, budget=budget, strict=strict
+            self,
+            sentences,
+            n,
+            known=known,
+            threads=threads,
+            budget=budget,
+            strict=strict,
+            probabilities=probabilities,
         )
+
+    def _known(
+        self,
+        sentences: Data,
+        forced: Sequence[JointForced | None] | None,
+        bias: JointBias | None,
+    ) -> Known | None:
+        if forced is None and bias is None:
+            return None
+        if self.conditional:
+            raise OptionError("normalize='chain' has no forced labels and no bias; use 'product'")
+        return Known.of(self.tapes, len(sentences), forced, bias)
 
     def _searched(self, search: Search) -> Composition[LabelsT, ArrayT]:
         return self if search == self.search else replace(self, search=search)
@@ -465,65 +466,16 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         """Return the same taggers without a grammar; None where there is none."""
         return replace(self, conjuncts=()) if self.conjuncts else None
 
-    def tag_all(
-        self,
-        sentences: Data,
-        *,
-        threads: int = 1,
-        forced: Sequence[Joint | None] | None = None,
-        bias: JointBias | None = None,
-        search: Search | None = None,
-        budget: int | Budget | None = None,
-    ) -> list[LabelsT]:
-        """Return the best labels of each sentence: a list, of several tapes a tuple of lists.
-
-        Arguments and errors as for `decode`.
-        """
-        if forced is not None or bias is not None:
-            return super().tag_all(
-                sentences,
-                threads=threads,
-                forced=forced,
-                bias=bias,
-                search=search,
-                budget=budget,
-            )
-        whole = self if search is None else self._searched(search)
-        lengths, columns, _ = whole.decide(sentences, threads=threads, budget=budget)
-        tapes = [decoding.label_lists(c.values, lengths, c.ids) for c in columns]
-        found: list[Any] = tapes[0] if len(tapes) == 1 else list(zip(*tapes, strict=True))
-        return found
-
-    def tag_columns(self, corpus: Corpus, *, threads: int = 1) -> tuple[Column, ...]:
-        """Return the labels of a corpus as one column for each tape."""
-        return self.decide(corpus, threads=threads)[1]
-
     def decide(
-        self, sentences: Data, *, threads: int = 1, budget: int | Budget | None = None
+        self, sentences: Data, **options: Unpack[TagOptions]
     ) -> tuple[list[int], tuple[Column, ...], int]:
-        """Return lengths, a column of labels for each tape, and the number of inexact answers.
+        """Return lengths, a column of labels for each tape, and how many answers are not proven.
 
-        Parameters
-        ----------
-        sentences : Corpus or sequence of sentences
-        threads : int
-            The answer does not depend on it.
-        budget : int or Budget, optional
-            When to give up on a sentence: then the best labelling found is given, as inexact,
-            with an `InexactWarning`. The states of a lazy search; with ``normalize="chain"``,
-            labellings of a tape to look at, `BUDGET` when absent.
-
-        Raises
-        ------
-        NoPathError
-            No labelling of a sentence is legal.
+        Options and errors as for `decode`.
         """
-        if self.conditional:
-            found = chainlattice.decide(self, sentences, threads=threads, budget=budget_of(budget))
-        else:
-            found = batches.columns(self, sentences, threads, budget_of(budget))
-        warn_unproven(found[2], len(found[0]))
-        return found
+        answer = self.decode(sentences, **options)
+        columns = tuple(answer[tape].column() for tape in answer.tapes)
+        return np.diff(answer.offsets).tolist(), columns, int((~answer.exact).sum())
 
     def lattices(self, sentences: Data) -> list[Lattice]:
         """Return the weighted transducer of each sentence, over all tapes.
@@ -537,39 +489,21 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
             raise OptionError("normalize='chain' is no product of transducers: ask lattice()")
         return batches.lattices(self, sentences)
 
-    def paths_all(
-        self, sentences: Data, *, threads: int = 1, budget: int | Budget | None = None
-    ) -> list[Path | None]:
-        """Return the best path of each sentence, with its probability; None without a legal one.
-
-        Parameters as for `decide`. Under ``normalize="chain"`` the score is that of the chain with
-        weights and grammar, the probability that of the labels without them.
-        """
-        if self.conditional:
-            found = chainlattice.paths(self, sentences, threads=threads, budget=budget_of(budget))
-        else:
-            found = batches.best_paths(self, sentences, threads, budget_of(budget))
-        warn_unproven(sum(path is not None and not path.exact for path in found), len(found))
-        return found
-
-    def marginals_all(self, sentences: Data, *, threads: int = 1) -> list[ArrayT]:
-        """Return the probability of each label at each token, float64 [T, L], of each sentence.
-
-        Of several tapes, a tuple of arrays for each sentence.
-
-        Raises
-        ------
-        NoPathError
-            No labelling of a sentence is legal.
-        OptionError
-            ``normalize="chain"``: only the first tape has marginals there.
-        """
+    def marginals_all(
+        self,
+        sentences: Data,
+        *,
+        forced: Sequence[JointForced | None] | None = None,
+        bias: JointBias | None = None,
+        threads: int = 1,
+    ) -> list[ArrayT]:
+        """Return the probability of each label at each token; as for `Tagger.marginals_all`."""
         if self.conditional:
             raise OptionError(
                 f"normalize='chain' has marginals of its first tape alone: ask lattice(sentence)."
                 f"marginals({self.order[0]!r}), or estimate the others from its samples"
             )
-        return batches.marginals(self, sentences, threads)
+        return batches.marginals(self, sentences, threads, self._known(sentences, forced, bias))
 
     def cascade(self, sentences: Data, *, threads: int = 1) -> tuple[Column, ...]:
         """Return what the same taggers say one after the other, each reading those before it.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
 import numpy as np
@@ -172,7 +173,10 @@ class TapeAnswer:
             Of n > 1: for each sentence a list for each of its paths, best first.
         """
         if k is not None or self.n == 1:
-            return [list(self.path(b, k or 0)) for b in range(len(self))]
+            names = np.asarray(self.label_set, dtype=object)
+            flat, bounds = names[self.flat[k or 0]].tolist(), pairwise(self.offsets.tolist())
+            there = (self._counts > (k or 0)).tolist()
+            return [flat[a:b] if t else [] for t, (a, b) in zip(there, bounds, strict=True)]
         return [
             [list(self.path(b, rank)) for rank in range(count)]
             for b, count in enumerate(self._counts.tolist())
@@ -430,7 +434,8 @@ class Answer:
         return self._tapes[key]
 
     def __iter__(self) -> Iterator[Path | list[Path] | None]:
-        return (self[b] for b in range(len(self)))
+        ranked = self.ranked()
+        return iter(ranked if self.n > 1 else [next(iter(paths), None) for paths in ranked])
 
     @made_once
     def probabilities(self) -> Floats:
@@ -468,6 +473,33 @@ class Answer:
                 bound=bound[k],
             )
             for k in range(self._counts[b])
+        ]
+
+    def ranked(self) -> list[list[Path]]:
+        """Return `paths` of every sentence, faster than one by one."""
+        shape = (len(self), self.n)
+        rows = (self.scores, self.probabilities, self.bounds)
+        score, probability, bound = (row.reshape(shape).tolist() for row in rows)
+        exact = self.exact.reshape(shape).tolist()
+        tapes = [
+            [np.asarray(tape.label_set, dtype=object)[row].tolist() for row in tape.flat]
+            for tape in self._tapes.values()
+        ]
+        bounds = list(pairwise(self.offsets.tolist()))
+        return [
+            [
+                Path(
+                    labels_of_tapes([tuple(rows[k][first:end]) for rows in tapes]),
+                    score[b][k],
+                    probability[b][k],
+                    exact=exact[b][k],
+                    bound=bound[b][k],
+                )
+                for k in range(count)
+            ]
+            for b, (count, (first, end)) in enumerate(
+                zip(self._counts.tolist(), bounds, strict=True)
+            )
         ]
 
     # --- The only tape ------------------------------------------------------------------------

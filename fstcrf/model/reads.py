@@ -30,7 +30,7 @@ from fstcrf.features import Design, FeatureIndex
 from fstcrf.features.template import tape_column
 from fstcrf.kernel import SparseRows
 from fstcrf.lattice import Lattice, marginals, nbest
-from fstcrf.model.decoding import tag_column
+from fstcrf.model.decoding import decode
 from fstcrf.model.gold import gold_labels, legal_gold
 from fstcrf.model.model import Model
 from fstcrf.model.options import Options, stored_options
@@ -131,7 +131,7 @@ def ordered(taggers: Sequence[Model], tapes: Sequence[str]) -> list[Model]:
 def with_labels(corpus: Corpus, taggers: Sequence[Model], *, threads: int = 1) -> Corpus:
     """Return a corpus with the labels that taggers give it, each reading those before it."""
     for tagger in taggers:
-        column = tag_column(tagger, corpus, threads=threads)
+        column = decode(tagger, corpus, threads=threads).column()
         corpus = corpus.with_interned(tape_column(tagger.tape), column)
     return corpus
 

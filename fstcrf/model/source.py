@@ -22,7 +22,7 @@ from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import Design, FeatureIndex, LiteralIndex, TemplateSet, is_literal
 from fstcrf.features.template import as_templates
 from fstcrf.kernel import SparseRows
-from fstcrf.model.decoding import tag_all
+from fstcrf.model.decoding import decode
 from fstcrf.model.gold import in_scheme, legal_gold, spoken_gold
 from fstcrf.model.model import Model
 from fstcrf.model.options import Options
@@ -330,7 +330,7 @@ def held_out_score(
     spans = has_spans(label for labels in gold for label in labels)
 
     def score(theta: Floats) -> float:
-        predicted = tag_all(model(theta), data, threads=threads)
+        predicted = decode(model(theta), data, threads=threads).labels(0)
         if spans:
             return evaluate_spans(gold, predicted).f
         return evaluate_tokens(gold, predicted).accuracy

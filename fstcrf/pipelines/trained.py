@@ -31,14 +31,14 @@ from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF, Composition, Tagger, load
 from fstcrf.joint.batches import as_corpus
 from fstcrf.joint.known import Bias, Forced
-from fstcrf.joint.tagger import DecodeOptions
+from fstcrf.joint.tagger import DecodeOptions, TagOptions
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer, Lattice, Path, best, nbest
 from fstcrf.lattice.answer import labels_of_tapes
 from fstcrf.lattice.confidence import Confidence, Interval
 from fstcrf.lattice.paths import nbest_of_tapes, shown_tapes
 from fstcrf.model import reads as passing
-from fstcrf.model.reading import Data
+from fstcrf.model.reading import Data, SentenceLike
 from fstcrf.plans import Search, gathered
 
 __all__ = [
@@ -375,10 +375,20 @@ class TrainedPipeline(Tagger):
         threads: int,
         *,
         strict: bool,
+        probabilities: bool = False,
     ) -> Answer:
         """Return what `decode` does; see `fstcrf.joint.Tagger.decoded`."""
         if self._chosen(None) == "joint":
-            return self._joint.decoded(sentences, n, forced, bias, budget, threads, strict=strict)
+            return self._joint.decoded(
+                sentences,
+                n,
+                forced,
+                bias,
+                budget,
+                threads,
+                strict=strict,
+                probabilities=probabilities,
+            )
         if forced is not None or bias is not None:
             raise OptionError(
                 f"decode={self.decoder!r} has no forced labels and no bias; 'joint' has them"
@@ -395,14 +405,23 @@ class TrainedPipeline(Tagger):
     def _searched(self, search: Search) -> TrainedPipeline:
         return replace(self, composition=replace(self.composition, search=search))
 
-    def tag(  # type: ignore[override]
-        self, sentence: Any, *, decode: Decode | None = None
+    def tag(
+        self,
+        sentence: SentenceLike,
+        *,
+        forced: Forced | None = None,
+        bias: Bias | None = None,
+        search: Search | None = None,
+        budget: int | Budget | None = None,
+        decode: Decode | None = None,
     ) -> Any:
         """Return the best labels of one sentence: a list for each task, or the only list."""
-        return self.tag_all([sentence], decode=decode)[0]
+        known = None if forced is None else [forced]
+        given: TagOptions = {"forced": known, "bias": bias, "search": search, "budget": budget}
+        return self.tag_all([sentence], decode=decode, **given)[0]
 
-    def tag_all(  # type: ignore[override]
-        self, sentences: Data, *, decode: Decode | None = None, threads: int = 1
+    def tag_all(
+        self, sentences: Data, *, decode: Decode | None = None, **options: Unpack[TagOptions]
     ) -> list[Any]:
         """Return the best labels of each sentence.
 
@@ -411,8 +430,8 @@ class TrainedPipeline(Tagger):
         sentences : Corpus or sequence of sentences
         decode : {"cascade", "joint", "marginals"}, optional
             Otherwise than the pipeline usually tags.
-        threads : int
-            The answer does not depend on it.
+        **options
+            Those of `fstcrf.CRF.tag_all`; all but threads are of joint decisions alone.
 
         Returns
         -------
@@ -426,8 +445,10 @@ class TrainedPipeline(Tagger):
         NoPathError
             No labelling of a sentence is legal (joint).
         """
+        if self._chosen(decode) == "joint":
+            return self._joint.tag_all(sentences, **options)
         lengths, corpus = as_corpus(self.composition, sentences)
-        columns = self.tag_columns(corpus, decode=decode, threads=threads)
+        columns = self.tag_columns(corpus, decode=decode, **options)
         bounds = np.concatenate([[0], np.cumsum(lengths)]).tolist()
         flat = [column.strings() for column in columns]
         pairs = list(itertools.pairwise(bounds))
@@ -436,18 +457,26 @@ class TrainedPipeline(Tagger):
         return [tuple(labels[a:b] for labels in flat) for a, b in pairs]
 
     def tag_columns(
-        self, corpus: Corpus, *, decode: Decode | None = None, threads: int = 1
+        self, corpus: Corpus, *, decode: Decode | None = None, **options: Unpack[TagOptions]
     ) -> tuple[Column, ...]:
         """Return the labels of a corpus as one column for each task; arguments as for `tag_all`."""
         how = self._chosen(decode)
         if how == "joint":
-            return self._joint.tag_columns(corpus, threads=threads)
+            return self._joint.tag_columns(corpus, **options)
+        threads = _threads(how, options)
         if how == "cascade":
             return self.composition.cascade(corpus, threads=threads)
         return self._steps(corpus, how, threads)[1].columns
 
+    def tag_column(
+        self, corpus: Corpus, *, decode: Decode | None = None, **options: Unpack[TagOptions]
+    ) -> Column:
+        """Return the labels of a corpus as the column of the only task."""
+        _ = self.composition.tape  # there are not several
+        return self.tag_columns(corpus, decode=decode, **options)[0]
+
     def paths_all(
-        self, sentences: Data, *, decode: Decode | None = None, threads: int = 1
+        self, sentences: Data, *, decode: Decode | None = None, **options: Unpack[TagOptions]
     ) -> list[Path | None]:
         """Return the best labels of each sentence with their probability.
 
@@ -457,8 +486,8 @@ class TrainedPipeline(Tagger):
         """
         how = self._chosen(decode)
         if how == "joint":
-            return self._joint.paths_all(sentences, threads=threads)
-        ranked = self.nbest_all(sentences, 1, decode=how, threads=threads)
+            return self._joint.paths_all(sentences, **options)
+        ranked = self.nbest_all(sentences, 1, decode=how, **options)
         return [paths[0] for paths in ranked]
 
     def nbest_all(
@@ -467,8 +496,8 @@ class TrainedPipeline(Tagger):
         n: int,
         *,
         decode: Decode | None = None,
-        threads: int = 1,
         tapes: Sequence[str] | None = None,
+        **options: Unpack[TagOptions],
     ) -> list[list[Path]]:
         """Return the n best labellings of each sentence, best first.
 
@@ -477,7 +506,7 @@ class TrainedPipeline(Tagger):
 
         Parameters
         ----------
-        sentences, decode, threads
+        sentences, decode, **options
             As for `tag_all`.
         n : int
         tapes : sequence of str, optional
@@ -495,6 +524,9 @@ class TrainedPipeline(Tagger):
             raise OptionError(f"n is {n}, expected at least 1")
         shown = None if tapes is None else shown_tapes(self.tapes, tapes)
         how = self._chosen(decode)
+        if how == "joint" and shown is None:
+            return self._joint.nbest_all(sentences, n, **options)
+        threads = _threads(how if how != "joint" else "tapes", options)
         if how != "joint":
             lengths, found = self._steps(sentences, how, threads)
             asked = shown or self.tapes
@@ -505,12 +537,16 @@ class TrainedPipeline(Tagger):
             with gathered():
                 return [chain.nbest(n, tapes=shown) for chain in chains]
         lattices = self._joint.lattices(sentences)
-        if shown is not None:
-            return nbest_of_tapes(lattices, n, shown, threads=threads)
-        return list(nbest(lattices, n, threads=threads))
+        return nbest_of_tapes(lattices, n, shown or (), threads=threads)
 
     def marginals_all(
-        self, sentences: Data, *, decode: Decode | None = None, threads: int = 1
+        self,
+        sentences: Data,
+        *,
+        forced: Sequence[Forced | None] | None = None,
+        bias: Bias | None = None,
+        threads: int = 1,
+        decode: Decode | None = None,
     ) -> list[Any]:
         """Return the probability of each label at each token, float64 [T, L], of each sentence.
 
@@ -524,7 +560,9 @@ class TrainedPipeline(Tagger):
         """
         how = self._chosen(decode)
         if how == "joint":
-            return self._joint.marginals_all(sentences, threads=threads)
+            joint = self._joint
+            return joint.marginals_all(sentences, forced=forced, bias=bias, threads=threads)
+        _threads(how, {"forced": forced, "bias": bias})
         lengths, found = self._steps(sentences, how, threads)
         bounds = np.concatenate([[0], np.cumsum(lengths)]).tolist()
         parts = [
@@ -631,6 +669,14 @@ def check_decode(decode: str) -> None:
     known = get_args(Decode)
     if decode not in known:
         raise OptionError(f"decode is {decode!r}, expected one of {', '.join(map(repr, known))}")
+
+
+def _threads(how: str, options: TagOptions) -> int:
+    """Return the threads of options of which a decision that is not joint reads no others."""
+    odd = [name for name, value in options.items() if name != "threads" and value is not None]
+    if odd:
+        raise OptionError(f"decode={how!r} reads no {' and no '.join(odd)}; 'joint' does")
+    return options.get("threads", 1)
 
 
 def _sure(path: Path) -> Confidence:
