@@ -269,7 +269,7 @@ def problem_of(model: CRF, data: Corpus, target: str) -> Problem:
 def _held_out(start: CRF, dev: Corpus | None, target: str) -> Callable[[Floats], float] | None:
     """Return weights → how well they do on held-out data."""
     gold = held_out_labels(dev, None, target)
-    if gold is None:
+    if gold is None or dev is None:
         return None
     if has_spans(start.labels) and not any(map(has_spans, gold)):
         raise DataError("the held-out data has no gold segment: its F cannot choose an epoch")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +96,7 @@ def _refuse_rows(taggers: Sequence[Model], sentences: Data) -> None:
 
 Values = tuple[Floats, ...]
 T = TypeVar("T", bound=np.generic)
+AnswerT = TypeVar("AnswerT")
 
 _RUN_NUMBERS = 500_000
 """Node potentials that a run of sentences may bring."""
@@ -104,9 +105,9 @@ _RUN_NUMBERS = 500_000
 def runs(
     composition: JointModel,
     sentences: Data,
-    answer: Callable[[Run, Values], Any],
+    answer: Callable[[Run, Values], AnswerT],
     threads: int,
-) -> tuple[list[int], list[Any]]:
+) -> tuple[list[int], list[AnswerT]]:
     """Answer run by run; the runs do not depend on the threads.
 
     Parameters
@@ -130,7 +131,7 @@ def runs(
     prepared = [component.prepare(sentences) for component in composition.components]
     lengths = lengths or prepared[0][0]
 
-    def of_run(run: Run) -> Any:
+    def of_run(run: Run) -> AnswerT:
         values = [v for _, make in prepared for v in make(run.first, run.end)]
         values += [tape_map.values(int(run.offsets[-1])) for tape_map in composition.maps]
         return answer(run, tuple(values))
@@ -142,7 +143,7 @@ def runs(
 
 def marginals(
     composition: JointModel, sentences: Data, threads: int, known: Known | None = None
-) -> list[Any]:
+) -> list[Floats | tuple[Floats, ...]]:
     """Return the probability of each label at each token, of each sentence.
 
     Raises
@@ -152,7 +153,7 @@ def marginals(
     """
     program = composition.program
 
-    def answer(run: Run, values: Values) -> list[Any]:
+    def answer(run: Run, values: Values) -> list[Floats | tuple[Floats, ...]]:
         values = values if known is None else known.applied(program, run, values)
         bound = _bound(program, program.machine, run, values)
         found = kernel.axis_posterior(bound)
@@ -235,7 +236,7 @@ def decode(
     }
 
     def chances() -> Floats:
-        parts = [run.log_z for run in found]
+        parts = [run.log_z for run in found if run.log_z is not None]
         if not probabilities:
             parts = runs(composition, sentences, sums, threads)[1]
         log_z = np.zeros(len(lengths))
@@ -291,11 +292,12 @@ def _one(array: NDArray[T]) -> NDArray[T]:
     return array[:, 0] if array.shape[1] == 1 else array
 
 
-def lattices(composition: JointModel, sentences: Data) -> list[Lattice]:
+def lattices(composition: JointModel, sentences: Data, known: Known | None = None) -> list[Lattice]:
     """Return the weighted transducer of each sentence."""
     program = composition.program
 
     def cut(run: Run, values: Values) -> list[Lattice]:
+        values = values if known is None else known.applied(program, run, values)
         return [
             Lattice(program, tuple(v[a:b] for v in values))
             for a, b in itertools.pairwise(run.offsets.tolist())

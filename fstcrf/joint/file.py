@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Array
 from fstcrf.errors import FstcrfError, ModelFileError
 from fstcrf.grammar import Acceptor
 from fstcrf.joint.component import Relabelling, TapeMap
@@ -68,7 +68,7 @@ def save(composition: JointModel, path: str | os.PathLike[str]) -> None:
     OSError
         The file cannot be written.
     """
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, Array] = {}
     taggers = []
     for k, tagger in enumerate(composition.taggers):
         own, metadata = model_file.encoded(tagger)
@@ -118,7 +118,7 @@ def read(path: str | os.PathLike[str]) -> Model | JointModel:
         raise ModelFileError(f"{name}: not a sound composition: {error}") from None
 
 
-def _composition(header: _Header, arrays: Mapping[str, NDArray[Any]], name: str) -> JointModel:
+def _composition(header: _Header, arrays: Mapping[str, Array], name: str) -> JointModel:
     maps: list[TapeMap] = []
     for k, known in enumerate(header.maps):
         acceptor = _acceptor(known.acceptor, _group(arrays, f"map{k}."))
@@ -145,8 +145,8 @@ def _composition(header: _Header, arrays: Mapping[str, NDArray[Any]], name: str)
     )
 
 
-def _acceptor_arrays(prefix: str, acceptor: Acceptor) -> dict[str, NDArray[Any]]:
-    arrays: dict[str, NDArray[Any]] = {
+def _acceptor_arrays(prefix: str, acceptor: Acceptor) -> dict[str, Array]:
+    arrays: dict[str, Array] = {
         f"{prefix}target": acceptor.target,
         f"{prefix}final": acceptor.final,
     }
@@ -159,7 +159,7 @@ def _acceptor_header(acceptor: Acceptor) -> _Acceptor:
     return _Acceptor(acceptor.tapes, acceptor.labels, acceptor.name)
 
 
-def _acceptor(header: _Acceptor, arrays: Mapping[str, NDArray[Any]]) -> Acceptor:
+def _acceptor(header: _Acceptor, arrays: Mapping[str, Array]) -> Acceptor:
     target, final, score = arrays["target"], arrays["final"], arrays.get("score")
     scores = (final,) if score is None else (final, score)
     if final.ndim != 1 or any(array.dtype != np.float64 for array in scores):
@@ -167,7 +167,7 @@ def _acceptor(header: _Acceptor, arrays: Mapping[str, NDArray[Any]]) -> Acceptor
     return Acceptor(header.tapes, header.labels, target, score, final, header.name)
 
 
-def _group(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+def _group(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     return {
         name.removeprefix(prefix): array
         for name, array in arrays.items()

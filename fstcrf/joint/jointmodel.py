@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from fstcrf.plans.chain import reading_order
 __all__ = ["BUDGET", "JointModel", "Normalize", "budget_of"]
 
 Normalize = Literal["product", "chain"]
+T = TypeVar("T")
 
 BUDGET = 64
 """Labellings of a tape that are looked at before the best one found is given as not proven.
@@ -82,7 +83,7 @@ class JointModel:
         sizes = ", ".join(f"{tape} ({len(labels)})" for tape, labels in self.label_sets.items())
         return f"<{type(self).__name__}: {sizes}; {self.normalize}>"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return what it is made of: what was computed from that stays here."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
@@ -107,9 +108,10 @@ class JointModel:
         return self.tapes[0]
 
     @property
-    def labels(self) -> Any:
+    def labels(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
         """The labels; of several tapes, a tuple of them."""
-        return self.per_tape(self.label_sets.__getitem__)
+        sets = tuple(self.label_sets.values())
+        return sets if len(sets) > 1 else sets[0]
 
     @cached_property
     def label_sets(self) -> dict[str, tuple[str, ...]]:
@@ -205,7 +207,7 @@ class JointModel:
             _ = stage.legal.decoder
         return found
 
-    def per_tape(self, make: Callable[[str], Any]) -> Any:
+    def per_tape(self, make: Callable[[str], T]) -> T | tuple[T, ...]:
         """Return what a function makes of the only tape, or a tuple of what it makes of each."""
         if len(self.tapes) == 1:
             return make(self.tapes[0])

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ from fstcrf.corpus import Column
 from fstcrf.errors import OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.joint import batches, chainlattice, file
-from fstcrf.joint.chainlattice import ChainLattice, lattice_of
+from fstcrf.joint.chainlattice import ChainLattice
 from fstcrf.joint.jointmodel import JointModel, Normalize
 from fstcrf.joint.known import Bias as JointBias
 from fstcrf.joint.known import Forced as JointForced
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from fstcrf.joint import composing, explain, tuning
     from fstcrf.joint.explain import JointExplanation
+    from fstcrf.joint.tuning import TuningOptions
     from fstcrf.model import explain as model_explain
     from fstcrf.model import training
     from fstcrf.model.explain import Explanation, Weight
@@ -61,7 +62,7 @@ class Composable(Tagger[LabelsT, ArrayT]):
     """What composes: ``a @ b``, and what a grammar constrains: ``a & grammar``."""
 
     def __matmul__(
-        self, later: Composable[Any, Any]
+        self, later: Composable
     ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]:
         """Return ``fstcrf.compose(self, later)``."""
         if composing.is_transducer(later):
@@ -408,9 +409,34 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
 
     # --- One sentence -------------------------------------------------------------------------
 
-    def lattice(self, sentence: SentenceLike) -> Lattice | ChainLattice:
-        """Return one sentence's weighted transducer over all tapes."""
-        return lattice_of(self, sentence)
+    @overload
+    def lattice(
+        self: Composition[tuple[list[str], ...], tuple[Floats, ...]],
+        sentence: SentenceLike,
+        *,
+        forced: JointForced | None = None,
+        bias: JointBias | None = None,
+    ) -> JointLattice | ChainLattice: ...
+    @overload
+    def lattice(
+        self: Composition[list[str], Floats],
+        sentence: SentenceLike,
+        *,
+        forced: JointForced | None = None,
+        bias: JointBias | None = None,
+    ) -> TapeLattice: ...
+    def lattice(
+        self,
+        sentence: SentenceLike,
+        *,
+        forced: JointForced | None = None,
+        bias: JointBias | None = None,
+    ) -> Lattice | ChainLattice:
+        """Return one sentence's weighted transducer over all tapes; arguments as for `tag`."""
+        known = self._known([sentence], None if forced is None else [forced], bias)
+        if self.conditional:
+            return ChainLattice(self, sentence)
+        return batches.lattices(self, [sentence], known)[0]
 
     def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
         """Return which features of which tagger pushed which label at a token, and by how much."""
@@ -477,7 +503,13 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         columns = tuple(answer[tape].column() for tape in answer.tapes)
         return np.diff(answer.offsets).tolist(), columns, int((~answer.exact).sum())
 
-    def lattices(self, sentences: Data) -> list[Lattice]:
+    @overload
+    def lattices(
+        self: Composition[tuple[list[str], ...], tuple[Floats, ...]], sentences: Data
+    ) -> list[JointLattice]: ...
+    @overload
+    def lattices(self: Composition[list[str], Floats], sentences: Data) -> list[TapeLattice]: ...
+    def lattices(self, sentences: Data) -> Sequence[Lattice]:
         """Return the weighted transducer of each sentence, over all tapes.
 
         Raises
@@ -503,7 +535,8 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
                 f"normalize='chain' has marginals of its first tape alone: ask lattice(sentence)."
                 f"marginals({self.order[0]!r}), or estimate the others from its samples"
             )
-        return batches.marginals(self, sentences, threads, self._known(sentences, forced, bias))
+        known = self._known(sentences, forced, bias)
+        return cast("list[ArrayT]", batches.marginals(self, sentences, threads, known))
 
     def cascade(self, sentences: Data, *, threads: int = 1) -> tuple[Column, ...]:
         """Return what the same taggers say one after the other, each reading those before it.
@@ -512,7 +545,9 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         """
         return batches.cascade(self, sentences, threads=threads)
 
-    def tune_weights(self, dev: Data, **options: Any) -> Composition[LabelsT, ArrayT]:
+    def tune_weights(
+        self, dev: Data, **options: Unpack[TuningOptions]
+    ) -> Composition[LabelsT, ArrayT]:
         """Return the composition with weights chosen on held-out data.
 
         Options as for `fstcrf.joint.tuning.tune_weights`.
@@ -555,7 +590,7 @@ def compose(
 ) -> Lattice: ...
 @overload
 def compose(
-    only: Composable[LabelsT, ArrayT],
+    only: Tagger[LabelsT, ArrayT],
     /,
     *,
     grammar: Grammar | None = None,
@@ -565,20 +600,20 @@ def compose(
 ) -> Composition[LabelsT, ArrayT]: ...
 @overload
 def compose(
-    *parts: Any,
+    *parts: Tagger | pynini.Fst,
     grammar: Grammar | None = None,
     weights: Sequence[float] | None = None,
     normalize: Normalize | None = None,
     search: Search | None = None,
 ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]: ...
 def compose(
-    *parts: Any,
+    *parts: Lattice | Tagger | pynini.Fst,
     grammar: Grammar | None = None,
     weights: Sequence[float] | None = None,
     normalize: Normalize | None = None,
     coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
     search: Search | None = None,
-) -> Any:
+) -> Lattice | Composition:
     """Compose taggers that were trained separately, or lattices of one sentence.
 
     Parameters
@@ -616,19 +651,20 @@ def compose(
     """
     if not parts:
         raise OptionError("nothing to compose: give at least one tagger or lattice")
-    if all(isinstance(part, Lattice) for part in parts):
+    lattices = [part for part in parts if isinstance(part, Lattice)]
+    if len(lattices) == len(parts):
         if normalize is not None:
             raise OptionError("normalize= is for taggers; lattices only have potentials")
-        lattice = product(parts, coupling=coupling, weights=weights)
+        lattice = product(lattices, coupling=coupling, weights=weights)
         lattice = lattice if search is None else searched(lattice, search)
         return lattice if grammar is None else lattice & grammar
     if coupling is not None:
         raise OptionError("coupling= is for lattices; a tagger reads another by reads=")
-    if any(isinstance(part, Lattice) for part in parts):
+    if lattices:
         raise OptionError("taggers compose with taggers, lattices with lattices")
     if grammar is not None and not isinstance(grammar, Grammar):
         raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
-    composition: Composition[Any, Any] = Composition.of(composing.joined(parts, weights, normalize))
+    composition: Composition = Composition.of(composing.joined(parts, weights, normalize))
     composition = composition if search is None else replace(composition, search=search)
     if grammar is not None:
         composition = composition.constrained(grammar)
@@ -637,7 +673,7 @@ def compose(
     return composition
 
 
-def load(path: str | os.PathLike[str]) -> CRF | Composition[Any, Any]:
+def load(path: str | os.PathLike[str]) -> CRF | Composition:
     """Map a model file of fstcrf's own: a tagger or a composition of taggers.
 
     Raises

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from fstcrf.joint.jointmodel import JointModel
 from fstcrf.model.reading import Data, Run
 from fstcrf.plans import Program, scaled, scaled_chain, warn_unproven
 
-__all__ = ["GRID", "Trial", "tune_weights"]
+__all__ = ["GRID", "Trial", "TuningOptions", "tune_weights"]
 
 
 Weights = tuple[float, ...]
@@ -44,6 +44,16 @@ GRID: Weights = (0.0, 0.01, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0)
 """0: the first tagger decides alone; 0.01: nearly the cascade; 1: as trained."""
 
 _SWEEPS = 10
+
+
+class TuningOptions(TypedDict, total=False):
+    """What `tune_weights` takes beside a composition and held-out data."""
+
+    targets: Targets | None
+    metric: str
+    grid: Sequence[float]
+    threads: int
+    report: Callable[[Trial], None] | None
 
 
 @dataclass(frozen=True, slots=True)

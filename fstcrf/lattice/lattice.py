@@ -250,8 +250,12 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         OptionError
             No such tape.
         """
-        found = self._by_tape(posteriors)
-        return found if tape is None else cast("Floats", self.of_tape(found, tape))
+        if tape is None:
+            return self._by_tape(posteriors)
+        name = self.tape_named(tape)
+        if not len(self):
+            return np.empty((0, len(self.program.labels(name))))
+        return posteriors(self._group)[name]
 
     def arc_marginals(self) -> ArrayT_co:
         """Return the probability of each succession of labels, float64 [T − 1, L, L].

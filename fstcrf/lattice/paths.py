@@ -6,9 +6,9 @@ Results are arrays; `Path` objects are made when they are looked at.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, overload
+from typing import Generic, NamedTuple, TypedDict, overload
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
         self,
         size: int,
         found: list[tuple[Group, kernel.SearchResult]],
-        lattices: Sequence[Taped[LabelsT_co, Any]],
+        lattices: Sequence[Taped[LabelsT_co, object]],
     ) -> None:
         self.scores, self.bounds = np.zeros(size), np.zeros(size)
         self.exact = np.ones(size, dtype=bool)
@@ -73,7 +73,9 @@ class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
     def __getitem__(self, index: int) -> Path[LabelsT_co] | None: ...
     @overload
     def __getitem__(self, index: slice) -> list[Path[LabelsT_co] | None]: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(
+        self, index: int | slice
+    ) -> Path[LabelsT_co] | list[Path[LabelsT_co] | None] | None:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         number = range(len(self))[index]
@@ -98,7 +100,7 @@ class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
         lattice = self._lattices[number]
         place = self._places.get(number)
         if place is None or self.scores[number] == -np.inf:
-            return lattice.per_tape(lambda _: ())  # type: ignore[no-any-return]
+            return lattice.no_labels
         return lattice.path_labels(place[2])
 
     @cached_property
@@ -117,7 +119,7 @@ class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
         self,
         size: int,
         found: list[tuple[Group, kernel.SearchResult]],
-        lattices: Sequence[Taped[LabelsT_co, Any]],
+        lattices: Sequence[Taped[LabelsT_co, object]],
     ) -> None:
         self._size, self._found, self._lattices = size, found, lattices
 
@@ -128,7 +130,9 @@ class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
     def __getitem__(self, index: int) -> list[Path[LabelsT_co]]: ...
     @overload
     def __getitem__(self, index: slice) -> list[list[Path[LabelsT_co]]]: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(
+        self, index: int | slice
+    ) -> list[Path[LabelsT_co]] | list[list[Path[LabelsT_co]]]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         return list(self._paths(range(len(self))[index]))
@@ -154,7 +158,7 @@ class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
         lattice = self._lattices[number]
         place = self._places.get(number)
         if place is None:
-            yield Path(lattice.per_tape(lambda _: ()), 0.0, 1.0, exact=True, bound=0.0)
+            yield Path(lattice.no_labels, 0.0, 1.0, exact=True, bound=0.0)
             return
         group, k, ranked = place
         rows = ranked.path[:, group.offsets[k] : group.offsets[k + 1]]
@@ -179,7 +183,7 @@ class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
 
 
 def best(
-    lattices: Sequence[Taped[LabelsT_co, Any]],
+    lattices: Sequence[Taped[LabelsT_co, object]],
     *,
     threads: int = 1,
     search: Search | None = None,
@@ -213,7 +217,7 @@ def best(
 
 
 def found_best(
-    lattices: Sequence[Taped[LabelsT_co, Any]],
+    lattices: Sequence[Taped[LabelsT_co, object]],
     *,
     threads: int = 1,
     search: Search | None = None,
@@ -225,7 +229,10 @@ def found_best(
 
 
 def best_path(
-    lattice: Taped[LabelsT_co, Any], *, search: Search | None = None, budget: Budget | None = None
+    lattice: Taped[LabelsT_co, object],
+    *,
+    search: Search | None = None,
+    budget: Budget | None = None,
 ) -> Path[LabelsT_co]:
     """Return the best path of one lattice; see `Lattice.best`.
 
@@ -246,7 +253,7 @@ def best_path(
 
 
 def nbest(
-    lattices: Sequence[Taped[LabelsT_co, Any]],
+    lattices: Sequence[Taped[LabelsT_co, object]],
     n: int,
     *,
     threads: int = 1,
@@ -270,7 +277,7 @@ def nbest(
 
 
 def ranked(
-    lattices: Sequence[Taped[LabelsT_co, Any]],
+    lattices: Sequence[Taped[LabelsT_co, object]],
     n: int,
     *,
     threads: int = 1,
@@ -358,7 +365,7 @@ def _different(taped: Taped, paths: Sequence[Path], shown: tuple[str, ...]) -> l
     exact = True
     for path in paths:
         exact = exact and path.exact
-        labels = tuple(taped.of_tape(path.labels, tape) for tape in shown)
+        labels = tuple(taped.labels_of(path.labels, tape) for tape in shown)
         found.setdefault(labels, _named(labels, path, exact=exact, bound=path.bound))
     return list(found.values())
 
@@ -438,10 +445,16 @@ class _Part(NamedTuple):
     fixed: int
 
 
+class _Search(TypedDict):
+    threads: int
+    search: Search | None
+    budget: Budget | None
+
+
 class _Parts:
     """The labellings of some tapes of one lattice, best first."""
 
-    def __init__(self, lattice: Taped, shown: tuple[str, ...], options: Mapping[str, Any]) -> None:
+    def __init__(self, lattice: Taped, shown: tuple[str, ...], options: _Search) -> None:
         self.lattice, self.shown, self.options = lattice, shown, options
         self.places = [lattice.tapes.index(tape) for tape in shown]
         self.unknown = -np.inf  # no path scores more in parts where the budget ended the search
@@ -451,7 +464,7 @@ class _Parts:
         while queue:
             part = heapq.heappop(queue)
             bound = max([part.bound, self.unknown, *(other.bound for other in queue)])
-            labels = tuple(self.lattice.of_tape(part.path.labels, tape) for tape in self.shown)
+            labels = tuple(self.lattice.labels_of(part.path.labels, tape) for tape in self.shown)
             yield _named(labels, part.path, exact=bound <= part.path.score, bound=bound)
             for other in self._solved(list(self._cut(part))):
                 heapq.heappush(queue, other)
@@ -487,7 +500,7 @@ class _Parts:
     def _ids(self, path: Path) -> tuple[int, ...]:
         rows = [
             self.lattice.program.chain[tape].topology.label_ids(
-                self.lattice.of_tape(path.labels, tape)
+                self.lattice.labels_of(path.labels, tape)
             )
             for tape in self.shown
         ]

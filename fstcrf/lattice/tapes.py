@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import LabelSet, label_tuple, real_array
 from fstcrf.arrays import Bools, Floats, Ints
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.lattice.answer import LabelsT_co
+from fstcrf.lattice.answer import Labels, LabelsT_co
 from fstcrf.once import memoised
 from fstcrf.plans import Chain, Program
 from fstcrf.topology import Topology, chain_topology
@@ -38,6 +38,8 @@ else:  # its default is for those who check types
     from typing import TypeVar
 
     ArrayT_co = TypeVar("ArrayT_co", covariant=True)
+
+T = TypeVar("T")
 
 
 class Taped(Generic[LabelsT_co, ArrayT_co]):
@@ -65,18 +67,23 @@ class Taped(Generic[LabelsT_co, ArrayT_co]):
     @property
     def labels(self) -> LabelsT_co:
         """The labels; axis of `marginals` and of masks."""
-        return self.per_tape(self.program.labels)  # type: ignore[no-any-return]
+        return cast("LabelsT_co", self.per_tape(self.program.labels))
 
-    def per_tape(self, make: Callable[[str], Any]) -> Any:
+    @property
+    def no_labels(self) -> LabelsT_co:
+        """The labels of the path of an empty sentence."""
+        return cast("LabelsT_co", self.per_tape(lambda _: ()))
+
+    def per_tape(self, make: Callable[[str], T]) -> T | tuple[T, ...]:
         """Return what a function makes of the only tape, or a tuple of what it makes of each."""
         if len(self.tapes) == 1:
             return make(self.tapes[0])
         return tuple(make(tape) for tape in self.tapes)
 
-    def of_tape(self, answer: Any, tape: str) -> Any:
-        """Return what an answer about all tapes says of one."""
-        name = self.tape_named(tape)
-        return answer if len(self.tapes) == 1 else answer[self.tapes.index(name)]
+    def labels_of(self, labels: Labels, tape: str) -> tuple[str, ...]:
+        """Return the labels that those of a path have for one tape."""
+        place = self.tapes.index(self.tape_named(tape))
+        return labels if len(self.tapes) == 1 else labels[place]
 
     def tape_named(self, tape: str | None) -> str:
         """Return a tape by name, or the only one.
@@ -102,7 +109,7 @@ class Taped(Generic[LabelsT_co, ArrayT_co]):
             topology = self.program.chain[tape].topology
             return tuple([topology.labels[i] for i in topology.state_label[states[tape]].tolist()])
 
-        return self.per_tape(names)  # type: ignore[no-any-return]
+        return cast("LabelsT_co", self.per_tape(names))
 
     def state_potentials(self, tape: str) -> int:
         """Return which of the values holds a tape's own node potentials."""
@@ -209,7 +216,7 @@ def potentials(values: ArrayLike, name: str, shapes: list[tuple[int | None, ...]
 TapedT = TypeVar("TapedT", bound=Taped)
 
 
-def checked_masks(taped: Taped, mask: Any) -> list[Bools]:
+def checked_masks(taped: Taped, mask: ArrayLike | Sequence[ArrayLike]) -> list[Bools]:
     """Return a mask bool [T, L] of each tape.
 
     Raises
@@ -217,7 +224,7 @@ def checked_masks(taped: Taped, mask: Any) -> list[Bools]:
     ShapeError
         Another shape, or another number of tapes.
     """
-    parts = (mask,) if len(taped.tapes) == 1 else tuple(mask)
+    parts = (mask,) if len(taped.tapes) == 1 else tuple(cast("Sequence[ArrayLike]", mask))
     if len(parts) != len(taped.tapes):
         raise ShapeError(f"{len(parts)} masks for the {len(taped.tapes)} tapes")
     masks = []
@@ -232,7 +239,7 @@ def checked_masks(taped: Taped, mask: Any) -> list[Bools]:
     return masks
 
 
-def labelling_masks(taped: Taped, labels: Sequence[Any]) -> list[Bools]:
+def labelling_masks(taped: Taped, labels: Sequence[str] | Sequence[Sequence[str]]) -> list[Bools]:
     """Return the masks that allow one label sequence of each tape.
 
     Raises
@@ -243,7 +250,7 @@ def labelling_masks(taped: Taped, labels: Sequence[Any]) -> list[Bools]:
         Another number of labels than tokens, or of tapes.
     """
     tapes = taped.tapes
-    parts = (labels,) if len(tapes) == 1 else tuple(labels)
+    parts = cast("Sequence[Sequence[str]]", (labels,) if len(tapes) == 1 else labels)
     if len(parts) != len(tapes):
         raise ShapeError(f"labels of {len(parts)} tapes for the tapes {', '.join(tapes)}")
     return [_one_label(taped, tape, part) for tape, part in zip(tapes, parts, strict=True)]

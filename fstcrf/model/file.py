@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from fstcrf.arrays import Array
 from fstcrf.errors import FstcrfError, ModelFileError
 from fstcrf.features import FeatureIndex, LiteralIndex
 from fstcrf.model.model import Model
@@ -59,10 +59,10 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     write_arrays(path, *encoded(model), kind=KIND, version=VERSION)
 
 
-def encoded(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def encoded(model: Model) -> tuple[dict[str, Array], dict[str, str]]:
     """Return a model as arrays and metadata."""
     space, topology = model.space, model.topology
-    arrays: dict[str, NDArray[Any]] = {"theta": model.theta}
+    arrays: dict[str, Array] = {"theta": model.theta}
     arrays |= {f"space.{name}": getattr(space, name) for name in _CELLS}
     arrays |= {f"topology.{name}": array for name, array in topology.arrays().items()}
     arrays |= {f"index.{name}": array for name, array in model.index.arrays().items()}
@@ -100,7 +100,7 @@ def read(path: str | os.PathLike[str]) -> Model:
     return decoded(arrays, metadata, os.fspath(path))
 
 
-def decoded(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str], path: str) -> Model:
+def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], path: str) -> Model:
     """Return the model that arrays and metadata describe.
 
     Raises
@@ -116,7 +116,7 @@ def decoded(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str], pat
         raise ModelFileError(f"{path}: not a sound model: {error}") from None
 
 
-def _model(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> Model:
+def _model(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> Model:
     header = msgspec.json.decode(metadata["model"], type=_Header)
     topology = _topology(header, _group(arrays, "topology."))
     space = _space(header, topology, _group(arrays, "space."))
@@ -140,7 +140,7 @@ def _model(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> M
     )
 
 
-def _group(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+def _group(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     return {
         name.removeprefix(prefix): array
         for name, array in arrays.items()
@@ -148,7 +148,7 @@ def _group(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray
     }
 
 
-def _topology(header: _Header, arrays: dict[str, NDArray[Any]]) -> Topology:
+def _topology(header: _Header, arrays: dict[str, Array]) -> Topology:
     for name, array in arrays.items():
         wanted = np.uint8 if name in {"initial", "final"} else np.int32
         if array.dtype != wanted or array.ndim != (2 if name == "node_slots" else 1):
@@ -179,7 +179,7 @@ def _topology(header: _Header, arrays: dict[str, NDArray[Any]]) -> Topology:
     )
 
 
-def _space(header: _Header, topology: Topology, arrays: dict[str, NDArray[Any]]) -> ParameterSpace:
+def _space(header: _Header, topology: Topology, arrays: dict[str, Array]) -> ParameterSpace:
     if header.n_node_rows < 0 or header.n_arc_rows < 0:
         raise ModelFileError("a negative number of attributes")
     space = ParameterSpace(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, fields
-from typing import Any
 
 from fstcrf.arrays import Floats
 from fstcrf.features import FeatureIndex, LiteralIndex
@@ -56,7 +55,7 @@ class Model:
         size = f"{len(self.labels)} labels, {self.space.size:,} weights"
         return f"<{type(self).__name__}: writes {self.tape}, {size}>"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return what it is made of: what was computed from that stays here."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
@@ -84,6 +83,6 @@ class Model:
         return Program([Chain(self.tape, self.topology, graph.initial, graph.final, arc)])
 
     @made_once
-    def bound(self) -> dict[Hashable, Any]:
+    def bound(self) -> dict[Hashable, object]:
         """The model bound to labels of the tapes that it reads; kept by `potentials.bind`."""
         return {}

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -446,8 +446,8 @@ def bind(model: Model, labels: Mapping[str, Sequence[str]] | None = None) -> Bin
     if labels is None:
         labels = {tape.name: tape.labels for tape in model.reads}
     key = tuple((tape, tuple(axis)) for tape, axis in labels.items())
-    known: Binding | None = model.bound.get(key)
-    return known or model.bound.setdefault(key, Binding(model, labels))
+    known = model.bound.get(key) or model.bound.setdefault(key, Binding(model, labels))
+    return cast("Binding", known)
 
 
 def potentials(

@@ -19,14 +19,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError, LabelError, OptionError
-from fstcrf.features import Design, FeatureIndex
+from fstcrf.features import Design, FeatureIndex, TemplateSet
 from fstcrf.features.template import tape_column
 from fstcrf.kernel import SparseRows
 from fstcrf.lattice import Lattice, marginals, nbest
@@ -407,7 +407,7 @@ def pass_on(
 
 
 def built(
-    passed: Passed, templates: Any, settings: Options, base: FeatureIndex | None
+    passed: Passed, templates: TemplateSet, settings: Options, base: FeatureIndex | None
 ) -> tuple[FeatureIndex, Design, Passed]:
     """Return index and design of what was passed on, and which sentences the design is of.
 

@@ -26,6 +26,7 @@ from fstcrf.model.decoding import decode
 from fstcrf.model.gold import in_scheme, legal_gold, spoken_gold
 from fstcrf.model.model import Model
 from fstcrf.model.options import Options
+from fstcrf.model.reading import Data
 from fstcrf.model.reads import Retrain, built, ordered, pass_on, with_labels
 from fstcrf.model.targets import allowed_labels
 from fstcrf.train import Progress
@@ -92,7 +93,7 @@ class Source:
 
 
 def read_source(
-    data: Any,
+    data: Data,
     target: Target,
     template: TemplateSet | str | os.PathLike[str] | None,
     *,
@@ -274,7 +275,7 @@ def sentence_weights(
 
 
 def held_out_labels(
-    dev: Any,
+    dev: Data | None,
     dev_target: Sequence[Sequence[str]] | None,
     target: Target,
     settings: Options | None = None,
@@ -306,7 +307,7 @@ def has_spans(labels: Iterable[str]) -> bool:
 
 def held_out_score(
     model: Callable[[Floats], Model],
-    dev: Any,
+    dev: Data,
     gold: list[list[str]],
     reads: Sequence[Model],
     threads: int,
@@ -323,7 +324,7 @@ def held_out_score(
         Earlier taggers, in the order in which they tag.
     threads : int
     """
-    data = dev
+    data: Data = dev
     if reads:
         data = dev if isinstance(dev, Corpus) else Corpus.from_sentences(dev)
         data = with_labels(data, reads, threads=threads)

@@ -22,7 +22,7 @@ from fstcrf.model.options import (
     optimiser_of,
     options_of,
 )
-from fstcrf.model.reading import Tape
+from fstcrf.model.reading import Data, Tape
 from fstcrf.model.reads import labels_for, ordered, record_of
 from fstcrf.model.record import TrainingRecord
 from fstcrf.model.source import (
@@ -82,11 +82,11 @@ MethodName: TypeAlias = Literal[
 
 @documented
 def train_crf(
-    data: Any,
+    data: Data,
     target: Target | None = None,
     template: TemplateSet | str | os.PathLike[str] | None = None,
     *,
-    dev: Any = None,
+    dev: Data | None = None,
     dev_target: Sequence[Sequence[str]] | None = None,
     reads: Sequence[Model] = (),
     grammar: Grammar | None = None,
@@ -264,7 +264,7 @@ def train_crf(
         return Model(topology, source.index, space, weights_now, name, columns, tapes, record)
 
     evaluate = None
-    if gold is not None:
+    if gold is not None and dev is not None:
         evaluate = held_out_score(model, dev, gold, ordered(reads, wanted), threads)
     state = None
     run = run_fingerprint(settings, problem, space, theta, gold)
@@ -304,6 +304,8 @@ def retrained(
         options = {**options, "max_iterations": max(record.best_iteration, 1)}
     target = str(record.target)
     present = set(labels_for(corpus, record))
+    as_usual: Any = options_of(options)
+    as_usual.pop("patience", None)  # of held-out data
     return train_crf(
         corpus,
         target,
@@ -313,7 +315,7 @@ def retrained(
         class_weights={k: w for k, w in record.class_weights.items() if k in present} or None,
         threads=threads,
         report=report,
-        **{n: v for n, v in options_of(options).items() if n != "patience"},  # of held-out data
+        **as_usual,
     )
 
 
