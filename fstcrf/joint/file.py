@@ -12,19 +12,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import numpy as np
 
 from fstcrf.arrays import Array
 from fstcrf.errors import FstcrfError, ModelFileError
-from fstcrf.grammar import Acceptor
-from fstcrf.joint.component import Relabelling, TapeMap
 from fstcrf.joint.jointmodel import JointModel
+from fstcrf.lazy import LazyModule
 from fstcrf.model import file as model_file
 from fstcrf.model.model import Model
 from fstcrf.storage import file_kind, read_arrays, write_arrays
+
+if TYPE_CHECKING:
+    from fstcrf import grammar as grammars
+    from fstcrf.grammar import Acceptor
+    from fstcrf.joint import component
+    from fstcrf.joint.component import TapeMap
+else:
+    grammars, component = LazyModule("fstcrf.grammar"), LazyModule("fstcrf.joint.component")
 
 __all__ = ["KIND", "read", "save"]
 
@@ -124,7 +131,7 @@ def _composition(header: _Header, arrays: Mapping[str, Array], name: str) -> Joi
         acceptor = _acceptor(known.acceptor, _group(arrays, f"map{k}."))
         if len(acceptor.tapes) != 2 or acceptor.tapes[1] != known.tape:
             raise ModelFileError(f"the map to {known.tape!r} has tapes {acceptor.tapes}")
-        maps.append(TapeMap(known.tape, known.labels, acceptor))
+        maps.append(component.TapeMap(known.tape, known.labels, acceptor))
     return JointModel(
         taggers=tuple(
             model_file.decoded(_group(arrays, f"tagger{k}."), metadata, name)
@@ -138,7 +145,9 @@ def _composition(header: _Header, arrays: Mapping[str, Array], name: str) -> Joi
         maps=tuple(maps),
         normalize=header.normalize,
         relabellings=tuple(
-            Relabelling(r.reader, r.read, r.tape, r.labels, arrays[f"relabelling{k}.place"])
+            component.Relabelling(
+                r.reader, r.read, r.tape, r.labels, arrays[f"relabelling{k}.place"]
+            )
             for k, r in enumerate(header.relabellings)
         ),
         search=header.search,
@@ -164,7 +173,7 @@ def _acceptor(header: _Acceptor, arrays: Mapping[str, Array]) -> Acceptor:
     scores = (final,) if score is None else (final, score)
     if final.ndim != 1 or any(array.dtype != np.float64 for array in scores):
         raise ModelFileError(f"the scores of {header.name} are not float64 arrays")
-    return Acceptor(header.tapes, header.labels, target, score, final, header.name)
+    return grammars.Acceptor(header.tapes, header.labels, target, score, final, header.name)
 
 
 def _group(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:

@@ -6,21 +6,29 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 import numpy as np
 
 from fstcrf.arguments import real_number
 from fstcrf.errors import LabelError, OptionError, TooLargeError
 from fstcrf.features import LiteralIndex
-from fstcrf.grammar import Acceptor, Grammar
-from fstcrf.joint.component import Component, Reading, Relabelling, TapeMap
-from fstcrf.joint.stages import Stage, skeleton, stages_of
 from fstcrf.kernel import Budget
+from fstcrf.lazy import LazyModule
 from fstcrf.model.model import Model
 from fstcrf.once import made_once
-from fstcrf.plans import Plan, Program, Search, check_consistent, plan_of
-from fstcrf.plans.chain import reading_order
+
+if TYPE_CHECKING:
+    from fstcrf import plans
+    from fstcrf.grammar import Acceptor, Grammar
+    from fstcrf.joint import component, stages
+    from fstcrf.joint.component import Component, Relabelling, TapeMap
+    from fstcrf.joint.stages import Stage
+    from fstcrf.plans import Plan, Program, Search
+    from fstcrf.plans import chain as chains
+else:  # what tags with one tagger does without
+    component, stages = LazyModule("fstcrf.joint.component"), LazyModule("fstcrf.joint.stages")
+    plans, chains = LazyModule("fstcrf.plans"), LazyModule("fstcrf.plans.chain")
 
 __all__ = ["BUDGET", "JointModel", "Normalize", "budget_of"]
 
@@ -123,14 +131,14 @@ class JointModel:
     def components(self) -> tuple[Component, ...]:
         """The taggers as parts of the composition."""
         other = {(r.reader, r.read): r.reading for r in self.relabellings}
-        same = {tape: Reading(tape, labels) for tape, labels in self.label_sets.items()}
+        same = {tape: component.Reading(tape, labels) for tape, labels in self.label_sets.items()}
         found = []
         for tagger, weight in zip(self.taggers, self.weights, strict=True):
             mine = {
                 t.name: other.get((tagger.tape, t.name), same.get(t.name)) for t in tagger.reads
             }
             readings = {read: reading for read, reading in mine.items() if reading is not None}
-            found.append(Component(tagger, weight, readings))
+            found.append(component.Component(tagger, weight, readings))
         return tuple(found)
 
     @cached_property
@@ -144,7 +152,7 @@ class JointModel:
         """
         reads = {c.tagger.tape: {r.tape for r in c.readings.values()} for c in self.components}
         reads |= {tape_map.tape: {tape_map.source} for tape_map in self.maps}
-        return reading_order(reads)
+        return chains.reading_order(reads)
 
     @property
     def conditional(self) -> bool:
@@ -165,24 +173,24 @@ class JointModel:
         OptionError
             Another search.
         """
-        chains = [component.chain for component in self.components]
-        chains += [tape_map.chain for tape_map in self.maps]
+        parts = [part.chain for part in self.components]
+        parts += [tape_map.chain for tape_map in self.maps]
         added = tuple(tape_map.acceptor for tape_map in self.maps)
-        return Program(chains, (), (*self.conjuncts, *added), self.search, self.budget)
+        return plans.Program(parts, (), (*self.conjuncts, *added), self.search, self.budget)
 
     @made_once
     def stages(self) -> tuple[Stage, ...]:
         """The taggers in the order in which ``normalize="chain"`` decides them."""
-        return stages_of(self.components, self.order, self.conjuncts)
+        return stages.stages_of(self.components, self.order, self.conjuncts)
 
     @made_once
     def skeleton(self) -> Program | None:
         """The tapes that the grammar connects, without potentials; None where there are none."""
-        return skeleton(self.taggers, self.conjuncts)
+        return stages.skeleton(self.taggers, self.conjuncts)
 
     def plan(self) -> Plan:
         """Return what the composition compiles to and what it costs; print it."""
-        return plan_of(self.program)
+        return plans.plan_of(self.program)
 
     def with_weights(self, *weights: float) -> Self:
         """Return the composition with other factors of the taggers' potentials."""
@@ -197,7 +205,7 @@ class JointModel:
             A grammar that does not go with the labels, or accepts nothing.
         """
         found = replace(self, conjuncts=(*self.conjuncts, *grammar.bind(self.label_sets)))
-        check_consistent(found.program)
+        plans.check_consistent(found.program)
         if not found.conditional:
             _ = found.program.decoder
             return found

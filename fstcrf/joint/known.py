@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -12,7 +12,9 @@ from fstcrf.arrays import Bools, Floats
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.model import decoding
 from fstcrf.model.reading import Run
-from fstcrf.plans import Program
+
+if TYPE_CHECKING:
+    from fstcrf.plans import Program
 
 __all__ = ["Bias", "Forced", "Known"]
 

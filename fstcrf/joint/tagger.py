@@ -10,14 +10,20 @@ import numpy as np
 
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import OptionError
-from fstcrf.grammar import Grammar
 from fstcrf.joint.jointmodel import budget_of
 from fstcrf.joint.known import Bias, Forced
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Answer, Path
-from fstcrf.lattice.answer import Change
+from fstcrf.lattice.answer import Answer, Change, Path
+from fstcrf.lazy import LazyModule
 from fstcrf.model.reading import Data, SentenceLike
-from fstcrf.plans import Search, gathered, warn_unproven
+
+if TYPE_CHECKING:
+    from fstcrf import grammar as grammars
+    from fstcrf import plans
+    from fstcrf.grammar import Grammar
+    from fstcrf.plans import Search
+else:  # a tagger that is loaded does not wait for what few calls need
+    grammars, plans = LazyModule("fstcrf.grammar"), LazyModule("fstcrf.plans")
 
 if TYPE_CHECKING:  # with defaults, so that the parameters may be left out
     from typing_extensions import TypeVar
@@ -143,12 +149,12 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
     ) -> Answer:
         _check_choice("on_no_path", on_no_path, OnNoPath)
         if search is not None:
-            _check_choice("search", search, Search)
+            _check_choice("search", search, plans.Search)
         if not 1 <= n < 1 << 31:
             raise OptionError(f"n is {n}, expected at least 1 and less than 2³¹")
         tagger = self if search is None else self._searched(search)
         limit = budget_of(budget)
-        with gathered():
+        with plans.gathered():
             strict = on_no_path == "error"
             answer = tagger.decoded(
                 sentences,
@@ -168,7 +174,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
                     part = other.decoded(some, n, mine, bias, limit, threads, strict=False)
                     answer = answer.with_part(where, part, change)
             unproven = ~answer.exact.reshape(len(answer), n).all(axis=1)
-            warn_unproven(int(unproven.sum()), len(answer))
+            plans.warn_unproven(int(unproven.sum()), len(answer))
         return answer
 
     @abstractmethod
@@ -198,7 +204,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
 
     def __and__(self, grammar: Grammar) -> Tagger[LabelsT, ArrayT]:
         """Return ``self.constrained(grammar)``: only what the grammar accepts."""
-        if not isinstance(grammar, Grammar):
+        if not isinstance(grammar, grammars.Grammar):
             return NotImplemented
         return self.constrained(grammar)
 

@@ -11,50 +11,57 @@ from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar, Unpack, cast, o
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf import openfst
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Column
 from fstcrf.errors import OptionError
-from fstcrf.grammar import Grammar
-from fstcrf.joint import batches, chainlattice, file
-from fstcrf.joint.chainlattice import ChainLattice
+from fstcrf.joint import file
 from fstcrf.joint.jointmodel import JointModel, Normalize
 from fstcrf.joint.known import Bias as JointBias
 from fstcrf.joint.known import Forced as JointForced
 from fstcrf.joint.known import Known
 from fstcrf.joint.tagger import ArrayT, LabelsT, Tagger, TagOptions
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Answer, JointLattice, Lattice, TapeLattice, product
-from fstcrf.lattice.product import searched
+from fstcrf.lattice.answer import Answer
 from fstcrf.lazy import LazyModule, StaticFunction
-from fstcrf.model import decoding, potentials
+from fstcrf.model import decoding
 from fstcrf.model import file as model_file
 from fstcrf.model.decoding import Bias, Forced
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, SentenceLike
 from fstcrf.once import made_once
-from fstcrf.plans import Search, gathered
 
 if TYPE_CHECKING:
     import pynini
 
-    from fstcrf.joint import composing, explain, tuning
+    from fstcrf import grammar as grammars
+    from fstcrf import lattice as lattices
+    from fstcrf import openfst, plans
+    from fstcrf.grammar import Grammar
+    from fstcrf.joint import batches, chainlattice, composing, explain, tuning
+    from fstcrf.joint.chainlattice import ChainLattice
     from fstcrf.joint.explain import JointExplanation
     from fstcrf.joint.tuning import TuningOptions
+    from fstcrf.lattice import JointLattice, Lattice, TapeLattice, tapes
     from fstcrf.model import explain as model_explain
-    from fstcrf.model import training
+    from fstcrf.model import potentials, training
     from fstcrf.model.explain import Explanation, Weight
+    from fstcrf.plans import Search
     from fstcrf.topology import transducer
 else:  # a tagger that is loaded does not wait for what few calls need
-    composing = LazyModule("fstcrf.joint.composing")
-    explain, tuning = LazyModule("fstcrf.joint.explain"), LazyModule("fstcrf.joint.tuning")
+    batches, chainlattice, composing, explain, tuning = (
+        LazyModule(f"fstcrf.joint.{name}")
+        for name in ("batches", "chainlattice", "composing", "explain", "tuning")
+    )
+    grammars, plans = LazyModule("fstcrf.grammar"), LazyModule("fstcrf.plans")
+    lattices, tapes = LazyModule("fstcrf.lattice"), LazyModule("fstcrf.lattice.tapes")
     model_explain = LazyModule("fstcrf.model.explain")
+    openfst, potentials = LazyModule("fstcrf.openfst"), LazyModule("fstcrf.model.potentials")
     transducer = LazyModule("fstcrf.topology.transducer")
 
 __all__ = ["CRF", "Composition", "compose", "load"]
 
 
-LatticeT = TypeVar("LatticeT", bound=Lattice)
+LatticeT = TypeVar("LatticeT", bound="Lattice")
 P = ParamSpec("P")
 
 
@@ -74,7 +81,7 @@ class Composable(Tagger[LabelsT, ArrayT]):
 
     def __and__(self, grammar: Grammar) -> Composition[LabelsT, ArrayT]:
         """Return ``self.constrained(grammar)``: only what the grammar accepts."""
-        if not isinstance(grammar, Grammar):
+        if not isinstance(grammar, grammars.Grammar):
             return NotImplemented
         return self.constrained(grammar)
 
@@ -435,7 +442,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         """Return one sentence's weighted transducer over all tapes; arguments as for `tag`."""
         known = self._known([sentence], None if forced is None else [forced], bias)
         if self.conditional:
-            return ChainLattice(self, sentence)
+            return chainlattice.ChainLattice(self, sentence)
         return batches.lattices(self, [sentence], known)[0]
 
     def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
@@ -552,7 +559,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
 
         Options as for `fstcrf.joint.tuning.tune_weights`.
         """
-        with gathered():
+        with plans.gathered():
             return tuning.tune_weights(self, dev, **options)
 
 
@@ -651,18 +658,18 @@ def compose(
     """
     if not parts:
         raise OptionError("nothing to compose: give at least one tagger or lattice")
-    lattices = [part for part in parts if isinstance(part, Lattice)]
-    if len(lattices) == len(parts):
+    given = [part for part in parts if isinstance(part, lattices.Lattice)]
+    if len(given) == len(parts):
         if normalize is not None:
             raise OptionError("normalize= is for taggers; lattices only have potentials")
-        lattice = product(lattices, coupling=coupling, weights=weights)
-        lattice = lattice if search is None else searched(lattice, search)
+        lattice = lattices.product(given, coupling=coupling, weights=weights)
+        lattice = lattice if search is None else tapes.searched(lattice, search)
         return lattice if grammar is None else lattice & grammar
     if coupling is not None:
         raise OptionError("coupling= is for lattices; a tagger reads another by reads=")
-    if lattices:
+    if given:
         raise OptionError("taggers compose with taggers, lattices with lattices")
-    if grammar is not None and not isinstance(grammar, Grammar):
+    if grammar is not None and not isinstance(grammar, grammars.Grammar):
         raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
     composition: Composition = Composition.of(composing.joined(parts, weights, normalize))
     composition = composition if search is None else replace(composition, search=search)

@@ -37,15 +37,18 @@ from fstcrf.lattice.batch import (
 from fstcrf.lattice.confidence import Confidence, Method, confidence
 from fstcrf.lattice.machines import lattice_machine, lattice_table
 from fstcrf.lattice.paths import best_path, found_best, nbest, nbest_of_tapes
-from fstcrf.lattice.product import constrained, free_program, joined, scaled_lattice
 from fstcrf.lattice.spans import MinimumRisk, span_probabilities, span_risk, token_risk
 from fstcrf.lattice.tapes import (
     ArrayT_co,
     Taped,
     array_lattice,
     checked_masks,
+    constrained,
+    free_program,
+    joined,
     labelling_masks,
     restricted,
+    scaled_lattice,
 )
 from fstcrf.once import made_once
 from fstcrf.plans import Plan, Search, plan_of

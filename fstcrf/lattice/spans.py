@@ -19,8 +19,7 @@ from fstcrf.errors import OptionError
 from fstcrf.lattice.answer import LabelsT_co
 from fstcrf.lattice.batch import Group, log_partition, posteriors, successions
 from fstcrf.lattice.paths import best_path
-from fstcrf.lattice.product import scaled_lattice
-from fstcrf.lattice.tapes import Taped
+from fstcrf.lattice.tapes import Taped, scaled_lattice
 from fstcrf.once import memoised
 from fstcrf.plans import Program, arc_ends
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from fstcrf import kernel
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
-from fstcrf.lattice import Answer, Lattice, TapeLattice
-from fstcrf.lattice.answer import shares
+from fstcrf.lattice.answer import Answer, shares
+from fstcrf.lazy import LazyModule
 from fstcrf.model.model import Model
 from fstcrf.model.reading import (
     Data,
@@ -30,6 +30,11 @@ from fstcrf.model.reading import (
 )
 from fstcrf.model.targets import UNKNOWN
 from fstcrf.topology import Topology
+
+if TYPE_CHECKING:
+    from fstcrf import lattice as lattices
+else:
+    lattices = LazyModule("fstcrf.lattice")
 
 __all__ = [
     "Bias",
@@ -173,16 +178,18 @@ def lattice(
     *,
     forced: Forced | None = None,
     bias: Bias | None = None,
-) -> TapeLattice:
+) -> lattices.TapeLattice:
     """Return one sentence's weighted transducer; arguments as for `tag_all`."""
     data, program = read_one(model.index, sentence, model.columns, model.reads), model.program
     if not data.lengths[0]:
-        return Lattice(program, tuple(np.empty((0, *shape)) for shape in program.input_shapes()))
+        return lattices.Lattice(
+            program, tuple(np.empty((0, *shape)) for shape in program.input_shapes())
+        )
     known = None if forced is None else [forced]
     added = None if bias is None else biases(model.topology, bias)
     batch = _batch(model, data, next(data.runs(1)), known, added)
     values = (batch.node, batch.graph.score) if batch.graph.per_token else (batch.node,)
-    return Lattice(program, values)
+    return lattices.Lattice(program, values)
 
 
 # --- Runs of sentences ----------------------------------------------------------------------------

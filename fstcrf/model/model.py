@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 from fstcrf.arrays import Floats
 from fstcrf.features import FeatureIndex, LiteralIndex
+from fstcrf.lazy import LazyModule
 from fstcrf.model.reading import Tape
 from fstcrf.model.record import TrainingRecord
 from fstcrf.model.weights import Weights
 from fstcrf.once import made_once
-from fstcrf.plans import Chain, Program
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace, Tables
+
+if TYPE_CHECKING:
+    from fstcrf import plans
+else:  # best labels alone need no lattice
+    plans = LazyModule("fstcrf.plans")
 
 __all__ = ["Model"]
 
@@ -75,12 +81,13 @@ class Model:
         return Weights(self.topology, self.space, self.theta)
 
     @made_once
-    def program(self) -> Program:
+    def program(self) -> plans.Program:
         """The tagger compiled: what its lattices share."""
         graph = self.weights.still_graph
         per_token = self.weights.has_arc_attributes
         arc = None if per_token else graph.score
-        return Program([Chain(self.tape, self.topology, graph.initial, graph.final, arc)])
+        chain = plans.Chain(self.tape, self.topology, graph.initial, graph.final, arc)
+        return plans.Program([chain])
 
     @made_once
     def bound(self) -> dict[Hashable, object]:

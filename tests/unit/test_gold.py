@@ -175,13 +175,13 @@ def task(labels: list[list[str]], **options: Any) -> Task:
 
 @pytest.mark.parametrize("first", ["X", "_"])
 def test_what_a_grammar_forbids_is_named_with_its_place_in_the_data(first: str) -> None:
-    data = [
+    data: list[dict[str, list[str]]] = [
         {"word": [], "tag": []},
         {"word": ["a", "b"], "tag": ["X", "Y"]},
         {"word": ["a", "b", "a"], "tag": [first, "Y", "Y"]},
     ]
     grammar = fstcrf.Grammar.from_text('export E = any* - (any* "[Y]" "[Y]" any*);')
-    with pytest.raises(DataError, match="^sentence 2, token 2: label 'Y' .*grammar") as caught:
+    with pytest.raises(DataError, match=r"^sentence 2, token 2: label 'Y' .*grammar") as caught:
         CRF.train(data, "tag", "U:%x[0,word]\nB", grammar=grammar)
     assert (caught.value.sentence, caught.value.token) == (2, 2)
 
