@@ -17,7 +17,7 @@ from fstcrf.cli.reporting import Failure
 from fstcrf.errors import DataError, FstcrfError
 from fstcrf.interop.formats import HEAD, is_native
 from fstcrf.joint import CRF
-from fstcrf.model.record import TrainingRecord
+from fstcrf.model.model import TrainingRecord
 from fstcrf.train.loop import saved_iteration
 
 __all__ = [

@@ -21,9 +21,8 @@ from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet, is_literal
 from fstcrf.features.template import as_templates
 from fstcrf.joint import CRF
 from fstcrf.kernel import Aim, Rule
-from fstcrf.model.reading import read_sentences
+from fstcrf.model.reading import allowed_labels, read_sentences
 from fstcrf.model.source import has_spans, held_out_labels, held_out_score
-from fstcrf.model.targets import allowed_labels
 from fstcrf.topology import Topology, chain_topology
 from fstcrf.train import Bandit, Outcome, ParameterSpace, Problem, Progress, Schedule, fit
 

@@ -19,10 +19,17 @@ from fstcrf.arrays import Bools
 from fstcrf.errors import DataError, GrammarError, OptionError, TooLargeError
 from fstcrf.grammar import constraint, syntax
 from fstcrf.grammar.acceptor import Acceptor, is_empty
-from fstcrf.grammar.automata import constraint_from_machine
+from fstcrf.grammar.automata import (
+    Constrained,
+    Regular,
+    Symbol,
+    compiled,
+    constraint_from_machine,
+    has_scores,
+    leaves,
+)
 from fstcrf.grammar.constraint import Constraint, Options
 from fstcrf.grammar.labels import ANY, LabelSets, Matching, Names, Spans, nearest, only_tape
-from fstcrf.grammar.regular import Constrained, Regular, Symbol, compiled, has_scores, leaves
 from fstcrf.grammar.syntax import cut, fields, plain
 
 __all__ = ["parse_grammar", "read_grammar", "shipped_grammar"]

@@ -27,8 +27,8 @@ from fstcrf.hyperparameters.space import (
 from fstcrf.hyperparameters.study import PRUNERS, Evaluate, Pruner, Study, installed
 from fstcrf.joint import CRF
 from fstcrf.model.options import DEFAULTS, checked_options, is_read
+from fstcrf.model.reading import label_set
 from fstcrf.model.structure import fingerprint, order_of
-from fstcrf.model.targets import label_set
 
 __all__ = [
     "Tuning",

@@ -1,24 +1,39 @@
-"""Models composed, as data: the parts of a composition, whether they go together, its program."""
+"""Models composed, as data: the parts, whether they go together, their program, their file."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
 
+import msgspec
 import numpy as np
 
 from fstcrf.arguments import real_number
-from fstcrf.errors import LabelError, OptionError, TooLargeError
+from fstcrf.arrays import Array, Bools, Floats
+from fstcrf.errors import (
+    FstcrfError,
+    LabelError,
+    ModelFileError,
+    OptionError,
+    ShapeError,
+    TooLargeError,
+)
 from fstcrf.features import LiteralIndex
 from fstcrf.kernel import Budget
 from fstcrf.lazy import LazyModule
+from fstcrf.model import decoding
+from fstcrf.model import model as models
 from fstcrf.model.model import Model
+from fstcrf.model.reading import Run
 from fstcrf.once import made_once
+from fstcrf.storage import file_kind, read_arrays, write_arrays
 
 if TYPE_CHECKING:
+    from fstcrf import grammar as grammars
     from fstcrf import plans
     from fstcrf.grammar import Acceptor, Grammar
     from fstcrf.joint import component, stages
@@ -29,8 +44,20 @@ if TYPE_CHECKING:
 else:  # what tags with one tagger does without
     component, stages = LazyModule("fstcrf.joint.component"), LazyModule("fstcrf.joint.stages")
     plans, chains = LazyModule("fstcrf.plans"), LazyModule("fstcrf.plans.chain")
+    grammars = LazyModule("fstcrf.grammar")
 
-__all__ = ["BUDGET", "JointModel", "Normalize", "budget_of"]
+__all__ = [
+    "BUDGET",
+    "KIND",
+    "Bias",
+    "Forced",
+    "JointModel",
+    "Known",
+    "Normalize",
+    "budget_of",
+    "read",
+    "save",
+]
 
 Normalize = Literal["product", "chain"]
 T = TypeVar("T")
@@ -319,3 +346,256 @@ def _check_relabellings(composition: JointModel) -> None:
                 f"a relabelling of {r.tape!r} for {r.reader!r}, read as {r.read!r}, does not go "
                 "with the taggers"
             )
+
+
+# --- What is said of labels beforehand ------------------------------------------------------------
+
+Forced: TypeAlias = decoding.Forced | Mapping[str, decoding.Forced]
+"""Known labels of a sentence; of several tapes, by tape."""
+Bias: TypeAlias = decoding.Bias | Mapping[str, decoding.Bias]
+"""What is added to the potentials of labels; of several tapes, by tape."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Known:
+    """What is known of the labels of sentences, by tape.
+
+    Parameters
+    ----------
+    forced : mapping of str to sequence
+        For some tapes the labels of every sentence: None or ``"_"`` where not known, ``"a|b"`` for
+        one of several.
+    bias : mapping of str to mapping of str to float
+        For some tapes what is added to the potential of a label at every token.
+    """
+
+    forced: Mapping[str, Sequence[decoding.Forced | None]]
+    bias: Mapping[str, decoding.Bias]
+
+    @classmethod
+    def of(
+        cls,
+        tapes: Sequence[str],
+        size: int,
+        forced: Sequence[Forced | None] | None,
+        bias: Bias | None,
+    ) -> Known:
+        """Read what users say, of the only tape or by tape.
+
+        Raises
+        ------
+        ShapeError
+            Forced labels of another number of sentences.
+        OptionError
+            Several tapes, and it does not say which; or a tape that there is not.
+        """
+        added: dict[str, decoding.Bias] = {}
+        if bias is not None:
+            added = _by_tape(tapes, bias, "bias")
+        if forced is None:
+            return cls({}, added)
+        if len(forced) != size:
+            raise ShapeError(f"forced labels of {len(forced)} sentences for {size}")
+        each: list[dict[str, decoding.Forced]] = [
+            {} if labels is None else _by_tape(tapes, labels, "forced") for labels in forced
+        ]
+        named = dict.fromkeys(tape for labels in each for tape in labels)
+        return cls({tape: [labels.get(tape) for labels in each] for tape in named}, added)
+
+    def applied(self, program: Program, run: Run, values: tuple[Floats, ...]) -> tuple[Floats, ...]:
+        """Return the values of a program's inputs with what is known put in.
+
+        Raises
+        ------
+        LabelError
+            A label that a tape does not have.
+        ShapeError
+            Labels that are not as many as the tokens of their sentence.
+        """
+        found = list(values)
+        for tape in {**self.bias, **self.forced}:
+            place = next(
+                k
+                for k, what in enumerate(program.inputs)
+                if what.kind == "node" and what.tape == tape and not what.context
+            )
+            topology = program.chain[tape].topology
+            node = found[place] + decoding.biases(topology, self.bias.get(tape, {}))
+            if tape in self.forced:
+                node[~self._mask(program, tape, run)] = -np.inf
+            found[place] = node
+        return tuple(found)
+
+    def _mask(self, program: Program, tape: str, run: Run) -> Bools:
+        topology, lengths = program.chain[tape].topology, np.diff(run.offsets)
+        parts = [
+            decoding.mask(topology, self.forced[tape][i], n)
+            for i, n in zip(run.numbers.tolist(), lengths.tolist(), strict=True)
+        ]
+        return np.concatenate(parts)
+
+
+def _by_tape(tapes: Sequence[str], given: Any, what: str) -> dict[str, Any]:
+    """Return what is given by tape; of the only tape it may be given as it is."""
+    named = isinstance(given, Mapping) and not any(
+        isinstance(value, int | float) for value in given.values()
+    )
+    if not named:
+        if len(tapes) > 1:
+            raise OptionError(f"{what} of several tapes: give it by tape, of {', '.join(tapes)}")
+        return {tapes[0]: given}
+    odd = [tape for tape in given if tape not in tapes]
+    if odd:
+        raise OptionError(f"{what} of a tape {odd[0]!r}: there is {', '.join(tapes)}")
+    return dict(given)
+
+
+# --- The file of a composition --------------------------------------------------------------------
+
+KIND, VERSION = "fstcrf-composition", 1
+
+
+class _Acceptor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tapes: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+    name: str
+
+
+class _Map(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tape: str
+    labels: tuple[str, ...]
+    acceptor: _Acceptor
+
+
+class _Relabelling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    reader: str
+    read: str
+    tape: str
+    labels: tuple[str, ...]
+
+
+class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    taggers: tuple[dict[str, str], ...]  # the metadata of each
+    weights: tuple[float, ...]
+    normalize: Literal["product", "chain"]
+    conjuncts: tuple[_Acceptor, ...]
+    maps: tuple[_Map, ...]
+    relabellings: tuple[_Relabelling, ...] = ()
+    search: Literal["auto", "lazy", "expanded"] = "auto"
+
+
+def save(composition: JointModel, path: str | os.PathLike[str]) -> None:
+    """Write a composition; the file appears complete or not at all.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+    arrays: dict[str, Array] = {}
+    taggers = []
+    for k, tagger in enumerate(composition.taggers):
+        own, metadata = models.encoded(tagger)
+        arrays |= {f"tagger{k}.{name}": array for name, array in own.items()}
+        taggers.append(metadata)
+    for k, acceptor in enumerate(composition.conjuncts):
+        arrays |= _acceptor_arrays(f"conjunct{k}.", acceptor)
+    for k, tape_map in enumerate(composition.maps):
+        arrays |= _acceptor_arrays(f"map{k}.", tape_map.acceptor)
+    for k, relabelling in enumerate(composition.relabellings):
+        arrays[f"relabelling{k}.place"] = relabelling.place
+    header = _Header(
+        taggers=tuple(taggers),
+        weights=composition.weights,
+        normalize=composition.normalize,
+        conjuncts=tuple(_acceptor_header(a) for a in composition.conjuncts),
+        maps=tuple(_Map(m.tape, m.labels, _acceptor_header(m.acceptor)) for m in composition.maps),
+        relabellings=tuple(
+            _Relabelling(r.reader, r.read, r.tape, r.labels) for r in composition.relabellings
+        ),
+        search=composition.search,
+    )
+    metadata = {"composition": msgspec.json.encode(header).decode()}
+    write_arrays(path, arrays, metadata, kind=KIND, version=VERSION)
+
+
+def read(path: str | os.PathLike[str]) -> Model | JointModel:
+    """Map a model file: a tagger or a composition of taggers.
+
+    Raises
+    ------
+    ModelFileError
+        Not a model file, of another version, or damaged.
+    OSError
+        The file cannot be opened.
+    """
+    if file_kind(path) != KIND:
+        return models.read(path)
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    name = os.fspath(path)
+    try:
+        header = msgspec.json.decode(metadata["composition"], type=_Header)
+        return _composition(header, arrays, name)
+    except KeyError as error:
+        raise ModelFileError(f"{name}: not a sound composition: no {error}") from None
+    except (msgspec.DecodeError, FstcrfError) as error:
+        raise ModelFileError(f"{name}: not a sound composition: {error}") from None
+
+
+def _composition(header: _Header, arrays: Mapping[str, Array], name: str) -> JointModel:
+    maps: list[TapeMap] = []
+    for k, known in enumerate(header.maps):
+        acceptor = _acceptor(known.acceptor, _group(arrays, f"map{k}."))
+        if len(acceptor.tapes) != 2 or acceptor.tapes[1] != known.tape:
+            raise ModelFileError(f"the map to {known.tape!r} has tapes {acceptor.tapes}")
+        maps.append(component.TapeMap(known.tape, known.labels, acceptor))
+    return JointModel(
+        taggers=tuple(
+            models.decoded(_group(arrays, f"tagger{k}."), metadata, name)
+            for k, metadata in enumerate(header.taggers)
+        ),
+        weights=header.weights,
+        conjuncts=tuple(
+            _acceptor(known, _group(arrays, f"conjunct{k}."))
+            for k, known in enumerate(header.conjuncts)
+        ),
+        maps=tuple(maps),
+        normalize=header.normalize,
+        relabellings=tuple(
+            component.Relabelling(
+                r.reader, r.read, r.tape, r.labels, arrays[f"relabelling{k}.place"]
+            )
+            for k, r in enumerate(header.relabellings)
+        ),
+        search=header.search,
+    )
+
+
+def _acceptor_arrays(prefix: str, acceptor: Acceptor) -> dict[str, Array]:
+    arrays: dict[str, Array] = {
+        f"{prefix}target": acceptor.target,
+        f"{prefix}final": acceptor.final,
+    }
+    if acceptor.score is not None:
+        arrays[f"{prefix}score"] = acceptor.score
+    return arrays
+
+
+def _acceptor_header(acceptor: Acceptor) -> _Acceptor:
+    return _Acceptor(acceptor.tapes, acceptor.labels, acceptor.name)
+
+
+def _acceptor(header: _Acceptor, arrays: Mapping[str, Array]) -> Acceptor:
+    target, final, score = arrays["target"], arrays["final"], arrays.get("score")
+    scores = (final,) if score is None else (final, score)
+    if final.ndim != 1 or any(array.dtype != np.float64 for array in scores):
+        raise ModelFileError(f"the scores of {header.name} are not float64 arrays")
+    return grammars.Acceptor(header.tapes, header.labels, target, score, final, header.name)
+
+
+def _group(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }

@@ -14,21 +14,21 @@ from numpy.typing import ArrayLike
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Column
 from fstcrf.errors import OptionError
-from fstcrf.joint import file
-from fstcrf.joint.jointmodel import JointModel, Normalize
-from fstcrf.joint.known import Bias as JointBias
-from fstcrf.joint.known import Forced as JointForced
-from fstcrf.joint.known import Known
+from fstcrf.joint import jointmodel
+from fstcrf.joint.jointmodel import Bias as JointBias
+from fstcrf.joint.jointmodel import Forced as JointForced
+from fstcrf.joint.jointmodel import JointModel, Known, Normalize
 from fstcrf.joint.tagger import ArrayT, LabelsT, Tagger, TagOptions
 from fstcrf.kernel import Budget
 from fstcrf.lattice.answer import Answer
 from fstcrf.lazy import LazyModule, StaticFunction
 from fstcrf.model import decoding
-from fstcrf.model import file as model_file
+from fstcrf.model import model as models
 from fstcrf.model.decoding import Bias, Forced
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, SentenceLike
 from fstcrf.once import made_once
+from fstcrf.topology import topology_machine
 
 if TYPE_CHECKING:
     import pynini
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from fstcrf.model import potentials, training
     from fstcrf.model.explain import Explanation, Weight
     from fstcrf.plans import Search
-    from fstcrf.topology import transducer
 else:  # a tagger that is loaded does not wait for what few calls need
     batches, chainlattice, composing, explain, tuning = (
         LazyModule(f"fstcrf.joint.{name}")
@@ -56,7 +55,6 @@ else:  # a tagger that is loaded does not wait for what few calls need
     lattices, tapes = LazyModule("fstcrf.lattice"), LazyModule("fstcrf.lattice.tapes")
     model_explain = LazyModule("fstcrf.model.explain")
     openfst, potentials = LazyModule("fstcrf.openfst"), LazyModule("fstcrf.model.potentials")
-    transducer = LazyModule("fstcrf.topology.transducer")
 
 __all__ = ["CRF", "Composition", "compose", "load"]
 
@@ -179,7 +177,7 @@ class CRF(Model, Composable[list[str], Floats]):
         OSError
             The file cannot be opened.
         """
-        return cls.of(model_file.read(path))
+        return cls.of(models.read(path))
 
     @classmethod
     def of(cls, model: Model) -> CRF:
@@ -194,7 +192,7 @@ class CRF(Model, Composable[list[str], Floats]):
         OSError
             The file cannot be written.
         """
-        model_file.save(self, path)
+        models.save(self, path)
 
     # --- Tagging ------------------------------------------------------------------------------
 
@@ -320,7 +318,7 @@ class CRF(Model, Composable[list[str], Floats]):
             pynini is not installed.
         """
         weights = self.tables
-        machine = transducer.topology_machine(
+        machine = topology_machine(
             self.topology, weights.transition, weights.initial, weights.final
         )
         found: pynini.Fst = openfst.to_fst(machine, arc_type)  # type: ignore[arg-type]
@@ -405,7 +403,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         OSError
             The file cannot be written.
         """
-        file.save(self, path)
+        jointmodel.save(self, path)
 
     def constrained(
         self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
@@ -690,5 +688,5 @@ def load(path: str | os.PathLike[str]) -> CRF | Composition:
     OSError
         The file cannot be opened.
     """
-    model = file.read(path)
+    model = jointmodel.read(path)
     return CRF.of(model) if isinstance(model, Model) else Composition.of(model)

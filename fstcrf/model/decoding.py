@@ -20,6 +20,7 @@ from fstcrf.lattice.answer import Answer, shares
 from fstcrf.lazy import LazyModule
 from fstcrf.model.model import Model
 from fstcrf.model.reading import (
+    UNKNOWN,
     Data,
     Prepared,
     Run,
@@ -28,7 +29,6 @@ from fstcrf.model.reading import (
     read_one,
     read_sentences,
 )
-from fstcrf.model.targets import UNKNOWN
 from fstcrf.topology import Topology
 
 if TYPE_CHECKING:

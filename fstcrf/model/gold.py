@@ -21,7 +21,7 @@ from fstcrf.corpus import Column, Corpus, Scheme, convert, named_scheme
 from fstcrf.corpus.schemes import OUTSIDE, STRICT, expected, split_label
 from fstcrf.errors import SchemeError
 from fstcrf.model.options import Options
-from fstcrf.model.targets import UNKNOWN, column_labels, label_masks, label_set
+from fstcrf.model.reading import UNKNOWN, column_labels, label_masks, label_set
 
 __all__ = ["Gold", "gold_labels", "in_scheme", "legal_gold", "spoken_gold"]
 

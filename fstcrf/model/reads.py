@@ -32,10 +32,9 @@ from fstcrf.kernel import SparseRows
 from fstcrf.lattice import Lattice, marginals, nbest
 from fstcrf.model.decoding import decode
 from fstcrf.model.gold import gold_labels, legal_gold
-from fstcrf.model.model import Model
+from fstcrf.model.model import Model, TrainingRecord
 from fstcrf.model.options import Options, stored_options
 from fstcrf.model.potentials import Term, bind
-from fstcrf.model.record import TrainingRecord
 from fstcrf.train import Progress
 
 __all__ = [

@@ -26,9 +26,8 @@ from fstcrf.model.decoding import decode
 from fstcrf.model.gold import in_scheme, legal_gold, spoken_gold
 from fstcrf.model.model import Model
 from fstcrf.model.options import Options
-from fstcrf.model.reading import Data
+from fstcrf.model.reading import Data, allowed_labels
 from fstcrf.model.reads import Retrain, built, ordered, pass_on, with_labels
-from fstcrf.model.targets import allowed_labels
 from fstcrf.train import Progress
 
 __all__ = [

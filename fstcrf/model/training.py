@@ -13,7 +13,7 @@ from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, LabelWarning, OptionError
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet
-from fstcrf.model.model import Model
+from fstcrf.model.model import Model, TrainingRecord
 from fstcrf.model.options import (
     DEFAULTS,
     Options,
@@ -22,9 +22,8 @@ from fstcrf.model.options import (
     optimiser_of,
     options_of,
 )
-from fstcrf.model.reading import Data, Tape
+from fstcrf.model.reading import Data, Tape, label_set
 from fstcrf.model.reads import labels_for, ordered, record_of
-from fstcrf.model.record import TrainingRecord
 from fstcrf.model.source import (
     Source,
     Target,
@@ -41,7 +40,6 @@ from fstcrf.model.structure import (
     structure,
     warm_theta,
 )
-from fstcrf.model.targets import label_set
 from fstcrf.train import (
     Checkpoint,
     Outcome,
