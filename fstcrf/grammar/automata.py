@@ -35,22 +35,6 @@ if TYPE_CHECKING:
 
     import pynini
 
-__all__ = [
-    "Automaton",
-    "Constrained",
-    "Regular",
-    "Symbol",
-    "automaton_of",
-    "compiled",
-    "constraint_from_arrays",
-    "constraint_from_machine",
-    "determinise",
-    "fst_of",
-    "has_scores",
-    "leaves",
-    "to_fst",
-]
-
 MAX_STATES = 10_000
 MAX_MEMBERS = 500_000
 """Members of all sets of states together: what takes more takes too long."""

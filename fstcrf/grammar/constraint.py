@@ -38,19 +38,6 @@ from fstcrf.grammar.labels import (
 )
 from fstcrf.once import making
 
-__all__ = [
-    "Constraint",
-    "Neighbours",
-    "Options",
-    "about",
-    "contiguous",
-    "counted",
-    "if_present",
-    "pairs",
-    "tagging_scheme",
-    "transitions",
-]
-
 MAX_COUNT = 10_000
 """A count is a state, and machines of so many states that are a chain take seconds to bind."""
 
@@ -111,7 +98,7 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RuleOptions:
     """What every constraint may be told beside what it is about.
 
     Parameters
@@ -268,7 +255,7 @@ def _monitor(
 
 
 def counted(
-    kind: Literal["at_most", "at_least", "exactly"], k: int, names: Names, *, options: Options
+    kind: Literal["at_most", "at_least", "exactly"], k: int, names: Names, *, options: RuleOptions
 ) -> Constraint:
     """Return the constraint of how often names occur.
 
@@ -297,7 +284,7 @@ def counted(
 def about(
     kind: Literal["before", "requires", "never", "start_with", "end_with"],
     *names: Names,
-    options: Options,
+    options: RuleOptions,
 ) -> Constraint:
     """Return the constraint of a rule about where names occur.
 
@@ -320,7 +307,7 @@ def about(
     return Constraint(title, build)
 
 
-def contiguous(names: Names = ANY, *, options: Options) -> Constraint:
+def contiguous(names: Names = ANY, *, options: RuleOptions) -> Constraint:
     """Return the constraint of labels in one run of tokens each, and types in one span each."""
     chosen, once = frozen(names), _count(1, most=True)
 
@@ -335,7 +322,7 @@ def contiguous(names: Names = ANY, *, options: Options) -> Constraint:
     return Constraint(f"contiguous({'' if chosen == ANY else shown(chosen)})", build)
 
 
-def if_present(name: Names, *then: Names | Constraint, options: Options) -> Constraint:
+def if_present(name: Names, *then: Names | Constraint, options: RuleOptions) -> Constraint:
     """Return the constraint that some hold, or some names occur, where a name occurs.
 
     Raises
@@ -371,7 +358,7 @@ def _softened(acceptor: Acceptor, weight: float | None, name: str) -> Acceptor:
 # --- Labels that touch ---------------------------------------------------------------------------
 
 
-def tagging_scheme(scheme: str | Scheme, *, options: Options) -> Constraint:
+def tagging_scheme(scheme: str | Scheme, *, options: RuleOptions) -> Constraint:
     """Return the constraint of the successions of labels that a tagging scheme allows.
 
     Raises
@@ -384,7 +371,7 @@ def tagging_scheme(scheme: str | Scheme, *, options: Options) -> Constraint:
     return _touching(f"{name}()", lambda labels: legal_transitions(labels, table), options)
 
 
-def transitions(allowed: Neighbours, *, options: Options) -> Constraint:
+def transitions(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
     """Return the constraint of the neighbours that are allowed."""
     title = "transitions(…)"
     if callable(allowed):
@@ -427,7 +414,7 @@ def _legal(
 
 
 def _touching(
-    title: str, legal: Callable[[tuple[str, ...]], Bools], options: Options
+    title: str, legal: Callable[[tuple[str, ...]], Bools], options: RuleOptions
 ) -> Constraint:
     def build(sets: LabelSets) -> tuple[Acceptor, ...]:
         labels = sets[only_tape(sets, options.tape)]
@@ -464,7 +451,7 @@ def pairs(
     wrong = next((labels for labels in chosen if len(labels) != len(names)), None)
     if wrong is not None:
         raise OptionError(f"pairs: {wrong!r}, expected a label of each of {listed(tapes)}")
-    weight = Options(weight=weight).weight
+    weight = RuleOptions(weight=weight).weight
     soft = weight is not None
     title = f"pairs(…, {names!r})"
 

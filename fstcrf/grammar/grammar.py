@@ -25,8 +25,6 @@ from fstcrf.grammar.language import parse_grammar, read_grammar, shipped_grammar
 if TYPE_CHECKING:
     import pynini
 
-__all__ = ["Grammar"]
-
 
 class Grammar:
     """A conjunction of constraints on the labels of one tape or several.

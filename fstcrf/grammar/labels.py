@@ -19,25 +19,6 @@ from fstcrf.arrays import Bools
 from fstcrf.corpus.schemes import OUTSIDE, Scheme, named_scheme, split_label, tables
 from fstcrf.errors import GrammarError, OptionError
 
-__all__ = [
-    "ANY",
-    "LabelReading",
-    "LabelSets",
-    "Labels",
-    "Matching",
-    "Names",
-    "SchemeName",
-    "Spans",
-    "frozen",
-    "label",
-    "label_sets",
-    "listed",
-    "nearest",
-    "only_tape",
-    "shown",
-    "spans",
-]
-
 Labels: TypeAlias = LabelSet | Mapping[str, LabelSet]
 """The labels of the only tape, or of each tape by name."""
 

@@ -25,18 +25,6 @@ from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, Run, answered, as_sentences, runs_of
 from fstcrf.plans import Program, no_path_error
 
-__all__ = [
-    "as_corpus",
-    "cascade",
-    "check_paths",
-    "check_scores",
-    "decode",
-    "lattices",
-    "marginals",
-    "path_labels",
-    "runs",
-]
-
 
 def as_corpus(composition: JointModel, sentences: Data) -> tuple[list[int], Corpus]:
     """Return the lengths of sentences, and a corpus of those that are not empty.

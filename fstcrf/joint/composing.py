@@ -30,18 +30,6 @@ from fstcrf.model.model import Model
 if TYPE_CHECKING:
     import pynini
 
-__all__ = [
-    "MAX_STATES",
-    "Mapped",
-    "along",
-    "is_transducer",
-    "joined",
-    "mapped",
-    "pair_acceptor",
-    "places",
-    "split",
-]
-
 MAX_STATES = 2_000
 """States that a map may have once it is deterministic."""
 

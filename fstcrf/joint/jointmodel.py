@@ -46,19 +46,6 @@ else:  # what tags with one tagger does without
     plans, chains = LazyModule("fstcrf.plans"), LazyModule("fstcrf.plans.chain")
     grammars = LazyModule("fstcrf.grammar")
 
-__all__ = [
-    "BUDGET",
-    "KIND",
-    "Bias",
-    "Forced",
-    "JointModel",
-    "Known",
-    "Normalize",
-    "budget_of",
-    "read",
-    "save",
-]
-
 Normalize = Literal["product", "chain"]
 T = TypeVar("T")
 

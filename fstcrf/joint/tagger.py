@@ -34,15 +34,6 @@ else:
 
     LabelsT, ArrayT = TypeVar("LabelsT"), TypeVar("ArrayT")
 
-__all__ = [
-    "ArrayT",
-    "DecodeOptions",
-    "LabelsT",
-    "OnNoPath",
-    "TagOptions",
-    "Tagger",
-]
-
 OnNoPath: TypeAlias = Literal["error", "skip", "relax"]
 
 

@@ -56,9 +56,6 @@ else:  # a tagger that is loaded does not wait for what few calls need
     model_explain = LazyModule("fstcrf.model.explain")
     openfst, potentials = LazyModule("fstcrf.openfst"), LazyModule("fstcrf.model.potentials")
 
-__all__ = ["CRF", "Composition", "compose", "load"]
-
-
 LatticeT = TypeVar("LatticeT", bound="Lattice")
 P = ParamSpec("P")
 
@@ -125,28 +122,9 @@ def _of_crf(train: Callable[P, Model]) -> Callable[P, CRF]:
 
 
 class CRF(Model, Composable[list[str], Floats]):
-    """A conditional random field.
+    """A conditional random field: a `fstcrf.model.Model` that tags, with the same parameters.
 
     Made by `CRF.train` or `fstcrf.load`.
-
-    Parameters
-    ----------
-    topology : Topology
-        Labels, label histories and where weights attach.
-    index : FeatureIndex or LiteralIndex
-        Attributes of tokens and their rows.
-    space : ParameterSpace
-        Which weights exist.
-    theta : float64 [space.size]
-        The weights.
-    tape : str
-        Name of the tape it writes.
-    columns : tuple of str
-        Columns of the data it was trained on.
-    reads : tuple of Tape
-        Tapes it reads.
-    record : TrainingRecord, optional
-        How it was trained.
     """
 
     @property
@@ -253,27 +231,7 @@ class CRF(Model, Composable[list[str], Floats]):
         search: Search | None = None,
         budget: int | Budget | None = None,
     ) -> list[str]:
-        """Return the best labels of one sentence; [] for an empty one.
-
-        Parameters
-        ----------
-        sentence : Sentence, mapping, list of rows, or list of attribute lists or feature dicts
-        forced : sequence of str or None, optional
-            Labels known beforehand: None or ``"_"`` where not, ``"a|b"`` for one of several.
-        bias : mapping of str to float, optional
-            Added to the potential of a label at every token: positive for more of it.
-        search, budget
-            As for `decode`: a tagger without a grammar has nothing to search.
-
-        Raises
-        ------
-        DataError
-            The sentence lacks a column, or is not what it should be.
-        LabelError
-            An unknown label in `forced` or `bias`.
-        NoPathError
-            No label sequence agrees with `forced`.
-        """
+        """Return the best labels of one sentence, [] of an empty one; as for `Tagger.tag`."""
         if forced is None and bias is None and search is None and budget is None:
             return decoding.tag_one(self, sentence) if len(sentence) else []
         return super().tag(sentence, forced=forced, bias=bias, search=search, budget=budget)
@@ -286,10 +244,7 @@ class CRF(Model, Composable[list[str], Floats]):
         bias: JointBias | None = None,
         threads: int = 1,
     ) -> list[Floats]:
-        """Return the probability of each label at each token, float64 [T, L] a sentence.
-
-        Arguments as for `decode`.
-        """
+        """Return the probability of each label at each token; as for `Tagger.marginals_all`."""
         return decoding.marginals_all(
             self, sentences, threads=threads, **self._known(sentences, forced, bias)
         )
@@ -357,33 +312,8 @@ class CRF(Model, Composable[list[str], Floats]):
 class Composition(JointModel, Composable[LabelsT, ArrayT]):
     """Taggers that decide together; made by `fstcrf.compose`.
 
-    Parameters
-    ----------
-    taggers : tuple of CRF
-        Each writes a tape; it reads those of others where they are there.
-    weights : tuple of float
-        Factor of each tagger's potentials, at least 0.
-    conjuncts : tuple of Acceptor
-        The grammar, bound to the tapes.
-    maps : tuple of TapeMap
-        Tapes between what a tagger writes and what a later one reads.
-    normalize : {"product", "chain"}
-        product: potentials are added, one normaliser over all tapes. chain: the product of
-        conditional probabilities, p(first tape) · p(second tape | first) · ...
-    relabellings : tuple of Relabelling
-        Taggers that read a tape by other labels than its own.
-    search : {"auto", "lazy", "expanded"}
-        How best paths under a grammar are found; see `fstcrf.plans.Program`.
-    budget : Budget, optional
-        When a search gives up on a sentence, where nothing else is said; files do not keep it.
-
-    Raises
-    ------
-    OptionError
-        Tapes with one name, taggers that read each other, labels that a tagger cannot read,
-        weights that are negative, or options that do not go together.
-    LabelError
-        A grammar over other tapes or labels.
+    Parameters, and errors where they do not go together, are those of
+    `fstcrf.joint.jointmodel.JointModel`; its taggers are CRFs.
     """
 
     taggers: tuple[CRF, ...]

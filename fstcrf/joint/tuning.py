@@ -1,11 +1,5 @@
 """Weights of taggers, chosen on held-out data.
 
-=============  ================================================================
-tune_weights   the composition with the weights that do best
-Trial          weights that were tried, and how they did
-GRID           the weights that are tried
-=============  ================================================================
-
 Taggers that were trained apart have potentials of different sizes; added up with weights of 1, a
 later tagger may drag the labels of an earlier one to where it has much to say. Only the ratio of
 the weights matters (but to soft grammars), so the first tagger keeps 1. The others are searched one
@@ -33,9 +27,6 @@ from fstcrf.joint.jointmodel import JointModel
 from fstcrf.model.reading import Data, Run
 from fstcrf.plans import Program, scaled, scaled_chain, warn_unproven
 
-__all__ = ["GRID", "Trial", "TuningOptions", "tune_weights"]
-
-
 Weights = tuple[float, ...]
 JointT = TypeVar("JointT", bound=JointModel)
 Targets = Mapping[str, "str | Sequence[Sequence[str]]"]
@@ -53,11 +44,11 @@ class TuningOptions(TypedDict, total=False):
     metric: str
     grid: Sequence[float]
     threads: int
-    report: Callable[[Trial], None] | None
+    report: Callable[[WeightTrial], None] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class WeightTrial:
     """Weights that were tried.
 
     Parameters
@@ -80,7 +71,7 @@ def tune_weights(
     metric: str = "both",
     grid: Sequence[float] = GRID,
     threads: int = 1,
-    report: Callable[[Trial], None] | None = None,
+    report: Callable[[WeightTrial], None] | None = None,
 ) -> JointT:
     """Return the composition with the weights that do best on held-out data.
 
@@ -103,7 +94,7 @@ def tune_weights(
     threads : int
         The answer does not depend on it.
     report : callable, optional
-        Is told of every `Trial`.
+        Is told of every `WeightTrial`.
 
     Raises
     ------
@@ -131,7 +122,7 @@ def tune_weights(
             for weights, columns in zip(new, _decided(composition, dev, new, threads), strict=True):
                 known[weights] = gold.score(columns)
                 if report is not None:
-                    report(Trial(weights, known[weights]))
+                    report(WeightTrial(weights, known[weights]))
             best = max(line, key=lambda w: (known[w], -abs(w[k] - 1.0), -w[k]))
         if best == before:
             break

@@ -32,8 +32,6 @@ from fstcrf.openfst import Machine
 if TYPE_CHECKING:
     import pynini
 
-__all__ = ["AcyclicLattice", "best_sequences"]
-
 _Subset = dict[int, float]
 
 

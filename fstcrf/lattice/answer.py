@@ -18,9 +18,6 @@ from fstcrf.corpus.schemes import OUTSIDE
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.once import made_once
 
-__all__ = ["Answer", "Change", "Labels", "Path", "TapeAnswer", "labels_of_tapes", "share", "shares"]
-
-
 Labels: TypeAlias = tuple[Any, ...]
 """A tuple of str; of several tapes, a tuple of such tuples."""
 

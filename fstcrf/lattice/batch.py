@@ -25,19 +25,6 @@ from fstcrf.plans import Program, Search, no_path_error
 from fstcrf.plans.program import searched
 from fstcrf.topology import Topology
 
-__all__ = [
-    "Group",
-    "answered",
-    "drawings",
-    "entropies",
-    "label_maxima",
-    "log_partition",
-    "marginals",
-    "posteriors",
-    "sample",
-    "successions",
-]
-
 AnswerT = TypeVar("AnswerT")
 
 _RUN_TOKENS = 20_000

@@ -32,8 +32,6 @@ from fstcrf.lattice.tapes import Taped, free_program
 from fstcrf.once import memoised
 from fstcrf.plans import Program, warn_unproven
 
-__all__ = ["Confidence", "Interval", "Method", "confidence"]
-
 Ids = dict[str, Longs]
 Method = Literal["auto", "exact", "n-best", "sampling"]
 

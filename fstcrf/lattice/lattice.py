@@ -56,8 +56,6 @@ from fstcrf.plans import Plan, Search, plan_of
 if TYPE_CHECKING:
     import pynini
 
-__all__ = ["JointLattice", "Lattice", "TapeLattice", "product"]
-
 
 class Lattice(Taped[LabelsT_co, ArrayT_co]):
     """One sentence's weighted transducer.

@@ -25,16 +25,6 @@ from fstcrf.openfst import (
     symbols,
 )
 
-__all__ = [
-    "JointArrays",
-    "acyclic_acceptor",
-    "joint_arrays",
-    "joint_nodes",
-    "lattice_machine",
-    "lattice_table",
-    "machine_labels",
-]
-
 _LEAST = 0.005  # shown as 0.01
 _MARK = "*"
 

@@ -21,18 +21,6 @@ from fstcrf.lattice.batch import Group, answered
 from fstcrf.lattice.tapes import Taped, restricted
 from fstcrf.plans import Search, no_path_error, warn_unproven
 
-__all__ = [
-    "Paths",
-    "Ranking",
-    "best",
-    "best_path",
-    "found_best",
-    "nbest",
-    "nbest_of_tapes",
-    "ranked",
-    "shown_tapes",
-]
-
 
 class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
     """The best path of each lattice; None for one without a path.

@@ -25,20 +25,6 @@ from fstcrf.plans import Chain, Coupling, Program, Search, scaled
 from fstcrf.plans.program import searched as program_searched
 from fstcrf.topology import Topology, chain_topology
 
-__all__ = [
-    "Taped",
-    "array_lattice",
-    "checked_masks",
-    "constrained",
-    "free_program",
-    "joined",
-    "labelling_masks",
-    "potentials",
-    "restricted",
-    "scaled_lattice",
-    "searched",
-]
-
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
 

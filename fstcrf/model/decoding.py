@@ -36,18 +36,6 @@ if TYPE_CHECKING:
 else:
     lattices = LazyModule("fstcrf.lattice")
 
-__all__ = [
-    "Bias",
-    "Forced",
-    "biases",
-    "decode",
-    "lattice",
-    "marginals_all",
-    "mask",
-    "tag_one",
-]
-
-
 Forced: TypeAlias = Sequence[str | None]
 """Labels of a sentence that are known: None or ``"_"`` where not, ``"a|b"`` for one of several."""
 Bias: TypeAlias = Mapping[str, float]

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 else:  # best labels alone need no lattice
     plans = LazyModule("fstcrf.plans")
 
-__all__ = ["KIND", "Model", "TrainingRecord", "decoded", "encoded", "read", "save"]
-
 
 @dataclass(frozen=True, eq=False)
 class Model:

@@ -33,26 +33,6 @@ from fstcrf.train.settings import (
     spoken,
 )
 
-__all__ = [
-    "CHOICES",
-    "DEFAULTS",
-    "METHODS",
-    "Options",
-    "Value",
-    "checked_options",
-    "defaults_text",
-    "documented",
-    "fields_named",
-    "in_words",
-    "is_read",
-    "not_there",
-    "optimiser_of",
-    "options_of",
-    "readers_of",
-    "stored_options",
-    "summary",
-]
-
 Value: TypeAlias = bool | int | float | str | None
 """What an option may be."""
 

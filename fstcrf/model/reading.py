@@ -21,25 +21,6 @@ from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.features import Design, FeatureIndex, LiteralIndex, is_literal
 from fstcrf.features.template import tape_column
 
-__all__ = [
-    "UNKNOWN",
-    "Data",
-    "Prepared",
-    "Run",
-    "SentenceLike",
-    "Tape",
-    "allowed_labels",
-    "answered",
-    "as_sentences",
-    "column_labels",
-    "label_masks",
-    "label_set",
-    "read_corpus",
-    "read_one",
-    "read_sentences",
-    "runs_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Tape:

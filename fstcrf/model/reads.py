@@ -1,14 +1,5 @@
 """The labels of earlier taggers on a training text: their own predictions, jack-knifed on request.
 
-=============  ===============================================================
-ordered        taggers, each after those that it reads
-with_labels    a corpus with the labels that taggers give it
-jackknifed     the same, from taggers that have not seen the sentence
-fold_taggers   those taggers, fold by fold
-folds          which sentence is in which fold
-FoldProgress   an iteration of the training of a fold
-=============  ===============================================================
-
 A tagger is right too often on the text that it was trained on, and whoever reads its labels there
 learns to trust it too much. Jack-knifing cuts the sentences into K folds; the taggers are trained
 again on K − 1 of them, with the settings that they were trained with, and label the one left out.
@@ -36,23 +27,6 @@ from fstcrf.model.model import Model, TrainingRecord
 from fstcrf.model.options import Options, stored_options
 from fstcrf.model.potentials import Term, bind
 from fstcrf.train import Progress
-
-__all__ = [
-    "FoldProgress",
-    "Passed",
-    "Retrain",
-    "built",
-    "fold_taggers",
-    "folds",
-    "jackknifed",
-    "labels_for",
-    "lattices_given",
-    "ordered",
-    "pass_on",
-    "record_of",
-    "soft",
-    "with_labels",
-]
 
 Report = Callable[[Progress], None]
 

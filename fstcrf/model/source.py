@@ -1,10 +1,4 @@
-"""The data of a training run: its design matrix and its label column.
-
-============  =================================================================
-Source        design matrix, index of attributes, labels, sentence bounds
-read_source   from columns with a template, or from attribute lists
-============  =================================================================
-"""
+"""The data of a training run: its design matrix and its label column."""
 
 from __future__ import annotations
 
@@ -29,16 +23,6 @@ from fstcrf.model.options import Options
 from fstcrf.model.reading import Data, allowed_labels
 from fstcrf.model.reads import Retrain, built, ordered, pass_on, with_labels
 from fstcrf.train import Progress
-
-__all__ = [
-    "Source",
-    "Target",
-    "has_spans",
-    "held_out_labels",
-    "held_out_score",
-    "read_source",
-    "sentence_weights",
-]
 
 Target = str | Sequence[Sequence[str]]
 """A column of labels, or the labels of each sentence."""

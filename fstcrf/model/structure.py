@@ -28,15 +28,6 @@ if TYPE_CHECKING:
 else:  # which most runs have none of
     grammars = LazyModule("fstcrf.grammar")
 
-__all__ = [
-    "fingerprint",
-    "merged_labels",
-    "order_of",
-    "run_fingerprint",
-    "structure",
-    "warm_theta",
-]
-
 
 def structure(
     labels: Sequence[str],

@@ -58,9 +58,6 @@ from fstcrf.train.settings import MethodSettings, ObjectiveSettings
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
 
-__all__ = ["retrained", "train_crf"]
-
-
 ObjectiveName: TypeAlias = Literal["likelihood", "mce", "mce-f"]
 MethodName: TypeAlias = Literal[
     "lbfgs",
