@@ -17,7 +17,8 @@ from fstcrf.errors import DataError
 from fstcrf.features import FeatureIndex
 from fstcrf.features.template import tape_column
 from fstcrf.joint.component import as_read
-from fstcrf.joint.jointmodel import JointModel, Known
+from fstcrf.joint.jointmodel import JointModel
+from fstcrf.joint.known import Known
 from fstcrf.lattice import Answer, Lattice
 from fstcrf.lattice.answer import shares
 from fstcrf.model import decoding

@@ -10,7 +10,8 @@ import numpy as np
 
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import OptionError
-from fstcrf.joint.jointmodel import Bias, Forced, budget_of
+from fstcrf.joint.jointmodel import budget_of
+from fstcrf.joint.known import Bias, Forced
 from fstcrf.kernel import Budget
 from fstcrf.lattice.answer import Answer, Change, Path
 from fstcrf.lazy import LazyModule

@@ -15,9 +15,10 @@ from fstcrf.arrays import Floats
 from fstcrf.corpus import Column
 from fstcrf.errors import OptionError
 from fstcrf.joint import jointmodel
-from fstcrf.joint.jointmodel import Bias as JointBias
-from fstcrf.joint.jointmodel import Forced as JointForced
-from fstcrf.joint.jointmodel import JointModel, Known, Normalize
+from fstcrf.joint.jointmodel import JointModel, Normalize
+from fstcrf.joint.known import Bias as JointBias
+from fstcrf.joint.known import Forced as JointForced
+from fstcrf.joint.known import Known
 from fstcrf.joint.tagger import ArrayT, LabelsT, Tagger, TagOptions
 from fstcrf.kernel import Budget
 from fstcrf.lattice.answer import Answer

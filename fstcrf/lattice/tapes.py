@@ -20,13 +20,17 @@ from fstcrf.arrays import Bools, Floats, Ints
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.lattice.answer import Labels, LabelsT_co
+from fstcrf.lazy import LazyModule
 from fstcrf.once import memoised
 from fstcrf.plans import Chain, Coupling, Program, Search, scaled
 from fstcrf.plans.program import searched as program_searched
 from fstcrf.topology import Topology, chain_topology
 
 if TYPE_CHECKING:
-    from fstcrf.grammar import Grammar
+    from fstcrf import grammar as grammars
+    from fstcrf.grammar import Constraint, Grammar
+else:
+    grammars = LazyModule("fstcrf.grammar")
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -276,7 +280,6 @@ def restricted(taped: TapedT, masks: Sequence[Bools]) -> TapedT:
 # --- Programs and lattices made of others: composed, coupled, scaled, under a grammar -----------
 
 
-@memoised(64)
 def constrained(
     program: Program,
     grammar: Grammar,
@@ -285,6 +288,8 @@ def constrained(
 ) -> Program:
     """Return the program of the paths that a grammar accepts, with its scores added.
 
+    Grammars of the same constraints have one program, compiled once.
+
     Raises
     ------
     GrammarError
@@ -292,8 +297,18 @@ def constrained(
     TooLargeError
         A product too large to expand.
     """
+    return _constrained(program, grammar.constraints, search, budget)
+
+
+@memoised(64)
+def _constrained(
+    program: Program,
+    constraints: tuple[Constraint, ...],
+    search: Search | None,
+    budget: Budget | None,
+) -> Program:
     labels = {tape: program.labels(tape) for tape in program.tapes}
-    bound = grammar.bind(labels)
+    bound = grammars.Grammar(constraints).bind(labels)
     return _compiled(program.constrained(bound, search=search, budget=budget))
 
 

@@ -30,7 +30,7 @@ from fstcrf.features.template import tape_column
 from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF, Composition, Tagger, load
 from fstcrf.joint.batches import as_corpus
-from fstcrf.joint.jointmodel import Bias, Forced
+from fstcrf.joint.known import Bias, Forced
 from fstcrf.joint.tagger import DecodeOptions, TagOptions
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer, Lattice, Path, best, nbest
