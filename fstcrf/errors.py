@@ -77,6 +77,7 @@ class DataError(FstcrfError, ValueError):
         sentence: int | None = None,
         token: int | None = None,
     ) -> None:
+        self.message = message
         self.path, self.line, self.sentence, self.token = path, line, sentence, token
         super().__init__(_located(message, path, line, sentence, token))
 

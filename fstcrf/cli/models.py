@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from fstcrf.model.record import TrainingRecord
+    from fstcrf.model.model import TrainingRecord
     from fstcrf.train import loop
 else:  # a tagger that is loaded does not wait for training
     loop = LazyModule("fstcrf.train.loop")

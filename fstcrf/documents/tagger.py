@@ -10,7 +10,7 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.corpus import Column, Corpus
+from fstcrf.corpus import Corpus
 from fstcrf.documents.document import Document, ViolationModel, each_a, one_of, whole_number
 from fstcrf.documents.sampler import Annealing, DocumentChain, Start, Sweeps
 from fstcrf.documents.scores import LocalModel, LocalScores, check_types
@@ -186,6 +186,7 @@ class DocumentTagger(Tagger):
         *,
         strict: bool,
         tapes: Sequence[str] | None = None,
+        probabilities: bool = False,
     ) -> Answer:
         """Return what `decode` does; see `fstcrf.joint.Tagger.decoded`."""
         if n > 1:
@@ -256,11 +257,6 @@ class DocumentTagger(Tagger):
         """Return 0: that samples are not proven needs no warning."""
         del answer
         return 0
-
-    def tag_columns(self, corpus: Corpus, *, first: int = 0) -> tuple[Column, ...]:
-        """Return a column of labels for each tape; arguments and errors as for `decode`."""
-        answer = self.decode(corpus, first=first)
-        return tuple(answer[tape].column() for tape in answer.tapes)
 
     def tag_document(self, document: Document) -> list[tuple[str, ...]]:
         """Return the labels of all tapes, for each token of a document.

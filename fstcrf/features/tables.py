@@ -213,7 +213,7 @@ class TokenRows:
         The number of each token's string in each source of plain families.
     """
 
-    tables: Tables
+    tables: AttributeTables
     reader: Reader
     codes: Ints
 

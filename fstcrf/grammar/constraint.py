@@ -38,19 +38,6 @@ from fstcrf.grammar.labels import (
 )
 from fstcrf.once import making
 
-__all__ = [
-    "Constraint",
-    "Neighbours",
-    "Options",
-    "about",
-    "contiguous",
-    "counted",
-    "if_present",
-    "pairs",
-    "tagging_scheme",
-    "transitions",
-]
-
 MAX_COUNT = 10_000
 """A count is a state, and machines of so many states that are a chain take seconds to bind."""
 
@@ -125,7 +112,7 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RuleOptions:
     """What every constraint may be told beside what it is about.
 
     Parameters
@@ -282,7 +269,7 @@ def _monitor(
 
 
 def counted(
-    kind: Literal["at_most", "at_least", "exactly"], k: int, names: Names, *, options: Options
+    kind: Literal["at_most", "at_least", "exactly"], k: int, names: Names, *, options: RuleOptions
 ) -> Constraint:
     """Return the constraint of how often names occur.
 
@@ -311,7 +298,7 @@ def counted(
 def about(
     kind: Literal["before", "requires", "never", "start_with", "end_with"],
     *names: Names,
-    options: Options,
+    options: RuleOptions,
 ) -> Constraint:
     """Return the constraint of a rule about where names occur.
 
@@ -334,7 +321,7 @@ def about(
     return Constraint(title, build, ("about", kind, *chosen, options))
 
 
-def contiguous(names: Names = ANY, *, options: Options) -> Constraint:
+def contiguous(names: Names = ANY, *, options: RuleOptions) -> Constraint:
     """Return the constraint of labels in one run of tokens each, and types in one span each."""
     chosen, once = frozen(names), _count(1, most=True)
 
@@ -350,7 +337,7 @@ def contiguous(names: Names = ANY, *, options: Options) -> Constraint:
     return Constraint(title, build, ("contiguous", chosen, options))
 
 
-def if_present(name: Names, *then: Names | Constraint, options: Options) -> Constraint:
+def if_present(name: Names, *then: Names | Constraint, options: RuleOptions) -> Constraint:
     """Return the constraint that some hold, or some names occur, where a name occurs.
 
     Raises
@@ -386,7 +373,7 @@ def _softened(acceptor: Acceptor, weight: float | None, name: str) -> Acceptor:
 # --- Labels that touch ---------------------------------------------------------------------------
 
 
-def tagging_scheme(scheme: str | Scheme, *, options: Options) -> Constraint:
+def tagging_scheme(scheme: str | Scheme, *, options: RuleOptions) -> Constraint:
     """Return the constraint of the successions of labels that a tagging scheme allows.
 
     Raises
@@ -400,7 +387,7 @@ def tagging_scheme(scheme: str | Scheme, *, options: Options) -> Constraint:
     return _touching(f"{name}()", lambda labels: legal_transitions(labels, table), options, content)
 
 
-def transitions(allowed: Neighbours, *, options: Options) -> Constraint:
+def transitions(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
     """Return the constraint of the neighbours that are allowed."""
     title = "transitions(…)"
     if callable(allowed):
@@ -448,7 +435,7 @@ def _legal(
 def _touching(
     title: str,
     legal: Callable[[tuple[str, ...]], Bools],
-    options: Options,
+    options: RuleOptions,
     content: tuple[Hashable, ...] | None,
 ) -> Constraint:
     def build(sets: LabelSets) -> tuple[Acceptor, ...]:
@@ -486,7 +473,7 @@ def pairs(
     wrong = next((labels for labels in chosen if len(labels) != len(names)), None)
     if wrong is not None:
         raise OptionError(f"pairs: {wrong!r}, expected a label of each of {listed(tapes)}")
-    weight = Options(weight=weight).weight
+    weight = RuleOptions(weight=weight).weight
     soft = weight is not None
     title = f"pairs(…, {names!r})"
 

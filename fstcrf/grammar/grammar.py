@@ -29,8 +29,6 @@ else:  # a tagger that is loaded has its grammar compiled
     automata = LazyModule("fstcrf.grammar.automata")
     language = LazyModule("fstcrf.grammar.language")
 
-__all__ = ["Grammar"]
-
 
 class Grammar:
     """A conjunction of constraints on the labels of one tape or several.

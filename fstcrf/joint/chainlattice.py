@@ -31,8 +31,7 @@ from fstcrf.joint.known import Known
 from fstcrf.joint.stages import Solved, possible_lengths, repeated, with_tape
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer, Lattice, Path
-from fstcrf.lattice.answer import labels_of_tapes
-from fstcrf.lattice.paths import shown_tapes
+from fstcrf.lattice.answer import labels_of_tapes, shown_tapes
 from fstcrf.model.reading import Data, Run, SentenceLike, answered, runs_of
 from fstcrf.plans import warn_unproven
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.model import decoding
 from fstcrf.model.model import Model
-from fstcrf.model.reading import Data, Run
-from fstcrf.model.targets import UNKNOWN
-from fstcrf.plans import Program
+from fstcrf.model.reading import UNKNOWN, Data, Run
 from fstcrf.topology import Topology
+
+if TYPE_CHECKING:
+    from fstcrf.plans import Program
 
 __all__ = ["Bias", "Columns", "Forced", "Known", "in_columns"]
 

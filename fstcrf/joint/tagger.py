@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, Unpack, cast
 
 import numpy as np
 
-from fstcrf.corpus import Corpus
+from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import NoPathError, OptionError, TooLargeError
-from fstcrf.grammar import Grammar
 from fstcrf.joint.jointmodel import JointModel, budget_of
 from fstcrf.joint.known import Bias, Columns, Forced, in_columns
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Answer
-from fstcrf.lattice.answer import Change
-from fstcrf.lattice.paths import shown_tapes
+from fstcrf.lattice.answer import Answer, Change, Path, shown_tapes
+from fstcrf.lazy import LazyModule
 from fstcrf.model.reading import Data, SentenceLike
-from fstcrf.plans import Search, gathered, warn_unproven
+
+if TYPE_CHECKING:
+    from fstcrf import grammar as grammars
+    from fstcrf import plans
+    from fstcrf.grammar import Grammar
+    from fstcrf.plans import Search
+else:  # a tagger that is loaded does not wait for what few calls need
+    grammars, plans = LazyModule("fstcrf.grammar"), LazyModule("fstcrf.plans")
 
 if TYPE_CHECKING:  # with defaults, so that the parameters may be left out
     from typing_extensions import TypeVar
@@ -32,28 +36,25 @@ else:
 
     LabelsT, ArrayT = TypeVar("LabelsT"), TypeVar("ArrayT")
 
-__all__ = [
-    "ArrayT",
-    "DecodeOptions",
-    "LabelsT",
-    "OnNoPath",
-    "Tagger",
-]
-
 OnNoPath: TypeAlias = Literal["error", "skip", "relax"]
 
 
-class DecodeOptions(TypedDict, total=False):
-    """What `Tagger.decode` takes beside the sentences."""
+class TagOptions(TypedDict, total=False):
+    """What the views of `Tagger.decode` take beside the sentences."""
 
-    n: int
     forced: Sequence[Forced | None] | Columns | None
     bias: Bias | None
-    on_no_path: OnNoPath
     search: Search | None
     budget: int | Budget | None
     threads: int
     tapes: Sequence[str] | None
+
+
+class DecodeOptions(TagOptions, total=False):
+    """What `Tagger.decode` takes beside the sentences."""
+
+    n: int
+    on_no_path: OnNoPath
 
 
 class Tagger(ABC, Generic[LabelsT, ArrayT]):
@@ -130,7 +131,26 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         OptionError
             n below 1, another choice, or what the tagger has no way to do.
         """
+        given = (sentences, n, forced, bias, on_no_path, search, budget, threads, tapes)
+        return self._answer(*given, probabilities=False)
+
+    def _answer(
+        self,
+        sentences: Data,
+        n: int = 1,
+        forced: Sequence[Forced | None] | Columns | None = None,
+        bias: Bias | None = None,
+        on_no_path: OnNoPath = "error",
+        search: Search | None = None,
+        budget: int | Budget | None = None,
+        threads: int = 1,
+        tapes: Sequence[str] | None = None,
+        *,
+        probabilities: bool,
+    ) -> Answer:
         _check_choice("on_no_path", on_no_path, OnNoPath)
+        if search is not None:
+            _check_choice("search", search, plans.Search)
         if not 1 <= n < 1 << 31:
             raise OptionError(f"n is {n}, expected at least 1 and less than 2³¹")
         shown = None if tapes is None else shown_tapes(self.tapes, tapes)
@@ -138,11 +158,14 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         if isinstance(forced, str | Mapping):
             named, forced = in_columns(forced, sentences, self.label_sets)
         tagger = self if search is None else self._searched(search)
-        given, limit = (n, forced, bias), budget_of(budget)
-        with gathered():
+        limit = budget_of(budget)
+        with plans.gathered():
             try:
                 answer = tagger.decoded(
-                    sentences, *given, limit, threads, strict=on_no_path == "error", tapes=shown
+                    *(sentences, n, forced, bias, limit, threads),
+                    strict=on_no_path == "error",
+                    tapes=shown,
+                    probabilities=probabilities,
                 )
             except NoPathError as error:
                 raise _explained(error, tagger, sentences, forced, named, limit) from None
@@ -154,7 +177,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
                     asked = (some, n, mine, bias, limit, threads)
                     part = other.decoded(*asked, strict=False, tapes=shown)
                     answer = answer.with_part(where, part, change)
-            warn_unproven(tagger.unproven(answer), len(answer))
+            plans.warn_unproven(tagger.unproven(answer), len(answer))
         return answer
 
     @abstractmethod
@@ -169,11 +192,12 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         *,
         strict: bool,
         tapes: Sequence[str] | None = None,
+        probabilities: bool = False,
     ) -> Answer:
         """Return what `decode` does, as it is asked; arguments are checked there.
 
-        With `strict`, NoPathError is raised for a sentence without a path. Sentences whose paths
-        are not proven are not warned of.
+        With `strict`, NoPathError is raised for a sentence without a path; `probabilities` says
+        that they will be looked at. Sentences whose paths are not proven are not warned of.
         """
 
     @abstractmethod
@@ -184,7 +208,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
 
     def __and__(self, grammar: Grammar) -> Tagger[LabelsT, ArrayT]:
         """Return ``self.constrained(grammar)``: only what the grammar accepts."""
-        if not isinstance(grammar, Grammar):
+        if not isinstance(grammar, grammars.Grammar):
             return NotImplemented
         return self.constrained(grammar)
 
@@ -234,24 +258,75 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         known = None if forced is None else [forced]
         return self.tag_all([sentence], forced=known, bias=bias, search=search, budget=budget)[0]
 
-    def tag_all(
+    def tag_all(self, sentences: Data, **options: Unpack[TagOptions]) -> list[LabelsT]:
+        """Return the best labels of each sentence: a list, of several tapes a tuple of lists.
+
+        Options and errors as for `decode`: forced, bias, search, budget, threads.
+        """
+        answer = self.decode(sentences, **options)
+        tapes = [answer[tape].labels(0) for tape in answer.tapes]
+        found: Any = tapes[0] if len(tapes) == 1 else list(zip(*tapes, strict=True))
+        return cast("list[LabelsT]", found)
+
+    def tag_columns(self, corpus: Corpus, **options: Unpack[TagOptions]) -> tuple[Column, ...]:
+        """Return the best labels of a corpus as one column for each tape; see `tag_all`."""
+        answer = self.decode(corpus, **options)
+        return tuple(answer[tape].column() for tape in answer.tapes)
+
+    def tag_column(self, corpus: Corpus, **options: Unpack[TagOptions]) -> Column:
+        """Return the only one of `tag_columns`.
+
+        Raises
+        ------
+        OptionError
+            There are several tapes.
+        """
+        return self.decode(corpus, **options).column()
+
+    def paths_all(self, sentences: Data, **options: Unpack[TagOptions]) -> list[Path | None]:
+        """Return the best path of each sentence, with its probability; None where there is none.
+
+        Options as for `decode`. Probabilities are those among the label sequences that forced
+        labels and a grammar allow; under ``normalize="chain"`` that of the labels without them.
+        """
+        ranked = self.nbest_all(sentences, 1, **options)
+        return [next(iter(paths), None) for paths in ranked]
+
+    def nbest_all(self, sentences: Data, n: int, **options: Unpack[TagOptions]) -> list[list[Path]]:
+        """Return the n best paths of each sentence, best first; [] where there is none.
+
+        Options as for `decode`, probabilities as for `paths_all`.
+        """
+        return self._answer(sentences, n, on_no_path="skip", probabilities=True, **options).ranked()
+
+    def marginals_all(
         self,
         sentences: Data,
         *,
-        threads: int = 1,
         forced: Sequence[Forced | None] | None = None,
         bias: Bias | None = None,
-        search: Search | None = None,
-        budget: int | Budget | None = None,
-    ) -> list[LabelsT]:
-        """Return the best labels of each sentence: a list, of several tapes a tuple of lists.
+        threads: int = 1,
+    ) -> list[ArrayT]:
+        """Return the probability of each label at each token, float64 [T, L], of each sentence.
 
-        Arguments and errors as for `decode`.
+        Of several tapes, a tuple of arrays for each sentence.
+
+        Parameters
+        ----------
+        sentences, forced, bias, threads
+            As for `decode`; the probabilities are those among the paths that forced labels allow.
+
+        Raises
+        ------
+        DataError, LabelError, NoPathError
+            As `decode`.
+        OptionError
+            What the tagger has no way to do: a chain rule has marginals of its first tape alone.
         """
-        answer = self.decode(
-            sentences, threads=threads, forced=forced, bias=bias, search=search, budget=budget
-        )
-        return _sentence_labels(answer)
+        answer = self.decode(sentences, forced=forced, bias=bias, threads=threads)
+        tables = [answer.marginals(tape) for tape in answer.tapes]
+        found: Any = tables[0] if len(tables) == 1 else list(zip(*tables, strict=True))
+        return cast("list[ArrayT]", found)
 
 
 # --- Why a sentence has no legal label sequence ---------------------------------------------------
@@ -339,17 +414,6 @@ def _explained(
         constraints=why.constraints,
         blame="" if death is None or death.position is None else blame,
     )
-
-
-def _sentence_labels(answer: Answer) -> list[Any]:
-    """Return the best labels of each sentence; of several tapes, a tuple of lists."""
-    tapes = []
-    bounds = list(itertools.pairwise(answer.offsets.tolist()))
-    for tape in answer.tapes:
-        names = np.asarray(answer.label_sets[tape], dtype=object)
-        flat = names[answer[tape].flat[0]].tolist()
-        tapes.append([flat[a:b] for a, b in bounds])
-    return tapes[0] if len(tapes) == 1 else list(zip(*tapes, strict=True))
 
 
 def _check_choice(name: str, value: object, choices: Any) -> None:

@@ -34,15 +34,18 @@ from fstcrf.lattice.batch import (
 )
 from fstcrf.lattice.confidence import Confidence, Method, confidence
 from fstcrf.lattice.paths import best_path, found_best, nbest, nbest_of_tapes
-from fstcrf.lattice.product import constrained, free_program, joined, scaled_lattice
 from fstcrf.lattice.spans import MinimumRisk, span_probabilities, span_risk, token_risk
 from fstcrf.lattice.tapes import (
     ArrayT_co,
     Taped,
     array_lattice,
     checked_masks,
+    constrained,
+    free_program,
+    joined,
     labelling_masks,
     restricted,
+    scaled_lattice,
 )
 from fstcrf.lazy import LazyModule
 from fstcrf.once import made_once
@@ -56,8 +59,6 @@ if TYPE_CHECKING:
 else:  # a tagger that is loaded does not wait for what few calls need
     acyclic, machines = LazyModule("fstcrf.lattice.acyclic"), LazyModule("fstcrf.lattice.machines")
     openfst = LazyModule("fstcrf.openfst")
-
-__all__ = ["JointLattice", "Lattice", "TapeLattice", "product"]
 
 
 class Lattice(Taped[LabelsT_co, ArrayT_co]):
@@ -254,8 +255,12 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         OptionError
             No such tape.
         """
-        found = self._by_tape(posteriors)
-        return found if tape is None else cast("Floats", self.of_tape(found, tape))
+        if tape is None:
+            return self._by_tape(posteriors)
+        name = self.tape_named(tape)
+        if not len(self):
+            return np.empty((0, len(self.program.labels(name))))
+        return posteriors(self._group)[name]
 
     def arc_marginals(self) -> ArrayT_co:
         """Return the probability of each succession of labels, float64 [T − 1, L, L].

@@ -19,8 +19,7 @@ from fstcrf.errors import OptionError
 from fstcrf.lattice.answer import LabelsT_co
 from fstcrf.lattice.batch import Group, log_partition, posteriors, successions
 from fstcrf.lattice.paths import best_path
-from fstcrf.lattice.product import scaled_lattice
-from fstcrf.lattice.tapes import Taped
+from fstcrf.lattice.tapes import Taped, scaled_lattice
 from fstcrf.once import memoised
 from fstcrf.plans import Program, arc_ends
 
@@ -203,7 +202,7 @@ def token_risk(group: Group) -> MinimumRisk:
     """Return the legal labelling of a lattice with the most right labels that can be expected."""
     (lattice,) = group.lattices
     if not len(lattice):
-        return MinimumRisk(lattice.per_tape(lambda _: ()), 1.0)
+        return MinimumRisk(lattice.no_labels, 1.0)
     marginals = posteriors(group)
     # The same paths with other scores: what is legal at 0, marginals for potentials.
     support = scaled_lattice(lattice, 0.0, grammar=True)
@@ -226,7 +225,7 @@ def span_risk(group: Group, tape: str, scheme: str | Scheme) -> MinimumRisk[tupl
         return MinimumRisk((), 1.0)
     marginals = posteriors(group)[tape]
     true = _expected_spans(group, marginals, tape, scheme)
-    first = lattice.of_tape(best_path(lattice).labels, tape)
+    first = lattice.labels_of(best_path(lattice).labels, tape)
     chosen = [(s.start, s.end, s.type) for s in spans(list(first), scheme=scheme)]
     known = _probabilities(group, chosen, tape, scheme)
     ratio = _ratio(sum(known.values()), len(chosen), true)

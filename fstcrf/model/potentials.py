@@ -1,11 +1,5 @@
 """Terms of a tagger's potentials that depend on open tapes, bound to weights and labels.
 
-=======  ================================================================
-Outline  what a term will look like, known before any sentence
-Bound    such a term: gives its values for runs of sentences
-bound    the terms of one side of an index
-=======  ================================================================
-
 The keys of an index say which pairs of a predicate and labels have weights (see
 `fstcrf.features.tables`). A predicate is a row of a sparse table whose columns are all pairs
 of labels and state, so one lookup and one sum of rows give a token's potentials for all labels at
@@ -17,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -34,19 +28,6 @@ from fstcrf.kernel import SparseRows
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, Run, read_corpus, read_sentences, runs_of
 from fstcrf.model.weights import Cells, Spread
-
-__all__ = [
-    "Binding",
-    "Bound",
-    "Outline",
-    "Potentials",
-    "PreparedPotentials",
-    "Term",
-    "bind",
-    "bound",
-    "potentials",
-]
-
 
 Labels = Mapping[str, Sequence[str]]
 Runs = Callable[[int, int], Floats]
@@ -71,7 +52,7 @@ class Outline:
     per_token: bool
 
 
-class Bound(Protocol):
+class BoundTerm(Protocol):
     """A term bound to weights and labels."""
 
     @property
@@ -87,7 +68,7 @@ def bound(
     labels: Labels,
     cells: Cells,
     n_rows: int,
-) -> tuple[Bound, ...]:
+) -> tuple[BoundTerm, ...]:
     """Return the terms of one side of an index; contexts without weights have none.
 
     Parameters
@@ -101,7 +82,7 @@ def bound(
     n_rows : int
         Number of attributes.
     """
-    found: list[Bound] = []
+    found: list[BoundTerm] = []
     for context, side in sides.items():
         sizes = tuple(len(labels[tape]) for tape in context)
         shape = (*sizes, cells.width)
@@ -125,7 +106,7 @@ def _by_predicate(
     labels: Labels,
     cells: Cells,
     n_rows: int,
-) -> Bound | None:
+) -> BoundTerm | None:
     split = Predicates.of(side, context, labels)
     pair = np.full(n_rows, -1, dtype=np.int64)
     pair[split.row] = np.arange(len(split.row))
@@ -303,7 +284,7 @@ class Binding:
         self.node = (Outline((), (states,), per_token=True), *(t.outline for t in self._node))
         self.arc = (Outline((), (arcs,), per_token=per_token), *(t.outline for t in self._arc))
 
-    def _bound(self, *, arc: bool) -> tuple[Side | None, tuple[Bound, ...]]:
+    def _bound(self, *, arc: bool) -> tuple[Side | None, tuple[BoundTerm, ...]]:
         """Return the families without open tapes, and the terms of the others."""
         index, weights = self._model.index, self._model.weights
         if isinstance(index, LiteralIndex) or (arc and not weights.has_arc_attributes):
@@ -435,8 +416,8 @@ def bind(model: Model, labels: Mapping[str, Sequence[str]] | None = None) -> Bin
     if labels is None:
         labels = {tape.name: tape.labels for tape in model.reads}
     key = tuple((tape, tuple(axis)) for tape, axis in labels.items())
-    known: Binding | None = model.bound.get(key)
-    return known or model.bound.setdefault(key, Binding(model, labels))
+    known = model.bound.get(key) or model.bound.setdefault(key, Binding(model, labels))
+    return cast("Binding", known)
 
 
 def potentials(

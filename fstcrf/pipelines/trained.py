@@ -29,11 +29,11 @@ from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF, Composition, Tagger, load
 from fstcrf.joint.batches import as_corpus
 from fstcrf.joint.known import Bias, Forced, Known
-from fstcrf.joint.tagger import DecodeOptions
+from fstcrf.joint.tagger import DecodeOptions, TagOptions
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer, Path
 from fstcrf.lattice.confidence import Confidence
-from fstcrf.model.reading import Data
+from fstcrf.model.reading import Data, SentenceLike
 from fstcrf.pipelines.cascade import cascaded
 from fstcrf.plans import Search, gathered
 
@@ -262,11 +262,14 @@ class TrainedPipeline(Tagger):
         *,
         strict: bool,
         tapes: Sequence[str] | None = None,
+        probabilities: bool = False,
     ) -> Answer:
         """Return what `decode` does; see `fstcrf.joint.Tagger.decoded`."""
         if self.together:
             given = (sentences, n, forced, bias, budget, threads)
-            return self.joint.decoded(*given, strict=strict, tapes=tapes)
+            return self.joint.decoded(
+                *given, strict=strict, tapes=tapes, probabilities=probabilities
+            )
         return cascaded(
             self.composition,
             sentences,
@@ -320,14 +323,23 @@ class TrainedPipeline(Tagger):
     def _searched(self, search: Search) -> TrainedPipeline:
         return replace(self, composition=replace(self.composition, search=search))
 
-    def tag(  # type: ignore[override]
-        self, sentence: Any, *, decode: Decode | None = None
+    def tag(
+        self,
+        sentence: SentenceLike,
+        *,
+        forced: Forced | None = None,
+        bias: Bias | None = None,
+        search: Search | None = None,
+        budget: int | Budget | None = None,
+        decode: Decode | None = None,
     ) -> Any:
         """Return the best labels of one sentence: a list for each task, or the only list."""
-        return self.tag_all([sentence], decode=decode)[0]
+        known = None if forced is None else [forced]
+        given: TagOptions = {"forced": known, "bias": bias, "search": search, "budget": budget}
+        return self.tag_all([sentence], decode=decode, **given)[0]
 
-    def tag_all(  # type: ignore[override]
-        self, sentences: Data, *, decode: Decode | None = None, threads: int = 1
+    def tag_all(
+        self, sentences: Data, *, decode: Decode | None = None, **options: Unpack[TagOptions]
     ) -> list[Any]:
         """Return the best labels of each sentence.
 
@@ -336,8 +348,8 @@ class TrainedPipeline(Tagger):
         sentences : Corpus or sequence of sentences
         decode : {"cascade", "marginals", "joint", "product", "chain"}, optional
             Otherwise than the pipeline usually tags.
-        threads : int
-            The answer does not depend on it.
+        **options
+            Those of `fstcrf.CRF.tag_all`; all but threads are of joint decisions alone.
 
         Returns
         -------
@@ -351,8 +363,11 @@ class TrainedPipeline(Tagger):
         NoPathError
             No labelling of a sentence is legal (joint).
         """
+        tagger = self._decoding(decode)
+        if tagger.together:
+            return tagger.joint.tag_all(sentences, **options)
         lengths, corpus = as_corpus(self.composition, sentences)
-        columns = self.tag_columns(corpus, decode=decode, threads=threads)
+        columns = self.tag_columns(corpus, decode=decode, **options)
         bounds = np.concatenate([[0], np.cumsum(lengths)]).tolist()
         flat = [column.strings() for column in columns]
         pairs = list(itertools.pairwise(bounds))
@@ -361,19 +376,27 @@ class TrainedPipeline(Tagger):
         return [tuple(labels[a:b] for labels in flat) for a, b in pairs]
 
     def tag_columns(
-        self, corpus: Corpus, *, decode: Decode | None = None, threads: int = 1
+        self, corpus: Corpus, *, decode: Decode | None = None, **options: Unpack[TagOptions]
     ) -> tuple[Column, ...]:
         """Return the labels of a corpus as one column for each task; arguments as for `tag_all`."""
         tagger = self._decoding(decode)
         if tagger.together:
-            return tagger.joint.tag_columns(corpus, threads=threads)
-        if tagger.decoder == "cascade":
-            return tagger.composition.cascade(corpus, threads=threads)
-        answer = tagger.decode(corpus, threads=threads)
+            return tagger.joint.tag_columns(corpus, **options)
+        if tagger.decoder == "cascade" and not set(options) - {"threads", "forced", "bias"}:
+            known: Any = options
+            return tagger.composition.cascade(corpus, **known)
+        answer = tagger.decode(corpus, **options)
         return tuple(answer[tape].column() for tape in self.tapes)
 
+    def tag_column(
+        self, corpus: Corpus, *, decode: Decode | None = None, **options: Unpack[TagOptions]
+    ) -> Column:
+        """Return the labels of a corpus as the column of the only task."""
+        _ = self.composition.tape  # there are not several
+        return self.tag_columns(corpus, decode=decode, **options)[0]
+
     def paths_all(
-        self, sentences: Data, *, decode: Decode | None = None, threads: int = 1
+        self, sentences: Data, *, decode: Decode | None = None, **options: Unpack[TagOptions]
     ) -> list[Path | None]:
         """Return the best labels of each sentence with their probability.
 
@@ -381,7 +404,7 @@ class TrainedPipeline(Tagger):
         those that it read; by marginals, of the probabilities that the tasks have each by itself.
         None where no labelling is legal (joint).
         """
-        ranked = self.nbest_all(sentences, 1, decode=decode, threads=threads)
+        ranked = self.nbest_all(sentences, 1, decode=decode, **options)
         return [next(iter(paths), None) for paths in ranked]
 
     def nbest_all(
@@ -390,8 +413,7 @@ class TrainedPipeline(Tagger):
         n: int,
         *,
         decode: Decode | None = None,
-        threads: int = 1,
-        tapes: Sequence[str] | None = None,
+        **options: Unpack[TagOptions],
     ) -> list[list[Path]]:
         """Return the n best labellings of each sentence, best first; [] where none is legal.
 
@@ -400,27 +422,29 @@ class TrainedPipeline(Tagger):
 
         Parameters
         ----------
-        sentences, decode, threads
-            As for `tag_all`.
+        sentences, decode, **options
+            As for `tag_all`. By `tapes`, labellings of these tasks alone, which differ in them:
+            joint ones as `Lattice.nbest` says it, with the other tasks summed over; in a cascade,
+            and by marginals, without the probabilities of the other tasks, and there is one
+            labelling where the last task is not among them.
         n : int
-        tapes : sequence of str, optional
-            Labellings of these tasks alone, which differ in them. Joint ones as `Lattice.nbest`
-            says it, with the other tasks summed over; in a cascade, and by marginals, without the
-            probabilities of the other tasks, and there is one labelling where the last task is
-            not among them.
 
         Raises
         ------
         OptionError
             n below 1, or tasks that there are not.
         """
-        found = self.decode(
-            sentences, n=n, decode=decode, threads=threads, tapes=tapes, on_no_path="skip"
-        )
+        found = self.decode(sentences, n=n, decode=decode, on_no_path="skip", **options)
         return [found.paths(b) for b in range(len(found))]
 
     def marginals_all(
-        self, sentences: Data, *, decode: Decode | None = None, threads: int = 1
+        self,
+        sentences: Data,
+        *,
+        forced: Sequence[Forced | None] | None = None,
+        bias: Bias | None = None,
+        threads: int = 1,
+        decode: Decode | None = None,
     ) -> list[Any]:
         """Return the probability of each label at each token, float64 [T, L], of each sentence.
 
@@ -434,13 +458,10 @@ class TrainedPipeline(Tagger):
         """
         tagger = self._decoding(decode)
         if tagger.together:
-            return tagger.joint.marginals_all(sentences, threads=threads)
-        found = tagger.decode(sentences, threads=threads)
-        tables = {tape: found.marginals(tape) for tape in self.tapes}
-        return [
-            self.composition.per_tape(lambda tape, b=b: tables[tape][b])  # type: ignore[misc]
-            for b in range(len(found))
-        ]
+            return tagger.joint.marginals_all(sentences, forced=forced, bias=bias, threads=threads)
+        return super(TrainedPipeline, tagger).marginals_all(
+            sentences, forced=forced, bias=bias, threads=threads
+        )
 
     def confidence_all(
         self, sentences: Data, *, decode: Decode | None = None, **options: Any

@@ -20,7 +20,7 @@ from fstcrf import compose, kernel, log_partition, marginals
 from fstcrf.corpus import read_columns
 from fstcrf.features import FeatureIndex, parse_template
 from fstcrf.kernel import SparseRows, SweepWorkspace
-from fstcrf.model.targets import allowed_labels, label_set
+from fstcrf.model.reading import allowed_labels, label_set
 from fstcrf.topology import chain_topology
 from fstcrf.train import Likelihood, Problem, parameter_space, tied
 from fstcrf.train.lbfgs import Pairs

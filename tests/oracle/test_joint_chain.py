@@ -61,7 +61,7 @@ def chained(parts: list[CRF], **options: object) -> Composition:
 
 
 def chain_lattice(composition: Composition, sentence: object) -> ChainLattice:
-    lattice = composition.lattice(sentence)  # type: ignore[arg-type]
+    lattice = composition.lattice(sentence)  # type: ignore[call-overload]
     assert isinstance(lattice, ChainLattice)
     return lattice
 

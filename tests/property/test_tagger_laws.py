@@ -150,6 +150,106 @@ def test_probabilities(name: str, text: list[list[str]]) -> None:
             np.testing.assert_allclose(table.sum(axis=1), 1, atol=MARGINALS_SUM)
 
 
+JOINT_KINDS = [n for n in KINDS if n.startswith(("CRF", "model", "product", "pipeline, joint"))]
+OTHER_KINDS = [n for n in KINDS if n not in JOINT_KINDS]
+BIAS = 3.0
+
+
+@every_kind
+@given(text=TEXTS)
+def test_all_that_is_asked_is_one_answer(name: str, text: list[list[str]]) -> None:
+    crf, sentences = made(name), KINDS[name].sentences(text)
+    answer, tagged = crf.decode(sentences, n=2), crf.tag_all(sentences)
+    ranked = crf.nbest_all(sentences, 2)
+    assert [answer.paths(b) for b in range(len(sentences))] == ranked
+    assert [as_labels(paths[0].labels) for paths in ranked] == tagged
+    columns = crf.tag_columns(sentences)
+    rows = [s if isinstance(s, tuple) else (s,) for s in tagged]
+    wanted = [[label for row in rows for label in row[k]] for k in range(len(crf.tapes))]
+    assert [list(column.strings()) for column in columns] == wanted
+    if len(columns) > 1:
+        with pytest.raises(OptionError, match="several tapes"):
+            crf.tag_column(sentences)
+    else:
+        assert list(crf.tag_column(sentences).strings()) == wanted[0]
+
+
+def by_tape(crf: Any, labels: Any) -> dict[str, Any]:
+    return dict(zip(crf.tapes, labels if len(crf.tapes) > 1 else (labels,), strict=True))
+
+
+def whole(crf: Any, sentence: Any) -> Any:
+    return getattr(crf, "composition", crf).lattice(sentence)
+
+
+@pytest.mark.parametrize("name", JOINT_KINDS)
+@given(text=TEXTS, data=st.data())
+def test_forced_labels_restrict_the_lattice(name: str, text: list[list[str]], data: Any) -> None:
+    crf, sentences = made(name), KINDS[name].sentences(text)
+    known = []
+    for ranked in crf.nbest_all(sentences, 3):  # of some path, so that there is one
+        labels = by_tape(crf, ranked[-1].labels)
+        hidden = {t: [data.draw(st.booleans()) for _ in row] for t, row in labels.items()}
+        known.append(
+            {
+                tape: [None if no else x for no, x in zip(hidden[tape], row, strict=True)]
+                for tape, row in labels.items()
+            }
+        )
+    tagged = crf.tag_all(sentences, forced=known)
+    pairs = list(zip(sentences, known, strict=True))
+    assert tagged == [crf.tag(s, forced=labels) for s, labels in pairs]
+    paths, tables = (ask(sentences, forced=known) for ask in (crf.paths_all, crf.marginals_all))
+    for (sentence, labels), found, path, table in zip(pairs, tagged, paths, tables, strict=True):
+        if not len(next(iter(labels.values()))):
+            continue
+        masks = [
+            np.array([[x in {None, label} for label in crf.label_sets[t]] for x in row])
+            for t, row in labels.items()
+        ]
+        several = len(masks) > 1
+        lattice = whole(crf, sentence).restrict(masks if several else masks[0])
+        assert as_labels(path.labels) == as_labels(lattice.best().labels) == found
+        assert path.probability == pytest.approx(lattice.best().probability, rel=1e-9)
+        ours, theirs = (x if several else (x,) for x in (table, lattice.marginals()))
+        for one, two in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(one, two, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", JOINT_KINDS)
+@given(text=TEXTS)
+def test_a_bias_is_added_at_every_token(name: str, text: list[list[str]]) -> None:
+    crf, sentences = made(name), KINDS[name].sentences(text)
+    tape = crf.tapes[-1]
+    label = crf.label_sets[tape][-1]
+    bias = {tape: {label: BIAS}}
+    paths = crf.paths_all(sentences, bias=bias)
+    assert [as_labels(p.labels) for p in paths] == crf.tag_all(sentences, bias=bias)
+    assert crf.tag_all(sentences, bias=bias) == [crf.tag(s, bias=bias) for s in sentences]
+    for sentence, path in zip(sentences, paths, strict=True):
+        more = BIAS * by_tape(crf, path.labels)[tape].count(label)
+        plain = whole(crf, sentence).score(path.labels) if len(sentence) else 0.0
+        assert path.score == pytest.approx(plain + more, rel=1e-9, abs=1e-9)
+    for table in crf.marginals_all(sentences, bias=bias):
+        for rows in table if isinstance(table, tuple) else (table,):
+            np.testing.assert_allclose(rows.sum(axis=1), 1, atol=MARGINALS_SUM)
+
+
+@pytest.mark.parametrize("name", OTHER_KINDS)
+def test_forced_labels_where_there_are_none(name: str) -> None:
+    crf, sentences = made(name), KINDS[name].sentences(TEXT)
+    for ask in (crf.decode, crf.tag_all, crf.paths_all, crf.marginals_all):
+        with pytest.raises(OptionError):
+            ask(sentences, bias={"pos": {"P0": 1.0}})
+
+
+@every_kind
+def test_a_way_to_search_that_there_is_not(name: str) -> None:
+    crf, sentences = made(name), KINDS[name].sentences(TEXT)
+    with pytest.raises(OptionError, match="search"):
+        crf.decode(sentences, search="fast")
+
+
 @every_kind
 def test_threads_do_not_matter(name: str) -> None:
     crf, sentences = made(name), KINDS[name].sentences(TEXT)
