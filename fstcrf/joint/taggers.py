@@ -488,18 +488,29 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
                 search=search,
                 budget=budget,
             )
-        whole = self if search is None else self._searched(search)
-        lengths, columns, _ = whole.decide(sentences, threads=threads, budget=budget)
+        lengths, columns, _ = self.decide(sentences, threads=threads, search=search, budget=budget)
         tapes = [decoding.label_lists(c.values, lengths, c.ids) for c in columns]
         found: list[Any] = tapes[0] if len(tapes) == 1 else list(zip(*tapes, strict=True))
         return found
 
-    def tag_columns(self, corpus: Corpus, *, threads: int = 1) -> tuple[Column, ...]:
-        """Return the labels of a corpus as one column for each tape."""
-        return self.decide(corpus, threads=threads)[1]
+    def tag_columns(
+        self,
+        corpus: Corpus,
+        *,
+        threads: int = 1,
+        search: Search | None = None,
+        budget: int | Budget | None = None,
+    ) -> tuple[Column, ...]:
+        """Return the labels of a corpus as one column for each tape; arguments as for `decide`."""
+        return self.decide(corpus, threads=threads, search=search, budget=budget)[1]
 
     def decide(
-        self, sentences: Data, *, threads: int = 1, budget: int | Budget | None = None
+        self,
+        sentences: Data,
+        *,
+        threads: int = 1,
+        search: Search | None = None,
+        budget: int | Budget | None = None,
     ) -> tuple[list[int], tuple[Column, ...], int]:
         """Return lengths, a column of labels for each tape, and the number of inexact answers.
 
@@ -508,6 +519,8 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         sentences : Corpus or sequence of sentences
         threads : int
             The answer does not depend on it.
+        search : {"auto", "lazy", "expanded"}, optional
+            How best paths under a grammar are found; as the composition was made when absent.
         budget : int or Budget, optional
             When to give up on a sentence: then the best labelling found is given, as inexact,
             with an `InexactWarning`. The states of a lazy search; with ``normalize="chain"``,
@@ -518,10 +531,11 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         NoPathError
             No labelling of a sentence is legal.
         """
-        if self.conditional:
-            found = chainlattice.decide(self, sentences, threads=threads, budget=budget_of(budget))
+        whole = self if search is None else self._searched(search)
+        if whole.conditional:
+            found = chainlattice.decide(whole, sentences, threads=threads, budget=budget_of(budget))
         else:
-            found = batches.columns(self, sentences, threads, budget_of(budget))
+            found = batches.columns(whole, sentences, threads, budget_of(budget))
         warn_unproven(found[2], len(found[0]))
         return found
 
@@ -538,17 +552,23 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         return batches.lattices(self, sentences)
 
     def paths_all(
-        self, sentences: Data, *, threads: int = 1, budget: int | Budget | None = None
+        self,
+        sentences: Data,
+        *,
+        threads: int = 1,
+        search: Search | None = None,
+        budget: int | Budget | None = None,
     ) -> list[Path | None]:
         """Return the best path of each sentence, with its probability; None without a legal one.
 
         Parameters as for `decide`. Under ``normalize="chain"`` the score is that of the chain with
         weights and grammar, the probability that of the labels without them.
         """
-        if self.conditional:
-            found = chainlattice.paths(self, sentences, threads=threads, budget=budget_of(budget))
+        whole = self if search is None else self._searched(search)
+        if whole.conditional:
+            found = chainlattice.paths(whole, sentences, threads=threads, budget=budget_of(budget))
         else:
-            found = batches.best_paths(self, sentences, threads, budget_of(budget))
+            found = batches.best_paths(whole, sentences, threads, budget_of(budget))
         warn_unproven(sum(path is not None and not path.exact for path in found), len(found))
         return found
 
