@@ -39,8 +39,8 @@ __all__ = [
 Search = Literal["auto", "lazy", "expanded"]
 """How best paths are found; see `fstcrf.plans.Program`."""
 
-MOST_CELLS = 1 << 26
-"""Joint states of a product that are kept at once: 512 MB."""
+MOST_CELLS = 1 << 28
+"""Joint states of a product that are kept for a sentence: 2 GB."""
 
 CELLS = 64
 """Joint states of the product, at a token, that a state of a budget of one's own affords.
@@ -81,6 +81,20 @@ class Expansion:
     def machine(self) -> Machine | None:
         """The product; None where it is too large for a sentence of one token."""
         return self._make()
+
+    def allowance(self, n: int) -> int:
+        """Return the operations a token that a search may do first; 0: any number.
+
+        Whether the product has been counted before changes no answer: a search that ends within an
+        allowance ends in the same way within a larger one.
+        """
+        least = _worth(self.least, n)
+        if "cost" not in vars(self):
+            return least
+        if self.cost is None:
+            return 0
+        worth = _worth(self.cost, n)
+        return worth if worth > 2 * least else least
 
 
 def most_cells(budget: Budget | None = None) -> int:
@@ -169,10 +183,10 @@ class Decoder:
         """Search lazily; answer from the product what that takes too long for, where it fits."""
         if self.expansion is None:
             return kernel.lazy_paths(bound, grammar, n, budget)
-        least = _worth(self.expansion.least, n)
-        search = _Search(bound, grammar, n, budget, least)
+        allowance = self.expansion.allowance(n)
+        search = _Search(bound, grammar, n, budget, allowance)
         if search.left and not search.late:
-            search.expand(self.expansion, least)
+            search.expand(self.expansion, allowance)
         if search.left:
             search.complete()
         return search.found
