@@ -16,7 +16,7 @@ import numpy as np
 from fstcrf.grammar import Acceptor
 from fstcrf.kernel import Machine
 
-__all__ = ["Cost", "edges_of", "product_cost", "search_cost"]
+__all__ = ["Cost", "allowance", "edges_of", "product_cost", "search_cost"]
 
 _LANES = 8
 """Cells of the last axis go together by so many."""
@@ -43,8 +43,11 @@ _EDGE, _EDGE_ROW = 0.58, 2.7
 """... of an edge of the automaton, at each joint state if it reads the last tape, and at each of
 the tapes before it."""
 
-_TAKEN, _ROW = 215, 1.3
+_TAKEN, _ROW = 150, 1.3
 """Operations of a search for each state that it takes, and for each cell of the rows behind it."""
+
+_WALK, _WALKED_ROWS = 260, 2
+"""The same as a search itself counts them while the best labels are legal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,15 @@ def search_cost(machine: Machine) -> Cost:
     free = product_cost(machine)
     taken = _TAKEN + _ROW * machine.outer * machine.width
     return Cost(free.cells, free.operations + taken, taken)
+
+
+def allowance(machine: Machine, cost: Cost, n: int) -> int:
+    """Return the operations a token that a search for n paths may do instead of a product.
+
+    A quarter of the product's, but enough for labels that are legal, or nearly so.
+    """
+    walk = n * (_WALK + _WALKED_ROWS * machine.outer * machine.width)
+    return max(cost.paths(n) // 4, walk + walk // 5)
 
 
 def edges_of(acceptor: Acceptor) -> int:

@@ -24,7 +24,7 @@ from fstcrf.errors import InexactWarning
 from fstcrf.grammar import Acceptor
 from fstcrf.kernel import Budget, Machine
 from fstcrf.once import made_once
-from fstcrf.plans.cost import Cost
+from fstcrf.plans.cost import Cost, allowance
 
 __all__ = [
     "Decoder",
@@ -56,6 +56,8 @@ class Expansion:
 
     Parameters
     ----------
+    free : kernel.Machine
+        What it is without the grammar.
     least : Cost
         What it takes at least, known before anything is multiplied out.
     count : callable
@@ -66,11 +68,12 @@ class Expansion:
 
     def __init__(
         self,
+        free: Machine,
         least: Cost,
         count: Callable[[], Cost | None],
         make: Callable[[], Machine | None],
     ) -> None:
-        self.least, self._count, self._make = least, count, make
+        self._free, self._least, self._count, self._make = free, least, count, make
 
     @made_once
     def cost(self) -> Cost | None:
@@ -82,19 +85,24 @@ class Expansion:
         """The product; None where it is too large for a sentence of one token."""
         return self._make()
 
-    def allowance(self, n: int) -> int:
+    def first(self, n: int) -> int:
         """Return the operations a token that a search may do first; 0: any number.
 
         Whether the product has been counted before changes no answer: a search that ends within an
         allowance ends in the same way within a larger one.
         """
-        least = _worth(self.least, n)
-        if "cost" not in vars(self):
-            return least
-        if self.cost is None:
+        if "cost" in vars(self) and self.cost is None:
             return 0
-        worth = _worth(self.cost, n)
-        return worth if worth > 2 * least else least
+        return self.worth(n) if "cost" in vars(self) else self._at_least(n)
+
+    def worth(self, n: int) -> int:
+        """Return the operations a token that a search may do once the product is counted."""
+        first = self._at_least(n)
+        whole = first if self.cost is None else allowance(self._free, self.cost, n)
+        return whole if whole > 2 * first else first
+
+    def _at_least(self, n: int) -> int:
+        return allowance(self._free, self._least, n)
 
 
 def most_cells(budget: Budget | None = None) -> int:
@@ -183,18 +191,13 @@ class Decoder:
         """Search lazily; answer from the product what that takes too long for, where it fits."""
         if self.expansion is None:
             return kernel.lazy_paths(bound, grammar, n, budget)
-        allowance = self.expansion.allowance(n)
-        search = _Search(bound, grammar, n, budget, allowance)
+        first = self.expansion.first(n)
+        search = _Search(bound, grammar, n, budget, first)
         if search.left and not search.late:
-            search.expand(self.expansion, allowance)
+            search.expand(self.expansion, first)
         if search.left:
             search.complete()
         return search.found
-
-
-def _worth(cost: Cost, n: int) -> int:
-    """Return the operations a token that a search may do instead of a product."""
-    return max(1, cost.paths(n) // 4)
 
 
 class _Search:
@@ -204,8 +207,8 @@ class _Search:
     ----------
     bound, grammar, n, budget
         As for `kernel.lazy_paths`.
-    allowance : int
-        Of operations a token, for the first attempt.
+    allowed : int
+        Operations a token, for the first attempt.
     """
 
     def __init__(
@@ -214,11 +217,11 @@ class _Search:
         grammar: kernel.Conjunction,
         n: int,
         budget: Budget,
-        allowance: int,
+        allowed: int,
     ) -> None:
         self.bound, self.grammar, self.n, self.budget = bound, grammar, n, budget
         self._end = None if budget.seconds is None else time.monotonic() + budget.seconds
-        self.found = kernel.lazy_paths(bound, grammar, n, budget, allowance=allowance)
+        self.found = kernel.lazy_paths(bound, grammar, n, budget, allowance=allowed)
 
     @property
     def late(self) -> bool:
@@ -244,8 +247,7 @@ class _Search:
             return
         bounds, most = self.bound.bounds.tolist(), most_cells(self.budget)
         fits = [k for k in self.left if (bounds[k + 1] - bounds[k]) * cost.cells <= most]
-        worth = _worth(cost, self.n)
-        if worth > 2 * tried:
+        if (worth := expansion.worth(self.n)) > tried:
             self._again(fits, worth)
             left = set(self.left)
             fits = [k for k in fits if k in left]
@@ -258,18 +260,20 @@ class _Search:
 
     def complete(self) -> None:
         """Search to the end of the budget what was left before and has no product."""
-        early = self.found.unproven(self.n) & (self.found.popped < self.budget.states)
+        found = self.found
+        early = found.unproven(self.n) & (found.popped < self.budget.states)
+        early &= found.found == found.proven  # else a beam has answered: the search was given up
         if self.late:
-            early &= self.found.found == 0
+            early &= found.found == 0
         self._again(np.flatnonzero(early).tolist())
 
-    def _again(self, sentences: list[int], allowance: int = 0) -> None:
+    def _again(self, sentences: list[int], allowed: int = 0) -> None:
         """Search once more, to the end of another allowance, or of the budget."""
         if not sentences:
             return
         left = None if self._end is None else max(self._end - time.monotonic(), _AT_ONCE)
         budget, some = replace(self.budget, seconds=left), self.bound.select(sentences)
-        other = kernel.lazy_paths(some, self.grammar, self.n, budget, allowance=allowance)
+        other = kernel.lazy_paths(some, self.grammar, self.n, budget, allowance=allowed)
         self._put(sentences, other)
 
     def _over(self, machine: Machine, sentences: list[int]) -> kernel.SearchResult:

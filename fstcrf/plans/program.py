@@ -47,7 +47,7 @@ from fstcrf.plans.folding import (
 
 __all__ = ["LAZY_FROM", "MAX_CELLS", "AxisPlan", "Plan", "Program", "plan_of", "searched"]
 
-LAZY_FROM = 1.6
+LAZY_FROM = 1.75
 """How often the least that a search costs the product must cost, for best paths to be searched."""
 
 MAX_CELLS = 1 << 20
@@ -174,7 +174,7 @@ class Program:
             cost = self.cost(small)
             if small and cost.operations <= LAZY_FROM * search_cost(machine).operations:
                 return Decoder(self._machine(small))
-            expansion = Expansion(cost, self._expanded_cost, self._expanded)
+            expansion = Expansion(machine, cost, self._expanded_cost, self._expanded)
         beside = readers(self.folding.rest, self.axes.joint_labels())
         conjunction = kernel.Conjunction(machine, beside)
         return Decoder(machine, conjunction, expansion, self.budget or Budget())
@@ -458,15 +458,15 @@ class Plan:
     def _searched(self) -> list[str]:
         first = (
             f"searched lazily: {self.n_lazy} automata; best paths cost about what they cost "
-            f"without them, {self.least:,} ns a token, where those are legal"
+            "without them"
         )
-        worst = "at worst: to the end of the budget, then the best labels found"
+        worst = "what the budget allows, then the best labels found are given"
         if self.n_expanded:
             worst = (
-                f"at worst: {self.most:,} ns a token, over the product with {self.n_expanded:,} "
-                f"states; sentences of more than {self.longest:,} tokens to the end of the budget"
+                f"{self.most:,} ns over the product of {self.n_expanded:,} states "
+                f"(up to {self.longest:,} tokens)"
             )
-        return [first, worst]
+        return [first, f"counted for a token: {self.least:,} ns; at worst {worst}"]
 
 
 def plan_of(program: Program) -> Plan:
@@ -496,23 +496,24 @@ def plan_of(program: Program) -> Plan:
     operations = sum(a.operations for a in axes) + edges * plane + len(machine.factors) * plane
     arcs = int(np.prod([a.n_arcs for a in axes], dtype=np.float64)) * residual
     plan = Plan(tuple(axes), program.folding.names, residual, edges, cells, operations, arcs)
-    return replace(plan, **_search_plan(program))
+    return _with_search(plan, program)
 
 
-def _search_plan(program: Program) -> dict[str, int]:
-    """Return what a plan says of the way that best paths are found, and of what that costs."""
+def _with_search(plan: Plan, program: Program) -> Plan:
+    """Return a plan that says how best paths are found, and what that costs."""
     decoder = program.decoder
     if decoder.conjunction is None:
         whole = program.automaton
         alone = product_cost(decoder.machine) if whole is None else program.cost(whole)
-        return {"least": int(alone.operations), "most": int(alone.operations)}
+        return replace(plan, least=int(alone.operations), most=int(alone.operations))
     least = int(search_cost(decoder.machine).operations)
-    found = {"n_lazy": len(decoder.conjunction.readers), "least": least, "most": least}
+    found = replace(plan, n_lazy=len(decoder.conjunction.readers), least=least, most=least)
     cost = None if decoder.expansion is None else decoder.expansion.cost
     if cost is None:
         return found
-    return found | {
-        "n_expanded": program.n_residual,
-        "longest": most_cells(program.budget) // cost.cells,
-        "most": least + int(1.25 * cost.operations),
-    }
+    return replace(
+        found,
+        n_expanded=program.n_residual,
+        longest=most_cells(program.budget) // cost.cells,
+        most=least + int(1.25 * cost.operations),
+    )

@@ -125,7 +125,8 @@ class Case:
     def grammar(self) -> Grammar:
         """Return its grammar."""
         schemes = [
-            getattr(constraints, self.scheme)(tape=f"tape{tape}") for tape in range(len(self.types))
+            constraints.tagging_scheme(self.scheme, tape=f"tape{tape}")
+            for tape in range(len(self.types))
         ]
         return reduce(and_, [*schemes, *(_rule(*rule) for rule in self.rules)])
 
@@ -212,8 +213,8 @@ def measured(case: Case, rounds: int = 3) -> dict[str, Any]:
             continue
         ways[way] = {"first": time.process_time() - begun, **found}
     slow = max(found.get("first", 0.0) for found in ways.values()) > SLOW
-    for way, seconds in _in_turns(answers, n, 1 if slow else rounds).items():
-        ways[way]["seconds"] = seconds
+    for timed, seconds in _in_turns(answers, n, 1 if slow else rounds).items():
+        ways[timed]["seconds"] = seconds
     return {"case": asdict(case), "text": str(case), "ways": ways, **_compared(ways)}
 
 

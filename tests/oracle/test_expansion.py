@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any
@@ -94,8 +95,10 @@ def test_the_choice_depends_on_the_sentence_alone() -> None:
         alone = best([lattice])
         assert (alone.scores[0], alone.popped[0]) == (score, popped)
     assert found.popped.tolist() == [20, found.popped[1], 20, found.popped[1]]
-    alone = kernel.lazy_paths(batch[1]._group.searched, program.decoder.conjunction)  # type: ignore[arg-type]
-    assert found.popped[1] < alone.popped[0]  # it was left early
+    conjunction = program.decoder.conjunction
+    assert conjunction is not None
+    whole = kernel.lazy_paths(batch[1]._group.searched, conjunction)
+    assert found.popped[1] < whole.popped[0]  # it was left early
 
 
 @pytest.mark.thorough
@@ -198,7 +201,7 @@ def test_every_way_finds_what_enumeration_finds(
             for way in ("auto", "product", "lazy", "expanded"):
                 with monkeypatch.context() as patch:
                     if way == "product":
-                        patch.setattr(decoder, "_worth", lambda *_: 1)
+                        patch.setattr(decoder, "allowance", lambda *_: 1)
                     search = "auto" if way == "product" else way
                     paths = nbest([free.constrained(grammar, search=search)], n)[0]  # type: ignore[arg-type]
                 assert [p.labels for p in paths] == [labels for _, labels in wanted[:n]], way
@@ -267,7 +270,12 @@ def test_threads_that_ask_first_share_one_product(monkeypatch: pytest.MonkeyPatc
     lattice = spans(6, random_scores(1, 100, 6))
     made = []
     true = Program._expanded
-    monkeypatch.setattr(Program, "_expanded", lambda self: made.append(self) or true(self))
+
+    def expanded(self: Program) -> kernel.Machine | None:
+        made.append(self)
+        return true(self)
+
+    monkeypatch.setattr(Program, "_expanded", expanded)
     fresh = Lattice(Program(*(getattr(lattice.program, k) for k in PARTS)), lattice.values)
     with ThreadPoolExecutor(8) as pool:
         paths = list(pool.map(lambda _: fresh.best(), range(8)))
@@ -300,13 +308,14 @@ def test_equal_grammars_are_compiled_once() -> None:
     free = Lattice.from_arrays(LABELS, np.zeros((2, 5)))
     text = 'export NP = ("[O]" | "[B-X]" "[I-X]"*)*;'
     target = [[0, 0, 0, 0, 0]]
-    for make in (
+    makers: list[Callable[[], Grammar]] = [
         lambda: bio() & at_most(2, ["X", "Y"]) & before("X", "Y", weight=-1),
         lambda: if_present("X", contiguous(["Y"])),
         lambda: transitions({"O": ["B-X", None]}) & transitions([("O", "O"), ("O", "B-X")]),
         lambda: Grammar.from_text(text),
         lambda: Grammar.from_arrays(LABELS, target, final=[0.5]),
-    ):
+    ]
+    for make in makers:
         first, second = free & make(), free & make()
         assert first.program is second.program
     assert (free & at_most(1, "X")).program is not (free & at_most(2, "X")).program
