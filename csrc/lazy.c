@@ -22,7 +22,7 @@ static fc_status sentence(explorer *s, int64_t limit, int64_t width, int64_t *st
     if (a->phase == FRESH) {
         double top;
         no_paths(s, s->n);
-        a->found = a->popped = a->work = a->deepest = 0;
+        a->found = a->popped = a->work = 0;
         a->stamp++;
         *proven = 0;
         *bound = FC_NEVER;

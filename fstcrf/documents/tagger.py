@@ -189,6 +189,7 @@ class DocumentTagger(Tagger):
         probabilities: bool = False,
     ) -> Answer:
         """Return what `decode` does; see `fstcrf.joint.Tagger.decoded`."""
+        del probabilities  # they are of the local model, and at hand
         if n > 1:
             raise OptionError(f"n is {n}: a document has the one labelling that was drawn; ask its "
                               "tagger for the n best of sentences")  # fmt: skip

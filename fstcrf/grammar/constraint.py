@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeAlias
@@ -66,19 +66,18 @@ class Constraint:
     build : callable
         Label sets to acceptors.
     content : tuple, optional
-        All that `build` depends on, where that can be compared.
+        All that `build` depends on, hashable, where that can be compared.
     """
 
     name: str
     build: Callable[[LabelSets], tuple[Acceptor, ...]]
-    content: tuple[Hashable, ...] | None = None
+    content: tuple[object, ...] | None = None
     _bound: dict[_Key, tuple[Acceptor, ...]] = field(default_factory=dict, repr=False)
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        same = isinstance(other, Constraint) and self.content is not None
-        return same and (self.name, self.content) == (other.name, other.content)
+        if self is other or self.content is None or not isinstance(other, Constraint):
+            return self is other
+        return (self.name, self.content) == (other.name, other.content)
 
     def __hash__(self) -> int:
         return id(self) if self.content is None else hash(self.content)
@@ -436,7 +435,7 @@ def _touching(
     title: str,
     legal: Callable[[tuple[str, ...]], Bools],
     options: RuleOptions,
-    content: tuple[Hashable, ...] | None,
+    content: tuple[object, ...] | None,
 ) -> Constraint:
     def build(sets: LabelSets) -> tuple[Acceptor, ...]:
         labels = sets[only_tape(sets, options.tape)]

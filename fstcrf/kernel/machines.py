@@ -352,6 +352,8 @@ class Bound:
 
     def select(self, sentences: Sequence[int], machine: Machine | None = None) -> Bound:
         """Return some of the sentences, maybe under another machine of the same potentials."""
+        if len(sentences) == self.n_sentences and list(sentences) == [*range(self.n_sentences)]:
+            return Bound(machine or self.machine, self.bounds, self._per_token, checked=True)
         lengths = np.diff(self.bounds)[sentences]
         tokens = self.tokens(sentences)
         per_token = tuple(np.ascontiguousarray(array[tokens]) for array in self._per_token)

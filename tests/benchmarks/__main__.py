@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.benchmarks import (
     bench_addresses,
+    bench_cliffs,
     bench_composition,
     bench_growth,
     bench_tagging,
@@ -27,6 +28,8 @@ from tests.benchmarks.report import Line, Report
 from tests.benchmarks.running import Bench, BenchmarkError
 
 LINES: dict[str, Callable[[Bench], list[Line]]] = {
+    "cliffs": bench_cliffs.searches,
+    "cliffs-grammars": bench_cliffs.grammars,
     "training": bench_training.training,
     "evaluations": bench_training.evaluations,
     "tagging": bench_tagging.tagging,
@@ -127,6 +130,8 @@ def _measured(name: str, bench: Bench) -> list[Line]:
 
 
 def _write(report: Report, options: argparse.Namespace) -> None:
+    if cliffs := bench_cliffs.section(report.lines):
+        report.sections.append(cliffs)
     picture = None
     if options.write:
         try:

@@ -288,7 +288,7 @@ def test_labels_do_not_depend_on_batches(
     done, found = 0, []
     stream = stream_columns(tmp_path / "text.txt", ("word", "ner"), batch_tokens=tokens)
     for batch in whole_documents(stream):
-        found += sampling.tag_columns(batch, first=done)[0].strings()
+        found += sampling.decode(batch, first=done).column().strings()
         done += len(batch.document_slices())
     assert found == labels_of(sampling, corpus)
 
