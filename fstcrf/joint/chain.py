@@ -255,7 +255,7 @@ class Solver:
     composition : JointModel
     budget : Budget, optional
         Its states are labellings of a tape to look at; where they are the usual ones, `BUDGET`, or
-        `WIDE_BUDGET` where a grammar, known labels or biases bear on a later tape.
+        `WIDE_BUDGET` under a grammar, known labels or biases.
     known : Known, optional
         Biases; known labels are columns of the corpora (`Known.written`).
     scored : bool
@@ -276,10 +276,9 @@ class Solver:
         self._end = None if limit.seconds is None else time.monotonic() + limit.seconds
         self.stages = composition.stages
         self.known = known or Known({}, {})
-        told = {*self.known.forced, *self.known.bias}
-        narrow = not any(s.conjuncts or s.tagger.tape in told for s in self.stages[1:])
+        free = not (composition.conjuncts or self.known.forced or self.known.bias)
         self.usual = limit.usual
-        self.budget = (BUDGET if narrow else WIDE_BUDGET) if limit.usual else limit.states
+        self.budget = (BUDGET if free else WIDE_BUDGET) if limit.usual else limit.states
         self.order = [stage.tagger.tape for stage in self.stages]
         self._gains: dict[int, Floats] = {}  # by stage, for each length
         self._bias = [self.known.state_biases(stage.tagger) for stage in self.stages]

@@ -53,8 +53,8 @@ Measured on held-out sentences by ``tests.benchmarks.chain_budget``;
 docs/guides/joint-score.md says what came of it."""
 
 WIDE_BUDGET = 64
-"""The same where a grammar, known labels or biases bear on a later tape, whose best labels are then
-less probable, and for n best labellings."""
+"""The same under a grammar, known labels or biases, where the best labels are less probable, and
+for n best labellings."""
 
 _UNTUNED = (
     "weights of 1: unless tuned, a product of taggers that read each other tends to be worse than "

@@ -65,7 +65,7 @@ def _imported() -> CRF:
 
 
 def _product() -> Composition:
-    return compose(tagger("pos"), tagger("chunk"), tagger("last"))
+    return compose(tagger("pos"), tagger("chunk"), tagger("last"), normalize="product")
 
 
 def _chain() -> Composition:
@@ -329,8 +329,8 @@ def _named() -> CRF:
 DOCUMENT_TAGGERS: dict[str, Callable[[], Any]] = {
     "CRF": _named,
     "CRF & grammar": lambda: _named() & at_most(1, "ORG"),
-    "product": lambda: compose(_named(), tagger("pos")),
-    "pipeline": lambda: TrainedPipeline(compose(_named(), tagger("pos"))),
+    "product": lambda: compose(_named(), tagger("pos"), normalize="product"),
+    "pipeline": lambda: TrainedPipeline(compose(_named(), tagger("pos"), normalize="product")),
 }
 
 every_document_tagger = pytest.mark.parametrize("name", DOCUMENT_TAGGERS)

@@ -153,6 +153,21 @@ def test_a_chain_with_known_labels_and_biases(n: int, weights: Any, grammar: Any
                     assert path.probability == pytest.approx(plain, abs=1e-9)
 
 
+def test_a_chain_of_three_with_known_labels_and_biases() -> None:
+    chain = compose(*taggers("three in a row"))
+    sentence = {"word": ["a", "d"]}
+    forced: Any = {"pos": [None, "P1|P2"], "ent": ["E1", None]}
+    bias: Any = {"chunk": {"B": 2.0, "I": -1.0}, "ent": {"E0": 1.5}}
+    for known, added in ((forced, bias), (forced, None), (None, bias)):
+        (score, labels), *_ = all_paths(chain, sentence, known, added)
+        told = None if known is None else [known, None]
+        answer = chain.decode([sentence, {"word": ["c"]}], forced=told, bias=added)
+        (path,) = answer.paths(0)
+        assert (path.labels, path.exact) == (labels, True)
+        assert path.score == pytest.approx(score, abs=1e-9)
+        assert path.probability == pytest.approx(chain.lattice(sentence).probability(labels))
+
+
 def test_a_chain_whose_known_labels_leave_nothing() -> None:
     grammar = at_most(0, label("B"), tape="chunk")
     chain = compose(A, B, grammar=grammar, normalize="chain")
