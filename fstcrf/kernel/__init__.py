@@ -32,6 +32,16 @@ from fstcrf.kernel.native import use, variant, variants
 from fstcrf.kernel.online import Learner, Parameters, PassiveAggressive
 from fstcrf.kernel.rows import PackedTable, SparseRows, padded
 from fstcrf.kernel.single import SentenceMachine, SentencePath
+from fstcrf.kernel.spans import (
+    ARC_CARRIES,
+    ARC_OPENS,
+    AskedSpans,
+    FoundSpans,
+    SpanLabels,
+    asked_spans,
+    probable_spans,
+    span_counts,
+)
 from fstcrf.kernel.sweep import (
     Layout,
     Shard,
@@ -44,7 +54,10 @@ from fstcrf.kernel.sweep import (
 )
 
 __all__ = [
+    "ARC_CARRIES",
+    "ARC_OPENS",
     "Aim",
+    "AskedSpans",
     "Axis",
     "AxisPosterior",
     "BestPaths",
@@ -57,6 +70,7 @@ __all__ = [
     "Factor",
     "Feedback",
     "FeedbackBatch",
+    "FoundSpans",
     "Graph",
     "Judge",
     "Layout",
@@ -77,11 +91,13 @@ __all__ = [
     "SentencePath",
     "Shard",
     "ShardAttributes",
+    "SpanLabels",
     "SparseRows",
     "Sweep",
     "SweepWorkspace",
     "Variants",
     "VectorStore",
+    "asked_spans",
     "axis_max_marginals",
     "axis_posterior",
     "best_paths",
@@ -96,8 +112,10 @@ __all__ = [
     "nbest_paths",
     "norm",
     "padded",
+    "probable_spans",
     "rescored",
     "sample_paths",
+    "span_counts",
     "use",
     "variant",
     "variants",

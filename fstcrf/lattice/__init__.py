@@ -4,6 +4,7 @@ from fstcrf.lattice.answer import Answer, Path, TapeAnswer
 from fstcrf.lattice.batch import log_partition, marginals, sample
 from fstcrf.lattice.lattice import JointLattice, Lattice, TapeLattice, product
 from fstcrf.lattice.paths import Paths, Ranking, best, nbest
+from fstcrf.lattice.spans import ProbableSpans, probable_spans, span_probabilities
 
 __all__ = [
     "Answer",
@@ -11,6 +12,7 @@ __all__ = [
     "Lattice",
     "Path",
     "Paths",
+    "ProbableSpans",
     "Ranking",
     "TapeAnswer",
     "TapeLattice",
@@ -18,6 +20,8 @@ __all__ = [
     "log_partition",
     "marginals",
     "nbest",
+    "probable_spans",
     "product",
     "sample",
+    "span_probabilities",
 ]
