@@ -37,6 +37,9 @@ ARC_OPENS, ARC_CARRIES = int(lib.FC_OPENS), int(lib.FC_CARRIES)
 _ROOM = 2_000_000
 """Spans for which there is room in one call."""
 
+_USUAL = 32
+"""Spans of a token for which there is room at first."""
+
 
 @dataclass(frozen=True, eq=False)
 class SpanLabels:
@@ -139,11 +142,10 @@ def probable_spans(batch: Bound, labels: SpanLabels, floor: float) -> FoundSpans
             found += parts
             counts[sentences] = sum(len(p) for _, p in parts)
             continue
-        room = sum(_room(n, labels, floor) for n in np.diff(run.bounds).tolist())
-        span, probability = np.empty((room, 3), dtype=np.int32), np.empty(room)
-        ends, log_z[sentences] = search.whole(span, probability)
-        total = int(ends[-1]) if len(ends) else 0
-        found.append((span[:total].copy(), probability[:total].copy()))
+        span, probability, ends, log_z[sentences] = search.found(
+            sum(_room(n, labels, floor) for n in np.diff(run.bounds).tolist())
+        )
+        found.append((span, probability))
         counts[sentences] = np.diff(ends, prepend=0)
     bounds = np.concatenate([[0], np.cumsum(counts)])
     if len(found) == 1:
@@ -306,10 +308,31 @@ class _Search:
         }
         return ffi.new("fc_segment_search *", fields), keep
 
+    def found(self, most: int) -> tuple[Ints, Floats, Longs, Floats]:
+        """Search all sentences for probable spans, of which there are so many at most.
+
+        Returns
+        -------
+        span, probability, ends, log_z
+        """
+        usual = _USUAL * self.batch.n_tokens
+        for room in (usual, most) if usual < most else (most,):
+            span, probability = np.empty((room, 3), dtype=np.int32), np.empty(room)
+            answer = self.whole(span, probability)
+            if answer is not None:
+                break
+        assert answer is not None  # noqa: S101 (there is room for all)
+        ends, log_z = answer
+        total = int(ends[-1])
+        return span[:total].copy(), probability[:total].copy(), ends, log_z
+
     def whole(
         self, span: Ints, probability: Floats, asked: Longs | None = None
-    ) -> tuple[Longs, Floats]:
-        """Search all sentences; return the spans found up to the end of each, and log Z."""
+    ) -> tuple[Longs, Floats] | None:
+        """Search all sentences; return the spans found up to the end of each, and log Z.
+
+        None where there is no room for what is found.
+        """
         ends = np.zeros(self.batch.n_sentences, dtype=np.int64)
         log_z = np.empty(self.batch.n_sentences)
         where = ffi.new("int64_t *")
@@ -325,6 +348,8 @@ class _Search:
             self.work(self.batch.longest),
             where,
         )
+        if status == lib.FC_EFULL:
+            return None
         check(status, "spans: sentence", where[0])
         return ends, log_z
 
