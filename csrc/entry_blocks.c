@@ -58,9 +58,13 @@ static int segments_ok(const fc_machine *machine, const fc_segments *g) {
     for (int64_t i = 0; i < a->S; i++)
         if (g->type[i] < -1 || g->type[i] >= g->types) return 0;
     const int64_t arcs = a->A == 0 ? a->S * a->S : a->A;
-    for (int64_t k = 0; k < arcs; k++) {
-        const int32_t from = g->type[a->A == 0 ? k / a->S : a->source[k]];
-        const int32_t to = g->type[a->A == 0 ? k % a->S : a->target[k]];
+    for (int64_t k = 0, i = 0, j = 0; k < arcs; k++, j++) {
+        if (j == a->S) {
+            i++;
+            j = 0;
+        }
+        const int32_t from = g->type[a->A == 0 ? i : a->source[k]];
+        const int32_t to = g->type[a->A == 0 ? j : a->target[k]];
         if (g->arc[k] > FC_CARRIES || (g->arc[k] == FC_OPENS && to < 0)) return 0;
         if (g->arc[k] == FC_CARRIES && (from < 0 || from != to)) return 0;
     }

@@ -29,7 +29,8 @@ typedef struct {
     int64_t *states;       /* [types + 1] the states of a type: mine[states[k]] ... */
     int64_t *mine;         /* [S] */
     int64_t *into;         /* [S + 1] arcs that carry to the states of `mine` */
-    int64_t *from, *to, *arc; /* [arcs that carry] ends among the states of the type; the weight's place */
+    int64_t *from, *to;       /* [arcs that carry] ends among the states of the type */
+    int64_t *arc, *back;      /* [arcs that carry] places of their weights, and turned */
     double *along;            /* [arcs that carry] their weights at a token, one axis */
     double *shut, *on;        /* [S] shares of what ends in a state, and of what goes on from it */
     double *x, *y;            /* [cells][W] lanes, and scratch */
@@ -89,6 +90,7 @@ static int64_t lay_out_scratch(follower *s, const tensor *m, double *work) {
     s->from = take_longs(&work, carries);
     s->to = take_longs(&work, carries);
     s->arc = take_longs(&work, carries);
+    s->back = take_longs(&work, carries);
     s->y = take(&work, s->cells * s->W);
     s->value = take(&work, s->W);
     s->mass = take(&work, s->W);
@@ -106,8 +108,9 @@ static void sort_arcs(follower *s, const loaded_axis *a, int64_t P, const int64_
     const int64_t n = s->states[g->types];
     for (int64_t i = 0; i <= n; i++) s->into[i] = 0;
     for (int64_t k = 0; k < a->arcs; k++) {
+        if (g->arc[k] != FC_CARRIES) continue;
         const int64_t j = a->dense ? k % a->S : a->axis->target[k];
-        if (g->arc[k] == FC_CARRIES) s->into[s->states[g->type[j]] + local[j]]++;
+        s->into[s->states[g->type[j]] + local[j]]++;
     }
     for (int64_t i = 0, sum = 0; i <= n; i++) s->into[i] = sum += s->into[i]; /* ends, then starts */
     for (int64_t k = a->arcs - 1; k >= 0; k--) {
@@ -118,6 +121,7 @@ static void sort_arcs(follower *s, const loaded_axis *a, int64_t P, const int64_
         s->from[place] = local[i];
         s->to[place] = local[j];
         s->arc[place] = a->dense && a->last ? i * P + j : k;
+        s->back[place] = j * P + i;
     }
 }
 
@@ -159,21 +163,24 @@ static void list_cells(follower *s, const tensor *m) {
 /* The weights of the arcs that open, and of those that do not carry, into the token that is loaded. */
 static void part_weights(follower *s, const tensor *m, semiring K) {
     const loaded_axis *a = &m->axis[s->labels->axis];
-    const int64_t contexts = a->axis->contexts;
-    const uint8_t *kind = s->labels->arc;
-    memcpy(s->begin, a->weight, (size_t)(contexts * a->size) * sizeof *s->begin);
-    memcpy(s->close, a->weight, (size_t)(contexts * a->size) * sizeof *s->close);
-    if (a->turned != NULL)
-        memcpy(s->turned, a->turned, (size_t)(contexts * a->size) * sizeof *s->turned);
-    for (int64_t c = 0; c < contexts; c++)
-        for (int64_t k = 0; k < a->arcs; k++) {
-            const int64_t i = a->turned == NULL ? 0 : k / a->S, j = a->turned == NULL ? k : k % a->S;
-            const int64_t place = c * a->size + (a->turned == NULL ? k : i * m->P + j);
-            if (kind[k] != FC_OPENS) s->begin[place] = none(K);
-            if (kind[k] == FC_CARRIES) s->close[place] = none(K);
-            if (kind[k] == FC_CARRIES && a->turned != NULL)
-                s->turned[c * a->size + j * m->P + i] = none(K);
+    const int64_t weights = a->axis->contexts * a->size, carries = s->into[s->states[s->labels->types]];
+    const int64_t rows = a->dense ? a->S : 1, width = a->dense ? a->S : a->arcs;
+    const int64_t stride = a->turned == NULL ? width : m->P;
+    fc_fill(weights, none(K), s->begin);
+    memcpy(s->close, a->weight, (size_t)weights * sizeof *s->close);
+    if (a->turned != NULL) memcpy(s->turned, a->turned, (size_t)weights * sizeof *s->turned);
+    for (int64_t c = 0; c < weights; c += a->size) {
+        for (int64_t i = 0; i < rows; i++) {
+            const uint8_t *kind = s->labels->arc + i * width;
+            const double *w = a->weight + c + i * stride;
+            double *begin = s->begin + c + i * stride;
+            for (int64_t j = 0; j < width; j++) begin[j] = kind[j] == FC_OPENS ? w[j] : none(K);
         }
+        for (int64_t e = 0; e < carries; e++) {
+            s->close[c + s->arc[e]] = none(K);
+            if (a->turned != NULL) s->turned[c + s->back[e]] = none(K);
+        }
+    }
 }
 
 /* --- Lanes ----------------------------------------------------------------------------------- */
@@ -296,6 +303,24 @@ static int64_t outer_index(const follower *s, const tensor *m, int64_t k, int64_
     return (above * a->S + s->mine[s->states[k] + i]) * mid + r % mid;
 }
 
+/* All arcs of a dense axis, linear: a matrix product for each run of lanes. */
+static void dense_lanes(const follower *s, const loaded_axis *a, int64_t P, int64_t k, int64_t post,
+                        const double *weight, const double *x, double *y) {
+    for (int64_t l = 0; l < post; l++) {
+        const block b = {.rows = a->S,
+                         .n = a->S,
+                         .lanes = fc_padded(s->open[k]),
+                         .s = weight,
+                         .s_row = 1,
+                         .s_in = a->last ? P : a->S,
+                         .V = x + l * s->W,
+                         .v_in = post * s->W,
+                         .C = y + l * s->W,
+                         .c_row = post * s->W};
+        product_sum(&b);
+    }
+}
+
 /* Goes along one axis: the arcs that carry on that of the spans, all arcs on the others. */
 FC_INLINE void step_lanes_in(follower *s, const tensor *m, semiring K, int64_t k, int64_t d) {
     const loaded_axis *a = &m->axis[d];
@@ -316,6 +341,10 @@ FC_INLINE void step_lanes_in(follower *s, const tensor *m, semiring K, int64_t k
                                                  : r % a->pre;
         const double *weight =
             a->weight + (a->axis->place == NULL ? 0 : a->axis->place[o]) * a->size;
+        if (K == SUM_TIMES && d != own && a->dense) {
+            dense_lanes(s, a, m->P, k, post, weight, x + r * S * post * W, y + r * S * post * W);
+            continue;
+        }
         for (int64_t e = first; e < end; e++) {
             const int64_t i = d == own ? s->from[e] : a->dense ? e / a->S : a->axis->source[e];
             const int64_t j = d == own ? s->to[e] : a->dense ? e % a->S : a->axis->target[e];
