@@ -35,7 +35,7 @@ typedef struct {
     double *shut, *on;        /* [S] shares of what ends in a state, and of what goes on from it */
     double *x, *y;            /* [cells][W] lanes, and scratch */
     double *kept;             /* [cells][W] where lanes are kept from block to block */
-    int64_t *open;            /* [types] lanes in use */
+    int64_t *open, *likely;   /* [types] lanes in use; whether spans may begin at a token */
     int64_t *start;           /* [types][W] first tokens */
     int64_t *next, *stop;     /* [types][W] spans asked for that begin there */
     double *before, *begun;   /* [full] F and U of new spans */
@@ -43,6 +43,7 @@ typedef struct {
     double *token;            /* [full] what closes at a token */
     double *read, *ahead;     /* [full] F' and the next F */
     double *begin, *close, *turned; /* weights of the arcs that open, and of those that do not carry */
+    double *opening; /* one dense axis: begin by target, else NULL */
     int64_t cursor; /* of the spans asked for */
 } follower;
 
@@ -69,6 +70,11 @@ static int64_t lay_out_lanes(follower *s, const tensor *m, const fc_segments *la
     return memory - start;
 }
 
+/* One dense axis without a residual automaton: few of its states can be summed up by themselves. */
+static int plain_dense(const tensor *m) {
+    return m->n == 1 && m->machine->residual == NULL && m->axis[0].dense;
+}
+
 static int64_t lay_out_scratch(follower *s, const tensor *m, double *work) {
     double *const start = work;
     const int64_t types = s->labels->types;
@@ -77,6 +83,7 @@ static int64_t lay_out_scratch(follower *s, const tensor *m, double *work) {
     int64_t carries = 0;
     for (int64_t k = 0; k < a->arcs; k++) carries += s->labels->arc[k] == FC_CARRIES;
     s->count = take_longs(&work, types);
+    s->likely = take_longs(&work, types);
     s->base = take_longs(&work, types + 1);
     s->cell = take_longs(&work, s->cells);
     s->spot = take_longs(&work, s->cells);
@@ -99,6 +106,7 @@ static int64_t lay_out_scratch(follower *s, const tensor *m, double *work) {
     s->begin = take(&work, weights);
     s->close = take(&work, weights);
     s->turned = take(&work, weights);
+    s->opening = plain_dense(m) ? take(&work, weights) : NULL;
     return work - start;
 }
 
@@ -160,6 +168,16 @@ static void list_cells(follower *s, const tensor *m) {
     }
 }
 
+/* s->opening: the weights of the arcs that open a span, by target. */
+static void part_turned(follower *s, const loaded_axis *a, int64_t P, semiring K) {
+    fc_fill(a->size, none(K), s->opening);
+    for (int64_t i = 0; i < a->S; i++) {
+        const uint8_t *kind = s->labels->arc + i * a->S;
+        for (int64_t j = 0; j < a->S; j++)
+            if (kind[j] == FC_OPENS) s->opening[j * P + i] = a->turned[j * P + i];
+    }
+}
+
 /* The weights of the arcs that open, and of those that do not carry, into the token that is loaded. */
 static void part_weights(follower *s, const tensor *m, semiring K) {
     const loaded_axis *a = &m->axis[s->labels->axis];
@@ -169,6 +187,7 @@ static void part_weights(follower *s, const tensor *m, semiring K) {
     fc_fill(weights, none(K), s->begin);
     memcpy(s->close, a->weight, (size_t)weights * sizeof *s->close);
     if (a->turned != NULL) memcpy(s->turned, a->turned, (size_t)weights * sizeof *s->turned);
+    if (s->opening != NULL) part_turned(s, a, m->P, K);
     for (int64_t c = 0; c < weights; c += a->size) {
         for (int64_t i = 0; i < rows; i++) {
             const uint8_t *kind = s->labels->arc + i * width;
@@ -384,15 +403,24 @@ static int share_out(tensor *m, semiring K, const double *F, const double *G, do
     return 1;
 }
 
-/* May a span of some type that begins at token t be of interest? m->row has the shares of its cells. */
-static int may_begin(const follower *s, const fc_segment_search *f, const tensor *m, int64_t t) {
-    if (f->mode == FC_ASKED) return s->cursor < f->asked && f->span[3 * s->cursor] == t;
+/* Cells of the types of which a span may begin at token t and be of interest: s->likely says which. m->row
+ * has the shares of the cells. */
+static int64_t may_begin(follower *s, const fc_segment_search *f, const tensor *m, int64_t t) {
+    int64_t cells = 0;
+    if (f->mode == FC_ASKED) {
+        for (int64_t k = 0; k < s->labels->types; k++) s->likely[k] = 0;
+        for (int64_t c = s->cursor; c < f->asked && f->span[3 * c] == t; c++)
+            s->likely[f->span[3 * c + 2]] = 1;
+        for (int64_t k = 0; k < s->labels->types; k++) cells += s->likely[k] ? s->count[k] : 0;
+        return cells;
+    }
     for (int64_t k = 0; k < s->labels->types; k++) {
         double share = 0.0;
         for (int64_t i = s->base[k]; i < s->base[k] + s->count[k]; i++) share += m->row[s->cell[i]];
-        if (share > f->floor * SLACK) return 1;
+        s->likely[k] = share > f->floor * SLACK;
+        cells += s->likely[k] ? s->count[k] : 0;
     }
-    return 0;
+    return cells;
 }
 
 static void open_lane(follower *s, int64_t k, int64_t t, int64_t next, int64_t stop) {
@@ -411,6 +439,7 @@ static void open_above(follower *s, semiring K, double floor, int64_t t,
     const double share = 1.0 / mass;
     for (int64_t k = 0; k < s->labels->types; k++) {
         double sum = 0.0;
+        if (!s->likely[k]) continue;
         for (int64_t i = s->base[k]; i < s->base[k] + s->count[k]; i++) {
             const double u = s->begun[s->cell[i]], g = G[s->cell[i]];
             sum += K == SUM_TIMES ? u * g : fc_exp(u + g - mass);
@@ -434,6 +463,7 @@ static void open_asked(follower *s, const fc_segment_search *f, int64_t t) {
 static void open_merged(follower *s, semiring K) {
     for (int64_t k = 0; k < s->labels->types; k++) {
         double *x = s->x + s->base[k] * s->W;
+        if (!s->likely[k]) continue;
         for (int64_t i = 0; i < s->count[k]; i++) {
             const double u = s->begun[s->cell[s->base[k] + i]];
             double *cell = x + i * s->W;
@@ -455,14 +485,15 @@ static void open_spans(follower *s, semiring K, const fc_segment_search *f, int6
     }
 }
 
-/* Does any open span count that ends before token `end`? */
-static int may_end(const follower *s, const fc_segment_search *f, int64_t end) {
+/* Cells of the types with open spans, if any of those counts that end before token `end`. */
+static int64_t may_end(const follower *s, const fc_segment_search *f, int64_t end) {
+    int64_t cells = 0, counts = f->mode != FC_ASKED;
     for (int64_t k = 0; k < s->labels->types; k++) {
-        if (s->open[k] > 0 && f->mode != FC_ASKED) return 1;
-        for (int64_t l = k * s->W; l < k * s->W + s->open[k]; l++)
-            if (f->span[3 * s->next[l] + 1] == end) return 1;
+        if (s->open[k] > 0) cells += s->count[k];
+        for (int64_t l = k * s->W; !counts && l < k * s->W + s->open[k]; l++)
+            counts = f->span[3 * s->next[l] + 1] == end;
     }
-    return 0;
+    return counts ? cells : 0;
 }
 
 static inline double at_most_one(double p) { return p > 1.0 ? 1.0 : p; }
@@ -496,6 +527,33 @@ static void masked_axes(follower *s, tensor *m, semiring K, direction d, const d
     all_axes(m, K, d, x);
     a->weight = weight;
     a->turned = turned;
+}
+
+/* A product of few cells costs more than a whole step from so many of them on. */
+#define FEW 1
+
+/* s->token: what closes the open spans between two tokens. */
+static void close_row(follower *s, tensor *m, semiring K, const double *G, int64_t cells) {
+    if (K != SUM_TIMES || s->opening == NULL || FEW * cells > m->S) {
+        masked_axes(s, m, K, BACKWARD, G);
+        memcpy(s->token, m->x, (size_t)m->full * sizeof *m->x);
+        return;
+    }
+    for (int64_t k = 0; k < s->labels->types; k++)
+        for (int64_t i = s->base[k]; s->open[k] > 0 && i < s->base[k] + s->count[k]; i++)
+            s->token[s->cell[i]] = s->ends[i] ? fc_dot(m->P, s->close + s->cell[i] * m->P, G) : 0.0;
+}
+
+/* s->begun: the likely spans that begin at the second of two tokens. */
+static void begin_row(follower *s, tensor *m, semiring K, int64_t cells) {
+    if (K != SUM_TIMES || s->opening == NULL || FEW * cells > m->S) {
+        masked_axes(s, m, K, FORWARD, s->read);
+        memcpy(s->begun, m->x, (size_t)m->full * sizeof *m->x);
+        return;
+    }
+    for (int64_t k = 0; k < s->labels->types; k++)
+        for (int64_t i = s->base[k]; s->likely[k] && i < s->base[k] + s->count[k]; i++)
+            s->begun[s->cell[i]] = fc_dot(m->P, s->opening + s->cell[i] * m->P, s->read);
 }
 
 /* s->begun of a sentence's first token. */
@@ -645,18 +703,13 @@ static fc_status next_token(follower *s, tensor *m, semiring K, fc_segment_searc
     if (K == SUM_TIMES && any_lost(m)) return FC_ERANGE;
     memcpy(s->ahead, m->x, bytes);
     if (!share_out(m, K, s->ahead, w->G, &w->mass)) return FC_ERANGE;
-    const int begins = may_begin(s, f, m, w->t);
-    w->close = NULL;
-    if (may_end(s, f, w->t)) {
-        masked_axes(s, m, K, BACKWARD, w->G);
-        memcpy(s->token, m->x, bytes);
-        w->close = s->token;
-    }
+    const int64_t begins = may_begin(s, f, m, w->t), ends = may_end(s, f, w->t);
+    w->close = ends > 0 ? s->token : NULL;
+    if (ends > 0) close_row(s, m, K, w->G, ends);
     const fc_status status = carry(s, m, K, f, w);
     if (status != FC_OK) return status;
-    if (begins) {
-        masked_axes(s, m, K, FORWARD, s->read);
-        memcpy(s->begun, m->x, bytes);
+    if (begins > 0) {
+        begin_row(s, m, K, begins);
         open_spans(s, K, f, w->t, w->G, w->mass);
     }
     memcpy(m->x, s->ahead, bytes);
@@ -687,6 +740,7 @@ static fc_status enter_block(follower *s, tensor *m, semiring K, const fc_block 
     spread_ends(m, K, m->initial, m->ends[0], m->x);
     first_spans(s, m, K);
     if (!share_out(m, K, m->x, m->suffix, &mass)) return FC_ERANGE;
+    may_begin(s, f, m, 0);
     open_spans(s, K, f, 0, m->suffix, mass);
     return FC_OK;
 }
