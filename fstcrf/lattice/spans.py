@@ -408,7 +408,7 @@ def span_risk(group: Group, tape: str, scheme: str | Scheme) -> MinimumRisk[tupl
     floor = max(_FIRST_FLOOR, ratio / 2)
     while True:
         (probable,) = _probable(group, floor, tape, scheme)
-        known |= {tuple(span): p for span, p in probable}
+        known |= {(span.start, span.end, span.type): p for span, p in probable}
         chosen, ratio = _improved(chosen, known, ratio, true, len(lattice), _apart(labels, scheme))
         if ratio / 2 >= floor or floor == 0.0:
             break  # spans below would lower the ratio

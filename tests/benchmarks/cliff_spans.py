@@ -16,6 +16,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def spans() -> list[dict[str, Any]]:
     found = []
     for types, tokens, spread in CASES:
         lattice = bioes_lattice(types, tokens, spread)
-        one, all_spans = in_turns(lattice.marginals, lambda x=lattice: x.probable_spans(ABOVE))
+        one, all_spans = in_turns(lattice.marginals, partial(lattice.probable_spans, ABOVE))
         found.append(
             {
                 "labels": 4 * types + 1,
@@ -116,4 +117,5 @@ def peak() -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"spans": spans, "long": long}[sys.argv[1]]()))
+    works: dict[str, Callable[[], Any]] = {"spans": spans, "long": long}
+    print(json.dumps(works[sys.argv[1]]()))
