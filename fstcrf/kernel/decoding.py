@@ -14,7 +14,7 @@ from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.blocks import LongSentence, portions
 from fstcrf.kernel.graphs import Domain, domain_number
-from fstcrf.kernel.machines import Bound
+from fstcrf.kernel.machines import Bound, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
 __all__ = [
@@ -130,13 +130,16 @@ def nbest_paths(batch: Bound, n: int) -> Ranked:
     ------
     OptionError
         n below 1.
+    TooLargeError
+        That takes more memory than there is.
     """
     if n < 1:
         raise OptionError(f"n is {n}, expected at least 1")
     count = np.empty(batch.n_sentences, dtype=np.int64)
     score = np.empty((batch.n_sentences, n))
     path = np.empty((n, batch.n_tokens), dtype=np.int32)
-    queue = np.empty(lib.fc_queue_size(batch.view, n, batch.longest))
+    what = f"the {n:,} best paths of a sentence of {batch.longest:,} tokens"
+    queue = allocated(int(lib.fc_queue_size(batch.view, n, batch.longest)), what)
     status = lib.fc_machine_nbest(
         *batch.inputs,
         n,
