@@ -1,11 +1,13 @@
 """Spans and long sentences beside what they are measured against, for the section of cliffs.
 
-``python -m tests.benchmarks.cliff_spans WORK`` does one piece of work in a process of its own and
-prints a JSON object. Times are of the processor.
+``python -m tests.benchmarks.cliff_spans WORK [FOLDER]`` does one piece of work in its own process
+and prints JSON. Times are of the processor.
 
 ========  ==========================================================================
 spans     all spans with a probability above 0.01, against the marginals
 long      a sentence under a joint machine in blocks, against whole: time and memory
+tag       ``fstcrf tag --span-probabilities`` of 10,000 tokens in one sentence,
+          against plain ``tag``: of the folder's CoNLL-2000, one tagger and two
 ========  ==========================================================================
 """
 
@@ -13,10 +15,13 @@ from __future__ import annotations
 
 import json
 import resource
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -24,7 +29,7 @@ import numpy as np
 from fstcrf.kernel import blocks
 from fstcrf.lattice import Lattice
 
-__all__ = ["long", "spans"]
+__all__ = ["long", "spans", "tag"]
 
 ABOVE = 0.01
 
@@ -78,6 +83,39 @@ def long(tokens: int = 20_000) -> dict[str, Any]:
     }
 
 
+def tag(folder: str, tokens: int = 10_000) -> list[dict[str, Any]]:
+    """Return what the probabilities of spans cost on the command line, beside plain tagging."""
+    lines = (Path(folder) / "conll2000" / "train.txt").read_text().splitlines()
+    rows = [line for line in lines if line.strip()][:tokens]
+    found = []
+    with TemporaryDirectory() as name:
+        place = Path(name)
+        (place / "train.txt").write_text("\n".join(lines[:tokens]) + "\n\n")
+        (place / "one.txt").write_text("\n".join(rows) + "\n\n")
+        for target in ("pos", "chunk"):
+            (place / f"{target}.tpl").write_text("U0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nB\n")
+            command(
+                *(place, "train", "train.txt", "-o", f"{target}.fstcrf", "--target", target),
+                *("--columns", "word,pos,chunk", "--template", f"{target}.tpl", "--method", "arow"),
+            )
+        command(place, "compose", "pos.fstcrf", "chunk.fstcrf", "-o", "joint.fstcrf")
+        for model in ("chunk.fstcrf", "joint.fstcrf"):
+            runs = [("tag", model, "one.txt"), ("tag", model, "one.txt", "--span-probabilities")]
+            taken = [[command(place, *run) for run in runs] for _ in range(3)]
+            plain, both = (min(column) for column in zip(*taken, strict=True))
+            found.append({"model": model, "tag_s": plain, "spans_s": both, "ratio": both / plain})
+    return found
+
+
+def command(place: Path, *arguments: str) -> float:
+    """Run fstcrf in a folder; return the seconds that it takes of the processor."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    line = [sys.executable, "-m", "fstcrf", *arguments]
+    subprocess.run(line, cwd=place, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def bioes_lattice(types: int, tokens: int, spread: float) -> Lattice:
     """Return a lattice with random scores of labels in BIOES."""
     rng = np.random.default_rng(types)
@@ -117,5 +155,5 @@ def peak() -> float:
 
 
 if __name__ == "__main__":
-    works: dict[str, Callable[[], Any]] = {"spans": spans, "long": long}
-    print(json.dumps(works[sys.argv[1]]()))
+    works: dict[str, Callable[..., Any]] = {"spans": spans, "long": long, "tag": tag}
+    print(json.dumps(works[sys.argv[1]](*sys.argv[2:])))

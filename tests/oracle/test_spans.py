@@ -369,3 +369,5 @@ def test_more_spans_than_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sysconf", lambda _: 64)
     with pytest.raises(TooLargeError, match=r"tokens.*GB of memory; is a blank line missing"):
         lattice.probable_spans(0.0)
+    with pytest.raises(TooLargeError, match=r"30 tokens.*GB of memory"):
+        lattice.nbest(3)
