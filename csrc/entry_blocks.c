@@ -9,9 +9,7 @@ static int block_ok(const fc_block *b) {
     return known && b->first >= 0 && b->n >= 1 && b->t >= 0;
 }
 
-int64_t fc_block_cells(const fc_machine *machine) {
-    return dispatch_table()->block_cells(machine);
-}
+int64_t fc_block_cells(const fc_machine *machine) { return dispatch_table()->block_cells(machine); }
 
 int64_t fc_block_work(const fc_machine *machine, int64_t n) {
     return dispatch_table()->block_work(machine, n);
@@ -102,7 +100,8 @@ fc_status fc_machine_segments(const fc_machine *machine, int64_t B, const int64_
     if (!segments_ok(machine, labels) || (search->mode == FC_ASKED) != (asked != NULL))
         return FC_EINVAL;
     for (int64_t b = 0; b < B; b++)
-        if (!search_ok(labels, search, asked == NULL ? 0 : asked[b], asked == NULL ? 0 : asked[b + 1]))
+        if (!search_ok(labels, search, asked == NULL ? 0 : asked[b],
+                       asked == NULL ? 0 : asked[b + 1]))
             return fail(FC_EINVAL, b, where);
     return dispatch_table()->machine_segments(machine, B, offsets, labels, asked, search, ends,
                                               log_z, memory, work);

@@ -686,7 +686,11 @@ fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t 
  * of every block's first token, then forward with each block's rows made again. The answers have the bits
  * of those for the whole sentence. FC_ERANGE: the linear domain cannot hold the sentence (take logs), or
  * there is no path. */
-typedef enum { FC_BEST, FC_SUM, FC_LOGS } fc_kind; /* maxima; sums in the linear domain; their logs */
+typedef enum {
+    FC_BEST,
+    FC_SUM,
+    FC_LOGS
+} fc_kind; /* maxima; sums in the linear domain; their logs */
 
 typedef struct {
     int64_t first, n; /* tokens within the batch */
@@ -732,10 +736,12 @@ enum { FC_OPENS = 1, FC_CARRIES = 2 };
 
 typedef struct {
     int64_t axis, types;
-    const int32_t *type;  /* [S] of the spans that a state belongs to, or -1; each type has a state */
+    const int32_t
+        *type; /* [S] of the spans that a state belongs to, or -1; each type has a state */
     const uint8_t *first; /* [S] a sentence that begins with this state begins with a span */
-    const uint8_t *arc;   /* [arcs] FC_OPENS: a span begins at its target; FC_CARRIES: one goes on; 0 */
-    const uint8_t *last;  /* [S] a span may end with this state */
+    const uint8_t
+        *arc; /* [arcs] FC_OPENS: a span begins at its target; FC_CARRIES: one goes on; 0 */
+    const uint8_t *last; /* [S] a span may end with this state */
 } fc_segments;
 
 /* FC_ABOVE: all spans with a probability above the floor. FC_ASKED: those that are given, sorted by start

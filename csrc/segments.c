@@ -21,30 +21,31 @@
 
 typedef struct {
     const fc_segments *labels;
-    int64_t W;             /* lanes of a type */
-    int64_t cells;         /* of all types */
-    int64_t *count, *base; /* [types] cells of a type, and the first of them */
-    int64_t *cell, *spot;  /* [cells] their places in a tensor, and in a plane */
-    uint8_t *ends;         /* [cells] a span may end there */
-    int64_t *states;       /* [types + 1] the states of a type: mine[states[k]] ... */
-    int64_t *mine;         /* [S] */
-    int64_t *into;         /* [S + 1] arcs that carry to the states of `mine` */
-    int64_t *from, *to;       /* [arcs that carry] ends among the states of the type */
-    int64_t *arc, *back;      /* [arcs that carry] places of their weights, and turned */
-    double *along;            /* [arcs that carry] their weights at a token, one axis */
-    double *shut, *on;        /* [S] shares of what ends in a state, and of what goes on from it */
-    double *x, *y;            /* [cells][W] lanes, and scratch */
-    double *kept;             /* [cells][W] where lanes are kept from block to block */
-    int64_t *open, *likely;   /* [types] lanes in use; whether spans may begin at a token */
-    int64_t *start;           /* [types][W] first tokens */
-    int64_t *next, *stop;     /* [types][W] spans asked for that begin there */
-    double *before, *begun;   /* [full] F and U of new spans */
-    double *value, *mass;     /* [W] shares of lanes: that end, that go on */
-    double *token;            /* [full] what closes at a token */
-    double *read, *ahead;     /* [full] F' and the next F */
-    double *begin, *close, *turned; /* weights of the arcs that open, and of those that do not carry */
+    int64_t W;              /* lanes of a type */
+    int64_t cells;          /* of all types */
+    int64_t *count, *base;  /* [types] cells of a type, and the first of them */
+    int64_t *cell, *spot;   /* [cells] their places in a tensor, and in a plane */
+    uint8_t *ends;          /* [cells] a span may end there */
+    int64_t *states;        /* [types + 1] the states of a type: mine[states[k]] ... */
+    int64_t *mine;          /* [S] */
+    int64_t *into;          /* [S + 1] arcs that carry to the states of `mine` */
+    int64_t *from, *to;     /* [arcs that carry] ends among the states of the type */
+    int64_t *arc, *back;    /* [arcs that carry] places of their weights, and turned */
+    double *along;          /* [arcs that carry] their weights at a token, one axis */
+    double *shut, *on;      /* [S] shares of what ends in a state, and of what goes on from it */
+    double *x, *y;          /* [cells][W] lanes, and scratch */
+    double *kept;           /* [cells][W] where lanes are kept from block to block */
+    int64_t *open, *likely; /* [types] lanes in use; whether spans may begin at a token */
+    int64_t *start;         /* [types][W] first tokens */
+    int64_t *next, *stop;   /* [types][W] spans asked for that begin there */
+    double *before, *begun; /* [full] F and U of new spans */
+    double *value, *mass;   /* [W] shares of lanes: that end, that go on */
+    double *token;          /* [full] what closes at a token */
+    double *read, *ahead;   /* [full] F' and the next F */
+    double *begin, *close,
+        *turned;     /* weights of the arcs that open, and of those that do not carry */
     double *opening; /* one dense axis: begin by target, else NULL */
-    int64_t cursor; /* of the spans asked for */
+    int64_t cursor;  /* of the spans asked for */
 } follower;
 
 static int64_t *take_longs(double **work, int64_t n) { return (int64_t *)take(work, n); }
@@ -120,7 +121,8 @@ static void sort_arcs(follower *s, const loaded_axis *a, int64_t P, const int64_
         const int64_t j = a->dense ? k % a->S : a->axis->target[k];
         s->into[s->states[g->type[j]] + local[j]]++;
     }
-    for (int64_t i = 0, sum = 0; i <= n; i++) s->into[i] = sum += s->into[i]; /* ends, then starts */
+    for (int64_t i = 0, sum = 0; i <= n; i++)
+        s->into[i] = sum += s->into[i]; /* ends, then starts */
     for (int64_t k = a->arcs - 1; k >= 0; k--) {
         if (g->arc[k] != FC_CARRIES) continue;
         const int64_t i = a->dense ? k / a->S : a->axis->source[k];
@@ -181,7 +183,8 @@ static void part_turned(follower *s, const loaded_axis *a, int64_t P, semiring K
 /* The weights of the arcs that open, and of those that do not carry, into the token that is loaded. */
 static void part_weights(follower *s, const tensor *m, semiring K) {
     const loaded_axis *a = &m->axis[s->labels->axis];
-    const int64_t weights = a->axis->contexts * a->size, carries = s->into[s->states[s->labels->types]];
+    const int64_t weights = a->axis->contexts * a->size,
+                  carries = s->into[s->states[s->labels->types]];
     const int64_t rows = a->dense ? a->S : 1, width = a->dense ? a->S : a->arcs;
     const int64_t stride = a->turned == NULL ? width : m->P;
     fc_fill(weights, none(K), s->begin);
@@ -240,7 +243,7 @@ FC_INLINE void weigh_cell(semiring K, int64_t n, double w, double mass, const do
 /* s->value[lane] = the sum of its weights times those of a tensor, divided by `mass`. A tensor of
  * what closes counts where a span may end. */
 FC_INLINE void weigh_lanes_in(follower *s, semiring K, int64_t k, const double *row, double mass,
-                        int closing, double *restrict value) {
+                              int closing, double *restrict value) {
     const int64_t n = s->open[k], first = s->base[k];
     const double *x = s->x + first * s->W;
     clear_lanes(SUM_TIMES, n, value);
@@ -282,8 +285,8 @@ static void keep_lanes(follower *s, int64_t k, double floor, double *lanes) {
 }
 
 /* The token is read: its potentials, the scale of F, the residual automaton. */
-FC_INLINE void read_lanes_in(follower *s, const tensor *m, semiring K, int64_t k, const double *node,
-                       double scale) {
+FC_INLINE void read_lanes_in(follower *s, const tensor *m, semiring K, int64_t k,
+                             const double *node, double scale) {
     const int64_t n = s->open[k], W = s->W;
     const int64_t *cell = s->cell + s->base[k];
     double *x = s->x + s->base[k] * W, *y = s->y + s->base[k] * W;
@@ -367,8 +370,7 @@ FC_INLINE void step_lanes_in(follower *s, const tensor *m, semiring K, int64_t k
         for (int64_t e = first; e < end; e++) {
             const int64_t i = d == own ? s->from[e] : a->dense ? e / a->S : a->axis->source[e];
             const int64_t j = d == own ? s->to[e] : a->dense ? e % a->S : a->axis->target[e];
-            const double w =
-                weight[d == own ? s->arc[e] : a->dense && a->last ? i * m->P + j : e];
+            const double w = weight[d == own ? s->arc[e] : a->dense && a->last ? i * m->P + j : e];
             if (w == none(K)) continue;
             const double *in = x + (r * S + i) * post * W;
             double *out = y + (r * S + j) * post * W;
@@ -426,16 +428,15 @@ static int64_t may_begin(follower *s, const fc_segment_search *f, const tensor *
 static void open_lane(follower *s, int64_t k, int64_t t, int64_t next, int64_t stop) {
     const int64_t lane = s->open[k]++, place = k * s->W + lane;
     double *x = s->x + s->base[k] * s->W + lane;
-    for (int64_t i = 0; i < s->count[k]; i++)
-        x[i * s->W] = s->begun[s->cell[s->base[k] + i]];
+    for (int64_t i = 0; i < s->count[k]; i++) x[i * s->W] = s->begun[s->cell[s->base[k] + i]];
     s->start[place] = t;
     s->next[place] = next;
     s->stop[place] = stop;
 }
 
 /* Opens a lane for what begins at token t, where more than the floor begins. */
-static void open_above(follower *s, semiring K, double floor, int64_t t,
-                       const double *G, double mass) {
+static void open_above(follower *s, semiring K, double floor, int64_t t, const double *G,
+                       double mass) {
     const double share = 1.0 / mass;
     for (int64_t k = 0; k < s->labels->types; k++) {
         double sum = 0.0;
@@ -453,7 +454,8 @@ static void open_asked(follower *s, const fc_segment_search *f, int64_t t) {
     while (s->cursor < f->asked && f->span[3 * s->cursor] == t) {
         const int32_t k = f->span[3 * s->cursor + 2];
         const int64_t next = s->cursor;
-        while (s->cursor < f->asked && f->span[3 * s->cursor] == t && f->span[3 * s->cursor + 2] == k)
+        while (s->cursor < f->asked && f->span[3 * s->cursor] == t &&
+               f->span[3 * s->cursor + 2] == k)
             s->cursor++;
         if (s->open[k] < s->W) open_lane(s, k, t, next, s->cursor);
     }
@@ -603,8 +605,8 @@ static fc_status end_sentence(follower *s, tensor *m, semiring K, fc_segment_sea
 
 /* Between two tokens. */
 typedef struct {
-    int64_t t;           /* number of the second one */
-    const double *node;  /* potentials of the first one, and what F was scaled with there */
+    int64_t t;          /* number of the second one */
+    const double *node; /* potentials of the first one, and what F was scaled with there */
     double scale;
     const double *G;     /* suffix of the second one */
     double mass;         /* its F (x) G */
@@ -746,7 +748,8 @@ static fc_status enter_block(follower *s, tensor *m, semiring K, const fc_block 
 }
 
 /* The block's tokens, whose suffixes are there. */
-static fc_status follow(follower *s, tensor *m, semiring K, const fc_block *b, fc_segment_search *f) {
+static fc_status follow(follower *s, tensor *m, semiring K, const fc_block *b,
+                        fc_segment_search *f) {
     fc_status status = enter_block(s, m, K, b, f);
     for (int64_t i = 0; status == FC_OK && i < b->n; i++) {
         const double *node = m->node + i * m->plane;
@@ -754,10 +757,8 @@ static fc_status follow(follower *s, tensor *m, semiring K, const fc_block *b, f
         const double scale = read_row(m, K, node);
         if (i + 1 == b->n && sentence_ends(b))
             return end_sentence(s, m, K, f, b->t + b->n, node, scale);
-        between w = {.t = b->t + i + 1,
-                     .node = node,
-                     .scale = scale,
-                     .G = m->suffix + (i + 1) * m->full};
+        between w = {
+            .t = b->t + i + 1, .node = node, .scale = scale, .G = m->suffix + (i + 1) * m->full};
         status = next_token(s, m, K, f, b->first + i, &w);
     }
     if (status == FC_OK) keep_for_next(s, m);
@@ -765,7 +766,7 @@ static fc_status follow(follower *s, tensor *m, semiring K, const fc_block *b, f
 }
 
 static void prepare(follower *s, tensor *m, const fc_machine *machine, const fc_segments *labels,
-                       int64_t n, int64_t lanes, double *memory, double *work) {
+                    int64_t n, int64_t lanes, double *memory, double *work) {
     work += lay_out_block(m, machine, n, work);
     lay_out_lanes(s, m, labels, lanes, memory);
     work += lay_out_scratch(s, m, work);
