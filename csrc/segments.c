@@ -509,7 +509,7 @@ static fc_status write_spans(follower *s, fc_segment_search *f, int64_t k, int64
         } else if (f->mode == FC_ASKED) {
             if (f->span[3 * s->next[place] + 1] == end)
                 f->probability[s->next[place]++] = at_most_one(s->value[l]);
-        } else if (s->value[l] > f->floor) {
+        } else if (at_most_one(s->value[l]) > f->floor) {
             if (f->found == f->room) return FC_EFULL;
             f->probability[f->found] = at_most_one(s->value[l]);
             f->span[3 * f->found] = (int32_t)s->start[place];
