@@ -4,11 +4,8 @@
  * of every block's first token, then forward with each block's rows made again. The answers have the bits
  * of those for the whole sentence. FC_ERANGE: the linear domain cannot hold the sentence (take logs), or
  * there is no path. */
-typedef enum {
-    FC_BEST,
-    FC_SUM,
-    FC_LOGS
-} fc_kind; /* maxima; sums in the linear domain; their logs */
+/* Maxima; sums in the linear domain; their logs. */
+typedef enum { FC_BEST, FC_SUM, FC_LOGS } fc_kind;
 
 typedef struct {
     int64_t first, n; /* tokens within the batch */

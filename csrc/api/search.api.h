@@ -49,7 +49,7 @@ typedef struct {
     int64_t sentence, found, visits, queued, popped;
     int64_t allowance; /* the caller's: operations a token that a search may do; 0: any number */
     int64_t work;      /* of the sentence: operations done */
-    int phase;             /* 0 at a new sentence, 1 searching, 2 giving up */
+    int phase;         /* 0 at a new sentence, 1 searching, 2 giving up */
 } fc_arena;
 
 /* The n best paths that a machine and a grammar accept, by best-first search over states that are made

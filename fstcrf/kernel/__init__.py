@@ -39,6 +39,16 @@ from fstcrf.kernel.native import use, variant, variants
 from fstcrf.kernel.online import Learner, Parameters, PassiveAggressive
 from fstcrf.kernel.rows import PackedTable, SparseRows, padded
 from fstcrf.kernel.single import SentenceMachine, SentencePath
+from fstcrf.kernel.spans import (
+    ARC_CARRIES,
+    ARC_OPENS,
+    AskedSpans,
+    FoundSpans,
+    SpanLabels,
+    asked_spans,
+    probable_spans,
+    span_counts,
+)
 from fstcrf.kernel.sweep import (
     Layout,
     Shard,
@@ -51,7 +61,10 @@ from fstcrf.kernel.sweep import (
 )
 
 __all__ = [
+    "ARC_CARRIES",
+    "ARC_OPENS",
     "Aim",
+    "AskedSpans",
     "Axis",
     "AxisPosterior",
     "BestPaths",
@@ -64,6 +77,7 @@ __all__ = [
     "Factor",
     "Feedback",
     "FeedbackBatch",
+    "FoundSpans",
     "Graph",
     "Judge",
     "Layout",
@@ -84,11 +98,13 @@ __all__ = [
     "SentencePath",
     "Shard",
     "ShardAttributes",
+    "SpanLabels",
     "SparseRows",
     "Sweep",
     "SweepWorkspace",
     "Variants",
     "VectorStore",
+    "asked_spans",
     "axis_max_marginals",
     "axis_posterior",
     "best_paths",
@@ -104,8 +120,10 @@ __all__ = [
     "norm",
     "padded",
     "path_scores",
+    "probable_spans",
     "rescored",
     "sample_paths",
+    "span_counts",
     "use",
     "variant",
     "variants",

@@ -6,6 +6,7 @@ outer index. What is None here is *per token*: it comes with the batch, one tabl
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.errors import NumericError, ShapeError
+from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.native import array_in, ffi, lib
 from fstcrf.kernel.rows import row_starts
 
@@ -25,6 +26,7 @@ __all__ = [
     "Factor",
     "Machine",
     "Residual",
+    "allocated",
     "machine_view",
 ]
 
@@ -388,8 +390,30 @@ class Bound:
 
     def scratch(self) -> Any:
         """Return work space for one call: threads may ask the same batch at once."""
-        size = lib.fc_machine_work(self.view, self.longest)
-        return ffi.from_buffer("double[]", np.empty(size))
+        size = int(lib.fc_machine_work(self.view, self.longest))
+        cells = int(np.prod(self.machine.shape)) * self.machine.n_residual
+        what = f"a sentence of {self.longest:,} tokens, {cells:,} states at each"
+        return ffi.from_buffer("double[]", allocated(size, what))
+
+
+def allocated(size: int, what: str) -> Floats:
+    """Return so much scratch, float64 [size].
+
+    Raises
+    ------
+    TooLargeError
+        It is more than the memory of this machine.
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        if 8 * size <= memory:
+            return np.empty(size)
+    except MemoryError:
+        pass  # less is free than there is
+    raise TooLargeError(
+        f"{what}: that takes {8 * size / 1e9:,.1f} GB of memory; is a blank line missing between "
+        "sentences? Else cut the sentence, or ask for less"
+    )
 
 
 def _refuse(status: int, where: int) -> None:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from fstcrf.lattice.batch import log_partition, marginals, sample
     from fstcrf.lattice.lattice import JointLattice, Lattice, TapeLattice, product
     from fstcrf.lattice.paths import Paths, Ranking, best, nbest
+    from fstcrf.lattice.spans import ProbableSpans, probable_spans, span_probabilities
 
 __all__ = [
     "Answer",
@@ -16,6 +17,7 @@ __all__ = [
     "Lattice",
     "Path",
     "Paths",
+    "ProbableSpans",
     "Ranking",
     "TapeAnswer",
     "TapeLattice",
@@ -23,8 +25,10 @@ __all__ = [
     "log_partition",
     "marginals",
     "nbest",
+    "probable_spans",
     "product",
     "sample",
+    "span_probabilities",
 ]
 
 __getattr__ = importer(
@@ -34,6 +38,7 @@ __getattr__ = importer(
         "JointLattice": "lattice",
         "Lattice": "lattice",
         "Path": "answer",
+        "ProbableSpans": "spans",
         "Paths": "paths",
         "Ranking": "paths",
         "TapeAnswer": "answer",
@@ -42,7 +47,9 @@ __getattr__ = importer(
         "log_partition": "batch",
         "marginals": "batch",
         "nbest": "paths",
+        "probable_spans": "spans",
         "product": "lattice",
         "sample": "batch",
+        "span_probabilities": "spans",
     },
 )

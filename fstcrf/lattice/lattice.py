@@ -34,7 +34,14 @@ from fstcrf.lattice.batch import (
 )
 from fstcrf.lattice.confidence import Confidence, Method, confidence
 from fstcrf.lattice.paths import best_path, found_best, nbest, nbest_of_tapes
-from fstcrf.lattice.spans import MinimumRisk, span_probabilities, span_risk, token_risk
+from fstcrf.lattice.spans import (
+    MinimumRisk,
+    ProbableSpans,
+    lattice_span_probabilities,
+    lattice_spans,
+    span_risk,
+    token_risk,
+)
 from fstcrf.lattice.tapes import (
     ArrayT_co,
     Taped,
@@ -329,7 +336,38 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         scheme: str | Scheme = "conlleval",
     ) -> Floats:
         """Return the probabilities of many segments at once; see `span_probability`."""
-        return span_probabilities(self._group, spans, self.tape_named(tape), scheme)
+        return lattice_span_probabilities(self._group, spans, self.tape_named(tape), scheme)
+
+    def probable_spans(
+        self,
+        above: float = 0.01,
+        *,
+        tape: str | None = None,
+        scheme: str | Scheme = "conlleval",
+    ) -> ProbableSpans:
+        """Return all spans, of all types, with a probability above a number.
+
+        One backward and one forward pass; at most 1 / `above` spans are open at a token.
+
+        Parameters
+        ----------
+        above : float
+            0 to 1; at 0 all spans that there may be, a number quadratic in the tokens.
+        tape : str, optional
+            The tape, where there are several.
+        scheme : str or Scheme
+            How label sequences are read as spans.
+
+        Raises
+        ------
+        OptionError
+            Another number, no such tape or scheme.
+        NoPathError
+            Every label sequence is forbidden.
+        TooLargeError
+            A grammar too large to multiply out, or too many spans for memory.
+        """
+        return lattice_spans(self._group, above, self.tape_named(tape), scheme)
 
     @overload
     def minimum_risk(

@@ -259,6 +259,7 @@ OTHER = {
     "scale": (0.5,),
     "weighted": (0.5,),
     "span_probability": (0, 1, "X"),
+    "probable_spans": (),
     "minimum_risk": (),
     "to_fst": (),
     "draw": (),
