@@ -2,7 +2,7 @@
 
 An operation is what a core does in a nanosecond, roughly. The constants were fitted once to the
 time of products over one to three tapes of 5 to 2,500 joint states and automata of 2 to 1,500
-states: nine of ten take 0.8 to 1.25 times what is counted. Searches count the same operations as
+states: nine of ten take 0.8 to 1.3 times what is counted. Searches count the same operations as
 they go (`csrc/lazy.h`). So which way is taken depends on what is asked, never on the machine, its
 load, the threads or the other sentences of a batch.
 """
@@ -113,9 +113,9 @@ def search_cost(machine: Machine) -> Cost:
 def allowance(machine: Machine, cost: Cost, n: int) -> int:
     """Return the operations a token that a search for n paths may do instead of a product.
 
-    A quarter of the product's, but enough for labels that are legal, or nearly so.
+    A quarter of the product's, but enough for a best path that is legal, or nearly so.
     """
-    walk = n * (_WALK + _WALKED_ROWS * machine.outer * machine.width)
+    walk = _WALK + _WALKED_ROWS * machine.outer * machine.width
     return max(cost.paths(n) // 4, walk + walk // 5)
 
 

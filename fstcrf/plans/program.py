@@ -123,7 +123,8 @@ class Program:
         TooLargeError
             It has more states than can be expanded.
         """
-        return self._multiplied(MAX_RESIDUAL)
+        small = self._small_automaton if self.search == "auto" else None
+        return self._multiplied(MAX_RESIDUAL) if small is None else small
 
     def _multiplied(self, limit: int) -> Acceptor | None:
         if not self.folding.rest:
@@ -170,7 +171,7 @@ class Program:
             return Decoder(self._machine(self.automaton))
         machine, expansion = self._free, None
         if self.search == "auto":
-            small = self._small_automaton()
+            small = self._small_automaton
             cost = self.cost(small)
             if small and cost.operations <= LAZY_FROM * search_cost(machine).operations:
                 return Decoder(self._machine(small))
@@ -192,6 +193,7 @@ class Program:
             return self.machine
         return None
 
+    @made_once
     def _small_automaton(self) -> Acceptor | None:
         """Return the residual automaton if it is small."""
         with suppress(TooLargeError):

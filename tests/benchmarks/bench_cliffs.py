@@ -73,7 +73,8 @@ def grammars(bench: Bench) -> list[Line]:
 
 def section(lines: Sequence[Line]) -> str:
     """Return the worst cases as a table; empty without such lines."""
-    found: list[Any] = next((x.samples["cases"] for x in lines if x.key == "cliffs-worst"), [])
+    cases = (line.samples["cases"] for line in lines if line.key == "cliffs-worst")
+    found: list[dict[str, Any]] = next(cases, [])
     if not found:
         return ""
     rows = [_row(case) for case in found[:SHOWN]]

@@ -186,7 +186,7 @@ def enumerated(lattices: list[Lattice], grammar: Grammar) -> list[tuple[float, A
 def test_every_way_finds_what_enumeration_finds(
     name: str, tapes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The default, its product (a search that may do nothing), lazily, expanded; n best paths."""
+    """The default, its product (as if nothing had been found), lazily, expanded; n best paths."""
     monkeypatch.setattr(program, "LAZY_FROM", 0.0)
     for seed in range(3):
         rng = np.random.default_rng([seed, tapes])
@@ -201,7 +201,8 @@ def test_every_way_finds_what_enumeration_finds(
             for way in ("auto", "product", "lazy", "expanded"):
                 with monkeypatch.context() as patch:
                     if way == "product":
-                        patch.setattr(decoder, "allowance", lambda *_: 1)
+                        every = property(lambda self: [*range(self.bound.n_sentences)])
+                        patch.setattr(decoder._Search, "left", every)
                     search = "auto" if way == "product" else way
                     paths = nbest([free.constrained(grammar, search=search)], n)[0]  # type: ignore[arg-type]
                 assert [p.labels for p in paths] == [labels for _, labels in wanted[:n]], way
