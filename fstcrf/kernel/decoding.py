@@ -199,9 +199,11 @@ def axis_posterior(
     status = lib.fc_machine_marginals(
         *batch.inputs,
         domain_number(domain),
+        ffi.NULL,
         array_out(log_z),
         [array_out(a) for a in node],
         [ffi.NULL if a is None else array_out(a) for a in arc],
+        ffi.NULL,
         ffi.NULL if nats is None else array_out(nats),
         batch.scratch(),
         where,
@@ -216,6 +218,7 @@ def axis_max_marginals(batch: Bound) -> tuple[Floats, ...]:
     status = lib.fc_machine_max_marginals(
         *batch.inputs,
         [array_out(a) for a in node],
+        *(ffi.NULL, ffi.NULL, ffi.NULL, ffi.NULL),
         batch.scratch(),
     )
     check(status, "max_marginals")
