@@ -5,18 +5,20 @@
 #include "checks.h"
 #include "vec.h"
 
-/* Above, a sum over a sentence could be +inf. */
+/* Beyond, a sum over a sentence could be infinite. */
 #define LARGEST 1e300
 
-/* Index of the first NaN or +inf (or nearly so), or -1. Blocks, so that the usual answer is found
+static inline int allowed(double x) { return (x <= LARGEST) & ((x >= -LARGEST) | (x == FC_NEVER)); }
+
+/* Index of the first that is no potential, or -1. Blocks, so that the usual answer is found
  * vectorised. */
 int64_t fc_first_invalid(int64_t n, const double *x) {
     for (int64_t start = 0; start < n; start += 256) {
         const int64_t end = start + 256 < n ? start + 256 : n;
         int bad = 0;
-        for (int64_t i = start; i < end; i++) bad |= !(x[i] <= LARGEST);
+        for (int64_t i = start; i < end; i++) bad |= !allowed(x[i]);
         for (int64_t i = start; bad && i < end; i++)
-            if (!(x[i] <= LARGEST)) return i;
+            if (!allowed(x[i])) return i;
     }
     return -1;
 }
@@ -130,7 +132,7 @@ fc_status fc_check_machine(const fc_machine *m, int64_t *where) {
         if (pre > INT32_MAX) return fail(FC_EINVAL, c, where);
     }
     if (m->outer != pre || m->S != m->axis[m->axes - 1].S) return FC_EINVAL;
-    if (m->outer * m->S > INT32_MAX) return FC_EINVAL;
+    if (m->outer > INT32_MAX / fc_padded(m->S)) return FC_EINVAL;
     for (int64_t k = 0; k < m->factors; k++) {
         const fc_status status = check_factor(&m->factor[k], m->outer, m->S);
         if (status != FC_OK) return fail(status, 100 + k, where);

@@ -150,7 +150,8 @@ static inline void step_to(const tensor *m, int64_t t, int64_t cell, int32_t *pa
     const int64_t from = t > 0 ? q[t - 1] : m->Q == 1 ? 0 : cell / m->plane;
     const int64_t place = t > 0 ? cell : cell - from * m->plane;
     path[t] = joint_state(m, place);
-    q[t] = (int32_t)next_state(m, from, place);
+    const int64_t to = next_state(m, from, place);
+    q[t] = to < 0 ? 0 : (int32_t)to; /* refused only where scores have changed meanwhile */
 }
 
 /* The same for a single dense axis whose arcs are loaded. */
@@ -243,6 +244,7 @@ static inline int64_t queue_best(const tensor *m, queue *h, int64_t cells, doubl
     const double value = fc_max(cells, m->row);
     if (value == FC_NEVER) return -1;
     const int64_t cell = first_equal(cells, m->row, value);
+    if (cell < 0) return -1;
     push(h, (deviation){.priority = base + value,
                         .value = value,
                         .cell = cell,
@@ -261,7 +263,9 @@ static inline void drop_taken(const tensor *m, int64_t cells, const deviation *d
 
 static inline void find_choice(const tensor *m, int64_t cells, choice *c) {
     c->top = fc_max(cells, m->row);
-    c->cell = (int32_t)first_equal(cells, m->row, c->top);
+    c->cell = c->top > FC_NEVER ? (int32_t)first_equal(cells, m->row, c->top) : -1;
+    c->other = -1;
+    if (c->cell < 0) return;
     m->row[c->cell] = FC_NEVER;
     c->second = fc_max(cells, m->row);
     c->other = c->second == FC_NEVER ? -1 : (int32_t)first_equal(cells, m->row, c->second);
@@ -289,6 +293,7 @@ static inline void walk_on(const tensor *m, queue *h, int64_t first, int64_t T, 
     choice spare;
     for (; t < T; t++) {
         const choice *c = best_two(m, h, first, t, path, q, &spare);
+        if (c->cell < 0) return; /* scores have changed meanwhile: the path stays -1 */
         if (!last && c->other >= 0)
             push(h, (deviation){.priority = score - c->top + c->second,
                                 .value = c->second,

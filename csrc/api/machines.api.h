@@ -71,7 +71,7 @@ typedef enum { FC_AUTO = 0, FC_LINEAR = 1, FC_LOG = 2 } fc_domain;
  * *where: the number of the axis, 100 + the number of the factor, 200 the residual, 300 the ends. */
 fc_status fc_check_machine(const fc_machine *machine, int64_t *where);
 
-/* Index of the first of n potentials that is NaN, +inf or beyond 1e300, or -1. */
+/* Index of the first of n potentials that is NaN, +inf or beyond 1e300 either way, or -1. */
 int64_t fc_first_invalid(int64_t n, const double *x);
 
 /* Doubles of scratch for sentences of up to `longest` tokens. */

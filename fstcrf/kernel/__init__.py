@@ -1,10 +1,13 @@
 """The compiled kernel behind checked NumPy functions; nothing else touches ``ffi``."""
 
 from fstcrf.kernel.decoding import (
+    AxisMaxima,
     AxisPosterior,
     Ranked,
     Variants,
+    axis_expectations,
     axis_max_marginals,
+    axis_maxima,
     axis_posterior,
     best_paths,
     dead_tokens,
@@ -46,6 +49,7 @@ from fstcrf.kernel.sweep import (
 __all__ = [
     "Aim",
     "Axis",
+    "AxisMaxima",
     "AxisPosterior",
     "BestPaths",
     "Bound",
@@ -82,7 +86,9 @@ __all__ = [
     "SweepWorkspace",
     "Variants",
     "VectorStore",
+    "axis_expectations",
     "axis_max_marginals",
+    "axis_maxima",
     "axis_posterior",
     "best_paths",
     "dead_tokens",

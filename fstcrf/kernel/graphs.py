@@ -14,7 +14,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settled
 from fstcrf.kernel.rows import row_starts
 
 __all__ = [
@@ -67,6 +67,10 @@ class Graph:
     def __post_init__(self) -> None:
         if not len(self.initial):
             raise ShapeError("a graph needs a state: initial is empty")
+        for name in ("source", "target"):
+            ends = getattr(self, name)
+            if ends is not None:
+                object.__setattr__(self, name, settled(ends))
         handle, _ = graph_view(self)
         skipped = self.n_arcs if self.per_token else 0  # no arc leads into the first token
         for array, start in ((self.score, skipped), (self.initial, 0), (self.final, 0)):

@@ -111,7 +111,7 @@ def test_sparse_graphs(changes: dict[str, Any], words: str) -> None:
         sparse(**changes)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1.1e300, -1.1e300])
 @pytest.mark.parametrize("name", ["score", "initial", "final"])
 def test_numbers_of_a_graph(bad: float, name: str) -> None:
     values = np.zeros(9 if name == "score" else 3)
@@ -134,6 +134,14 @@ def test_never_is_no_error() -> None:
     never = np.full(STATES, -np.inf)
     found = kernel.forward_backward(graph(initial=never), OFFSETS, NODE)
     assert np.isneginf(found.log_z).all()
+
+
+def test_arcs_that_change_later_are_not_read() -> None:
+    source, target = SOURCE.copy(), TARGET.copy()
+    checked = sparse(source=source, target=target)
+    before = kernel.viterbi(checked, OFFSETS, NODE)
+    source[:], target[:] = 2**30, 2**30
+    assert kernel.viterbi(checked, OFFSETS, NODE)[0].tobytes() == before[0].tobytes()
 
 
 # --- Batches -----------------------------------------------------------------------------------
