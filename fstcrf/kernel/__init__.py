@@ -1,10 +1,13 @@
 """The compiled kernel behind checked NumPy functions; nothing else touches ``ffi``."""
 
 from fstcrf.kernel.decoding import (
+    AxisMaxima,
     AxisPosterior,
     Ranked,
     Variants,
+    axis_expectations,
     axis_max_marginals,
+    axis_maxima,
     axis_posterior,
     best_paths,
     dead_tokens,
@@ -66,6 +69,7 @@ __all__ = [
     "Aim",
     "AskedSpans",
     "Axis",
+    "AxisMaxima",
     "AxisPosterior",
     "BestPaths",
     "Bound",
@@ -105,7 +109,9 @@ __all__ = [
     "Variants",
     "VectorStore",
     "asked_spans",
+    "axis_expectations",
     "axis_max_marginals",
+    "axis_maxima",
     "axis_posterior",
     "best_paths",
     "dead_tokens",

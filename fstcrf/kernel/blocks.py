@@ -256,7 +256,6 @@ class LongSentence:
             status = lib.fc_block_marginals(
                 self.batch.view,
                 block,
-                suffixes.total,
                 [array_out(a) + block.t * a.shape[1] for a in node],
                 [
                     ffi.NULL if a is None else array_out(a) + block.t * a.shape[1]

@@ -18,10 +18,13 @@ from fstcrf.kernel.machines import Bound, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
 __all__ = [
+    "AxisMaxima",
     "AxisPosterior",
     "Ranked",
     "Variants",
+    "axis_expectations",
     "axis_max_marginals",
+    "axis_maxima",
     "axis_posterior",
     "best_paths",
     "dead_tokens",
@@ -224,9 +227,11 @@ def axis_posterior(
         status = lib.fc_machine_marginals(
             *portion.inputs,
             domain_number(domain),
+            ffi.NULL,
             array_out(log_z[sentences]),
             [array_out(a) for a in own],
             [ffi.NULL if a is None else array_out(a) for a in into],
+            ffi.NULL,
             ffi.NULL if nats is None else array_out(nats[sentences]),
             portion.scratch(),
             where,
@@ -244,10 +249,95 @@ def axis_max_marginals(batch: Bound) -> tuple[Floats, ...]:
             portion.max_marginals(own)
             continue
         status = lib.fc_machine_max_marginals(
-            *portion.inputs, [array_out(a) for a in own], portion.scratch()
+            *portion.inputs,
+            [array_out(a) for a in own],
+            *(ffi.NULL, ffi.NULL, ffi.NULL, ffi.NULL),
+            portion.scratch(),
         )
         check(status, "max_marginals")
     return node
+
+
+def axis_expectations(batch: Bound, *, weight: Floats | None = None) -> AxisPosterior:
+    """Return log Z, posteriors of states and expected numbers of arcs of all sentences together.
+
+    Parameters
+    ----------
+    batch : Bound
+    weight : float64 [B], optional
+        Factor of each sentence's posteriors; ones when absent.
+
+    Returns
+    -------
+    AxisPosterior
+        ``arc`` holds float64 [arcs] for every axis: posteriors summed over contexts, tokens and
+        sentences.
+
+    Raises
+    ------
+    ShapeError
+        Weights of another shape.
+    """
+    log_z, node = np.empty(batch.n_sentences), _per_axis(batch)
+    total = tuple(np.empty(axis.n_arcs) for axis in batch.machine.axes)
+    shape, where = (batch.n_sentences,), ffi.new("int64_t *")
+    status = lib.fc_machine_marginals(
+        *batch.inputs,
+        lib.FC_AUTO,
+        ffi.NULL if weight is None else array_in(weight, np.float64, shape, "weight"),
+        array_out(log_z),
+        [array_out(a) for a in node],
+        ffi.NULL,
+        [array_out(a) for a in total],
+        ffi.NULL,
+        batch.scratch(),
+        where,
+    )
+    check(status, "expectations: sentence", where[0])
+    return AxisPosterior(log_z, node, total)
+
+
+class AxisMaxima(NamedTuple):
+    """Best paths, and what is best before and behind each joint state.
+
+    Parameters
+    ----------
+    path : int32 [N]
+    score : float64 [B]
+        Both as `best_paths` returns them.
+    node : tuple of float64 [N, S_c]
+        As `axis_max_marginals` returns them.
+    forward : float64 [N, Q, cells]
+        Score of the best beginning that ends in a joint state, its potentials included; Q: of
+        the residual automaton, before it reads the token.
+    ahead : float64 [N, Q, cells]
+        Score of a joint state and the best of what can follow it.
+    """
+
+    path: Ints
+    score: Floats
+    node: tuple[Floats, ...]
+    forward: Floats
+    ahead: Floats
+
+
+def axis_maxima(batch: Bound) -> AxisMaxima:
+    """Return best paths and max-marginals with both halves of them."""
+    path, score = np.empty(batch.n_tokens, dtype=np.int32), np.empty(batch.n_sentences)
+    machine, node = batch.machine, _per_axis(batch)
+    shape = batch.n_tokens, machine.n_residual, machine.outer * machine.width
+    forward, ahead = np.empty(shape), np.empty(shape)
+    status = lib.fc_machine_max_marginals(
+        *batch.inputs,
+        [array_out(a) for a in node],
+        array_out(path),
+        array_out(score),
+        array_out(forward),
+        array_out(ahead),
+        batch.scratch(),
+    )
+    check(status, "maxima")
+    return AxisMaxima(path, score, node, forward, ahead)
 
 
 def sample_paths(batch: Bound, uniform: Floats) -> Ints:

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
-from fstcrf.kernel.native import array_in, ffi, lib
+from fstcrf.kernel.native import array_in, ffi, lib, settled
 from fstcrf.kernel.rows import row_starts
 
 __all__ = [
@@ -29,6 +29,14 @@ __all__ = [
     "allocated",
     "machine_view",
 ]
+
+
+def _settle(part: object, *names: str) -> None:
+    """Replace index arrays of a frozen part of a machine by copies that nobody writes to."""
+    for name in names:
+        array = getattr(part, name)
+        if array is not None:
+            object.__setattr__(part, name, settled(array))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -57,6 +65,9 @@ class Axis:
     place: Ints | None = None
     contexts: int = 1
 
+    def __post_init__(self) -> None:
+        _settle(self, "source", "target", "place")
+
     @property
     def n_arcs(self) -> int:
         """Number of arcs."""
@@ -82,6 +93,9 @@ class Factor:
     width: int
     place: Ints | None = None
     value: Floats | None = None
+
+    def __post_init__(self) -> None:
+        _settle(self, "place")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -111,6 +125,9 @@ class Residual:
     initial: Floats
     final: Floats
     place: Ints | None = None
+
+    def __post_init__(self) -> None:
+        _settle(self, "source", "target", "place")
 
 
 # --- The parts of a machine as C reads them -------------------------------------------------------
@@ -373,10 +390,10 @@ class Bound:
             return
         if offsets is not None:  # nothing leads into a first token: those rows are not read
             read = np.setdiff1d(np.arange(len(array)), offsets[:-1])
-            bad = read[~(array[read] <= 1e300).all(axis=(1, 2))]
+            bad = read[~_allowed(array[read]).all(axis=(1, 2))]
             if not len(bad):
                 return
-            wrong = ~(array[bad[0]].reshape(-1) <= 1e300)
+            wrong = ~_allowed(array[bad[0]].reshape(-1))
             place = int(bad[0]) * array[0].size + int(np.flatnonzero(wrong)[0])
         token, cell = divmod(int(place), array[0].size)
         raise NumericError(
@@ -414,6 +431,10 @@ def allocated(size: int, what: str) -> Floats:
         f"{what}: that takes {8 * size / 1e9:,.1f} GB of memory; is a blank line missing between "
         "sentences? Else cut the sentence, or ask for less"
     )
+
+
+def _allowed(potentials: Floats) -> Bools:
+    return (np.abs(potentials) <= 1e300) | np.isneginf(potentials)
 
 
 def _refuse(status: int, where: int) -> None:
