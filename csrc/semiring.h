@@ -27,6 +27,12 @@ typedef enum { MAX_PLUS, SUM_TIMES, LOG_PLUS } semiring;
 #else
 #define REG 2
 #endif
+/* gcc leaves some short loops, and what should be registers in memory. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define UNROLLED _Pragma("GCC unroll 4")
+#else
+#define UNROLLED
+#endif
 #define TILE_ROWS 4
 #if REG == 8
 #define TILE_REGS 4
@@ -100,16 +106,15 @@ FC_INLINE reg fold(const semiring K, reg acc, double s, reg v) {
 FC_INLINE void tile(const semiring K, const int R, const int G, const block *b, int64_t row,
                     int64_t lane) {
     reg acc[TILE_ROWS][TILE_REGS];
-    for (int r = 0; r < R; r++)
-        for (int g = 0; g < G; g++) acc[r][g] = (reg){0} + none(K);
+    UNROLLED for (int r = 0; r < R; r++) UNROLLED for (int g = 0; g < G; g++) acc[r][g] =
+        (reg){0} + none(K);
     const double *s = b->s + row * b->s_row, *V = b->V + lane;
     for (int64_t i = 0; i < b->n; i++, s += b->s_in, V += b->v_in)
-        for (int r = 0; r < R; r++)
-            for (int g = 0; g < G; g++)
-                acc[r][g] = fold(K, acc[r][g], s[r * b->s_row], ((const reg *)V)[g]);
+        UNROLLED for (int r = 0; r < R; r++) UNROLLED for (int g = 0; g < G; g++) acc[r][g] =
+            fold(K, acc[r][g], s[r * b->s_row], ((const reg *)V)[g]);
     double *C = b->C + row * b->c_row + lane;
-    for (int r = 0; r < R; r++)
-        for (int g = 0; g < G; g++) ((reg *)(C + r * b->c_row))[g] = acc[r][g];
+    UNROLLED for (int r = 0; r < R; r++)
+        UNROLLED for (int g = 0; g < G; g++)((reg *)(C + r * b->c_row))[g] = acc[r][g];
 }
 
 /* One row alone: it would wait for its own additions, so it takes two chains, and the registers that
@@ -119,18 +124,15 @@ FC_INLINE void tile(const semiring K, const int R, const int G, const block *b, 
 FC_INLINE void row_tile(const semiring K, const int G, int64_t n, const double *s, int64_t s_in,
                         const double *V, int64_t v_in, double *C) {
     reg even[ROW_REGS], odd[ROW_REGS];
-    /* Pragmas: gcc leaves some of these loops, and their registers in memory. */
-    _Pragma("GCC unroll 4") for (int g = 0; g < G; g++) even[g] = odd[g] = (reg){0} + none(K);
+    UNROLLED for (int g = 0; g < G; g++) even[g] = odd[g] = (reg){0} + none(K);
     int64_t i = 0;
-    for (; i + 2 <= n; i += 2, s += 2 * s_in, V += 2 * v_in)
-        _Pragma("GCC unroll 4") for (int g = 0; g < G; g++) {
+    for (; i + 2 <= n; i += 2, s += 2 * s_in, V += 2 * v_in) UNROLLED for (int g = 0; g < G; g++) {
             even[g] = fold(K, even[g], s[0], ((const reg *)V)[g]);
             odd[g] = fold(K, odd[g], s[s_in], ((const reg *)(V + v_in))[g]);
         }
     if (i < n)
-        _Pragma("GCC unroll 4") for (int g = 0; g < G; g++) even[g] =
-            fold(K, even[g], s[0], ((const reg *)V)[g]);
-    _Pragma("GCC unroll 4") for (int g = 0; g < G; g++) {
+        UNROLLED for (int g = 0; g < G; g++) even[g] = fold(K, even[g], s[0], ((const reg *)V)[g]);
+    UNROLLED for (int g = 0; g < G; g++) {
         if (K == MAX_PLUS) {
             ((reg *)C)[g] = reg_max(even[g], odd[g]);
         } else {

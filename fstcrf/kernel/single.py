@@ -47,13 +47,9 @@ class SentenceGraph:
         if graph.per_token or graph.source is not None or self._states > self._width:
             raise ShapeError(f"a dense graph of at most {self._width} states is expected")
         self._packed, weights = table.view()
-        machine, scores = graph_view(graph)
-        self._fields = {
-            **{name: getattr(machine, name) for name in ("axes", "outer", "S", "axis")},
-            "factors": 1,
-            "initial": machine.initial,
-            "final": machine.final,
-        }
+        self._machine, scores = graph_view(graph)
+        self._machine.factors = 1
+        self._factor = ffi.new("fc_factor *", {"rows": 1, "width": self._states, "moving": 1})
         self._memory = weights, scores  # what the structures point into
 
     def potentials(
@@ -156,10 +152,9 @@ class SentenceGraph:
         if lib.fc_first_invalid(node.size, rows) >= 0:
             check(lib.FC_ENUMERIC, "potentials of the sentence")
         offsets = ffi.new("int64_t[2]", [0, len(node)])
-        factor = ffi.new(
-            "fc_factor *", {"rows": 1, "width": self._states, "moving": 1, "value": rows}
-        )
-        machine = ffi.new("fc_machine *", {**self._fields, "factor": factor})
+        factor = ffi.new("fc_factor *", self._factor[0])
+        machine = ffi.new("fc_machine *", self._machine[0])
+        factor.value, machine.factor = rows, factor
         work = np.empty(lib.fc_machine_work(machine, len(node)))
         return (machine, 1, offsets), ffi.from_buffer("double[]", work), (factor, rows)
 

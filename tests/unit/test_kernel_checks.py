@@ -342,12 +342,13 @@ def test_c_checks_for_itself() -> None:
     falling = ffi.new("int64_t[3]", [0, 2, 1])
     batch = ffi.new("fc_batch *", {"B": 2, "offsets": falling})
     inputs, unused = (good, 2, falling), ffi.NULL
+    three = unused, unused, unused
     paths = ffi.new("int32_t[9]")
     calls = [
         lib.fc_machine_log_partition(*inputs, lib.FC_AUTO, unused, unused, where),
-        lib.fc_machine_marginals(*inputs, lib.FC_AUTO, *[unused] * 7, where),
+        lib.fc_machine_marginals(*inputs, lib.FC_AUTO, *three, *three, unused, where),
         lib.fc_machine_best(*inputs, paths, unused, unused),
-        lib.fc_machine_max_marginals(*inputs, *[unused] * 6),
+        lib.fc_machine_max_marginals(*inputs, *three, *three),
         lib.fc_check_path(good, batch, paths, where),
     ]
     assert calls == [lib.FC_EINVAL] * 5
