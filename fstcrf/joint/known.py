@@ -223,7 +223,7 @@ def _column(tape: str) -> str:
 def _by_tape(tapes: Sequence[str], given: Any, what: str) -> dict[str, Any]:
     """Return what is given by tape; of the only tape it may be given as it is."""
     named = isinstance(given, Mapping) and not any(
-        isinstance(value, int | float) for value in given.values()
+        isinstance(value, int | float | complex | np.number) for value in given.values()
     )
     if not named:
         if len(tapes) > 1:

@@ -366,6 +366,8 @@ class TrainedPipeline(Tagger):
         tagger = self._decoding(decode)
         if tagger.together:
             return tagger.joint.tag_all(sentences, **options)
+        if set(options) - {"threads"}:
+            return super(TrainedPipeline, tagger).tag_all(sentences, **options)
         lengths, corpus = as_corpus(self.composition, sentences)
         columns = self.tag_columns(corpus, decode=decode, **options)
         bounds = np.concatenate([[0], np.cumsum(lengths)]).tolist()
@@ -382,9 +384,8 @@ class TrainedPipeline(Tagger):
         tagger = self._decoding(decode)
         if tagger.together:
             return tagger.joint.tag_columns(corpus, **options)
-        if tagger.decoder == "cascade" and not set(options) - {"threads", "forced", "bias"}:
-            known: Any = options
-            return tagger.composition.cascade(corpus, **known)
+        if tagger.decoder == "cascade" and not set(options) - {"threads"}:
+            return tagger.composition.cascade(corpus, threads=options.get("threads", 1))
         answer = tagger.decode(corpus, **options)
         return tuple(answer[tape].column() for tape in self.tapes)
 

@@ -236,11 +236,18 @@ def test_a_bias_is_added_at_every_token(name: str, text: list[list[str]]) -> Non
 
 
 @pytest.mark.parametrize("name", OTHER_KINDS)
-def test_forced_labels_where_there_are_none(name: str) -> None:
+def test_known_labels_are_obeyed_tagger_by_tagger(name: str) -> None:
+    """Where no transducer is restricted: by the chain rule, in cascades and by marginals."""
     crf, sentences = made(name), KINDS[name].sentences(TEXT)
-    for ask in (crf.decode, crf.tag_all, crf.paths_all, crf.marginals_all):
-        with pytest.raises(OptionError):
-            ask(sentences, bias={"pos": {"P0": 1.0}})
+    tape = crf.tapes[0]
+    label = crf.label_sets[tape][-1]
+    known = [{tape: [label, *[None] * (len(words) - 1)]} if words else None for words in TEXT]
+    for ask in (crf.tag_all, crf.paths_all):
+        for words, found in zip(TEXT, ask(sentences, forced=known), strict=True):
+            labels = found if isinstance(found, list | tuple) else found.labels
+            assert not words or labels[0][0] == label
+    liked = crf.tag_all(sentences, bias={tape: {label: 50.0}})
+    assert all(set(labels[0]) <= {label} for labels in liked)
 
 
 @every_kind

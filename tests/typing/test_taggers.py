@@ -52,8 +52,11 @@ def test_several_tapes(tmp_path: Any) -> None:
     under = both & Grammar.from_text("tape pos; export E = any*;")
     assert_type(under, Composition[Lists, tuple[Floats, ...]])
     assert_type(both.lattice(TEST[0]), JointLattice | ChainLattice)
-    assert_type(both.lattices(TEST), list[JointLattice])
-    assert_type(both.marginals_all(TEST), list[tuple[Floats, ...]])
+    product = assert_type(
+        fstcrf.compose(pos, chunk, normalize="product"), Composition[Lists, tuple[Floats, ...]]
+    )
+    assert_type(product.lattices(TEST), list[JointLattice])
+    assert_type(product.marginals_all(TEST), list[tuple[Floats, ...]])
     assert_type(both.tag_all(TEST, search="lazy"), list[Lists])
     assert_type(both.with_weights(1, 0.5), Composition[Lists, tuple[Floats, ...]])
     labels = assert_type(both.tag(TEST[0]), Lists)

@@ -121,7 +121,7 @@ def test_the_cascade() -> None:
 def test_product_and_chain_without_composing_again() -> None:
     """The chain of a product with other weights than ones counts them, too."""
     pos, field = fstcrf.load("pos"), fstcrf.load("field")
-    fstcrf.compose(pos, field).save("product")
+    fstcrf.compose(pos, field, normalize="product").save("product")
     assert done("tag", "product", "in.txt", "--decode", "chain") == done("tag", "chain", "in.txt")
     whole = done("tag", "product", "in.txt", "--marginals")
     assert done("tag", "chain", "in.txt", "--marginals", "--decode", "product") == whole

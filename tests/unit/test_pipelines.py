@@ -816,6 +816,7 @@ def test_a_sentence_without_a_path_in_a_cascade(decode: Decode) -> None:
     assert np.array_equal(free.marginals("b")[1], alone.marginals("b")[1])
 
 
+@pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 def test_product_and_chain_without_composing_again(trained: TrainedPipeline) -> None:
     ways: tuple[Literal["product", "chain"], ...] = ("product", "chain")
     for name in ways:
