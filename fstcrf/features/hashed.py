@@ -57,11 +57,6 @@ def mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return z ^ (z >> np.uint64(31))
 
 
-def _combined(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a hash of two hashes in this order."""
-    return mixed(first * _FNV_PRIME ^ second)
-
-
 def hashed_rows(hashes: NDArray[np.uint64], bits: int) -> Ints:
     """Return the row of each hash among 2^bits: its high bits."""
     return (hashes >> np.uint64(64 - bits)).astype(np.int32)
@@ -170,5 +165,5 @@ def _hashes(family: Family, codes: Sequence[NDArray[np.uint64]], count: int) -> 
     """Return the hash of each attribute."""
     hashes = np.full(count, string_hashes([family.identity])[0])
     for code in codes:
-        hashes = _combined(hashes, code)
+        hashes = mixed(hashes * _FNV_PRIME ^ code)
     return hashes
