@@ -104,7 +104,7 @@ class Packing:
 
     @classmethod
     def of_tables(cls, widths: Sequence[int], tables: Iterator[KeyTable]) -> Packing:
-        """Return the packing that takes the prefix tables it needs from an iterator."""
+        """Return the packing that takes its prefix tables from an iterator, or StopIteration."""
         prefixes: list[KeyTable] = []
         used = 0
         for width in widths:
