@@ -10,8 +10,6 @@ import sys
 
 from fstcrf.compat import DROP_INS, install
 
-__all__ = ["pytest_load_initial_conftests", "pytest_sessionfinish"]
-
 
 def pytest_load_initial_conftests() -> None:
     """Put the drop-ins into place."""
@@ -19,13 +17,7 @@ def pytest_load_initial_conftests() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Refuse a run in which something has put another package into their place.
-
-    Raises
-    ------
-    RuntimeError
-        A suite passed or failed for reasons that are not ours.
-    """
+    """Refuse a run in which something has put another package into their place."""
     for name, drop_in in DROP_INS.items():
         found = sys.modules.get(name)
         if found is not None and found.__name__ != drop_in:

@@ -91,11 +91,6 @@ def find(expression: str) -> Callable[[str], str]:
 
     Nothing where it is not found. Where `misjudges` holds, as many bytes as Wapiti takes, up to the
     end of the string.
-
-    Raises
-    ------
-    TemplateError
-        It is no expression of this kind, or a very long one.
     """
     parsed = _parsed(expression)
     if parsed.misjudges or not parsed.is_quick:
@@ -113,11 +108,6 @@ def misjudges(expression: str) -> bool:
     """Return whether a match may be taken to be longer than it is.
 
     Wapiti counts the bytes that it tried behind a ``?`` in vain.
-
-    Raises
-    ------
-    TemplateError
-        It is no expression of this kind.
     """
     return _parsed(expression).misjudges
 

@@ -70,20 +70,13 @@ Source = Plain | Derived
 
 @dataclass(frozen=True, slots=True)
 class ColumnFunction:
-    """One function that templates may call.
+    """One function that templates may call."""
 
-    Parameters
-    ----------
-    parameters : tuple of type
-        Types of the arguments after the source, `int` or `str`.
-    make : callable
-        Takes a `Derived`, returns the function from a string to a list of strings.
-    multiple : bool
-        Whether a string may give several strings, hence a token several attributes.
-    """
-
+    # Types of the arguments after the source, `int` or `str`.
     parameters: tuple[type[int | str], ...]
+    # Takes a `Derived`, returns the function from a string to a list of strings.
     make: Callable[[Derived], Callable[[str], list[str]]]
+    # Whether a string may give several strings, hence a token several attributes.
     multiple: bool = False
 
 
@@ -94,13 +87,7 @@ def derived(
     *,
     entries: Sequence[str] = (),
 ) -> Derived:
-    """Return a checked `Derived`.
-
-    Raises
-    ------
-    TemplateError
-        An unknown function, wrong arguments, or a regular expression that does not compile.
-    """
+    """Return a checked `Derived`."""
     if function not in FUNCTIONS:
         near = get_close_matches(function, FUNCTIONS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(FUNCTIONS)}"

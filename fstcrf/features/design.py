@@ -38,21 +38,11 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Attributes from one template family, sorted by token.
+    """Attributes from one template family, sorted by token."""
 
-    Parameters
-    ----------
-    tokens : int32 [n] or None
-        Token of each entry; ``0 .. N - 1`` when None.
-    rows : int32 [n]
-        Attribute of each entry.
-    values : float32 [n] or None
-        Value of each entry; all 1 when None.
-    """
-
-    tokens: Ints | None
-    rows: Ints
-    values: Singles | None = None
+    tokens: Ints | None  # [n]: token of each entry; ``0 .. N - 1`` when None
+    rows: Ints  # [n]: attribute of each entry
+    values: Singles | None = None  # [n]: value of each entry; all 1 when None
 
 
 def assembled(n_tokens: int, blocks: Sequence[Block], n_rows: int) -> SparseRows:

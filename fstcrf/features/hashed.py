@@ -27,14 +27,10 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def string_hashes(strings: Sequence[str]) -> NDArray[np.uint64]:
-    """Return the hash of each string.
+    """Return the hash of each string, uint64 [n].
 
     FNV-1a, ``h = (h xor byte) * prime`` over the bytes, here one byte of all strings at a time;
     then `mixed`, because FNV leaves the high bits of short strings alike.
-
-    Returns
-    -------
-    uint64 [n]
     """
     blob, offsets = pack_strings(strings)
     lengths = np.diff(offsets)
@@ -53,19 +49,12 @@ def string_hashes(strings: Sequence[str]) -> NDArray[np.uint64]:
 def mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return SplitMix64's finaliser of each number, a bijection that spreads every bit.
 
-    References
-    ----------
     Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators.
     """
     z = hashes + _GOLDEN
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
-
-
-def _combined(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a hash of two hashes in this order."""
-    return mixed(first * _FNV_PRIME ^ second)
 
 
 def hashed_rows(hashes: NDArray[np.uint64], bits: int) -> Ints:
@@ -120,18 +109,10 @@ class Collisions:
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
-    """The attributes of families, by hash.
+    """The attributes of families, by hash."""
 
-    Parameters
-    ----------
-    families : tuple of Family
-        The families, in the order of their templates.
-    bits : int
-        The k of 2^k rows.
-    """
-
-    families: tuple[Family, ...]
-    bits: int
+    families: tuple[Family, ...]  # the families, in the order of their templates
+    bits: int  # the k of 2^k rows
 
     @property
     def n_rows(self) -> int:
@@ -184,5 +165,5 @@ def _hashes(family: Family, codes: Sequence[NDArray[np.uint64]], count: int) -> 
     """Return the hash of each attribute."""
     hashes = np.full(count, string_hashes([family.identity])[0])
     for code in codes:
-        hashes = _combined(hashes, code)
+        hashes = mixed(hashes * _FNV_PRIME ^ code)
     return hashes

@@ -408,19 +408,7 @@ def _read_tables(
     distance: int,
     boundary: Boundary,
 ) -> tuple[AttributeTables, AttributeTables]:
-    """Return the attributes of a model file.
-
-    Parameters
-    ----------
-    arrays : mapping of str to array
-        As `arrays` made them.
-    node, arc : sequence of Family
-        Families of its templates.
-    distance : int
-        Distance of the farthest pad.
-    boundary : {"pad", "skip", "wapiti"}
-        What strings outside the sentence are.
-    """
+    """Return the attributes of a model file, of labels and of label pairs."""
     (blob, offsets, bounds), used = _groups(arrays), sources((*node, *arc))
     if len(bounds) - 1 < len(used):
         raise ModelFileError(f"the index has {len(bounds) - 1} vocabularies, expected {len(used)}")

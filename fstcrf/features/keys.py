@@ -38,18 +38,10 @@ Codes = Sequence[NDArray[np.uint64]]
 
 @dataclass(frozen=True, slots=True)
 class KeyTable:
-    """Sorted keys with a row each.
+    """Sorted keys with a row each."""
 
-    Parameters
-    ----------
-    keys : uint64 [n]
-        Strictly increasing.
-    rows : int32 [n]
-        Row of each key, ≥ 0.
-    """
-
-    keys: NDArray[np.uint64]
-    rows: Ints
+    keys: NDArray[np.uint64]  # [n]: strictly increasing
+    rows: Ints  # [n]: row of each key, ≥ 0
 
     @classmethod
     def empty(cls) -> KeyTable:
@@ -84,29 +76,18 @@ class KeyTable:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How the string numbers of one template family become keys.
+    """How the string numbers of one template family become keys."""
 
-    Parameters
-    ----------
-    widths : tuple of int
-        Bits of each number.
-    prefixes : tuple of KeyTable
-        Numbers of the prefixes that are replaced, first to last; empty when 63 bits suffice.
-    """
-
-    widths: tuple[int, ...]
+    widths: tuple[int, ...]  # bits of each number
+    # Numbers of the prefixes that are replaced, first to last; empty when 63 bits suffice.
     prefixes: tuple[KeyTable, ...] = ()
 
     @classmethod
     def fitted(cls, widths: Sequence[int], codes: Iterable[NDArray[np.uint64]]) -> Packing:
         """Return the packing of numbers that occur.
 
-        Parameters
-        ----------
-        widths : sequence of int
-            Bits of each number, at most 32.
-        codes : iterable of uint64 [n]
-            The numbers, one array per macro; not looked at where 63 bits suffice.
+        `codes` are uint64 [n] for each macro, of as many bits as `widths` says, at most 32. They
+        are not looked at where 63 bits suffice.
         """
         if sum(widths) <= KEY_BITS:
             return cls(tuple(widths))
@@ -123,13 +104,7 @@ class Packing:
 
     @classmethod
     def of_tables(cls, widths: Sequence[int], tables: Iterator[KeyTable]) -> Packing:
-        """Return the packing that takes the prefix tables it needs from an iterator.
-
-        Raises
-        ------
-        StopIteration
-            There are too few.
-        """
+        """Return the packing that takes its prefix tables from an iterator, or StopIteration."""
         prefixes: list[KeyTable] = []
         used = 0
         for width in widths:
@@ -145,20 +120,9 @@ class Packing:
         return self._stages()[-1][1]
 
     def pack(self, codes: Codes, count: int) -> tuple[NDArray[np.uint64], Bools | None]:
-        """Return the keys of numbers.
+        """Return the keys of `count` tuples of numbers, and whether their prefixes are known.
 
-        Parameters
-        ----------
-        codes : sequence of uint64 [n]
-            The numbers, one array per macro.
-        count : int
-            Their count, n: a template without macros has no array to tell it.
-
-        Returns
-        -------
-        keys : uint64 [n]
-        known : bool [n] or None
-            Whether the prefixes are known; None when all of them are.
+        That is None where all are. `count`: a template without macros has no array to tell it.
         """
         key, known = np.zeros(count, dtype=np.uint64), None
         stages = self._stages()
@@ -175,10 +139,7 @@ class Packing:
     def unpack(self, keys: NDArray[np.uint64]) -> list[NDArray[np.uint64]]:
         """Return the numbers of keys, one array per macro; the inverse of `pack`.
 
-        Raises
-        ------
-        IndexError
-            A prefix number that no table has.
+        IndexError: a prefix number that no table has.
         """
         codes: list[NDArray[np.uint64]] = []
         for number, (macros, _) in reversed(list(enumerate(self._stages()))):
@@ -205,18 +166,8 @@ class Packing:
 def distinct(keys: NDArray[np.uint64], bits: int) -> tuple[NDArray[np.uint64], Ints, Longs]:
     """Return sorted distinct keys, the place of each key among them, and their counts.
 
-    Parameters
-    ----------
-    keys : uint64 [n]
-        The keys, below 2^bits.
-    bits : int
-        Their width. Where 2^bits is of the order of n, counting replaces sorting.
-
-    Returns
-    -------
-    unique : uint64 [m]
-    inverse : int32 [n]
-    counts : int64 [m]
+    The keys are below 2^bits: where that is of the order of their number, they are counted, not
+    sorted.
     """
     if bits < KEY_BITS and 1 << bits <= _DENSE * len(keys) + 1024:
         table = np.bincount(keys.view(np.int64), minlength=1 << bits)
@@ -240,13 +191,7 @@ _CONTINUES, _CONTINUATION = np.uint8(0b11000000), np.uint8(0b10000000)
 
 
 class Vocabulary:
-    """Distinct strings and their numbers; a value, never changed.
-
-    Parameters
-    ----------
-    strings : iterable of str
-        The strings; repeated ones count once.
-    """
+    """Distinct strings and their numbers; a value, never changed. Repeated strings count once."""
 
     __slots__ = ("_size", "_strings", "_table")
 
@@ -257,13 +202,7 @@ class Vocabulary:
 
     @classmethod
     def from_blob(cls, blob: Bytes, offsets: Longs, name: str) -> Self:
-        """Return the vocabulary of a blob that `check_blob` accepts; its strings are not copied.
-
-        Raises
-        ------
-        ModelFileError
-            A string is there twice.
-        """
+        """Return the vocabulary of a blob that `check_blob` accepts; its strings are not copied."""
         new = cls()
         try:
             new._table = Strings(blob, offsets)
@@ -313,17 +252,7 @@ class Vocabulary:
 
 
 def check_blob(blob: Bytes, offsets: Longs, name: str) -> None:
-    """Check strings that a file holds as a blob.
-
-    Parameters
-    ----------
-    blob : uint8 [B]
-        The bytes.
-    offsets : int64 [n + 1]
-        Where each string starts.
-    name : str
-        What they are, for messages.
-    """
+    """Check strings that a file holds one after the other; `name` says what they are."""
     if blob.dtype != np.uint8 or blob.ndim != 1 or offsets.dtype != np.int64 or offsets.ndim != 1:
         raise ModelFileError(
             f"{name} is {blob.dtype} {list(blob.shape)} with offsets {offsets.dtype} "

@@ -275,13 +275,7 @@ class LiteralIndex:
 
 
 class _Tokens:
-    """The attributes of sentences one after the other.
-
-    Parameters
-    ----------
-    sentences : sequence of sentence
-        Per token, a list of strings or a dict.
-    """
+    """The attributes of sentences one after the other; per token, a list of strings or a dict."""
 
     def __init__(self, sentences: Sequence[LiteralSentence]) -> None:
         self.names: list[str] = []

@@ -32,46 +32,25 @@ _FIXED_TEXT = {"bos": "__BOS__", "eos": "__EOS__"}
 
 
 class Position(NamedTuple):
-    """One string that a member reads.
+    """One string that a member reads."""
 
-    Parameters
-    ----------
-    offset : int
-        Position relative to the token.
-    pads : bool
-        Whether a position outside the sentence may give ``_B-1``; in a bag it gives nothing.
-    absolute : bool
-        The offset is a place in the sentence instead, from 1 or from its end at −1.
-    """
-
-    offset: int
+    offset: int  # position relative to the token
+    # Whether a position outside the sentence may give ``_B-1``; in a bag it gives nothing.
     pads: bool
+    # The offset is a place in the sentence instead, from 1 or from its end at −1.
     absolute: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Templates that share attributes.
+    """Templates that share attributes."""
 
-    Parameters
-    ----------
-    kind : {"node", "arc", "bos", "eos"}
-        Of its templates.
-    literals : tuple of str [m + 1]
-        Text around the strings of an attribute.
-    sources : tuple of Plain or Derived [m]
-        Where each string comes from; a tape is a column of the name that `tape_column` gives.
-    values : tuple of Macro
-        Numbers that multiply the attribute.
-    members : tuple of tuple of Position [m]
-        Offsets of each member.
-    """
-
-    kind: TemplateKind
-    literals: tuple[str, ...]
+    kind: TemplateKind  # of its templates
+    literals: tuple[str, ...]  # [m + 1]: text around the strings of an attribute
+    # [m]: where each string comes from; a tape is a column of the name that `tape_column` gives.
     sources: tuple[Source, ...] = ()
-    values: tuple[Macro, ...] = ()
-    members: tuple[tuple[Position, ...], ...] = ((),)
+    values: tuple[Macro, ...] = ()  # numbers that multiply the attribute
+    members: tuple[tuple[Position, ...], ...] = ((),)  # [m]: offsets of each member
 
     @property
     def identity(self) -> str:
@@ -208,29 +187,16 @@ _SPARSE = 4
 
 
 class Local(NamedTuple):
-    """What is at one offset of every token.
+    """What is at one offset of every token."""
 
-    Parameters
-    ----------
-    numbers : int32 [N]
-        Local numbers.
-    complete : bool
-        Whether none of them is −1.
-    """
-
-    numbers: Ints
-    complete: bool
+    numbers: Ints  # [N]: local numbers
+    complete: bool  # whether none of them is −1
 
 
 class Reader:
     """One pass over a corpus; remembers what several templates ask for.
 
-    Parameters
-    ----------
-    corpus : Corpus
-        The sentences.
-    reach : int
-        How far outside the sentence strings are padded; 0 leaves them out.
+    `reach`: how far outside the sentence strings are padded; 0 leaves them out.
     """
 
     def __init__(self, corpus: Corpus, *, reach: int) -> None:
@@ -246,13 +212,7 @@ class Reader:
         self._local: dict[tuple[str, Position], Local] = {}
 
     def column(self, name: str) -> Column:
-        """Return a column with no string that does not occur.
-
-        Raises
-        ------
-        TemplateError
-            There is no such column.
-        """
+        """Return a column with no string that does not occur."""
         if name not in self._columns:
             if name not in self.corpus.columns:
                 known = ", ".join(map(repr, self.corpus.columns)) or "none"
@@ -301,13 +261,7 @@ class Reader:
         return mask
 
     def block(self, family: Family, tokens: Ints | None, rows: Ints) -> Block:
-        """Return the block of a family's entries; rows of −1 are dropped, repeated ones merged.
-
-        Raises
-        ------
-        DataError
-            A value that is not a finite number; names file and line.
-        """
+        """Return the block of a family's entries; rows of −1 are dropped, repeated ones merged."""
         if len(rows) and int(rows.min()) < 0:
             keep = np.flatnonzero(rows >= 0)
             tokens = keep.astype(np.int32) if tokens is None else tokens[keep]
@@ -433,21 +387,12 @@ class Coder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """The attributes of one family.
+    """The attributes of one family."""
 
-    Parameters
-    ----------
-    tokens : int32 [n] or None
-        Token of each entry, sorted within each member; ``0 .. n - 1`` when None.
-    codes : list of uint64 [n]
-        Their numbers, one array per macro.
-    count : int
-        Number of entries, n.
-    """
-
+    # [n]: token of each entry, sorted within each member; ``0 .. n - 1`` when None.
     tokens: Ints | None
-    codes: list[NDArray[np.uint64]]
-    count: int
+    codes: list[NDArray[np.uint64]]  # [n]: their numbers, one array per macro
+    count: int  # number of entries, n
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,15 +417,7 @@ class _Symbols:
 
 
 class Encoder:
-    """The attributes of families over one corpus.
-
-    Parameters
-    ----------
-    reader : Reader
-        The corpus.
-    coder : Coder
-        What numbers the strings.
-    """
+    """The attributes of families over one corpus; the coder numbers the strings."""
 
     def __init__(self, reader: Reader, coder: Coder) -> None:
         self.reader = reader

@@ -41,23 +41,10 @@ _FIRING: dict[str, Firing] = {"node": "every", "bos": "first", "eos": "last", "a
 
 
 class _PlainFamilies:
-    """The families whose keys the kernel makes itself.
+    """The families whose keys the kernel makes itself; parameters are those of `AttributeTables`.
 
-    Parameters
-    ----------
-    families, packings, keys
-        Those of `AttributeTables`.
-    reach : int
-        Distance of the farthest pad.
-
-    Attributes
-    ----------
-    numbers : list of int
-        Their places among the families.
-    sources : list of Plain or Derived
-        What they read: a column of codes for each.
-    width : int
-        How far from a token they read.
+    `numbers` are their places among the families, `sources` what they read, a column of codes for
+    each, and `width` is how far from a token they read.
     """
 
     def __init__(
@@ -101,20 +88,9 @@ def _terms(family: Family, packing: Packing, place: dict[Source, int], reach: in
 def _string_codes(
     reader: Reader, sources: Sequence[Source], numbers: Callable[[Source, Sequence[str]], Ints]
 ) -> Ints:
-    """Return the number of each token's string, −1 where it has none.
+    """Return the number of each token's string, −1 where it has none, int32 [sources, N].
 
-    Parameters
-    ----------
-    reader : Reader
-        The corpus.
-    sources : sequence of Plain or Derived
-        Each gives one string a token.
-    numbers : callable
-        The numbers of distinct strings of a source.
-
-    Returns
-    -------
-    int32 [sources, N]
+    Each source gives one string a token; `numbers` are those of its distinct strings.
     """
     codes = np.empty((len(sources), reader.n_tokens), dtype=np.int32)
     for source, out in zip(sources, codes, strict=True):
@@ -144,21 +120,11 @@ def _sentence_codes(
 
 @dataclass(frozen=True, slots=True)
 class Vocabularies:
-    """The vocabulary of each source. The pads have the numbers before its strings.
+    """The vocabulary of each source. The pads have the numbers before its strings."""
 
-    Parameters
-    ----------
-    reach : int
-        Distance of the farthest pad.
-    by_source : mapping of Plain or Derived to Vocabulary
-        The strings of each source.
-    boundary : {"pad", "skip", "wapiti"}
-        What the texts of pads are.
-    """
-
-    reach: int
-    by_source: Mapping[Source, Vocabulary]
-    boundary: Boundary = "pad"
+    reach: int  # distance of the farthest pad
+    by_source: Mapping[Source, Vocabulary]  # the strings of each source
+    boundary: Boundary = "pad"  # what the texts of pads are
 
     def extended(self, reader: Reader, sources: Sequence[Source]) -> Vocabularies:
         """Return the vocabularies with the strings of a corpus."""
@@ -204,13 +170,7 @@ class Vocabularies:
 class TokenRows:
     """The attributes of a corpus's tokens, run by run; made by `Tables.runs`.
 
-    Parameters
-    ----------
-    tables : Tables
-    reader : Reader
-        The corpus.
-    codes : int32 [K, N]
-        The number of each token's string in each source of plain families.
+    `codes`, int32 [K, N]: the number of each token's string in each source of plain families.
     """
 
     tables: AttributeTables
@@ -230,14 +190,8 @@ class TokenRows:
     def at(self, tokens: Longs, strings: Mapping[Source, Sequence[str]], ids: Ints) -> SparseRows:
         """Return the attributes of tokens, each as if it had other strings of some sources.
 
-        Parameters
-        ----------
-        tokens : int64 [M]
-            A token may be there several times.
-        strings : mapping of source to sequence of str
-            Distinct strings of each of K sources.
-        ids : int32 [K, M]
-            Which of them each token is to have.
+        `ids`, int32 [K, M], says which of the strings of each of K sources each of the M tokens
+        has; a token may be there several times.
         """
         plain, offsets = self.tables._plain, self.reader.corpus.offsets  # noqa: SLF001
         # A window holds all that the attributes of its middle depend on, ends of the sentence too.
@@ -258,27 +212,13 @@ class TokenRows:
 
 @dataclass(frozen=True)
 class AttributeTables:
-    """The attributes of families.
+    """The attributes of families."""
 
-    Parameters
-    ----------
-    families : tuple of Family
-        The families, in the order of their templates.
-    vocabularies : Vocabularies
-        Numbers of the strings.
-    packings : tuple of Packing
-        For each family, from numbers to keys.
-    keys : tuple of KeyTable
-        For each family, from keys to rows.
-    n_rows : int
-        Number of rows: more than keys where some families of an index were left out.
-    """
-
-    families: tuple[Family, ...]
-    vocabularies: Vocabularies
-    packings: tuple[Packing, ...]
-    keys: tuple[KeyTable, ...]
-    n_rows: int
+    families: tuple[Family, ...]  # the families, in the order of their templates
+    vocabularies: Vocabularies  # numbers of the strings
+    packings: tuple[Packing, ...]  # for each family, from numbers to keys
+    keys: tuple[KeyTable, ...]  # for each family, from keys to rows
+    n_rows: int  # number of rows: more than keys where some families of an index were left out
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -383,20 +323,10 @@ def fitted(
     min_count: int,
     base: AttributeTables | None = None,
 ) -> tuple[AttributeTables, SparseRows]:
-    """Return the attributes that occur in a corpus, and its rows.
+    """Return the attributes that occur in a corpus, and its rows, numbered family by family.
 
-    Parameters
-    ----------
-    reader : Reader
-        The corpus.
-    families : sequence of Family
-        The families; rows are numbered family by family.
-    vocabularies : Vocabularies
-        With all the strings of the corpus.
-    min_count : int
-        New attributes that fewer tokens have are left out.
-    base : AttributeTables, optional
-        Attributes that keep their rows; they have the same families.
+    New attributes that fewer than `min_count` tokens have are left out; those of `base`, which has
+    the same families, keep their rows.
     """
     encoder = Encoder(reader, vocabularies)
     packings: list[Packing] = []
@@ -476,17 +406,8 @@ def divided(
 ) -> dict[Context, AttributeTables | Hashed]:
     """Return the families of one side of an index, by the open tapes that they read together.
 
-    Parameters
-    ----------
-    side : AttributeTables or Hashed
-        The attributes of labels, or of label pairs.
-    tapes : sequence of str
-        The open tapes. Each context lists some of them in this order; () reads none.
-
-    Returns
-    -------
-    dict
-        Context → the same attributes in the same rows, those of other families left out.
+    Each context lists some of the tapes in their order; () reads none. Its attributes keep their
+    rows; those of other families are left out.
     """
     places: dict[Context, list[int]] = {}
     for place, family in enumerate(side.families):
@@ -512,37 +433,19 @@ def _chosen(side: AttributeTables | Hashed, places: Sequence[int]) -> AttributeT
 
 @dataclass(frozen=True, slots=True)
 class Predicates:
-    """Conditioned attributes as pairs of a predicate and labels.
+    """Conditioned attributes as pairs of a predicate and labels."""
 
-    Parameters
-    ----------
-    tables : AttributeTables
-        The predicates: the families without the tapes that they read; rows are predicates.
-    row : int32 [n]
-        Row of each conditioned attribute, each once.
-    predicate : int32 [n]
-        Its predicate.
-    label : int64 [n]
-        Number of its labels: of the context's label tuples, the last tape fastest.
-    """
-
+    # The predicates: the families without the tapes that they read; rows are predicates.
     tables: AttributeTables
-    row: Ints
-    predicate: Ints
-    label: Longs
+    row: Ints  # [n]: row of each conditioned attribute, each once
+    predicate: Ints  # [n]: its predicate
+    label: Longs  # [n]: number of its labels: of the context's label tuples, the last tape fastest
 
     @classmethod
     def of(cls, tables: AttributeTables, context: Context, labels: Labels) -> Predicates:
-        """Take conditioned attributes apart.
+        """Take conditioned attributes, of families as `divided` gives them, apart.
 
-        Parameters
-        ----------
-        tables : AttributeTables
-            Families that read the tapes of the context, as `divided` gives them.
-        context : tuple of str
-        labels : mapping of str to sequence of str
-            Labels of each tape, in the order of their numbers. Attributes of other labels are
-            left out.
+        `labels` are those of each tape, in the order of their numbers; others are left out.
         """
         axes = {Plain(tape_column(tape)): tuple(labels[tape]) for tape in context}
         families, packings, keys = [], [], []

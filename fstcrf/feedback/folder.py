@@ -116,19 +116,8 @@ _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
 
 
-def encoded(event: Event) -> bytes:
-    """Return an event as bytes."""
-    return _ENCODER.encode(event)
-
-
 def decoded(data: bytes) -> Event:
-    """Return the event that bytes stand for.
-
-    Raises
-    ------
-    msgspec.DecodeError
-        They stand for none.
-    """
+    """Return the event that bytes stand for."""
     return _DECODER.decode(data)
 
 
@@ -138,18 +127,7 @@ def decoded(data: bytes) -> Event:
 # They depend on the seed and the number of a proposal alone: whether a learner was closed in
 # between, or restored from a copy, makes no difference.
 class UniformDraws:
-    """Numbers in [0, 1) by Philox, a generator that counts: proposal k has counters of its own.
-
-    Parameters
-    ----------
-    seed : int
-        The key, in [0, 2^128).
-
-    Raises
-    ------
-    OptionError
-        Another seed.
-    """
+    """Numbers in [0, 1) by Philox, a generator that counts: proposal k has counters of its own."""
 
     def __init__(self, seed: int) -> None:
         if not 0 <= seed < 1 << 128:
@@ -192,24 +170,9 @@ class _Numbers(msgspec.Struct, frozen=True):
 class State:
     """What changes when a learner is told something.
 
-    Parameters
-    ----------
-    descent : Descent
-        Parameters, and what the rule remembers.
-
-    Attributes
-    ----------
-    controls : Controls
-    pending : dict of int to Proposed
-        Proposals that nobody has answered.
-    made : int
-        Proposals so far: the number of the next one.
-    rewards : int
-        Rewards so far, and
-    reward_sum : float
-        their sum.
-    refused : int
-        Steps that would have left the finite numbers.
+    `descent` has the parameters, and what the rule remembers; `pending` the proposals that nobody
+    has answered. `made` proposals so far give the number of the next one; `refused` counts steps
+    that would have left the finite numbers.
     """
 
     def __init__(self, descent: Descent) -> None:
@@ -242,13 +205,7 @@ class State:
         write_arrays(path, arrays, metadata, kind=KIND, version=VERSION)
 
     def load(self, path: Path) -> LearnerSettings:
-        """Take the place of what a file holds.
-
-        Raises
-        ------
-        ModelFileError
-            Not such a file, a damaged one, or one of another model.
-        """
+        """Take the place of what a file holds."""
         arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
         try:
             settings = msgspec.json.decode(metadata["settings"], type=LearnerSettings)
@@ -280,13 +237,7 @@ _FRAME = struct.Struct("<II")
 
 
 def check_sync(sync: str) -> None:
-    """Refuse what is no way of writing.
-
-    Raises
-    ------
-    OptionError
-        Another name.
-    """
+    """Refuse what is no way of writing."""
     if sync not in get_args(Sync):
         raise OptionError(f"sync is {sync!r}, expected one of {', '.join(get_args(Sync))}")
 
@@ -303,23 +254,8 @@ class Journal:
     that was being written when the process died is incomplete and at the end: it is cut off on
     opening. Anything else that is wrong is damage, and refused.
 
-    Parameters
-    ----------
-    path : Path
-    sync : {"always", "process"}
-        When a call returns, its records are on the disk, or with the operating system: they then
-        survive the death of this process, but not that of the machine.
-    new : bool
-        Begin a file without records, on the disk; one of that name is lost.
-
-    Raises
-    ------
-    OptionError
-        Another `sync`.
-    ModelFileError
-        Another kind of file, or a damaged one.
-    OSError
-        The file cannot be opened or written.
+    When a call returns, its records are on the disk with ``sync="always"``, else with the operating
+    system: they then survive the death of this process, but not that of the machine.
     """
 
     def __init__(self, path: Path, sync: Sync = "always", *, new: bool = False) -> None:
@@ -356,13 +292,7 @@ class Journal:
             yield data[start:end]
 
     def append(self, records: Sequence[bytes]) -> None:
-        """Append records, all or none of them.
-
-        Raises
-        ------
-        OSError
-            They cannot be written: the disk is full. The file is as it was.
-        """
+        """Append records, all or none of them: where the disk is full, the file is as it was."""
         self._write(
             b"".join(_FRAME.pack(len(r), zlib.crc32(r)) + r for r in records),
             sync=self.sync == "always",
@@ -427,22 +357,7 @@ _LOCK, _MODEL = "lock", "model.fstcrf"
 
 
 class LearnerFolder:
-    """The folder of a learner, held by one process at a time; made by `new` and `existing`.
-
-    Parameters
-    ----------
-    path : Path
-        It exists.
-    sync : {"always", "process"}
-        As for `Journal`.
-
-    Raises
-    ------
-    OptionError
-        Another `sync`; another process has the folder.
-    OSError
-        It cannot be written.
-    """
+    """The folder of a learner, held by one process at a time; made by `new` and `existing`."""
 
     def __init__(self, path: Path, sync: Sync) -> None:
         check_sync(sync)
@@ -453,32 +368,14 @@ class LearnerFolder:
 
     @classmethod
     def new(cls, path: str | os.PathLike[str], sync: Sync) -> Self:
-        """Return a folder to begin in: there is nothing, or what a death in the same act left.
-
-        Raises
-        ------
-        OptionError
-            It is not empty; another process has it.
-        OSError
-            It cannot be written.
-        """
+        """Return a folder to begin in: there is nothing, or what a death in the same act left."""
         place = Path(path)
         place.mkdir(parents=True, exist_ok=True)
         return cls._checked(place, sync, _check_new)
 
     @classmethod
     def existing(cls, path: str | os.PathLike[str], sync: Sync) -> Self:
-        """Return a folder in which a learner is.
-
-        Raises
-        ------
-        ModelFileError
-            There is none, or one of its files is missing.
-        OptionError
-            Another process has it.
-        OSError
-            It does not exist, or cannot be written.
-        """
+        """Return a folder in which a learner is."""
         return cls._checked(Path(path), sync, _check_complete)
 
     @classmethod
@@ -511,32 +408,21 @@ class LearnerFolder:
         return self._journal
 
     def check_held(self) -> None:
-        """Refuse to go on where another process may have the folder by now.
-
-        Raises
-        ------
-        OptionError
-            It was closed, or opened by another process that this one came from.
-        """
+        """Refuse to go on where another process may have the folder by now."""
         if self._lock < 0:
             raise OptionError(f"{self.path}: the learner is closed; FeedbackLearner.open goes on")
         if self._owner != os.getpid():
             raise OptionError(f"{self.path}: another process learns there: this one is its child")
 
     @contextmanager
-    def recorded(self, records: Sequence[bytes]) -> Iterator[None]:
-        """Append to the journal, then let the caller do the same to the state.
+    def recorded(self, events: Sequence[Event]) -> Iterator[None]:
+        """Append events to the journal, then let the caller do the same to the state.
 
-        Where that is cut short (Ctrl-C), the state lags behind the journal: the folder is closed,
-        and opening it again puts things right.
-
-        Raises
-        ------
-        OSError
-            The journal cannot be written; nothing has changed.
+        Where the journal cannot be written, nothing has changed. Where the rest is cut short
+        (Ctrl-C), the state lags behind: the folder is closed, and opening it puts things right.
         """
         try:
-            self.journal.append(records)
+            self.journal.append([_ENCODER.encode(event) for event in events])
             yield
         except OSError:
             raise
@@ -545,15 +431,7 @@ class LearnerFolder:
             raise
 
     def renew(self, state: State, settings: LearnerSettings) -> None:
-        """Write a new state, and begin a new journal.
-
-        Raises
-        ------
-        OptionError
-            The folder is closed.
-        OSError
-            It cannot be written; the old ones are still there.
-        """
+        """Write a new state, begin a new journal; where that fails, the old ones are there."""
         self.check_held()
         number = self.number + 1
         path = _state(self.path, number)

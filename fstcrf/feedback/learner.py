@@ -27,7 +27,6 @@ from fstcrf.feedback.folder import (
     UniformDraws,
     Withdrawn,
     decoded,
-    encoded,
 )
 from fstcrf.feedback.simulation import completed
 from fstcrf.joint import CRF
@@ -196,7 +195,7 @@ class FeedbackLearner:
             made: list[tuple[_Recent, Proposed]] = []
             for sentence in sentences:
                 made.append(self._proposed(sentence, self._state.made + len(made)))
-            with self._folder.recorded([encoded(kept) for _, kept in made]):
+            with self._folder.recorded([kept for _, kept in made]):
                 for recent, kept in made:
                     self._remember(kept)
                     self._recent[kept.id] = recent
@@ -240,7 +239,7 @@ class FeedbackLearner:
             given = list(answers)
             events = [Rewarded(_number(p), _reward(p, reward)) for p, reward in given]
             self._check_open([p for p, _ in given])
-            with self._folder.recorded([encoded(event) for event in events]):
+            with self._folder.recorded(events):
                 failed = [event.id for event in events if not self._learn(event)]
             if failed:
                 raise NumericError(
@@ -260,7 +259,7 @@ class FeedbackLearner:
             self._folder.check_held()
             event = Withdrawn(_number(proposal))
             self._check_open([proposal])
-            with self._folder.recorded([encoded(event)]):
+            with self._folder.recorded([event]):
                 del self._state.pending[event.id]
                 self._recent.pop(event.id, None)
 

@@ -231,13 +231,7 @@ def simulate(
 
 
 def problem_of(model: CRF, data: Corpus, target: str) -> Problem:
-    """Return the sentences of a corpus, those that are not empty, as a problem for a tagger.
-
-    Raises
-    ------
-    DataError, LabelError
-        No sentence, no such column, or labels that the tagger does not have.
-    """
+    """Return the sentences of a corpus, those that are not empty, as a problem for a tagger."""
     sizes = np.diff(data.offsets)
     full = data if sizes.all() else data.select(np.flatnonzero(sizes))
     if not full.n_tokens:

@@ -25,25 +25,14 @@ Labels = list[list[str]]
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained, on what.
-
-    Parameters
-    ----------
-    data : Corpus or list of sentences
-    target : str or list of list of str
-        Column of the labels, or the labels of each sentence.
-    reads : sequence of CRF
-    class_weights : mapping of str to float
-    threads : int
-    fixed : mapping
-        What else `fstcrf.CRF.train` takes, the same in every trial.
-    """
+    """What is trained, on what."""
 
     data: Any
-    target: str | Labels
+    target: str | Labels  # column of the labels, or the labels of each sentence
     reads: Sequence[CRF] = ()
     class_weights: Mapping[str, float] = field(default_factory=dict)
     threads: int = 1
+    # What else `fstcrf.CRF.train` takes, the same in every trial.
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -81,20 +70,7 @@ class Training:
 
 
 class HoldOut:
-    """Scores on data of its own, after each iteration.
-
-    Parameters
-    ----------
-    training : Training
-    dev : Corpus or list of sentences
-    dev_target : list of list of str, optional
-        Labels of `dev`, where the target is no column.
-
-    Raises
-    ------
-    DataError
-        `dev` has no gold labels, or no span where there are spans in training.
-    """
+    """Scores on data of its own, after each iteration; `dev_target` has labels without a column."""
 
     step = "iteration"
 
@@ -132,22 +108,7 @@ class HoldOut:
 
 
 class CrossValidation:
-    """Scores on each fold of the training data, by a tagger trained on the others.
-
-    Parameters
-    ----------
-    training : Training
-    k : int
-        Number of folds; which sentence is in which, `seed` decides.
-    seed : int
-
-    Raises
-    ------
-    OptionError
-        Fewer than two folds, or more than sentences.
-    DataError
-        A fold has no gold labels, or no span where there are spans in others.
-    """
+    """Scores on each of k folds of the training data, by a tagger trained on the others."""
 
     step = "fold"
 

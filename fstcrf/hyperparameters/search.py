@@ -234,7 +234,12 @@ def tune(
     weights = dict(class_weights or {})
     training = Training(sentences, gold, tuple(reads), weights, threads, fixed)
     check_templates(templates, sentences, target, [one.tape for one in reads])
-    held = _held(training, dev, dev_target, folds, seed)
+    dev_gold = None if dev_target is None else _lists(dev_target)
+    held: HoldOut | CrossValidation = (
+        HoldOut(training, dev, dev_gold)
+        if folds is None
+        else CrossValidation(training, folds, seed)
+    )
     search = {"seed": str(seed), "pruner": pruner, "folds": str(folds)}
     search |= _identity(training, space, templates, dev, dev_target)
     study = Study(
@@ -290,18 +295,6 @@ def _run(
             raise
         return True
     return False
-
-
-def _held(
-    training: Training,
-    dev: Any,
-    dev_target: Sequence[Sequence[str]] | None,
-    folds: int | None,
-    seed: int,
-) -> HoldOut | CrossValidation:
-    if folds is not None:
-        return CrossValidation(training, folds, seed)
-    return HoldOut(training, dev, None if dev_target is None else _lists(dev_target))
 
 
 def _identity(
@@ -384,26 +377,9 @@ def searched(
     dev: bool = True,
     warm_start: CRF | None = None,
 ) -> Space:
-    """Return what there is to choose from.
+    """Return what there is to choose from; `options` as for `tune`.
 
-    Parameters
-    ----------
-    options
-        As for `tune`.
-    templates : iterable of str
-        Their names.
-    labels : int
-        How many there are.
-    seed : int
-    reads, dev : bool
-        Are earlier taggers read; is there held-out data.
-    warm_start : CRF, optional
-        Decides the order.
-
-    Raises
-    ------
-    OptionError
-        Options that do not go together, or leave no choice.
+    `reads`, `dev`: are earlier taggers read, is there held-out data. `warm_start` has the order.
     """
     order: tuple[Choice, ...] = (1, 2) if labels**2 <= _MOST_STATES else (1,)
     if warm_start is not None:

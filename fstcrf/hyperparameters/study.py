@@ -73,15 +73,7 @@ def check_templates(
     target: str | Sequence[Sequence[str]],
     tapes: Sequence[str],
 ) -> None:
-    """Refuse at once what only a later trial would stumble over.
-
-    Raises
-    ------
-    OptionError
-        Columns without a template, or attribute lists with one.
-    TemplateError
-        A column that is not there, or the target itself.
-    """
+    """Refuse at once what only a later trial would stumble over."""
     if not isinstance(data, Corpus):
         if templates:
             raise OptionError("a template needs columns, not attribute lists")
@@ -98,15 +90,7 @@ def check_templates(
 def named(
     template: Template | Sequence[Template] | Mapping[str, Template] | None,
 ) -> dict[str, TemplateSet]:
-    """Return templates by name, read.
-
-    Raises
-    ------
-    OptionError
-        One of them is given twice.
-    TemplateError, OSError
-        One that cannot be read.
-    """
+    """Return templates by name, read."""
     if template is None:
         return {}
     if isinstance(template, Mapping):
@@ -153,21 +137,10 @@ Point = dict[str, Any]
 
 @dataclass(frozen=True)
 class Space:
-    """The values that each option may have.
+    """The values that each option may have."""
 
-    Parameters
-    ----------
-    choices : mapping of str to tuple
-        Values of each option of training, ranges among them; ``template`` the names of templates.
-        ``method`` is there.
-
-    Raises
-    ------
-    OptionError
-        An option without a value, a range that is none, an option that no method reads, or nothing
-        to choose between.
-    """
-
+    # Values of each option of training, ranges among them; ``template`` the names of templates.
+    # ``method`` is there.
     choices: Mapping[str, tuple[Choice, ...]]
 
     def __post_init__(self) -> None:
@@ -177,17 +150,13 @@ class Space:
             for choice in choices:
                 if isinstance(choice, Range):
                     _check_range(name, choice)
-            self._check_reader(name)
+            if not any(has_strength(name, str(method)) for method in self.choices["method"]):
+                known = ", ".join(map(repr, self.choices["method"]))
+                raise OptionError(f"{name} is given, and is no option of method {known}")
         if self.size == 1:
             raise OptionError(
                 "there is nothing to choose: every option has one value; give several, or a range"
             )
-
-    def _check_reader(self, name: str) -> None:
-        methods = self.choices["method"]
-        if not any(has_strength(name, str(method)) for method in methods):
-            known = ", ".join(map(repr, methods))
-            raise OptionError(f"{name} is given, and is no option of method {known}")
 
     @property
     def size(self) -> int | None:
@@ -230,10 +199,8 @@ class Space:
     def start(self) -> Point:
         """Return the point nearest to the defaults of training: where a search begins."""
         method = _usual("method", self.choices["method"])
-        point = {}
-        for name in self.names(str(method)):
-            point[name] = _number(name, _usual(name, self.choices[name]))
-        return point
+        names = self.names(str(method))
+        return {name: _number(name, _usual(name, self.choices[name])) for name in names}
 
     def fixed(self, point: Point) -> dict[str, Any]:
         """Return a point as parameters of optuna."""
@@ -313,26 +280,9 @@ _SEARCH = "search"  # what the journal is of
 
 
 def opened(package: Any, path: Path, *, resume: bool, search: Mapping[str, str]) -> optuna.Study:
-    """Return the study of a journal, a new one where there is none.
+    """Return the study of a journal, a new one where there is none; `resume`: the file may exist.
 
-    Parameters
-    ----------
-    package : module
-        optuna.
-    path : Path
-    resume : bool
-        The file may exist.
-    search : mapping of str to str
-        What decides the course of the search; that of the journal must be the same.
-
-    Raises
-    ------
-    OptionError
-        The file exists, without `resume`, or is the journal of another search.
-    DataError
-        It is no journal.
-    OSError
-        It cannot be read or written.
+    `search`, what decides the course of the search, must be that of the journal.
     """
     exists = path.exists() and path.stat().st_size > 0
     if exists and not resume:
@@ -396,43 +346,15 @@ _DRAWS = 8  # until the point is a new one
 
 
 def installed() -> Any:
-    """Return the package optuna.
-
-    Raises
-    ------
-    MissingDependencyError
-        It is not installed.
-    """
+    """Return the package optuna."""
     return optional("optuna", "tuning needs optuna: pip install 'fstcrf[tune]'")
 
 
 class Study:
     """Trials so far, and how the next one is made.
 
-    Parameters
-    ----------
-    space : Space
-    seed : int
-    pruner : {"median", "halving", "none"}
-    step : {"iteration", "fold"}
-        What a trial reports after.
-    journal : path, optional
-        File that every finished trial goes to.
-    resume : bool
-        Go on from the journal if it exists.
-    search : mapping of str to str
-        What decides the course of the search; that of the journal must be the same.
-
-    Raises
-    ------
-    MissingDependencyError
-        optuna is not installed.
-    OptionError
-        A journal that exists, without `resume`, or of another search.
-    DataError
-        A file that is no journal.
-    OSError
-        The journal cannot be read or written.
+    A trial reports after each `step`, "iteration" or "fold". Finished trials go to the `journal`;
+    its `search`, what decides the course of the search, must be the same on `resume`.
     """
 
     def __init__(
@@ -473,13 +395,7 @@ class Study:
         return trials if self._finite is None else min(trials, len(self._finite))
 
     def run(self, evaluate: Evaluate) -> Trial:
-        """Make one trial.
-
-        Parameters
-        ----------
-        evaluate : callable
-            Point, `StepReport` → score and steps.
-        """
+        """Make one trial; `evaluate` gives the score and steps of a point."""
         with _quiet(self._optuna):
             trial, point = self._asked()
         number, started, step = len(self._finished()) + 1, time.perf_counter(), 0
@@ -504,13 +420,9 @@ class Study:
         except BaseException:
             self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
             raise
-        for name, fact in (
-            ("number", number),
-            ("point", point),
-            ("outcome", outcome),
-            ("steps", step),
-            ("seconds", time.perf_counter() - started),
-        ):
+        seconds = time.perf_counter() - started
+        facts = {"number": number, "point": point, "outcome": outcome, "steps": step}
+        for name, fact in {**facts, "seconds": seconds}.items():
             trial.set_user_attr(name, fact)
         self._tell(trial, score)
         return _trial(self._finished()[-1])
@@ -552,15 +464,8 @@ def _trial(found: optuna.trial.FrozenTrial) -> Trial:
     facts = found.user_attrs
     options = dict(facts["point"])
     template = options.pop("template", None)
-    return Trial(
-        facts["number"],
-        options,
-        template,
-        found.value,
-        facts["outcome"],
-        facts["steps"],
-        facts["seconds"],
-    )
+    outcome, steps, seconds = facts["outcome"], facts["steps"], facts["seconds"]
+    return Trial(facts["number"], options, template, found.value, outcome, steps, seconds)
 
 
 def _made(package: Any, pruner: Pruner, step: str) -> optuna.pruners.BasePruner:

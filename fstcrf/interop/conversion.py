@@ -14,8 +14,6 @@ from fstcrf.interop.wapiti import WAPITI
 from fstcrf.joint import CRF
 from fstcrf.storage import file_kind
 
-__all__ = ["FORMATS", "format_of", "read_tagger", "written"]
-
 _COMPOSITION = "fstcrf-composition"  # as `fstcrf.joint.jointmodel` writes it, which is above
 
 FORMATS: tuple[Format, ...] = (CRFSUITE, CRFPP, CRFPP_TEXT, WAPITI)
@@ -72,20 +70,7 @@ def read_tagger(
 
 
 def format_of(head: bytes, where: str) -> Format:
-    """Return the format of a file of another program.
-
-    Parameters
-    ----------
-    head : bytes
-        Its first `HEAD` bytes, or all of them.
-    where : str
-        Its name, for messages.
-
-    Raises
-    ------
-    ModelFileError
-        No format knows it, or it is compressed.
-    """
+    """Return the format of a file of another program, from its first `HEAD` bytes."""
     if not head:
         raise ModelFileError(f"{where}: an empty file, expected a model")
     for known in FORMATS:
@@ -96,13 +81,7 @@ def format_of(head: bytes, where: str) -> Format:
 
 
 def written(tagger: CRF, name: str) -> bytes:
-    """Return a tagger as the bytes of a file of another format.
-
-    Raises
-    ------
-    OptionError
-        There is no such format, it is only read, or it cannot say what the tagger does.
-    """
+    """Return a tagger as the bytes of a file of another format."""
     writers = {known.name: known.write for known in FORMATS if known.write is not None}
     if name not in writers:
         raise OptionError(f"nothing writes {name!r}; what can be written: {', '.join(writers)}")

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bytes, Longs
 from fstcrf.errors import ModelFileError
 
-__all__ = ["U4", "Chunk", "Texts", "hashes", "joined", "read_strings", "spread", "string_table"]
-
 U4 = np.dtype("<u4")
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -74,18 +72,7 @@ def spread(starts: Longs, counts: Longs) -> Longs:
 
 
 def joined(data: NDArray[Scalar], starts: Longs, counts: Longs) -> NDArray[Scalar]:
-    """Return ``data[starts[i] : starts[i] + counts[i]]`` for each i, one after the other.
-
-    Parameters
-    ----------
-    data : array [n]
-    starts, counts : int64 [m]
-        Parts that are there.
-
-    Returns
-    -------
-    array [sum of counts]
-    """
+    """Return ``data[starts[i] : starts[i] + counts[i]]`` for each i, one after the other."""
     full = counts > 0
     if not full.all():
         starts, counts = starts[full], counts[full]
@@ -111,17 +98,7 @@ Words = NDArray[np.uint32]
 
 
 def hashes(text: Bytes, offsets: Longs) -> Words:
-    """Return the hash of each string, with the NUL behind it that the text does not have.
-
-    Parameters
-    ----------
-    text : uint8 [B]
-    offsets : int64 [n + 1]
-
-    Returns
-    -------
-    uint32 [n]
-    """
+    """Return the hash of each string, with the NUL behind it that the text does not have."""
     sizes = np.diff(offsets) + 1
     out = np.empty(len(sizes), dtype=np.uint32)
     # Strings of one number of blocks go together: their blocks are a table without gaps.
@@ -195,13 +172,7 @@ class Texts(NamedTuple):
 
 
 def read_strings(file: Chunk, begin: int, count: int, name: str) -> Texts:
-    """Return the strings, numbers 0 to count − 1, of the table that begins at a byte of a file.
-
-    Raises
-    ------
-    ModelFileError
-        Damage of any kind.
-    """
+    """Return the strings, numbers 0 to count − 1, of the table that begins at a byte of a file."""
     head = file.part(begin, _RECORDS, name)
     size, _, order, links, links_at = head.numbers(4, 5).tolist()
     if head.data[:4].tobytes() != _NAME or order != _BYTE_ORDER:

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Longs
+from fstcrf.corpus.files import BOM
 from fstcrf.errors import ModelFileError
 from fstcrf.features.derive import Plain
 from fstcrf.interop.formats import (
-    BOM,
     TAPE,
     Format,
     ModelSource,
@@ -34,8 +34,6 @@ from fstcrf.interop.patterns import (
     tagger,
 )
 from fstcrf.joint import CRF
-
-__all__ = ["CRFPP", "CRFPP_TEXT", "load_crfpp"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

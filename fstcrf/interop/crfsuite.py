@@ -29,22 +29,6 @@ from fstcrf.kernel.strings import pack_strings
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace
 
-__all__ = [
-    "CRFSUITE",
-    "FEATURE",
-    "MAGIC",
-    "STATE",
-    "TRANSITION",
-    "CRFsuiteModel",
-    "as_tagger",
-    "export",
-    "features_of",
-    "load_crfsuite",
-    "read_model",
-    "write_model",
-]
-
-
 STATE, TRANSITION = 0, 1
 
 FEATURE = np.dtype([("type", "<u4"), ("src", "<u4"), ("dst", "<u4"), ("weight", "<f8")])
@@ -53,45 +37,22 @@ FEATURE = np.dtype([("type", "<u4"), ("src", "<u4"), ("dst", "<u4"), ("weight", 
 
 @dataclass(frozen=True, eq=False)
 class CRFsuiteModel:
-    """What a CRFsuite model holds.
+    """What a CRFsuite model holds."""
 
-    Parameters
-    ----------
-    labels : tuple of str [L]
-    attribute_text : uint8 [B]
-        The attributes one after the other, as UTF-8.
-    attribute_offsets : int64 [A + 1]
-        Attribute a is ``attribute_text[attribute_offsets[a] : attribute_offsets[a + 1]]``.
-    features : FEATURE [K]
-        Type (0 state, 1 transition), src (attribute or label), dst (label), weight (natural-log
-        score). Of several state features of one pair the weights add up, of several transition
-        features the last one counts, as CRFsuite has it.
-
-    Raises
-    ------
-    ShapeError
-        A feature of another type, or of a label or an attribute that is not there; a weight that
-        is not finite; no or repeated labels.
-    """
-
-    labels: tuple[str, ...]
-    attribute_text: Bytes
+    labels: tuple[str, ...]  # [L]
+    attribute_text: Bytes  # [B]: the attributes one after the other, as UTF-8
+    # [A + 1]: attribute a is ``attribute_text[attribute_offsets[a] : attribute_offsets[a + 1]]``.
     attribute_offsets: Longs
+    # [K]: type (0 state, 1 transition), src (attribute or label), dst (label), weight
+    # (natural-log score). Of several state features of one pair the weights add up, of several
+    # transition features the last one counts, as CRFsuite has it.
     features: NDArray[np.void]
 
     @classmethod
     def of(
         cls, labels: Sequence[str], attributes: Sequence[str], features: NDArray[np.void]
     ) -> Self:
-        """Return the model of strings and features.
-
-        Raises
-        ------
-        DataError
-            An attribute that is not Unicode.
-        ShapeError
-            As for the class.
-        """
+        """Return the model of strings and features."""
         return cls(tuple(labels), *pack_strings(attributes), features)
 
     def __post_init__(self) -> None:
@@ -169,25 +130,7 @@ class _Header(NamedTuple):
 
 
 def read_model(data: bytes, where: str = "<bytes>") -> CRFsuiteModel:
-    """Read a model.
-
-    Parameters
-    ----------
-    data : bytes
-        All of the file.
-    where : str
-        Its name, for messages.
-
-    Returns
-    -------
-    CRFsuiteModel
-        `features` may be a view of `data`.
-
-    Raises
-    ------
-    ModelFileError
-        Not a model of CRFsuite, or damaged; says which part.
-    """
+    """Read a model; its `features` may be a view of the bytes."""
     file = Chunk(np.frombuffer(data, dtype=np.uint8), where)
     header = _header(file)
     features = _features(file, header.features_at)
@@ -319,15 +262,7 @@ _SPARE_LABELS = 2
 
 
 def write_model(model: CRFsuiteModel) -> bytes:
-    """Return a model as the bytes of a file, as CRFsuite writes it.
-
-    Raises
-    ------
-    DataError
-        A label that is not Unicode.
-    OptionError
-        A string with NUL in it, or more than the format can count.
-    """
+    """Return a model as the bytes of a file, as CRFsuite writes it."""
     labels = _checked(Texts(*pack_strings(model.labels)), "label")
     attributes = _checked(Texts(model.attribute_text, model.attribute_offsets), "attribute")
     features = _chunk_bytes(b"FEAT", len(model.features), model.features.tobytes())
@@ -413,15 +348,7 @@ def load_crfsuite(source: ModelSource, *, tape: str = TAPE, where: str | None = 
 
 
 def as_tagger(model: CRFsuiteModel, *, tape: str = TAPE, where: str = "model") -> CRF:
-    """Return a model as a tagger.
-
-    Raises
-    ------
-    ModelFileError
-        An attribute that is there twice; no labels, or more than can be handled.
-    OptionError
-        An empty name for the tape.
-    """
+    """Return a model as a tagger."""
     check_tape(tape)
     labels = len(model.labels)
     if not labels:
@@ -503,11 +430,6 @@ def export(crf: CRF) -> CRFsuiteModel:
     Weights of 0 and attributes without weights are left out, as CRFsuite does. Attributes of
     templates go as their texts, such as ``U05:in/the``: whoever tags with CRFsuite must make the
     same texts.
-
-    Raises
-    ------
-    OptionError
-        The format cannot say what the tagger does; says what, and what to do.
     """
     _check_sayable(crf)
     node, transition, _, _, _ = crf.space.parts(crf.theta)

@@ -8,26 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
-from fstcrf.corpus.files import BOM
 from fstcrf.errors import ModelFileError, OptionError
 
 if TYPE_CHECKING:
     from fstcrf.joint import CRF
-
-__all__ = [
-    "BOM",
-    "HEAD",
-    "TAPE",
-    "Format",
-    "ModelSource",
-    "ReadOptions",
-    "check_tape",
-    "is_native",
-    "load_from",
-    "read_source",
-    "text_encoding",
-    "unpacked",
-]
 
 ModelSource: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO"
 
@@ -35,17 +19,7 @@ _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03
 
 
 def read_source(source: ModelSource, where: str | None = None) -> tuple[bytes, str]:
-    """Return the bytes of a model and what messages call it.
-
-    Raises
-    ------
-    ModelFileError
-        It is compressed.
-    OptionError
-        It is none of these.
-    OSError
-        The file cannot be read.
-    """
+    """Return the bytes of a model and what messages call it."""
     if isinstance(source, bytes | bytearray | memoryview):
         data, name = bytes(source), "<bytes>"
     elif isinstance(source, str | os.PathLike):
@@ -61,13 +35,7 @@ def read_source(source: ModelSource, where: str | None = None) -> tuple[bytes, s
 
 
 def unpacked(data: bytes, where: str) -> bytes:
-    """Return bytes that are no compressed file.
-
-    Raises
-    ------
-    ModelFileError
-        They are one: what is in it may be of any size.
-    """
+    """Return bytes that are no compressed file."""
     for magic, kind in _COMPRESSED.items():
         if data.startswith(magic):
             raise ModelFileError(f"{where}: compressed by {kind}: decompress the model first")
@@ -87,47 +55,24 @@ def is_native(head: bytes) -> bool:
 
 
 def check_tape(tape: str) -> None:
-    """Check the name of a tape.
-
-    Raises
-    ------
-    OptionError
-        It is empty.
-    """
+    """Check the name of a tape."""
     if not tape:
         raise OptionError("the name of the tape is empty, expected one such as 'label'")
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a file does not say of its tagger.
+    """What a file does not say of its tagger."""
 
-    Parameters
-    ----------
-    where : str
-        Name of the file, for messages; empty: that of the source.
-    tape : str
-        What the tagger writes.
-    columns : sequence of str, optional
-        Names of the columns that it reads, where it reads columns.
-    encoding : str, optional
-        Of the texts in the file, where the format leaves that open.
-    """
-
-    where: str
-    tape: str = TAPE
+    where: str  # name of the file, for messages; empty: that of the source
+    tape: str = TAPE  # what the tagger writes
+    # Names of the columns that it reads, where it reads columns.
     columns: Sequence[str] | None = None
-    encoding: str | None = None
+    encoding: str | None = None  # of the texts in the file, where the format leaves that open
 
 
 def text_encoding(options: ReadOptions) -> str:
-    """Return the encoding of the texts in a file; UTF-8 where none is given.
-
-    Raises
-    ------
-    OptionError
-        Python does not know it, or it is none of text.
-    """
+    """Return the encoding of the texts in a file; UTF-8 where none is given."""
     encoding = options.encoding or "utf-8"
     try:
         "".encode(encoding)

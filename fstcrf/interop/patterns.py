@@ -40,32 +40,12 @@ from fstcrf.kernel import padded
 from fstcrf.topology import chain_topology
 from fstcrf.train.problem import ParameterSpace
 
-__all__ = [
-    "CutBudget",
-    "Hole",
-    "PatternModel",
-    "SparseWeights",
-    "TextPattern",
-    "check_labels",
-    "cuts",
-    "decoded",
-    "shown",
-    "tagger",
-]
-
-
 _FEW_PAIRS = 10_000
 _SHOWN = 40
 
 
 def check_labels(labels: Sequence[str], size: int, where: str) -> None:
-    """Check labels before tables of their pairs are made.
-
-    Raises
-    ------
-    ModelFileError
-        None, an empty or a repeated one, or more pairs than the file accounts for.
-    """
+    """Check labels before tables of their pairs are made."""
     if not labels or not all(labels) or len(set(labels)) < len(labels):
         raise ModelFileError(f"{where}: labels must be distinct, not empty, and at least one")
     if len(labels) ** 2 > _FEW_PAIRS + size:
@@ -73,13 +53,7 @@ def check_labels(labels: Sequence[str], size: int, where: str) -> None:
 
 
 def decoded(data: bytes, encoding: str, where: str, what: str) -> str:
-    """Return bytes of a file as text.
-
-    Raises
-    ------
-    ModelFileError
-        They are not of that encoding, or no line of text.
-    """
+    """Return bytes of a file as text."""
     try:
         text = data.decode(encoding)
     except UnicodeError:
@@ -121,22 +95,10 @@ class SparseWeights:
         return end - begin
 
     def cells(self, first: Longs, size: int, stride: int) -> tuple[Longs, Floats]:
-        """Lay blocks of weights out as rows of a table.
+        """Lay blocks of weights out as rows of `size` weights of a table with `stride` columns.
 
-        Parameters
-        ----------
-        first : int64 [R]
-            Number of each row's first weight.
-        size : int
-            Weights of a row.
-        stride : int
-            Columns of the table.
-
-        Returns
-        -------
-        cells : int64 [m]
-            ``row * stride + column``, rising.
-        values : float64 [m]
+        Returns cells, ``row * stride + column``, rising, and their values; `first` is the number of
+        each row's first weight.
         """
         begin, end = self._bounds(first, size)
         counts = end - begin
@@ -207,28 +169,14 @@ Choices: TypeAlias = Sequence[Collection[bytes] | None]
 
 
 class CutBudget:
-    """How many cuts a model may have: no file may ask for more memory than its size justifies.
-
-    Parameters
-    ----------
-    size : int
-        Bytes of the file.
-    where : str
-        Its name, for messages.
-    """
+    """How many cuts a model may have: no file may ask for more memory than its size justifies."""
 
     def __init__(self, size: int, where: str) -> None:
         self._left = _ALWAYS + size // 2
         self._where = where
 
     def spend(self, count: int, pattern: str) -> None:
-        """Take some away.
-
-        Raises
-        ------
-        ModelFileError
-            There are not so many; names the pattern.
-        """
+        """Take some away."""
         self._left -= count
         if self._left < 0:
             raise ModelFileError(
@@ -240,13 +188,7 @@ class CutBudget:
 def cuts(text: bytes, literals: Sequence[bytes], choices: Choices) -> Iterator[tuple[bytes, ...]]:
     """Yield the strings between which the literals stand, in every way there is.
 
-    Parameters
-    ----------
-    text : bytes
-    literals : sequence of bytes [m + 1]
-        The first begins the text, the last ends it.
-    choices : sequence of collection of bytes or None [m]
-        What each string may be; None: anything.
+    The first literal begins the text, the last ends it; a choice of None allows any string.
     """
     first, last = literals[0], literals[-1]
     if len(literals) == 1:
@@ -561,16 +503,7 @@ def _marked(literal: str, number: int) -> str:
 
 
 def tagger(model: PatternModel, columns: Sequence[str] | None, tape: str) -> CRF:
-    """Return a model as a CRF over columns, with the same answers.
-
-    Raises
-    ------
-    ModelFileError
-        A pattern that no template can say, texts that can be cut in too many ways, or weights that
-        are not finite.
-    OptionError
-        Too few names, or names that are not distinct.
-    """
+    """Return a model as a CRF over columns, with the same answers."""
     names = _column_names(columns, model.n_columns, tape)
     if not np.isfinite(model.weights.values).all():
         raise ModelFileError(f"{model.where}: a weight is not finite")

@@ -10,12 +10,12 @@ from typing import Literal
 import numpy as np
 
 from fstcrf.arrays import Floats, Longs
+from fstcrf.corpus.files import BOM
 from fstcrf.errors import ModelFileError, TemplateError
 from fstcrf.features import LiteralIndex
 from fstcrf.features.bytewise import misjudges
 from fstcrf.features.derive import Plain, Source, derived, root
 from fstcrf.interop.formats import (
-    BOM,
     TAPE,
     Format,
     ModelSource,
@@ -38,9 +38,6 @@ from fstcrf.joint import CRF
 from fstcrf.kernel import padded
 from fstcrf.topology import chain_topology
 from fstcrf.train.problem import ParameterSpace
-
-__all__ = ["WAPITI", "load_wapiti"]
-
 
 # --- The file -------------------------------------------------------------------------------------
 

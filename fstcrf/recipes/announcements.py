@@ -24,8 +24,6 @@ from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import FURTHER, windows
 from fstcrf.recipes.report import Row
 
-__all__ = ["FOLDS", "SETS", "SWEEPS", "folds", "rows"]
-
 FOLDS, SWEEPS, RUNS, RUNS_FULL = 5, 100, 3, 10
 SCHEME = "bioes"
 TIMES = NAMES = (0.0, -0.25, -0.5, -1.0, -2.0, -4.0)
@@ -86,10 +84,7 @@ class Fold(msgspec.Struct):
 
 
 def rows(setting: Setting) -> Iterator[Row]:
-    """Yield the rows of table 6; a finished fold is not done again.
-
-    DataError for a file that is missing or broken.
-    """
+    """Yield the rows of table 6; a finished fold is not done again."""
     messages = convert_column(all_messages(setting), "field", "iob2", SCHEME)
     number = folds(len(messages), setting.seed)
     for features in SETS:

@@ -16,19 +16,6 @@ from fstcrf.recipes.corpora import DataSplit
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.report import Result, Row, gain, number, table
 
-__all__ = [
-    "RECIPE",
-    "SYSTEMS",
-    "Choice",
-    "LabellingTask",
-    "System",
-    "chosen",
-    "chunking",
-    "entities",
-    "run",
-]
-
-
 # --- Tasks ----------------------------------------------------------------------------------------
 
 _HELD_OUT = 2000

@@ -22,9 +22,6 @@ from fstcrf.recipes.corpora import ENTITY, DataSplit, entities
 from fstcrf.recipes.experiment import Recipe, Setting
 from fstcrf.recipes.report import Result, Row, number, table
 
-__all__ = ["CASE", "RECIPE", "VARIANTS", "ablation", "columns", "elsewhere", "read", "run"]
-
-
 # --- What the rest of a document says of a word ---------------------------------------------------
 #
 # Its neighbours and its case at other places, beyond the paper: its local model sees four words to
@@ -166,10 +163,7 @@ MORE = AFFIXES + ELSEWHERE
 
 
 def read(setting: Setting) -> DataSplit:
-    """Read the files, with the columns of `elsewhere`; the chunk column is not used.
-
-    DataError for a file that is missing or broken.
-    """
+    """Read the files, with the columns of `elsewhere`; the chunk column is not used."""
     parts = ("train", "testa", "testb")
     train, dev, test = (elsewhere(entities(setting, part, SCHEME)) for part in parts)
     return DataSplit(train, train, dev, test)

@@ -19,34 +19,6 @@ from fstcrf.evaluate import evaluate_spans
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import LAYOUT, MARKS, layout, marks
 
-__all__ = [
-    "ENTITY",
-    "FIELDS",
-    "MESSAGES",
-    "PHRASE",
-    "PHRASES",
-    "POLICIES",
-    "TWINS",
-    "DataSplit",
-    "Message",
-    "MessageField",
-    "Tally",
-    "all_messages",
-    "chunks",
-    "corpus_of",
-    "entities",
-    "mean_f",
-    "noun_phrases",
-    "read_message",
-    "retokenised",
-    "scored",
-    "span_f",
-    "token_counts",
-    "token_f",
-    "tokens",
-    "values",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class DataSplit:
@@ -71,10 +43,7 @@ ENTITY = "ner"
 
 
 def chunks(setting: Setting) -> tuple[Corpus, Corpus]:
-    """Return training and test file of CoNLL-2000, columns ``word``, ``pos``, ``chunk`` (IOB2).
-
-    DataError for a file that is missing or broken.
-    """
+    """Return training and test file of CoNLL-2000, columns ``word``, ``pos``, ``chunk`` (IOB2)."""
     train, test = (
         read_columns(setting.files(f"conll2000/{part}.txt")[0], ("word", "pos", "chunk"))
         for part in ("train", "test")
@@ -83,10 +52,7 @@ def chunks(setting: Setting) -> tuple[Corpus, Corpus]:
 
 
 def noun_phrases(setting: Setting) -> tuple[Corpus, Corpus]:
-    """Return training and test file of CoNLL-2000, with the noun phrases of its chunks as labels.
-
-    DataError for a file that is missing or broken.
-    """
+    """Return training and test file of CoNLL-2000, noun phrases as labels."""
     train, test = map(_with_phrases, chunks(setting))
     return train, test
 
@@ -105,7 +71,7 @@ def entities(
     """Return a file of CoNLL-2003, ``eng.PART``, with its documents; its labels, IOB1, in a scheme.
 
     `target` is what their column is called, beside ``word``, ``pos``, ``chunk``; taggers are kept
-    under that name. DataError for a file that is missing or broken.
+    under that name.
     """
     path = setting.files(f"conll2003/eng.{part}")[0]
     corpus = read_columns(path, ("word", "pos", "chunk", target))
@@ -149,10 +115,7 @@ class Message:
 
 
 def all_messages(setting: Setting) -> Corpus:
-    """Read the seminar announcements.
-
-    DataError for a file that is missing or broken.
-    """
+    """Read the seminar announcements."""
     return corpus_of([read_message(path) for path in setting.files(MESSAGES)])
 
 
@@ -160,12 +123,7 @@ def read_message(path: Path) -> Message:
     """Read a message; sentence and paragraph tags, which may cross fields, are left out.
 
     Tags are in lower case; whatever else stands between ``<`` and ``>`` is text. Bytes that are
-    no UTF-8 become ``U+FFFD``, silently.
-
-    Raises
-    ------
-    DataError
-        A field that ends without having begun, begins within another, or does not end.
+    no UTF-8 become ``U+FFFD``, silently. DataError for a field that does not begin and end in turn.
     """
     tagged = path.read_bytes().decode("utf-8", "replace")
     parts: list[str] = []

@@ -25,8 +25,6 @@ from fstcrf.errors import DataError
 from fstcrf.joint import CRF
 from fstcrf.recipes.report import FILES, Report, Result, Row, provenance, write
 
-__all__ = ["THREADS", "Parts", "Recipe", "Setting", "fingerprint", "run_recipe"]
-
 T = TypeVar("T")
 
 THREADS = min(2, os.cpu_count() or 1)
@@ -51,15 +49,8 @@ class Parts:
 
     The key is made from the fingerprint of the run, the name of the part and what it depends on, so
     that parts of other runs lie beside those of this one and are never taken for them.
-
-    Parameters
-    ----------
-    folder : Path, optional
-        Made when the first part is kept. Without it nothing is kept.
-    run : str
-        Fingerprint of the run.
-    code : str
-        Version and commit of the code that runs.
+    The folder is made when the first part is kept; without it nothing is kept. `run` is the
+    fingerprint of the run, `code` the version and commit of the code.
     """
 
     def __init__(self, folder: Path | None = None, run: str = "", code: str = "") -> None:
@@ -68,21 +59,10 @@ class Parts:
         self._earlier: list[_File] = []
 
     def get(self, name: str, kind: type[T], about: object = None) -> T:
-        """Return a part that was kept.
+        """Return a part that was kept, of a kind that msgspec takes; KeyError where there is none.
 
-        Parameters
-        ----------
-        name : str
-        kind : type
-            Of the value, as msgspec takes it: ``list[Row]``, ``dict[str, float]``, a dataclass.
-        about : object
-            What the part depends on, beside the recipe, its options and data: anything whose `repr`
-            tells it from others.
-
-        Raises
-        ------
-        KeyError
-            There is none, or it does not hold what is expected.
+        `about` is what the part depends on, beside the recipe, its options and data: anything whose
+        `repr` tells it from others.
         """
         path = self._path(name, about, "json")
         if path is None or not path.exists():
@@ -97,15 +77,7 @@ class Parts:
         return value
 
     def put(self, name: str, value: object, about: object = None) -> None:
-        """Keep a part.
-
-        Raises
-        ------
-        TypeError
-            A value that JSON has no form for.
-        OSError
-            It cannot be written.
-        """
+        """Keep a part."""
         encoded = msgspec.Raw(msgspec.json.encode(value, enc_hook=_plain))
         path = self._path(name, about, "json", made=True)
         if path is None:
@@ -134,17 +106,12 @@ class Parts:
         if made:
             self.folder.mkdir(parents=True, exist_ok=True)
         key = _digest([self._run, name, repr(about)])
-        return self.folder / f"{_slug(name)}-{key}.{suffix}"
+        slug = re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")[:60]
+        return self.folder / f"{slug}-{key}.{suffix}"
 
 
 def fingerprint(files: Iterable[Path], options: Mapping[str, object]) -> str:
-    """Return what a run is of, as a digest: contents of files, options.
-
-    Raises
-    ------
-    OSError
-        A file cannot be read.
-    """
+    """Return what a run is of, as a digest: contents of files, options."""
     contents = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
     return _digest([*contents, *(f"{name}={value!r}" for name, value in options.items())])
 
@@ -157,10 +124,6 @@ def _digest(strings: Iterable[str]) -> str:
     return digest.hexdigest()[:12]
 
 
-def _slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")[:60]
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
@@ -168,10 +131,6 @@ def _plain(value: Any) -> Any:
 
 
 # --- What a recipe is, and what it is given -------------------------------------------------------
-
-
-def _silent(_: str) -> None:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +159,7 @@ class Setting:
     report: Path | None = None
     full: bool = False
     seed: int = 0
-    say: Callable[[str], None] = _silent
+    say: Callable[[str], None] = lambda _: None
     parts: Parts = field(default_factory=Parts)
     found: Result = field(default_factory=Result)
 

@@ -19,23 +19,6 @@ from typing import Any
 
 from fstcrf.corpus import Corpus, convert_column
 
-__all__ = [
-    "FURTHER",
-    "LABELS",
-    "LAYOUT",
-    "MARKS",
-    "MORE",
-    "NAMES",
-    "PAGE",
-    "PAPER",
-    "TAGS",
-    "Features",
-    "layout",
-    "marks",
-    "windows",
-]
-
-
 # --- Common names, honorifics, words of places and roles ------------------------------------------
 
 
@@ -151,14 +134,7 @@ _TOPICS = {
 
 
 def layout(text: str, tokens: Sequence[tuple[int, int]]) -> dict[str, list[str]]:
-    """Return, for each name in `LAYOUT`, a string a token; ``-`` where there is nothing to say.
-
-    Parameters
-    ----------
-    text : str
-        A whole message, with its line breaks.
-    tokens : sequence of (start, end)
-        Its tokens, in their order.
+    """Return, for each name in `LAYOUT`, a string a token of a message; ``-`` for nothing to say.
 
     Examples
     --------

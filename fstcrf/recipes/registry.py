@@ -14,8 +14,6 @@ from fstcrf.recipes import (
 )
 from fstcrf.recipes.experiment import Recipe
 
-__all__ = ["RECIPES"]
-
 _MODULES = (
     usaddress,
     shallow_parsing,

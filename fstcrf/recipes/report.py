@@ -20,23 +20,6 @@ from fstcrf.corpus import atomic_write
 from fstcrf.evaluate import Comparison
 from fstcrf.lazy import optional
 
-__all__ = [
-    "FILES",
-    "Curve",
-    "Panel",
-    "Report",
-    "Result",
-    "Row",
-    "blank_figure",
-    "draw",
-    "gain",
-    "number",
-    "provenance",
-    "table",
-    "write",
-]
-
-
 FILES = ("report.md", "results.json")
 """What `write` leaves in a folder."""
 
@@ -89,25 +72,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A result, with where and when it came about.
+    """A result, with where and when it came about."""
 
-    Parameters
-    ----------
-    name, title, paper : str
-        Of the recipe.
-    result : Result
-    facts : mapping of str to str
-        Date, machine, versions, seed, wall clock.
-    ended : str
-        Why the run ended before it was complete; empty where it was not so.
-    """
-
-    name: str
+    name: str  # of the recipe
     title: str
     paper: str
     result: Result
-    facts: Mapping[str, str]
-    ended: str = ""
+    facts: Mapping[str, str]  # date, machine, versions, seed, wall clock
+    ended: str = ""  # why the run ended before it was complete; empty where it was not so
 
     @property
     def head(self) -> list[str]:
@@ -191,13 +163,7 @@ _CPU = Path("/proc/cpuinfo")
 
 
 def provenance(packages: Sequence[str] = ()) -> dict[str, str]:
-    """Return what a reader must know to repeat a measurement.
-
-    Parameters
-    ----------
-    packages : sequence of str
-        Packages whose versions matter, where they are installed.
-    """
+    """Return what a reader must know to repeat a measurement, versions of packages among it."""
     versions = [f"Python {platform.python_version()}", f"NumPy {np.__version__}"]
     for name in packages:
         try:
@@ -277,13 +243,7 @@ class Panel:
 
 
 def blank_figure(width: float, height: float) -> Any:
-    """Return a ``matplotlib.figure.Figure`` of so many inches.
-
-    Raises
-    ------
-    MissingDependencyError
-        matplotlib is not installed.
-    """
+    """Return a ``matplotlib.figure.Figure`` of so many inches."""
     advice = "it needs matplotlib: pip install 'fstcrf[recipes]'"
     figure = optional("matplotlib.figure", advice).Figure
     return figure(figsize=(width, height), layout="constrained")
@@ -297,25 +257,7 @@ def draw(
     size: tuple[float, float],
     log: bool = False,
 ) -> None:
-    """Draw panels with one horizontal axis; the legend stands in the first.
-
-    Parameters
-    ----------
-    path : Path
-        Of the picture; its suffix says the format.
-    panels : sequence of Panel
-    x_label : str
-        Of the horizontal axis, with its unit.
-    size : (float, float)
-        Width and height, in inches.
-    log : bool
-        The horizontal axis is logarithmic.
-
-    Raises
-    ------
-    MissingDependencyError
-        matplotlib is not installed.
-    """
+    """Draw panels with one horizontal axis, of a size in inches; the legend stands in the first."""
     figure = blank_figure(*size)
     rows = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for axes, panel in zip(rows, panels, strict=True):

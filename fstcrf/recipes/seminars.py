@@ -32,8 +32,6 @@ from fstcrf.recipes.seminars_systems import (
     split,
 )
 
-__all__ = ["RECIPE", "VARIANTS", "ablation", "run"]
-
 SPLITS, SPLITS_FULL = 2, 10
 
 TABLE_2 = {

@@ -21,7 +21,7 @@ from fstcrf import constraints
 from fstcrf.arrays import Longs
 from fstcrf.corpus import Corpus, read_conllu
 from fstcrf.documents import Fields
-from fstcrf.documents.document import Document, documents
+from fstcrf.documents.document import documents
 from fstcrf.errors import DataError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.grammar import Grammar
@@ -45,25 +45,6 @@ from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import MORE, NAMES, PAPER, TAGS, Features
 from fstcrf.recipes.report import Row
 
-__all__ = [
-    "DECLARED",
-    "FOLDS",
-    "SYSTEMS",
-    "Measured",
-    "Shared",
-    "SplitOutcome",
-    "SplitSystems",
-    "agreeing",
-    "check_splits",
-    "folded",
-    "grammars",
-    "measured",
-    "ranked",
-    "shared",
-    "split",
-]
-
-
 # --- Parts of speech from EWT, entities from CoNLL-2003 -------------------------------------------
 
 _FAST = {"method": "ap", "max_iterations": 8}
@@ -81,10 +62,7 @@ class Shared:
 
 
 def shared(setting: Setting, messages: Corpus) -> Shared:
-    """Train both taggers, or take the finished ones; tag the messages.
-
-    DataError for a file that is missing or broken.
-    """
+    """Train both taggers, or take the finished ones; tag the messages."""
     ewt, ewt_test = (
         retokenised(read_conllu(setting.files(f"ud_english_ewt/*{part}.conllu")[0]), "xpos",
                     spans=False)
@@ -248,13 +226,9 @@ def agreeing(lists: Sequence[Ranked], corpus: Corpus, penalty: float) -> list[li
     """
     model = Fields.seminars(penalty)
     return [
-        list(_best(few, model, message))
+        list(max(few, key=lambda one: one[0] + model.score(message, one[1]))[1])
         for few, message in zip(lists, documents(corpus), strict=True)
     ]
-
-
-def _best(few: Ranked, model: Fields, message: Document) -> tuple[str, ...]:
-    return max(few, key=lambda one: one[0] + model.score(message, one[1]))[1]
 
 
 # --- Halves ---------------------------------------------------------------------------------------
@@ -285,10 +259,7 @@ LEAST = 4
 
 
 def check_splits(setting: Setting, messages: Corpus, count: int) -> None:
-    """Check that the messages are enough for the first splits.
-
-    DataError: there are too few, or too few have a field.
-    """
+    """Check that the messages are enough for the first splits."""
     n, folder = len(messages), str(setting.files(MESSAGES)[0].parent)
     if n < LEAST:
         found = "1 message" if n == 1 else f"{n} messages"
@@ -330,11 +301,11 @@ class _Choice:
 
     def tuned(self, pipeline: TrainedPipeline) -> TrainedPipeline:
         """Return a pipeline with the weight that was chosen without a grammar."""
-        return _weighted(pipeline, self.weight)
+        return pipeline.with_weights(1.0, self.weight)
 
     def decided(self, pipeline: TrainedPipeline) -> TrainedPipeline:
         """Return a pipeline with the grammar, and the weight that was chosen with it."""
-        return _weighted(pipeline, self.decoder).constrained(grammars()[self.grammar])
+        return pipeline.with_weights(1.0, self.decoder).constrained(grammars()[self.grammar])
 
     def report(self) -> dict[str, str]:
         """Return what the page says of it."""
@@ -425,10 +396,6 @@ class _Folds:
 
     def _f(self, labels: Sequence[Sequence[str]], policy: str) -> float:
         return mean_f(scored(self._words, self._gold, labels, policy))
-
-
-def _weighted(pipeline: TrainedPipeline, weight: float) -> TrainedPipeline:
-    return pipeline.with_weights(1.0, weight)
 
 
 # --- The systems, trained and scored --------------------------------------------------------------

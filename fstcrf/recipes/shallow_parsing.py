@@ -24,29 +24,6 @@ from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.report import Curve, Panel, Result, Row, draw, gain, number, table
 from fstcrf.train import LBFGS, LocalLikelihood, Problem, Progress, fit, normalised, voted_paths
 
-__all__ = [
-    "EPOCHS",
-    "L2",
-    "OPTIMISERS",
-    "RECIPE",
-    "Point",
-    "PublishedOptimiser",
-    "TrainingRun",
-    "best_iteration",
-    "courses",
-    "f_of",
-    "local",
-    "lowest",
-    "optimised",
-    "perceptron",
-    "reached",
-    "read",
-    "run",
-    "trained",
-    "voted",
-]
-
-
 # --- Data and features ----------------------------------------------------------------------------
 
 DEV_SENTENCES = 1000
@@ -68,8 +45,6 @@ def read(setting: Setting) -> DataSplit:
     """Read both files; `dev` is the last 1,000 sentences of `train`.
 
     The paper's held-out text, section 21 with another tagger's POS tags, is not part of CoNLL-2000.
-
-    DataError for a file that is missing or broken.
     """
     train, test = noun_phrases(setting)
     return DataSplit(train, train[:-DEV_SENTENCES], train[-DEV_SENTENCES:], test)

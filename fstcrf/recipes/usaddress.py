@@ -21,20 +21,6 @@ from fstcrf.grammar import Grammar
 from fstcrf.recipes.experiment import Recipe, Setting
 from fstcrf.recipes.report import Result, Row, number, table
 
-__all__ = [
-    "RECIPE",
-    "Change",
-    "LabelledAddress",
-    "Peer",
-    "accuracy",
-    "changes",
-    "raises",
-    "read_addresses",
-    "run",
-    "seconds_of",
-    "timed",
-]
-
 PLAIN = "no grammar"
 RULE, MORE = "usaddress.grm", "us_address.grm"
 
@@ -56,7 +42,12 @@ def run(setting: Setting) -> Result:
     peer = Peer(texts)
     setting.say(f"usaddress: {len(texts):,} addresses; usaddress.tag raises on {len(peer.raised)}")
     systems = []
-    for name, grammar in _grammars(plain.tagger.labels).items():
+    for name, grammar in {
+        PLAIN: None,
+        "contiguous": contiguous(plain.tagger.labels),
+        RULE: Grammar.shipped("usaddress"),
+        MORE: Grammar.shipped("us_address"),
+    }.items():
         parser = plain if grammar is None else plain.under(grammar)
         systems.append(_System(name, parser, parser.search(texts)))
         setting.say(f"usaddress: {name}: done")
@@ -71,16 +62,6 @@ def run(setting: Setting) -> Result:
     sections = [_reading(gold, peer, systems)]
     sections += [_changes(systems[0], s, gold, kinds, examples) for s in systems[1:]]
     return Result(rows, sections)
-
-
-def _grammars(labels: Sequence[str]) -> dict[str, Grammar | None]:
-    """Return what is compared: nothing, each label in one run, usaddress's rule, and more."""
-    return {
-        PLAIN: None,
-        "contiguous": contiguous(labels),
-        RULE: Grammar.shipped("usaddress"),
-        MORE: Grammar.shipped("us_address"),
-    }
 
 
 # --- Numbers --------------------------------------------------------------------------------------

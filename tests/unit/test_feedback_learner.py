@@ -300,9 +300,7 @@ def test_records_that_make_no_sense(folder: Path, start: CRF) -> None:
 DYING = """
 import os, signal, sys
 from fstcrf.feedback import FeedbackLearner, untrained
-from fstcrf.feedback.folder import Journal
-from fstcrf.feedback.folder import State
-from fstcrf.feedback.folder import State
+from fstcrf.feedback.folder import Journal, State
 
 steps = []
 
@@ -317,7 +315,7 @@ def deadly(kind, name, after):
             os.kill(os.getpid(), signal.SIGKILL)
     setattr(kind, name, step)
 
-deadly(Journal, "_begin", sys.argv[4] == "after")
+deadly(Journal, "_write", sys.argv[4] == "after")
 deadly(State, "save", sys.argv[4] == "after")
 folder = sys.argv[1]
 if sys.argv[2] == "create":

@@ -24,8 +24,6 @@ import numpy as np
 from fstcrf.arrays import Ints, Longs, Singles
 from fstcrf.errors import DataError
 
-__all__ = ["Growing", "Item", "ItemError", "ItemSequence", "Items", "Lookup", "joined", "labels_of"]
-
 _LARGEST = 3.4e38  # values are 32-bit numbers in the kernel
 _NESTED = (list, tuple, set, frozenset)
 
@@ -183,13 +181,7 @@ def _checked(names: list[str]) -> list[str]:
 
 
 def labels_of(sequence: object) -> list[str]:
-    """Return the labels of a sequence.
-
-    Raises
-    ------
-    ItemError
-        One that is no string.
-    """
+    """Return the labels of a sequence."""
     if not isinstance(sequence, Iterable) or isinstance(sequence, bytes):
         raise ItemError(f"a sequence of labels is expected, not {sequence!r}")
     labels = []
@@ -264,13 +256,7 @@ class _Found:
 
 
 class Lookup:
-    """The attributes of a model.
-
-    Parameters
-    ----------
-    attributes : sequence of str
-        In the order of their rows, 0 to A − 1.
-    """
+    """The attributes of a model, in the order of their rows, 0 to A − 1."""
 
     def __init__(self, attributes: Sequence[str]) -> None:
         self._row = {name: row for row, name in enumerate(attributes)}
@@ -279,13 +265,7 @@ class Lookup:
         self._remembered = 0
 
     def rows(self, sequence: Items) -> AttributeRows:
-        """Return the rows of the attributes of each token: A or none for those the model lacks.
-
-        Raises
-        ------
-        ItemError
-            An item that is not what it must be.
-        """
+        """Return the rows of the attributes of each token: A or none for those the model lacks."""
         found = _Found()
         if isinstance(sequence, ItemSequence):
             for names, values in sequence.tokens:

@@ -26,9 +26,6 @@ from fstcrf.compat.pycrfsuite.parameters import Algorithm, Value
 from fstcrf.interop.crfsuite import CRFsuiteModel
 from fstcrf.train import Progress
 
-__all__ = ["Evaluation", "LabelScore", "Log", "TrainLogParser"]
-
-
 # --- Evaluation -----------------------------------------------------------------------------------
 
 
@@ -46,15 +43,7 @@ class Evaluation:
 
     @classmethod
     def of(cls, gold: Ints, predicted: Ints, offsets: Longs, n_labels: int) -> Self:
-        """Compare labels.
-
-        Parameters
-        ----------
-        gold, predicted : int32 [N]
-        offsets : int64 [B + 1]
-            Of sequences that are not empty.
-        n_labels : int
-        """
+        """Compare the labels of sequences, none of them empty."""
         correct = gold == predicted
 
         def count(labels: Ints) -> Longs:
@@ -101,16 +90,7 @@ _NO_FEATURES = -1020
 
 
 class Log:
-    """Tells of each stage of a training run.
-
-    Parameters
-    ----------
-    algorithm : Algorithm
-    values : mapping of str to value
-        Of its parameters.
-    tell : callable
-        Receives each message.
-    """
+    """Tells of each stage of a training run; `tell` receives each message."""
 
     def __init__(
         self, algorithm: Algorithm, values: Mapping[str, Value], tell: Callable[[str], object]

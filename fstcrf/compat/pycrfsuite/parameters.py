@@ -9,8 +9,6 @@ from typing import Any
 from fstcrf.errors import OptionError
 from fstcrf.model.options import DEFAULTS, is_read
 
-__all__ = ["ALGORITHMS", "Algorithm", "Parameter", "algorithm", "flag", "options"]
-
 Value = int | float | bool | str
 
 _UNLIMITED = 2**31 - 1
@@ -24,13 +22,7 @@ _ORDINARY_PERIOD = 10
 
 
 def flag(value: object) -> bool:
-    """Return a switch, which is 0 or 1 in CRFsuite.
-
-    Raises
-    ------
-    ValueError
-        Something else.
-    """
+    """Return a switch, which is 0 or 1 in CRFsuite."""
     if str(value) not in {"0", "1", "True", "False"}:
         raise ValueError("expected True or False, 1 or 0")
     return str(value) in {"1", "True"}
@@ -187,13 +179,7 @@ ALGORITHMS = {
 
 
 def algorithm(name: str, kind: str = "crf1d") -> Algorithm:
-    """Return an algorithm by any of its names, in any case.
-
-    Raises
-    ------
-    OptionError
-        There is none of this name.
-    """
+    """Return an algorithm by any of its names, in any case."""
     wanted = str(name).lower()
     for known in ALGORITHMS.values():
         if wanted in {known.method, *known.names} and kind == "crf1d":

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -22,17 +22,6 @@ from fstcrf.interop.crfsuite import STATE, TRANSITION, CRFsuiteModel, as_tagger,
 from fstcrf.joint import CRF
 from fstcrf.kernel.single import SentenceGraph
 from fstcrf.once import made_once
-
-__all__ = [
-    "CRFsuiteDumpParser",
-    "InvalidModelError",
-    "NotOpenError",
-    "ParsedDump",
-    "Tagger",
-    "UnknownLabelError",
-    "parsed",
-]
-
 
 _COUNTS = ("num_features", "num_labels", "num_attrs")
 _OFFSETS = ("off_features", "off_labels", "off_attrs", "off_labelrefs", "off_attrrefs")
@@ -410,52 +399,28 @@ _ENTRY = re.compile(r"(\w+): (.*)", re.DOTALL)
 _WEIGHT = re.compile(r"\(\d+\) (.*) --> (.*): ([+-]?\d+\.\d+)", re.DOTALL)
 
 
+@dataclass(eq=False)
 class ParsedDump:
-    """What is in a model.
+    """What is in a model."""
 
-    Attributes
-    ----------
-    header : dict of str to str
-        Fields of the file's header.
-    labels, attributes : dict of str to str
-        Name → number.
-    transitions : dict of (str, str) to float
-        (label, next label) → weight, natural-log score.
-    state_features : dict of (str, str) to float
-        (attribute, label) → weight, natural-log score.
-    """
-
-    def __init__(self) -> None:
-        self.header: dict[str, str] = {}
-        self.labels: dict[str, str] = {}
-        self.attributes: dict[str, str] = {}
-        self.transitions: dict[tuple[str, str], float] = {}
-        self.state_features: dict[tuple[str, str], float] = {}
+    header: dict[str, str] = field(default_factory=dict)  # fields of the file's header
+    # labels, attributes: name → number
+    labels: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, str] = field(default_factory=dict)
+    # transitions: (label, next label) → weight; state_features: (attribute, label) → weight
+    transitions: dict[tuple[str, str], float] = field(default_factory=dict)
+    state_features: dict[tuple[str, str], float] = field(default_factory=dict)
 
 
 class CRFsuiteDumpParser:
-    """Reads a dump line by line; `result` is what it has found.
-
-    Attributes
-    ----------
-    state : str or None
-        The part that it is in.
-    result : ParsedDump
-    """
+    """Reads a dump line by line; `result` is what it has found, `state` the part that it is in."""
 
     def __init__(self) -> None:
         self.state: str | None = None
         self.result = ParsedDump()
 
     def feed(self, line: str) -> None:
-        """Read one line.
-
-        Raises
-        ------
-        DataError
-            A line that does not belong where it is; an attribute with a line break in it makes
-            such lines.
-        """
+        """Read one line; DataError where it does not belong, as a name with a line break has it."""
         text = line.lstrip().rstrip("\r\n")
         begin = _BEGIN.match(text)
         if begin:

@@ -35,9 +35,6 @@ from fstcrf.model.weights import Weights
 from fstcrf.topology import chain_topology
 from fstcrf.train import ParameterSpace, Problem, Progress, fit, frequent, parameter_space
 
-__all__ = ["CRFSUITE_VERSION", "BaseTrainer", "CRFSuiteError", "Trainer", "TrainingData", "train"]
-
-
 CRFSUITE_VERSION = "0.12.2"
 
 _FIRST = -(2**31)
@@ -372,15 +369,7 @@ class TrainingData:
         return list(self._labels)
 
     def append(self, items: Items, labels: Iterable[str | bytes], group: int) -> None:
-        """Append a sequence.
-
-        Raises
-        ------
-        ItemError
-            An item or a label that is not what it must be.
-        DataError
-            Another number of labels than of items.
-        """
+        """Append a sequence."""
         names = labels_of(labels)
         rows = self._lookup.rows(items)
         if rows.n_tokens != len(names):
@@ -427,19 +416,8 @@ def train(
 ) -> tuple[CRFsuiteModel, int]:
     """Train a model on all groups but `holdout`, which is none when negative.
 
-    Returns
-    -------
-    model : CRFsuiteModel
-        Without labels where there are none in the data.
-    n_features : int
-        Features that could have a weight.
-
-    Raises
-    ------
-    OptionError
-        A value outside what it may be, or a group that no sequence has.
-    CRFSuiteError
-        Training diverged at once.
+    Returns it, without labels where there are none in the data, and how many features could have a
+    weight. CRFSuiteError where training diverged at once.
     """
     settings = _settings(chosen, values)
     held_out = data.part(lambda group: group == holdout) if holdout >= 0 else None

@@ -18,21 +18,9 @@ _CONTENT = "__FILE_RESOURCE_DATA__"
 
 
 class FileResource:
-    """A file of the user's, or a temporary one.
+    """A file of the user's, never removed, or a temporary one; `name` is None until it is there.
 
-    Parameters
-    ----------
-    filename : str, optional
-        A file of the user's: it is never removed.
-    keep_tempfiles : bool
-        Leave the temporary file where it is.
-    suffix, prefix : str
-        Of the temporary file's name.
-
-    Attributes
-    ----------
-    name : str or None
-        None while there is no temporary file yet.
+    `keep_tempfiles` leaves the temporary file where it is.
     """
 
     def __init__(

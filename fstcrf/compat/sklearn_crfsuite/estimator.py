@@ -39,8 +39,6 @@ else:
     _BaseEstimator = sklearn("base").BaseEstimator
     _NotFittedError = sklearn("exceptions").NotFittedError
 
-__all__ = ["CRF", "NotFittedError"]
-
 # Parameters of CRFsuite's trainer whose names here are others.
 _TRAINER_NAMES = {
     "feature.minfreq": "min_freq",

@@ -47,11 +47,6 @@ def flat_accuracy_score(y_true: Sequences, y_pred: Sequences) -> float:
     Parameters
     ----------
     y_true, y_pred : sequence of sequences of labels
-
-    Raises
-    ------
-    DataError
-        Sequences that differ in number or length; so with all others here.
     """
     return float(_metrics.accuracy_score(*_flat(y_true, y_pred)))
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from fstcrf.compat.pycrfsuite import Trainer
 from fstcrf.compat.pycrfsuite.log import LabelScore
 
-__all__ = ["LinePerIterationTrainer"]
-
 _COLUMNS = (
     ("time", "time={:<5.2f}"),
     ("loss", "loss={:<8.2f}"),

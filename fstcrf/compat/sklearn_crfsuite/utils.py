@@ -27,13 +27,7 @@ def flatten(y: Iterable[Iterable[T]]) -> list[T]:
 
 
 def sklearn(part: str) -> ModuleType:
-    """Return a module of scikit-learn.
-
-    Raises
-    ------
-    MissingDependencyError
-        It is not installed.
-    """
+    """Return a module of scikit-learn."""
     return optional(
         f"sklearn.{part}",
         "fstcrf.compat.sklearn_crfsuite needs scikit-learn: pip install 'fstcrf[sklearn]'",
