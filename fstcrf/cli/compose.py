@@ -28,8 +28,6 @@ from fstcrf.joint import Composition
 from fstcrf.joint import compose as composed
 from fstcrf.joint.tuning import WeightTrial
 
-__all__ = ["compose"]
-
 
 @click.command()
 @click.argument("paths", metavar="MODEL...", nargs=-1, required=True)
@@ -113,13 +111,7 @@ def _no_chain(parts: Sequence[Model]) -> bool:
 
 
 def _check_tapes(paths: Sequence[str], parts: Sequence[Model]) -> None:
-    """Check that no tape is written twice.
-
-    Raises
-    ------
-    OptionError
-        Names the files.
-    """
+    """Refuse a tape that is written twice; the message names the files."""
     writers: dict[str, str] = {}
     for path, part in zip(paths, parts, strict=True):
         for tagger in taggers(part):

@@ -13,8 +13,6 @@ from fstcrf.interop import read_tagger
 from fstcrf.interop.conversion import FORMATS, written
 from fstcrf.joint import CRF
 
-__all__ = ["convert"]
-
 _NATIVE = "fstcrf"
 
 
@@ -66,13 +64,7 @@ def convert(
 
 
 def _kind(output: str, name: str | None) -> str:
-    """Return the name of the format that is wanted.
-
-    Raises
-    ------
-    click.UsageError
-        Nothing says it, or nothing writes it.
-    """
+    """Return the name of the format that is wanted, if something writes it."""
     suffixes = {f".{_NATIVE}": _NATIVE}
     suffixes |= {f.suffix: f.name for f in FORMATS if f.suffix and f.write}
     if name is None:

@@ -20,12 +20,6 @@ from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF, Composition, compose
 from fstcrf.model.training import MethodName
 
-__all__ = [
-    "demo",
-    "show_composed",
-    "show_grammar",
-]
-
 _PARTS = ("train", "dev", "test")
 _TASKS = ("pos", "field", "joint")
 _FIRST = 200
@@ -212,17 +206,10 @@ _LONGEST = 12
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """The labels of a corpus as one way of deciding gives them.
-
-    Parameters
-    ----------
-    name : str
-    labels : list of (list of str, list of str)
-        For each sentence, parts of speech and fields.
-    """
+    """The labels of a corpus as one way of deciding gives them."""
 
     name: str
-    labels: list[tuple[list[str], list[str]]]
+    labels: list[tuple[list[str], list[str]]]  # of sentences: parts of speech, fields
 
     @classmethod
     def of(cls, name: str, corpus: Corpus, columns: tuple[Column, ...]) -> _Decision:
@@ -258,14 +245,7 @@ _HEAD = f"  {'':<30}" + "".join(f"{name:>11}" for name in ("pos", "field F", "bo
 
 
 def show_composed(joint: Composition, dev: Corpus, test: Corpus) -> Composition:
-    """Show what two taggers say one after the other, and together; return their chain.
-
-    Parameters
-    ----------
-    joint : Composition
-        The product of a tagger of parts of speech and one of fields that reads it.
-    dev, test : Corpus
-    """
+    """Show what a tagger and one that reads it say apart, and together; return their chain."""
     tuned, chain = joint.tune_weights(dev), replace(joint, normalize="chain")
     gold = _Decision.gold(test)
     decisions = [
@@ -300,16 +280,7 @@ def show_composed(joint: Composition, dev: Corpus, test: Corpus) -> Composition:
 
 
 def show_grammar(chain: Composition, grammar: Grammar, text: str, test: Corpus) -> None:
-    """Show what a grammar does to the answers of a composition.
-
-    Parameters
-    ----------
-    chain : Composition
-    grammar : Grammar
-    text : str
-        Of its file.
-    test : Corpus
-    """
+    """Show what a grammar, and its file's text, does to the answers of a composition."""
     gold = _Decision.gold(test)
     legal = chain.constrained(grammar)
     free = _Decision.of("chain", test, chain.tag_columns(test))

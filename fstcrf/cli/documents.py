@@ -26,14 +26,6 @@ from fstcrf.corpus import Column, Corpus, check_writable
 from fstcrf.corpus.batches import whole_documents
 from fstcrf.errors import NoPathError
 
-__all__ = [
-    "check_alone",
-    "consistency",
-    "document_options",
-    "fields",
-    "tag_documents",
-]
-
 _OPTIONS = (
     click.option(
         "--document-consistency",
@@ -99,13 +91,7 @@ def document_options(command: Command) -> Command:
 
 
 def check_alone(given: dict[str, Any]) -> None:
-    """Check that no options of sampling are given.
-
-    Raises
-    ------
-    click.UsageError
-        There are.
-    """
+    """Refuse options of sampling."""
     for name in _ALONE:
         if given[name] is not None:
             raise click.UsageError(f"--{name} belongs to --document-consistency")
@@ -114,17 +100,7 @@ def check_alone(given: dict[str, Any]) -> None:
 def tag_documents(
     model: Model, source: InputFile, path: str, output: str, given: dict[str, Any]
 ) -> None:
-    """Tag documents as a whole, by saved models of consistency or of fields.
-
-    Raises
-    ------
-    click.UsageError
-        More is asked for than labels.
-    ModelFileError
-        A file is no such model.
-    LabelError, OptionError
-        It does not go with the tagger.
-    """
+    """Tag documents as a whole, by saved models of consistency or of fields."""
     for name, usual in _SENTENCES.items():
         if given[name] != usual:
             flag = "cascade" if name == "joint" else name.replace("_", "-")
@@ -303,13 +279,7 @@ def fields(
 
 
 def _check_signs(model: library.Fields) -> None:
-    """Check that no penalty is a reward; most likely its minus is missing.
-
-    Raises
-    ------
-    click.UsageError
-        One is.
-    """
+    """Refuse a penalty that is a reward; most likely its minus is missing."""
     for violation in model.violations:
         if violation.penalty > 0:
             raise click.UsageError(

@@ -21,8 +21,6 @@ from fstcrf.evaluate import SpanReport, TokenReport, evaluate_spans, evaluate_to
 from fstcrf.evaluate.spans import LEAST, label_share
 from fstcrf.joint import Composition
 
-__all__ = ["evaluate"]
-
 _NAMED = 5
 _TOGETHER = ("tokens", "correct", "accuracy", "sentences", "correct_sentences", "sentence_accuracy")
 
@@ -124,29 +122,14 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How labels are scored.
+    """How labels are scored."""
 
-    Parameters
-    ----------
-    as_spans : bool, optional
-        As spans or one by one; as they look when absent.
-    scheme : str
-    strict : bool
-        Count no span that breaks the scheme.
-    """
-
-    as_spans: bool | None
+    as_spans: bool | None  # or one by one; None: as they look
     scheme: str
-    strict: bool
+    strict: bool  # spans that break the scheme do not count
 
     def check(self, gold: Iterable[str] = ()) -> None:
-        """Check that the options go together, and with the labels wanted, as far as is known.
-
-        Raises
-        ------
-        click.UsageError
-            They do not.
-        """
+        """Check that the options go together, and with the labels wanted, as far as is known."""
         spans = self.as_spans
         if spans is None and gold:
             spans = self._spans(gold)
@@ -246,13 +229,7 @@ def _decoded(model: Model, data: Corpus, *, joint: bool, threads: int) -> tuple[
 def _gold(
     data: Corpus, wanted: Mapping[str, str], asked: Mapping[str, str], path: str
 ) -> dict[str, list[list[str]]]:
-    """Return the labels wanted of each tape; one that nobody asked for may have none.
-
-    Raises
-    ------
-    DataError
-        A column that was asked for is missing, or there are labels of no tape.
-    """
+    """Return the labels wanted of each tape; one that nobody asked for may have none."""
     without = [tape for tape, column in wanted.items() if column not in data.columns]
     needed = wanted if len(without) == len(wanted) else asked
     gold = {

@@ -17,11 +17,6 @@ from fstcrf.errors import OptionError
 from fstcrf.features import FeatureIndex
 from fstcrf.joint import CRF, Composition
 
-__all__ = [
-    "explain",
-    "info",
-]
-
 
 @click.command()
 @click.argument("model_path", metavar="MODEL")

@@ -23,8 +23,6 @@ from fstcrf.cli.reporting import (
     warned,
 )
 
-__all__ = ["COMMANDS", "Commands", "main"]
-
 
 class Listed(NamedTuple):
     """A command that is imported when it is called, and what the list of commands says of it."""
@@ -116,13 +114,7 @@ class Commands(click.Group):
             return error.exit_code
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; whatever it raises becomes a message.
-
-        Raises
-        ------
-        Failure
-            The command failed or was interrupted.
-        """
+        """Run a command; whatever it raises becomes a message."""
         try:
             with interruptible(), warned():
                 result = super().invoke(ctx)

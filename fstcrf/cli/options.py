@@ -29,23 +29,6 @@ else:  # tagging does not wait for what only training needs
     hyperparameters = LazyModule("fstcrf.hyperparameters")
     options = LazyModule("fstcrf.model.options")
 
-__all__ = [
-    "Assignment",
-    "Choices",
-    "CommaList",
-    "Numbers",
-    "SchemeName",
-    "check_training",
-    "given_options",
-    "grammar_option",
-    "in_flags",
-    "input_options",
-    "search_options",
-    "spoken",
-    "threads_option",
-    "with_options",
-]
-
 
 def spoken(message: str, command: click.Command) -> str:
     """Return a message with ``--f-gamma`` for ``f_gamma``.
@@ -65,13 +48,7 @@ def spoken(message: str, command: click.Command) -> str:
 
 @contextmanager
 def in_flags(command: click.Command) -> Iterator[None]:
-    """Word errors of options and of training as the command line has them.
-
-    Raises
-    ------
-    OptionError, NumericError, SchemeError
-        As they were raised, in other words.
-    """
+    """Word errors of options and of training as the command line has them."""
     try:
         yield
     except OptionError as error:
@@ -81,15 +58,7 @@ def in_flags(command: click.Command) -> Iterator[None]:
 
 
 def given_options(context: click.Context, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out the options of training that the command line does not have: their defaults.
-
-    Parameters
-    ----------
-    context : click.Context
-        Of the command.
-    given : mapping of str to value
-        Of the command; what is no option of training stays.
-    """
+    """Leave out those options of training that the command line does not have: their defaults."""
     usual = click.core.ParameterSource.DEFAULT
     return {
         name: value
@@ -99,18 +68,7 @@ def given_options(context: click.Context, given: Mapping[str, Any]) -> dict[str,
 
 
 def check_training(given: Mapping[str, Any]) -> None:
-    """Refuse options of training that do not go together.
-
-    Parameters
-    ----------
-    given : mapping of str to value
-        As `given_options` returns them; what is no option of training is not looked at.
-
-    Raises
-    ------
-    OptionError
-        They do not go together, one is outside what it may be, or is not read.
-    """
+    """Refuse options of training that do not go together; what is none is not looked at."""
     options.checked_options(
         {name: value for name, value in given.items() if name in options.DEFAULTS},
         reads=bool(given["reads"]),

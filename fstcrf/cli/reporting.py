@@ -31,28 +31,6 @@ if TYPE_CHECKING:
     from fstcrf.corpus import Corpus
     from fstcrf.train import Progress
 
-__all__ = [
-    "DEBUG",
-    "INTERRUPTED",
-    "STOPPING",
-    "Failure",
-    "Reporter",
-    "as_failure",
-    "as_json",
-    "counted",
-    "interruptible",
-    "keep_stdout",
-    "log",
-    "place",
-    "reporter",
-    "say",
-    "stopping",
-    "tell",
-    "warned",
-    "warnings_to",
-    "working",
-]
-
 DEBUG = "FSTCRF_DEBUG"
 """Environment variable: when it is set, exceptions keep their tracebacks."""
 
@@ -141,13 +119,7 @@ def warnings_to(tell_one: Callable[[str], None]) -> Iterator[None]:
 
 
 def keep_stdout() -> None:
-    """Flush standard output; if that fails, keep the interpreter from trying again at exit.
-
-    Raises
-    ------
-    OSError
-        What is buffered cannot be written.
-    """
+    """Flush standard output; if that fails, keep the interpreter from trying again at exit."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -291,14 +263,7 @@ class _Live(_Plain):
 
 @contextmanager
 def reporter(*, as_json: bool, max_iterations: int | None) -> Iterator[Reporter]:
-    """Give the reporter that fits stderr and the options.
-
-    Parameters
-    ----------
-    as_json : bool
-    max_iterations : int, optional
-        Length of the bar; without it there is none.
-    """
+    """Give the reporter that fits stderr and the options; without `max_iterations`, no bar."""
     if as_json:
         yield _Json()
     elif not sys.stderr.isatty():

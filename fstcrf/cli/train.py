@@ -50,11 +50,6 @@ from fstcrf.model.options import CHOICES, DEFAULTS, fields_named, in_words, summ
 from fstcrf.train.loop import check_checkpoint, saved_iteration
 from fstcrf.train.settings import SettingField
 
-__all__ = [
-    "train",
-    "train_line",
-]
-
 _CHECKPOINT_EVERY = 10
 
 
@@ -303,13 +298,7 @@ def _finish(model: CRF, output: str, told: Reporter, seconds: float, checkpoint:
 
 
 def train_line(given: Mapping[str, Any]) -> str:
-    """Return the command that trains with options, without those that have their defaults.
-
-    Parameters
-    ----------
-    given : mapping of str to value
-        Values by the names that the options of ``fstcrf train`` have; others are ignored.
-    """
+    """Return the command that trains with options, without those that have their defaults."""
     words = ["fstcrf", "train"]
     with click.Context(train) as context:
         for parameter in train.params:

@@ -44,8 +44,6 @@ from fstcrf.interruption import undisturbed
 from fstcrf.model.options import DEFAULTS
 from fstcrf.train.loop import check_checkpoint
 
-__all__ = ["tune"]
-
 _OWN = frozenset(  # options of `fstcrf train` that mean something else here, or nothing
     {
         *("paths", "output", "template", "order", "method", "l1", "l2", "dev"),

@@ -17,9 +17,6 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple, TypeAlias
 
-__all__ = ["COMMON", "NOTICE", "RULES", "WORDS", "Expansion", "WordClass"]
-
-
 # --- Words ----------------------------------------------------------------------------------------
 # Words after the bar are *fresh*: they turn up in the dev and test parts only, so that a tagger
 # meets words it has never seen. Many words are in two classes on purpose ("talks", "reed", "will").

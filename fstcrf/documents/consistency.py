@@ -26,45 +26,20 @@ from fstcrf.documents.document import (
 )
 from fstcrf.errors import DataError, OptionError
 
-__all__ = [
-    "Consistency",
-    "PairCounts",
-    "Relation",
-    "Violation",
-    "count_pairs",
-]
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PairCounts:
-    """Pairs of spans of one document, by their types.
+    """Pairs of spans of one document, by their types."""
 
-    Parameters
-    ----------
-    types : tuple of Y str
-    same : int64 [Y, Y]
-        Pairs of spans with the same tokens; symmetric.
-    within : int64 [Y, Y]
-        Places of a span (row) whose tokens are those of another, shorter one (column).
-    """
-
-    types: tuple[str, ...]
-    same: Longs
-    within: Longs
+    types: tuple[str, ...]  # Y of them
+    same: Longs  # [Y, Y]: pairs of spans with the same tokens; symmetric
+    within: Longs  # [Y, Y]: places of a span (row) with the tokens of another, shorter one
 
 
 def count_pairs(
     corpus: Corpus, target: str, *, column: str = "word", scheme: str | Scheme = "iob2"
 ) -> PairCounts:
-    """Count pairs of spans with the same tokens, and of spans within others.
-
-    Arguments as for `Consistency.estimate`.
-
-    Raises
-    ------
-    DataError
-        No such column, or no spans.
-    """
+    """Count pairs of spans with the same tokens, and of spans within others, as `estimate` does."""
     types = _types(corpus, target, scheme)
     number = {name: k for k, name in enumerate(types)}
     same = np.zeros((len(types), len(types)), dtype=np.int64)
@@ -311,13 +286,7 @@ Spans = list[tuple[int, int, int]]
 
 
 class ConsistencyScores:
-    """Scores of a consistency model for one document.
-
-    Parameters
-    ----------
-    model : Consistency
-    document : Document
-    """
+    """Scores of a consistency model for one document."""
 
     def __init__(self, model: Consistency, document: Document) -> None:
         self._types = model.types

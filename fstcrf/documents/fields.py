@@ -22,8 +22,6 @@ from fstcrf.documents.document import (
 )
 from fstcrf.errors import OptionError
 
-__all__ = ["LONGEST", "VALUES", "Differing", "Fields", "Unlabelled", "last_word"]
-
 Value: TypeAlias = Callable[[Sequence[str]], Hashable]
 Span: TypeAlias = tuple[int, int, str]
 

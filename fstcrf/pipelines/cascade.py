@@ -24,8 +24,6 @@ from fstcrf.model import decoding
 from fstcrf.model import reads as passing
 from fstcrf.model.reading import Data
 
-__all__ = ["cascaded"]
-
 _LEAST = 1e-300
 """The least probability of a path, so that it has a logarithm."""
 
@@ -66,26 +64,12 @@ def cascaded(
 ) -> Answer:
     """Run the taggers of a composition one after the other; its grammar and weights are left out.
 
-    The last tagger ranks its own labellings, those before it have decided. The score of a path is
-    its log probability: the sum, over the tapes that are shown, of that of its labels given the
-    labels that were read; it is proven.
-
-    Parameters
-    ----------
-    composition : Composition
-    sentences : Corpus or sequence of sentences
-    n : int
-        How many labellings of the last tape; one where it is not shown.
-    known : Known
-    soft : bool
-        Taggers take their potentials on average over the posteriors of those before them, rather
-        than for their best labels. The composition has no maps then.
-    budget, threads
-        As for `Tagger.decode`.
-    strict : bool
-        NoPathError where a tagger has no path for a sentence.
-    tapes : sequence of str, optional
-        Those shown; all when absent.
+    The last tagger ranks its own `n` labellings, those before it have decided. The score of a
+    path is its log probability: the sum, over the tapes that are shown (all by default), of
+    that of its labels given the labels that were read; it is proven. `soft`: taggers take their
+    potentials on average over the posteriors of those before them, rather than for their best
+    labels; the composition has no maps then. `strict`: NoPathError where a tagger has no path
+    for a sentence.
     """
     lengths: list[int] = []
     if not composition.literal:
@@ -121,10 +105,7 @@ def cascaded(
 
 
 def _steps(asked: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
-    """Return what each tagger found, and the best labels of each tape, those of maps too.
-
-    Sentences without a path go on with some labels.
-    """
+    """Return what taggers found, and the best labels of tapes, or some where there is no path."""
     composition = asked.composition
     corpus: Any = asked.sentences
     components = {c.tagger.tape: c for c in composition.components}
