@@ -11,7 +11,6 @@ from fstcrf.cli.reporting import say
 from fstcrf.corpus import atomic_write, check_writable
 from fstcrf.interop import read_tagger
 from fstcrf.interop.conversion import FORMATS, written
-from fstcrf.joint import CRF
 
 _NATIVE = "fstcrf"
 
@@ -59,7 +58,9 @@ def convert(
     if kind == _NATIVE:
         save(model, output)
     else:
-        _write(model, output, kind)
+        data = written(model, kind)
+        with atomic_write(output) as file:
+            file.write(data)
     say(f"{output}: {len(model.labels)} labels, {model.space.size:,} weights")
 
 
@@ -75,10 +76,3 @@ def _kind(output: str, name: str | None) -> str:
     if name not in suffixes.values():
         raise click.UsageError(f"--to {name}: expected one of {', '.join(suffixes.values())}")
     return name
-
-
-def _write(model: CRF, output: str, kind: str) -> None:
-
-    data = written(model, kind)
-    with atomic_write(output) as file:
-        file.write(data)

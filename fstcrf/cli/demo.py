@@ -106,7 +106,6 @@ and in Python:
 
 
 def _copy(folder: Path) -> None:
-
     folder.mkdir(parents=True, exist_ok=True)
     paths = [*map(corpus_path, _PARTS), *map(template_path, _TASKS), grammar_path()]
     for path in paths:
@@ -115,12 +114,8 @@ def _copy(folder: Path) -> None:
 
 
 def _heading(text: str) -> None:
-    rule = (
-        "─" * len(text)
-        if (sys.stdout.encoding or "").lower().startswith("utf")
-        else "-" * len(text)
-    )
-    click.secho(f"\n{text}\n{rule}", bold=True)
+    rule = "─" if (sys.stdout.encoding or "").lower().startswith("utf") else "-"
+    click.secho(f"\n{text}\n{rule * len(text)}", bold=True)
 
 
 def _longest(corpus: Corpus) -> int:
@@ -138,7 +133,6 @@ def _table(sentence: Sentence, columns: tuple[str, ...]) -> None:
 def _trained(
     train: Corpus, target: str, template: Path, method: MethodName, reads: Sequence[CRF] = ()
 ) -> CRF:
-
     lines = [line for line in template.read_text("utf-8").splitlines() if line[:1] in {"U", "B"}]
     click.echo(textwrap.fill(f"Templates: {' '.join(lines)}", 78, break_on_hyphens=False))
     started = time.perf_counter()
@@ -153,7 +147,6 @@ def _trained(
 
 
 def _score_pos(pos: CRF, test: Corpus) -> None:
-
     report = evaluate_tokens(test.column_lists("pos"), pos.tag_all(test))
     click.echo(
         f"On the test part {100 * report.accuracy:.2f} % of {report.tokens:,} tokens are right, "
@@ -162,7 +155,6 @@ def _score_pos(pos: CRF, test: Corpus) -> None:
 
 
 def _score_field(field: CRF, test: Corpus) -> None:
-
     report = evaluate_spans(test.column_lists("field"), field.tag_all(test))
     click.echo(f"On the test part, with the first tagger's parts of speech:\n\n{report}")
 
@@ -180,7 +172,6 @@ def _interesting(field: CRF, test: Corpus) -> list[int]:
 
 
 def _show(pos: CRF, field: CRF, sentence: Sentence, tagged: Sentence) -> None:
-
     lattice = field.lattice(tagged)
     best = lattice.best()
     for t, word in enumerate(sentence[sentence.columns[0]]):

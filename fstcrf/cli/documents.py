@@ -11,7 +11,7 @@ import click
 
 from fstcrf import documents as library
 from fstcrf.cli.models import Model, spare_inputs, tape_columns
-from fstcrf.cli.options import Command, SchemeName, input_options
+from fstcrf.cli.options import SCHEME, Command, input_options, with_options
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import InputFile, training_input
 from fstcrf.cli.tagging import (
@@ -85,9 +85,7 @@ _ALONE = ("sweeps", "schedule", "draw", "start", "take", "chains", "seed")
 
 def document_options(command: Command) -> Command:
     """Add ``--document-consistency`` and the options of sampling."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(_OPTIONS, command)
 
 
 def check_alone(given: dict[str, Any]) -> None:
@@ -135,7 +133,8 @@ def tag_documents(
         outcomes.add(found)
         return tuple(found[tape].column(missing=NOTHING) for tape in found.tapes)
 
-    write_tagged(answer, _whole_documents(source), path, output)
+    known = {field.name: getattr(source, field.name) for field in dataclasses.fields(source)}
+    write_tagged(answer, _WholeDocuments(**known), path, output)
     outcomes.report()
 
 
@@ -151,11 +150,6 @@ class _WholeDocuments(InputFile):
             yield batch
         if begun is False:
             say("warning: no lines -DOCSTART-: the input was decided as one document")
-
-
-def _whole_documents(source: InputFile) -> InputFile:
-    """Return the input in batches that hold whole documents."""
-    return _WholeDocuments(**{f.name: getattr(source, f.name) for f in dataclasses.fields(source)})
 
 
 # --- ``fstcrf consistency`` -----------------------------------------------------------------------
@@ -175,7 +169,7 @@ def _whole_documents(source: InputFile) -> InputFile:
 )
 @click.option(
     "--scheme",
-    type=SchemeName(),
+    type=SCHEME,
     default="iob2",
     show_default=True,
     help="Of the gold labels: iob1, iob2 (bio), bioes (iobes), bilou or conlleval.",
@@ -203,7 +197,8 @@ def consistency(
     """
     spare_inputs(output, [path])
     check_writable(output)
-    source = training_input([path], columns=columns, kind=kind, separator=separator, features=None)
+    how = {"columns": columns, "kind": kind, "separator": separator}
+    source = training_input([path], how)
     corpus = source.read(path)
     model = library.Consistency.estimate(corpus, target, column=compare, scheme=scheme, tape=tape)
     model.save(output)

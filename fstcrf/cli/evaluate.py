@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, cast
 
 import click
 
-from fstcrf.cli.models import Model, load_model, taggers, tape_columns
-from fstcrf.cli.options import SchemeName, input_options, threads_option
+from fstcrf.cli.models import load_model, taggers, tape_columns
+from fstcrf.cli.options import SCHEME, input_options, threads_option
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import check_columns, model_input, scored_input
 from fstcrf.cli.tagging import tagged
-from fstcrf.corpus import Column, Corpus
+from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError
 from fstcrf.evaluate import SpanReport, TokenReport, evaluate_spans, evaluate_tokens
 from fstcrf.evaluate.spans import LEAST, label_share
@@ -56,7 +56,7 @@ class _Labels(NamedTuple):
 )
 @click.option(
     "--scheme",
-    type=SchemeName(),
+    type=SCHEME,
     default="conlleval",
     show_default=True,
     help="Scheme of the labels: iob1, iob2 (bio), bioes (iobes), bilou or conlleval.",
@@ -154,7 +154,6 @@ class _Style:
 
 
 def _text(report: SpanReport | TokenReport) -> str:
-
     if not isinstance(report, SpanReport):
         return str(report)
     share = 100 * report.sentence_accuracy
@@ -212,18 +211,16 @@ def _of_model(
         style.check({label for sentence in sentences for label in sentence})
         _warn_of_unseen(sentences, labels[tape])
     check_columns(model, data)
-    found = dict(zip(labels, _decoded(model, data, joint=joint, threads=threads), strict=False))
+    if joint:
+        decided = tagged(model, data, threads=threads)
+    else:
+        decided = cast("Composition", model).cascade(data, threads=threads)
+    found = dict(zip(labels, decided, strict=False))
     pairs = {
         tape: _Labels(sentences, data.with_interned("%", found[tape]).column_lists("%"))
         for tape, sentences in gold.items()
     }
     return pairs if len(labels) > 1 else {"": next(iter(pairs.values()))}
-
-
-def _decoded(model: Model, data: Corpus, *, joint: bool, threads: int) -> tuple[Column, ...]:
-    if not joint:
-        return cast("Composition", model).cascade(data, threads=threads)
-    return tagged(model, data, threads=threads)
 
 
 def _gold(
@@ -276,19 +273,14 @@ def _pair(wanted: Corpus, target: str, found: Corpus, pred_column: str | None) -
     """Return the labels of two columns; warn where they do not look like those of one task."""
     column = pred_column or list(found.columns)[-1]
     labels = _Labels(wanted.column_lists(target), found.column_lists(column))
-    _warn_of_another_task(labels, target, column)
-    return labels
-
-
-def _warn_of_another_task(labels: _Labels, target: str, column: str) -> None:
-
     counts = [Counter(label for one in part for label in one) for part in labels]
     if label_share(*counts) < LEAST:
-        gold, found = (
+        shown = [
             ", ".join(label for label, _ in each.most_common(_NAMED) if label != "O")
             for each in counts
-        )
+        ]
         say(
-            f"warning: the labels wanted, column {target!r} ({gold}), and those found, column "
-            f"{column!r} ({found}), have hardly one in common: are they of one task?"
+            f"warning: the labels wanted, column {target!r} ({shown[0]}), and those found, column "
+            f"{column!r} ({shown[1]}), have hardly one in common: are they of one task?"
         )
+    return labels

@@ -88,11 +88,6 @@ def _grammar(name: str) -> fstcrf.Grammar:
     return fstcrf.Grammar.from_file(name)
 
 
-def tapes(model: Model) -> tuple[str, ...]:
-    """Return the names of the tapes that a model writes."""
-    return (model.tape,) if isinstance(model, CRF) else model.tapes
-
-
 def is_chain(model: Model) -> bool:
     """Tell whether the tapes of a model are normalised one by one: it is no transducer then."""
     return not isinstance(model, CRF) and model.conditional

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -184,45 +184,31 @@ def counted() -> Iterator[None]:
 # --- Telling how training goes --------------------------------------------------------------------
 
 
-class Reporter(Protocol):
-    """Told of the data, of every iteration, and of the end."""
+class Reporter:
+    """Told of the data, of every iteration, and of the end: says each in a line on stderr."""
 
-    def data(self, message: str, **facts: Any) -> None:
+    def data(self, message: str, **_: Any) -> None:
         """Hear what was read."""
+        say(message)
 
     def line(self, message: str) -> str:
         """Return the line that a message is."""
-
-    def note(self, message: str) -> None:
-        """Hear what is worth knowing before training."""
-
-    def iteration(self, progress: Progress) -> None:
-        """Hear how an iteration went."""
-
-    def done(self, message: str, **facts: Any) -> None:
-        """Hear the end."""
-
-
-class _Plain:
-    """One line per iteration."""
-
-    def data(self, message: str, **_: Any) -> None:
-        say(message)
-
-    def line(self, message: str) -> str:
         return f"fstcrf: {message}"
 
     def note(self, message: str) -> None:
+        """Hear what is worth knowing before training."""
         say(message)
 
     def iteration(self, progress: Progress) -> None:
+        """Hear how an iteration went."""
         tell(f"{_stage(progress)}iteration {progress.iteration:4}  {_figures(progress)}")
 
     def done(self, message: str, **_: Any) -> None:
+        """Hear the end."""
         say(message)
 
 
-class _Json:
+class _Json(Reporter):
     """One JSON object per line, with the member ``event``."""
 
     def data(self, message: str, **facts: Any) -> None:
@@ -243,7 +229,7 @@ class _Json:
         log("done", message=message, **facts)
 
 
-class _Live(_Plain):
+class _Live(Reporter):
     """A line that changes in place."""
 
     def __init__(self, bar: Bar, task: TaskID) -> None:
@@ -267,7 +253,7 @@ def reporter(*, as_json: bool, max_iterations: int | None) -> Iterator[Reporter]
     if as_json:
         yield _Json()
     elif not sys.stderr.isatty():
-        yield _Plain()
+        yield Reporter()
     else:
         with _bar(max_iterations) as live:
             yield live

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import click
 
@@ -100,15 +101,13 @@ class InputFile:
         return corpus
 
 
-def training_input(
-    paths: Sequence[str],
-    *,
-    columns: tuple[str, ...] | None,
-    kind: str | None,
-    separator: str,
-    features: tuple[str, ...] | None,
-) -> InputFile:
-    """Return how training files are read; files called .conllu are CoNLL-U."""
+def training_input(paths: Sequence[str], given: dict[str, Any]) -> InputFile:
+    """Return how training files are read, and take out the options that say it.
+
+    Files called .conllu are CoNLL-U.
+    """
+    columns, kind, separator = (given.pop(name) for name in ("columns", "kind", "separator"))
+    features = given.pop("feature_columns", None)
     named = all(path.endswith(_CONLLU_ENDINGS) for path in paths)
     if kind == "conllu" or (kind is None and columns is None and named):
         return _conllu(columns, features or ())
