@@ -79,7 +79,9 @@ def derive(symbol: str, draws: Draws, names: Names) -> list[Token]:
         if item.startswith("["):
             start, field = len(rows), item[1:]
         elif item == "]":
-            rows[start:] = _as_span(rows[start:], field)
+            letters = "B" + "I" * len(rows)
+            span = zip(rows[start:], letters, strict=False)
+            rows[start:] = [row._replace(field=f"{letter}-{field}") for row, letter in span]
         elif item.startswith("$"):
             rows += _another(item[1:], draws, names, rows)
         elif item.startswith("@"):
@@ -96,10 +98,6 @@ def _another(symbol: str, draws: Draws, names: Names, before: Sequence[Token]) -
     while symbol in WORDS and rows[0] in before:
         rows = derive(symbol, draws, names)
     return rows
-
-
-def _as_span(rows: Sequence[Token], field: str) -> list[Token]:
-    return [row._replace(field=f"{'I' if i else 'B'}-{field}") for i, row in enumerate(rows)]
 
 
 # --- What is fixed for the whole of one notice ----------------------------------------------------
@@ -265,7 +263,10 @@ def generate(seed: int, sentences: int, *, fresh: float = 0.0) -> list[Notice]:
     draws = Draws(seed, fresh=fresh)
     notices: list[Notice] = []
     while sentences > 0:
-        notices.append(_notice(draws)[:sentences])
+        names = scene(draws)
+        symbols = [symbol for symbol, probability in NOTICE if draws.chance(probability)]
+        drawn = [_with_articles(derive(symbol, draws, names)) for symbol in symbols]
+        notices.append(roughen(drawn, draws, headline=symbols[0] == "headline")[:sentences])
         sentences -= len(notices[-1])
     return notices
 
@@ -280,10 +281,12 @@ def shipped(name: str) -> str:
 
 def text(notices: Iterable[Notice]) -> str:
     """Return notices as a column file: ``word pos field``, documents marked."""
-    return "".join(
-        "-DOCSTART- -X- O\n\n" + "".join(_block(sentence) for sentence in notice)
-        for notice in notices
-    )
+    lines: list[str] = []
+    for notice in notices:
+        lines += ["-DOCSTART- -X- O", ""]
+        for sentence in notice:
+            lines += [*map(" ".join, sentence), ""]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -298,23 +301,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _notice(draws: Draws) -> Notice:
-    names = scene(draws)
-    symbols = [symbol for symbol, probability in NOTICE if draws.chance(probability)]
-    sentences = [_with_articles(derive(symbol, draws, names)) for symbol in symbols]
-    return roughen(sentences, draws, headline=symbols[0] == "headline")
-
-
 def _with_articles(rows: list[Token]) -> list[Token]:
     follows = [row.word for row in rows[1:]] + [""]
     return [
         row._replace(word="an") if row.word == "a" and word[:1] in {*"aeiou"} else row
         for row, word in zip(rows, follows, strict=True)
     ]
-
-
-def _block(sentence: Iterable[Token]) -> str:
-    return "\n".join(" ".join(row) for row in sentence) + "\n\n"
 
 
 if __name__ == "__main__":

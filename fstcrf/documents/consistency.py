@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +17,6 @@ from fstcrf.corpus import Corpus, Scheme, span_arrays
 from fstcrf.documents.document import (
     DeclaredModel,
     Document,
-    RepeatedSequences,
     SpanTables,
     documents,
     each_a,
@@ -55,28 +55,14 @@ def count_pairs(
         for start, end, kind in spans:
             whole[repeated.of(start, end)][kind] += 1
         whole.pop(-1, None)  # what occurs once
-        _add_same(whole, same)
-        _add_within(spans, repeated, whole, within)
-    return PairCounts(types, same, within)
-
-
-def _add_same(whole: dict[int, Counter[int]], same: Longs) -> None:
-    for counts in whole.values():
-        for a, n in counts.items():
-            for b, m in counts.items():
+        for counts in whole.values():
+            for (a, n), (b, m) in itertools.product(counts.items(), repeat=2):
                 same[a, b] += n * (n - 1) // 2 if a == b else n * m
-
-
-def _add_within(
-    spans: list[tuple[int, int, int]],
-    repeated: RepeatedSequences,
-    whole: dict[int, Counter[int]],
-    within: Longs,
-) -> None:
-    for start, end, kind in spans:
-        for sequence, _ in repeated.inside(start, end):
-            for inner, n in whole.get(sequence, Counter()).items():
-                within[kind, inner] += n
+        for start, end, kind in spans:
+            for sequence, _ in repeated.inside(start, end):
+                for inner, n in whole.get(sequence, Counter()).items():
+                    within[kind, inner] += n
+    return PairCounts(types, same, within)
 
 
 def _types(corpus: Corpus, target: str, scheme: str | Scheme) -> tuple[str, ...]:
@@ -233,7 +219,9 @@ class Consistency(DeclaredModel):
 
     def with_violations(self, violations: Iterable[Violation]) -> Consistency:
         """Return the model with more violations; a later one replaces an earlier one alike."""
-        kept = {_key(v): v for v in (*self.violations, *violations)}
+        kept = {}
+        for v in (*self.violations, *violations):
+            kept[v.relation, tuple(sorted(v.types)) if v.relation == "same" else v.types] = v
         return Consistency(list(kept.values()), self.column, self.tape)
 
     def tables(self) -> tuple[Floats, Floats]:
@@ -255,11 +243,6 @@ class Consistency(DeclaredModel):
     def bind(self, document: Document) -> ConsistencyScores:
         """Return the scores of a document in Python; the kernel has its own."""
         return ConsistencyScores(self, document)
-
-
-def _key(violation: Violation) -> tuple[str, tuple[str, ...]]:
-    types = violation.types
-    return violation.relation, tuple(sorted(types)) if violation.relation == "same" else types
 
 
 def _estimated(counts: PairCounts) -> Iterable[Violation]:

@@ -172,8 +172,6 @@ class SpanTables(NamedTuple):
 def span_types(labels: Sequence[str]) -> tuple[str, ...]:
     """Return the types of spans that labels are of, sorted.
 
-    Examples
-    --------
     >>> span_types(["O", "B-PER", "I-PER", "S-LOC"])
     ('LOC', 'PER')
     """

@@ -90,22 +90,7 @@ def span_counts(
     predicted: Sequence[Sequence[str]] | Column,
     offsets: Longs | None = None,
 ) -> SpanCounts:
-    """Count spans as conlleval does, sentence by sentence.
-
-    Parameters
-    ----------
-    gold, predicted : sequences of labels, or Columns
-        The labels of each sentence.
-    offsets : int64 [S + 1], optional
-        Where each sentence begins, for columns.
-
-    Raises
-    ------
-    ShapeError
-        The labellings are not of the same tokens.
-    OptionError
-        Columns without offsets.
-    """
+    """Count spans as conlleval does, sentence by sentence; `offsets` [S + 1] are of columns."""
     if isinstance(gold, Column) and isinstance(predicted, Column):
         if offsets is None:
             raise OptionError("columns of labels need offsets: where each sentence begins")
@@ -117,12 +102,8 @@ def span_counts(
     number: dict[str, int] = {}
     wanted, guessed = (_starts(column, bounds, number) for column in columns)
     right = (wanted == guessed).all(axis=0) & (wanted[0] >= 0)
-    return SpanCounts(
-        *(
-            np.bincount(sentence[at], minlength=len(bounds) - 1)
-            for at in (right, guessed[0] >= 0, wanted[0] >= 0)
-        )
-    )
+    places = right, guessed[0] >= 0, wanted[0] >= 0
+    return SpanCounts(*(np.bincount(sentence[at], minlength=len(bounds) - 1) for at in places))
 
 
 def _lists(labels: Sequence[Sequence[str]] | Column) -> Sequence[Sequence[str]]:
@@ -221,12 +202,8 @@ def _pooled(first: SpanCounts, second: SpanCounts) -> SpanCounts:
         raise ShapeError(f"{len(first)} sentences, expected at least 2 to resample")
     if not np.array_equal(first.wanted, second.wanted):
         raise ShapeError("the two sides want different spans: they are of different sentences")
-    return SpanCounts(
-        *(
-            np.concatenate([getattr(first, name), getattr(second, name)])
-            for name in ("right", "found", "wanted")
-        )
-    )
+    names = "right", "found", "wanted"
+    return SpanCounts(*(np.append(getattr(first, n), getattr(second, n)) for n in names))
 
 
 @dataclass(frozen=True, slots=True)

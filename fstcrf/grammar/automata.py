@@ -191,14 +191,9 @@ def automaton(machine: Machine, n_symbols: int, scores: Sequence[float] = ()) ->
 
 
 def to_fst(acceptor: Acceptor, arc_type: ArcType = "log64") -> pynini.Fst:
-    """Return an acceptor as a machine of pynini with a symbol table.
+    """Return an acceptor as a machine of pynini with a symbol table; label i is symbol i + 1.
 
-    Parameters
-    ----------
-    acceptor : Acceptor
-        Label i is symbol i + 1. Of several tapes, a symbol is ``pos=NN chunk=B-NP``; they are
-        numbered with the last tape fastest.
-    arc_type : {"standard", "log", "log64"}
+    Of several tapes, a symbol is ``pos=NN chunk=B-NP``; the last tape's label runs fastest.
     """
     flat = acceptor.target.reshape(acceptor.n_states, -1)
     states, symbols = np.nonzero(flat >= 0)

@@ -396,13 +396,7 @@ def pairs(
     *,
     weight: float | None,
 ) -> Constraint:
-    """Return the constraint of the labels of several tapes that may meet at a token.
-
-    Raises
-    ------
-    OptionError
-        Fewer than two tapes; a mapping for more than two; tuples of another length.
-    """
+    """Return the constraint of the labels of several tapes that may meet at a token."""
     mapping = isinstance(allowed, Mapping)
     if isinstance(tapes, str) or len(tapes) < 2 or (mapping and len(tapes) > 2):
         raise OptionError(f"pairs: tapes are {tapes!r}, expected the names of two tapes or more")

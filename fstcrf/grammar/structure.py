@@ -257,12 +257,7 @@ def constrained_topology(topology: Topology, conjuncts: Sequence[Acceptor]) -> T
     return _renumbered(topology, n, useful, start, source[kept], target[kept], arc[kept], ends)
 
 
-def _useful(
-    start: Longs,
-    source: Longs,
-    target: Longs,
-    ends: Bools,
-) -> Bools:
+def _useful(start: Longs, source: Longs, target: Longs, ends: Bools) -> Bools:
     """Return which pairs lie on a way from the start to an end."""
     reached, alive = np.zeros(len(ends), dtype=bool), ends.copy()
     reached[start] = True

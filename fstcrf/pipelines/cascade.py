@@ -40,6 +40,7 @@ class _Question:
     budget: Budget | None
     threads: int
     strict: bool
+    tapes: Sequence[str]  # those shown
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -79,6 +80,7 @@ def cascaded(
     asked = _Question(
         *(composition, sentences, n, replace(known, forced=forced)),
         *(soft and not composition.literal, budget, threads, strict),
+        tapes=tapes or composition.tapes,
     )
     try:
         steps, ids = _steps(asked)
@@ -91,7 +93,7 @@ def cascaded(
             constraints=error.constraints,
         ) from None
     lengths = lengths or np.diff(next(iter(steps.values())).answer.offsets).tolist()
-    found = _joined(asked, steps, ids, tapes or composition.tapes, lengths)
+    found = _joined(asked, steps, ids, lengths)
 
     def posterior() -> Distributions:
         each: dict[str, list[Lattice | None]] = {}
@@ -184,14 +186,10 @@ def _softly(asked: _Question, model: Any, corpus: Data, given: Any, n: int) -> t
 
 
 def _joined(
-    asked: _Question,
-    steps: dict[str, _Step],
-    ids: dict[str, Ints],
-    tapes: Sequence[str],
-    lengths: Sequence[int],
+    asked: _Question, steps: dict[str, _Step], ids: dict[str, Ints], lengths: Sequence[int]
 ) -> Answer:
     """Return the paths of the tapes shown, for all sentences."""
-    last, n = list(steps)[-1], asked.n
+    last, n, tapes = list(steps)[-1], asked.n, asked.tapes
     size = len(steps[last].answer)
     logs, dead = np.zeros((size, n)), np.zeros(size, dtype=bool)
     logs[:, 1:] = -np.inf
