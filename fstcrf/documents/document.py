@@ -387,11 +387,25 @@ class DeclaredModel:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that `save` wrote, or that was written by hand."""
+        """Read a model that `save` wrote, or that was written by hand.
+
+        Raises
+        ------
+        ModelFileError
+            It is no such file, or is wrong.
+        OSError
+            It cannot be read.
+        """
         return read_model(path, cls)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as JSON, one line a violation; functions without a name cannot be."""
+        """Write the model as JSON, one line a violation.
+
+        Raises
+        ------
+        OptionError
+            A value that is a function has no name that could be written.
+        """
         kind = _FORMATS[type(self).__name__]
         head = {"format": kind, "version": _VERSION, "column": self.column}
         if self.tape is not None:

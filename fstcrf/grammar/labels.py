@@ -124,7 +124,19 @@ SchemeName: TypeAlias = str | Scheme | None
 
 
 def label(pattern: str, *, optional: bool = False) -> Matching:
-    """Return the class of labels that a pattern matches as a whole; optional: there may be none."""
+    """Return the class of the labels that a regular expression matches as a whole.
+
+    Parameters
+    ----------
+    pattern : str
+    optional : bool
+        Label sets without such a label are fine.
+
+    Raises
+    ------
+    GrammarError
+        No regular expression.
+    """
     return Matching(pattern, optional)
 
 

@@ -85,7 +85,8 @@ class Pipeline:
         Raises
         ------
         DataError, TemplateError, OptionError, LabelError, GrammarError
-            As for `check_tasks`: before anything is trained.
+            Before anything is trained: a column is missing, also one that an earlier tagger reads;
+            labels, a scheme, class weights, templates or grammars that do not go together.
         DataError, OptionError, NumericError
             As for `fstcrf.CRF.train`, with the name of the task.
         OSError
