@@ -10,6 +10,7 @@ import click
 from fstcrf.cli.models import (
     Model,
     constrained,
+    is_chain,
     load_model,
     plan_text,
     save,
@@ -17,7 +18,7 @@ from fstcrf.cli.models import (
     taggers,
     tape_columns,
 )
-from fstcrf.cli.options import Numbers, grammar_option, input_options, threads_option
+from fstcrf.cli.options import NUMBERS, grammar_option, input_options, threads_option
 from fstcrf.cli.reporting import say, tell
 from fstcrf.cli.sources import check_columns, model_input
 from fstcrf.corpus import check_writable
@@ -28,8 +29,6 @@ from fstcrf.joint import Composition
 from fstcrf.joint import compose as composed
 from fstcrf.joint.tuning import WeightTrial
 
-__all__ = ["compose"]
-
 
 @click.command()
 @click.argument("paths", metavar="MODEL...", nargs=-1, required=True)
@@ -37,7 +36,7 @@ __all__ = ["compose"]
 @grammar_option
 @click.option(
     "--weights",
-    type=Numbers(),
+    type=NUMBERS,
     help="Factor of each model's potentials, one for each, at least 0.  [default: 1 for each]",
 )
 @click.option(
@@ -95,7 +94,7 @@ def compose(
     check_writable(output)
     parts = [load_model(path) for path in paths]
     _check_tapes(paths, parts)
-    kind = normalize or ("product" if tune is not None and _no_chain(parts) else None)
+    kind = normalize or ("product" if tune is not None and not any(map(is_chain, parts)) else None)
     joint = constrained(composed(*parts, weights=weights, normalize=kind), grammar)
     _warn_of_columns(joint)
     if tune is not None:
@@ -107,19 +106,8 @@ def compose(
     say(f"{output}: {', '.join(joint.tapes)}; normalize {joint.normalize}; {_weights(joint)}")
 
 
-def _no_chain(parts: Sequence[Model]) -> bool:
-    """Whether none of the models is a composition by the chain rule."""
-    return not any(getattr(part, "conditional", False) for part in parts)
-
-
 def _check_tapes(paths: Sequence[str], parts: Sequence[Model]) -> None:
-    """Check that no tape is written twice.
-
-    Raises
-    ------
-    OptionError
-        Names the files.
-    """
+    """Refuse a tape that is written twice; the message names the files."""
     writers: dict[str, str] = {}
     for path, part in zip(paths, parts, strict=True):
         for tagger in taggers(part):

@@ -11,9 +11,6 @@ from fstcrf.cli.reporting import say
 from fstcrf.corpus import atomic_write, check_writable
 from fstcrf.interop import read_tagger
 from fstcrf.interop.conversion import FORMATS, written
-from fstcrf.joint import CRF
-
-__all__ = ["convert"]
 
 _NATIVE = "fstcrf"
 
@@ -61,18 +58,14 @@ def convert(
     if kind == _NATIVE:
         save(model, output)
     else:
-        _write(model, output, kind)
+        data = written(model, kind)
+        with atomic_write(output) as file:
+            file.write(data)
     say(f"{output}: {len(model.labels)} labels, {model.space.size:,} weights")
 
 
 def _kind(output: str, name: str | None) -> str:
-    """Return the name of the format that is wanted.
-
-    Raises
-    ------
-    click.UsageError
-        Nothing says it, or nothing writes it.
-    """
+    """Return the name of the format that is wanted, if something writes it."""
     suffixes = {f".{_NATIVE}": _NATIVE}
     suffixes |= {f.suffix: f.name for f in FORMATS if f.suffix and f.write}
     if name is None:
@@ -83,10 +76,3 @@ def _kind(output: str, name: str | None) -> str:
     if name not in suffixes.values():
         raise click.UsageError(f"--to {name}: expected one of {', '.join(suffixes.values())}")
     return name
-
-
-def _write(model: CRF, output: str, kind: str) -> None:
-
-    data = written(model, kind)
-    with atomic_write(output) as file:
-        file.write(data)

@@ -20,12 +20,6 @@ from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF, Composition, compose
 from fstcrf.model.training import MethodName
 
-__all__ = [
-    "demo",
-    "show_composed",
-    "show_grammar",
-]
-
 _PARTS = ("train", "dev", "test")
 _TASKS = ("pos", "field", "joint")
 _FIRST = 200
@@ -112,7 +106,6 @@ and in Python:
 
 
 def _copy(folder: Path) -> None:
-
     folder.mkdir(parents=True, exist_ok=True)
     paths = [*map(corpus_path, _PARTS), *map(template_path, _TASKS), grammar_path()]
     for path in paths:
@@ -121,12 +114,8 @@ def _copy(folder: Path) -> None:
 
 
 def _heading(text: str) -> None:
-    rule = (
-        "─" * len(text)
-        if (sys.stdout.encoding or "").lower().startswith("utf")
-        else "-" * len(text)
-    )
-    click.secho(f"\n{text}\n{rule}", bold=True)
+    rule = "─" if (sys.stdout.encoding or "").lower().startswith("utf") else "-"
+    click.secho(f"\n{text}\n{rule * len(text)}", bold=True)
 
 
 def _longest(corpus: Corpus) -> int:
@@ -144,7 +133,6 @@ def _table(sentence: Sentence, columns: tuple[str, ...]) -> None:
 def _trained(
     train: Corpus, target: str, template: Path, method: MethodName, reads: Sequence[CRF] = ()
 ) -> CRF:
-
     lines = [line for line in template.read_text("utf-8").splitlines() if line[:1] in {"U", "B"}]
     click.echo(textwrap.fill(f"Templates: {' '.join(lines)}", 78, break_on_hyphens=False))
     started = time.perf_counter()
@@ -159,7 +147,6 @@ def _trained(
 
 
 def _score_pos(pos: CRF, test: Corpus) -> None:
-
     report = evaluate_tokens(test.column_lists("pos"), pos.tag_all(test))
     click.echo(
         f"On the test part {100 * report.accuracy:.2f} % of {report.tokens:,} tokens are right, "
@@ -168,7 +155,6 @@ def _score_pos(pos: CRF, test: Corpus) -> None:
 
 
 def _score_field(field: CRF, test: Corpus) -> None:
-
     report = evaluate_spans(test.column_lists("field"), field.tag_all(test))
     click.echo(f"On the test part, with the first tagger's parts of speech:\n\n{report}")
 
@@ -186,7 +172,6 @@ def _interesting(field: CRF, test: Corpus) -> list[int]:
 
 
 def _show(pos: CRF, field: CRF, sentence: Sentence, tagged: Sentence) -> None:
-
     lattice = field.lattice(tagged)
     best = lattice.best()
     for t, word in enumerate(sentence[sentence.columns[0]]):
@@ -212,17 +197,10 @@ _LONGEST = 12
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """The labels of a corpus as one way of deciding gives them.
-
-    Parameters
-    ----------
-    name : str
-    labels : list of (list of str, list of str)
-        For each sentence, parts of speech and fields.
-    """
+    """The labels of a corpus as one way of deciding gives them."""
 
     name: str
-    labels: list[tuple[list[str], list[str]]]
+    labels: list[tuple[list[str], list[str]]]  # of sentences: parts of speech, fields
 
     @classmethod
     def of(cls, name: str, corpus: Corpus, columns: tuple[Column, ...]) -> _Decision:
@@ -258,14 +236,7 @@ _HEAD = f"  {'':<30}" + "".join(f"{name:>11}" for name in ("pos", "field F", "bo
 
 
 def show_composed(joint: Composition, dev: Corpus, test: Corpus) -> Composition:
-    """Show what two taggers say one after the other, and together; return their chain.
-
-    Parameters
-    ----------
-    joint : Composition
-        The product of a tagger of parts of speech and one of fields that reads it.
-    dev, test : Corpus
-    """
+    """Show what a tagger and one that reads it say apart, and together; return their chain."""
     tuned, chain = joint.tune_weights(dev), replace(joint, normalize="chain")
     gold = _Decision.gold(test)
     decisions = [
@@ -300,16 +271,7 @@ def show_composed(joint: Composition, dev: Corpus, test: Corpus) -> Composition:
 
 
 def show_grammar(chain: Composition, grammar: Grammar, text: str, test: Corpus) -> None:
-    """Show what a grammar does to the answers of a composition.
-
-    Parameters
-    ----------
-    chain : Composition
-    grammar : Grammar
-    text : str
-        Of its file.
-    test : Corpus
-    """
+    """Show what a grammar, and its file's text, does to the answers of a composition."""
     gold = _Decision.gold(test)
     legal = chain.constrained(grammar)
     free = _Decision.of("chain", test, chain.tag_columns(test))

@@ -11,7 +11,7 @@ import click
 
 from fstcrf import documents as library
 from fstcrf.cli.models import Model, spare_inputs, tape_columns
-from fstcrf.cli.options import Command, SchemeName, input_options
+from fstcrf.cli.options import SCHEME, Command, input_options, with_options
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import InputFile, training_input
 from fstcrf.cli.tagging import (
@@ -25,14 +25,6 @@ from fstcrf.cli.tagging import (
 from fstcrf.corpus import Column, Corpus, check_writable
 from fstcrf.corpus.batches import whole_documents
 from fstcrf.errors import NoPathError
-
-__all__ = [
-    "check_alone",
-    "consistency",
-    "document_options",
-    "fields",
-    "tag_documents",
-]
 
 _OPTIONS = (
     click.option(
@@ -93,19 +85,11 @@ _ALONE = ("sweeps", "schedule", "draw", "start", "take", "chains", "seed")
 
 def document_options(command: Command) -> Command:
     """Add ``--document-consistency`` and the options of sampling."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(_OPTIONS, command)
 
 
 def check_alone(given: dict[str, Any]) -> None:
-    """Check that no options of sampling are given.
-
-    Raises
-    ------
-    click.UsageError
-        There are.
-    """
+    """Refuse options of sampling."""
     for name in _ALONE:
         if given[name] is not None:
             raise click.UsageError(f"--{name} belongs to --document-consistency")
@@ -114,17 +98,7 @@ def check_alone(given: dict[str, Any]) -> None:
 def tag_documents(
     model: Model, source: InputFile, path: str, output: str, given: dict[str, Any]
 ) -> None:
-    """Tag documents as a whole, by saved models of consistency or of fields.
-
-    Raises
-    ------
-    click.UsageError
-        More is asked for than labels.
-    ModelFileError
-        A file is no such model.
-    LabelError, OptionError
-        It does not go with the tagger.
-    """
+    """Tag documents as a whole, by saved models of consistency or of fields."""
     for name, usual in _SENTENCES.items():
         if given[name] != usual:
             flag = "cascade" if name == "joint" else name.replace("_", "-")
@@ -159,7 +133,8 @@ def tag_documents(
         outcomes.add(found)
         return tuple(found[tape].column(missing=NOTHING) for tape in found.tapes)
 
-    write_tagged(answer, _whole_documents(source), path, output)
+    known = {field.name: getattr(source, field.name) for field in dataclasses.fields(source)}
+    write_tagged(answer, _WholeDocuments(**known), path, output)
     outcomes.report()
 
 
@@ -175,11 +150,6 @@ class _WholeDocuments(InputFile):
             yield batch
         if begun is False:
             say("warning: no lines -DOCSTART-: the input was decided as one document")
-
-
-def _whole_documents(source: InputFile) -> InputFile:
-    """Return the input in batches that hold whole documents."""
-    return _WholeDocuments(**{f.name: getattr(source, f.name) for f in dataclasses.fields(source)})
 
 
 # --- ``fstcrf consistency`` -----------------------------------------------------------------------
@@ -199,7 +169,7 @@ def _whole_documents(source: InputFile) -> InputFile:
 )
 @click.option(
     "--scheme",
-    type=SchemeName(),
+    type=SCHEME,
     default="iob2",
     show_default=True,
     help="Of the gold labels: iob1, iob2 (bio), bioes (iobes), bilou or conlleval.",
@@ -227,7 +197,8 @@ def consistency(
     """
     spare_inputs(output, [path])
     check_writable(output)
-    source = training_input([path], columns=columns, kind=kind, separator=separator, features=None)
+    how = {"columns": columns, "kind": kind, "separator": separator}
+    source = training_input([path], how)
     corpus = source.read(path)
     model = library.Consistency.estimate(corpus, target, column=compare, scheme=scheme, tape=tape)
     model.save(output)
@@ -303,13 +274,7 @@ def fields(
 
 
 def _check_signs(model: library.Fields) -> None:
-    """Check that no penalty is a reward; most likely its minus is missing.
-
-    Raises
-    ------
-    click.UsageError
-        One is.
-    """
+    """Refuse a penalty that is a reward; most likely its minus is missing."""
     for violation in model.violations:
         if violation.penalty > 0:
             raise click.UsageError(

@@ -10,18 +10,16 @@ from typing import Any, NamedTuple, cast
 
 import click
 
-from fstcrf.cli.models import Model, load_model, taggers, tape_columns
-from fstcrf.cli.options import SchemeName, input_options, threads_option
+from fstcrf.cli.models import load_model, taggers, tape_columns
+from fstcrf.cli.options import SCHEME, input_options, threads_option
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import check_columns, model_input, scored_input
 from fstcrf.cli.tagging import tagged
-from fstcrf.corpus import Column, Corpus
+from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError
 from fstcrf.evaluate import SpanReport, TokenReport, evaluate_spans, evaluate_tokens
 from fstcrf.evaluate.spans import LEAST, label_share
 from fstcrf.joint import Composition
-
-__all__ = ["evaluate"]
 
 _NAMED = 5
 _TOGETHER = ("tokens", "correct", "accuracy", "sentences", "correct_sentences", "sentence_accuracy")
@@ -58,7 +56,7 @@ class _Labels(NamedTuple):
 )
 @click.option(
     "--scheme",
-    type=SchemeName(),
+    type=SCHEME,
     default="conlleval",
     show_default=True,
     help="Scheme of the labels: iob1, iob2 (bio), bioes (iobes), bilou or conlleval.",
@@ -124,29 +122,14 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How labels are scored.
+    """How labels are scored."""
 
-    Parameters
-    ----------
-    as_spans : bool, optional
-        As spans or one by one; as they look when absent.
-    scheme : str
-    strict : bool
-        Count no span that breaks the scheme.
-    """
-
-    as_spans: bool | None
+    as_spans: bool | None  # or one by one; None: as they look
     scheme: str
-    strict: bool
+    strict: bool  # spans that break the scheme do not count
 
     def check(self, gold: Iterable[str] = ()) -> None:
-        """Check that the options go together, and with the labels wanted, as far as is known.
-
-        Raises
-        ------
-        click.UsageError
-            They do not.
-        """
+        """Check that the options go together, and with the labels wanted, as far as is known."""
         spans = self.as_spans
         if spans is None and gold:
             spans = self._spans(gold)
@@ -171,7 +154,6 @@ class _Style:
 
 
 def _text(report: SpanReport | TokenReport) -> str:
-
     if not isinstance(report, SpanReport):
         return str(report)
     share = 100 * report.sentence_accuracy
@@ -229,7 +211,11 @@ def _of_model(
         style.check({label for sentence in sentences for label in sentence})
         _warn_of_unseen(sentences, labels[tape])
     check_columns(model, data)
-    found = dict(zip(labels, _decoded(model, data, joint=joint, threads=threads), strict=False))
+    if joint:
+        decided = tagged(model, data, threads=threads)
+    else:
+        decided = cast("Composition", model).cascade(data, threads=threads)
+    found = dict(zip(labels, decided, strict=False))
     pairs = {
         tape: _Labels(sentences, data.with_interned("%", found[tape]).column_lists("%"))
         for tape, sentences in gold.items()
@@ -237,22 +223,10 @@ def _of_model(
     return pairs if len(labels) > 1 else {"": next(iter(pairs.values()))}
 
 
-def _decoded(model: Model, data: Corpus, *, joint: bool, threads: int) -> tuple[Column, ...]:
-    if not joint:
-        return cast("Composition", model).cascade(data, threads=threads)
-    return tagged(model, data, threads=threads)
-
-
 def _gold(
     data: Corpus, wanted: Mapping[str, str], asked: Mapping[str, str], path: str
 ) -> dict[str, list[list[str]]]:
-    """Return the labels wanted of each tape; one that nobody asked for may have none.
-
-    Raises
-    ------
-    DataError
-        A column that was asked for is missing, or there are labels of no tape.
-    """
+    """Return the labels wanted of each tape; one that nobody asked for may have none."""
     without = [tape for tape, column in wanted.items() if column not in data.columns]
     needed = wanted if len(without) == len(wanted) else asked
     gold = {
@@ -299,19 +273,14 @@ def _pair(wanted: Corpus, target: str, found: Corpus, pred_column: str | None) -
     """Return the labels of two columns; warn where they do not look like those of one task."""
     column = pred_column or list(found.columns)[-1]
     labels = _Labels(wanted.column_lists(target), found.column_lists(column))
-    _warn_of_another_task(labels, target, column)
-    return labels
-
-
-def _warn_of_another_task(labels: _Labels, target: str, column: str) -> None:
-
     counts = [Counter(label for one in part for label in one) for part in labels]
     if label_share(*counts) < LEAST:
-        gold, found = (
+        shown = [
             ", ".join(label for label, _ in each.most_common(_NAMED) if label != "O")
             for each in counts
-        )
+        ]
         say(
-            f"warning: the labels wanted, column {target!r} ({gold}), and those found, column "
-            f"{column!r} ({found}), have hardly one in common: are they of one task?"
+            f"warning: the labels wanted, column {target!r} ({shown[0]}), and those found, column "
+            f"{column!r} ({shown[1]}), have hardly one in common: are they of one task?"
         )
+    return labels

@@ -9,18 +9,13 @@ from typing import Any
 import click
 import msgspec
 
-from fstcrf.cli.models import Model, load_model, plan_text
+from fstcrf.cli.models import load_model, plan_text
 from fstcrf.cli.options import input_options
 from fstcrf.cli.sources import InputFile, model_input
 from fstcrf.corpus import Sentence
 from fstcrf.errors import OptionError
 from fstcrf.features import FeatureIndex
 from fstcrf.joint import CRF, Composition
-
-__all__ = [
-    "explain",
-    "info",
-]
 
 
 @click.command()
@@ -39,18 +34,14 @@ def info(model_path: str, *, top: int, as_json: bool) -> None:
 
     Of a composition, also what its taggers do together, and then the taggers one by one.
     """
-    facts = _facts(load_model(model_path), top)
+    model = load_model(model_path)
+    facts = _tagger_facts(model, top) if isinstance(model, CRF) else _composition_facts(model, top)
     if as_json:
         click.echo(json.dumps({"model": model_path, **facts}, ensure_ascii=False))
     elif "taggers" in facts:
         click.echo(_composition_text(model_path, facts))
     else:
         click.echo(_tagger_text(model_path, facts))
-
-
-def _facts(model: Model, top: int) -> dict[str, Any]:
-
-    return _tagger_facts(model, top) if isinstance(model, CRF) else _composition_facts(model, top)
 
 
 def _tagger_text(name: str, facts: dict[str, Any]) -> str:
@@ -71,7 +62,6 @@ def _listed(lines: list[tuple[str, str]]) -> list[str]:
 
 
 def _composition_facts(model: Composition, top: int) -> dict[str, Any]:
-
     return {
         "tapes": [{"tape": tape, "labels": known} for tape, known in model.label_sets.items()],
         "normalize": model.normalize,
@@ -104,7 +94,6 @@ def _composition_text(name: str, facts: dict[str, Any]) -> str:
 
 
 def _tagger_facts(model: CRF, top: int) -> dict[str, Any]:
-
     index = model.index
     facts: dict[str, Any] = {
         "tape": model.tape,

@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import click
@@ -22,8 +23,6 @@ from fstcrf.cli.reporting import (
     say,
     warned,
 )
-
-__all__ = ["COMMANDS", "Commands", "main"]
 
 
 class Listed(NamedTuple):
@@ -116,13 +115,7 @@ class Commands(click.Group):
             return error.exit_code
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; whatever it raises becomes a message.
-
-        Raises
-        ------
-        Failure
-            The command failed or was interrupted.
-        """
+        """Run a command; whatever it raises becomes a message."""
         try:
             with interruptible(), warned():
                 result = super().invoke(ctx)
@@ -132,16 +125,10 @@ class Commands(click.Group):
         except (Exception, KeyboardInterrupt) as error:
             if os.environ.get(DEBUG):
                 raise
-            _release_stdout()
+            with suppress(OSError):  # it is the failure that is being reported, or follows from it
+                keep_stdout()
             raise as_failure(error) from None
         return result
-
-
-def _release_stdout() -> None:
-    try:
-        keep_stdout()
-    except OSError:
-        return  # it is the failure that is being reported, or follows from it
 
 
 def _show(error: click.ClickException) -> None:

@@ -19,23 +19,6 @@ from fstcrf.interop.formats import HEAD, is_native
 from fstcrf.joint import CRF
 from fstcrf.lazy import LazyModule
 
-__all__ = [
-    "Model",
-    "constrained",
-    "grammar_of",
-    "is_chain",
-    "load_model",
-    "plan_text",
-    "save",
-    "save_interrupted",
-    "spare_inputs",
-    "tagger",
-    "taggers",
-    "tape_columns",
-    "tapes",
-    "warn_of_earlier",
-]
-
 if TYPE_CHECKING:
     from fstcrf.model.model import TrainingRecord
     from fstcrf.train import loop
@@ -46,15 +29,7 @@ Model: TypeAlias = "CRF | joint.Composition"
 
 
 def load_model(path: str) -> Model:
-    """Load a tagger or a composition, or a tagger of another program.
-
-    Raises
-    ------
-    DataError
-        It is a folder.
-    ModelFileError, OSError
-        It cannot be loaded.
-    """
+    """Load a tagger or a composition, or a tagger of another program."""
     if Path(path).is_dir():
         raise _folder(path)
     with Path(path).open("rb") as file:
@@ -77,15 +52,7 @@ def _folder(path: str) -> DataError:
 
 
 def tagger(path: str) -> CRF:
-    """Load a tagger.
-
-    Raises
-    ------
-    DataError
-        It is a composition.
-    ModelFileError, OSError
-        It cannot be loaded.
-    """
+    """Load a tagger; a composition is a DataError."""
     model = load_model(path)
     if not isinstance(model, CRF):
         raise DataError("a composition of taggers; expected one of the taggers", path=path)
@@ -98,21 +65,7 @@ def taggers(model: Model) -> tuple[CRF, ...]:
 
 
 def constrained(model: Model, grammars: Sequence[str]) -> joint.Composition:
-    """Return a model under the grammars of files, or of those that come with fstcrf by name.
-
-    Parameters
-    ----------
-    model : CRF or Composition
-    grammars : sequence of str
-        ``FILE``, or ``TAPE=FILE`` for a grammar of one tape that does not name it.
-
-    Raises
-    ------
-    GrammarError
-        A grammar that cannot be read, does not go with the labels or accepts nothing.
-    OSError
-        A file that cannot be read.
-    """
+    """Return a model under grammars: ``FILE``, ``TAPE=FILE``, or a name of one that is shipped."""
     composition = joint.compose(model)
     for given in grammars:
         tape, _, name = given.rpartition("=")
@@ -124,13 +77,7 @@ def constrained(model: Model, grammars: Sequence[str]) -> joint.Composition:
 
 
 def grammar_of(names: Sequence[str]) -> fstcrf.Grammar | None:
-    """Return the conjunction of grammars by file or name; None without any.
-
-    Raises
-    ------
-    GrammarError, OSError
-        As for `constrained`.
-    """
+    """Return the conjunction of grammars by file or name; None without any."""
     return reduce(and_, map(_grammar, names)) if names else None
 
 
@@ -139,11 +86,6 @@ def _grammar(name: str) -> fstcrf.Grammar:
     if plain and not Path(name).exists():
         return fstcrf.Grammar.shipped(name)
     return fstcrf.Grammar.from_file(name)
-
-
-def tapes(model: Model) -> tuple[str, ...]:
-    """Return the names of the tapes that a model writes."""
-    return (model.tape,) if isinstance(model, CRF) else model.tapes
 
 
 def is_chain(model: Model) -> bool:
@@ -162,22 +104,7 @@ def plan_text(model: joint.Composition) -> str:
 
 
 def tape_columns(option: str, given: str, names: Sequence[str]) -> dict[str, str]:
-    """Return the columns that an option gives for tapes.
-
-    Parameters
-    ----------
-    option : str
-        Its name, for messages.
-    given : str
-        ``COLUMN`` for a model with one tape, ``TAPE=COLUMN,...`` for one with several.
-    names : sequence of str
-        The tapes.
-
-    Raises
-    ------
-    click.UsageError
-        Something else, or another tape.
-    """
+    """Return the columns of tapes as an option gives them: ``COLUMN``, or ``TAPE=COLUMN,...``."""
     if len(names) == 1:
         return {names[0]: given}
     found = {}
@@ -195,13 +122,7 @@ def tape_columns(option: str, given: str, names: Sequence[str]) -> dict[str, str
 
 
 def spare_inputs(output: str, inputs: Iterable[str | None], *, option: str = "--output") -> None:
-    """Check that the output, which an option names, is none of the inputs.
-
-    Raises
-    ------
-    click.UsageError
-        It is one of them.
-    """
+    """Check that the output, which an option names, is none of the inputs."""
     target = Path(output).resolve()
     for path in inputs:
         if path is not None and Path(path).resolve() == target:
@@ -209,15 +130,7 @@ def spare_inputs(output: str, inputs: Iterable[str | None], *, option: str = "--
 
 
 def save(model: Model, output: str) -> None:
-    """Save a model; rather elsewhere than not at all.
-
-    Raises
-    ------
-    Failure
-        It could not be saved where it was wanted; says where it is instead.
-    OSError
-        It could not be saved at all.
-    """
+    """Save a model; elsewhere rather than not at all, with a Failure that says where."""
     try:
         model.save(output)
     except OSError as error:
@@ -231,13 +144,7 @@ def save(model: Model, output: str) -> None:
 def warn_of_earlier(output: str, *, resume: bool, say: Callable[[str], None]) -> None:
     """Say before training what its end will replace.
 
-    Parameters
-    ----------
-    output : str
-    resume : bool
-        Does the run go on from a state; then an interrupted model is an earlier one of its own.
-    say : callable
-        Is told it in a line.
+    A run that resumes may find an interrupted model of its own: that one goes without saying.
     """
     if not Path(output).exists():
         return
@@ -252,24 +159,10 @@ def warn_of_earlier(output: str, *, resume: bool, say: Callable[[str], None]) ->
 def save_interrupted(
     model: CRF, output: str, checkpoint: str, *, command: str = "the same command"
 ) -> str:
-    """Save the best model so far where that replaces nothing, or less of the same run.
+    """Save the best model so far where that replaces nothing, or less of the same run; say where.
 
-    A run is the same where data and options are. Its state goes on in any case.
-
-    Parameters
-    ----------
-    model : CRF
-        Of an interrupted run.
-    output : str
-    checkpoint : str
-        File of the state of training.
-    command : str
-        What goes on from it.
-
-    Returns
-    -------
-    str
-        What became of it.
+    A run is the same where data and options are. `checkpoint` goes on from its state in any
+    case.
     """
     record = model.record
     assert record is not None  # noqa: S101 (training has just made it)
@@ -322,13 +215,7 @@ def _record(path: str) -> TrainingRecord | None:
 
 
 def _elsewhere(model: Model, output: str) -> Path:
-    """Save a model in a folder of its own; return where.
-
-    Raises
-    ------
-    OSError
-        It could not be saved.
-    """
+    """Save a model in a folder of its own; return where."""
     spare = Path(tempfile.mkdtemp(prefix="fstcrf-")) / Path(output).name
     try:
         model.save(spare)

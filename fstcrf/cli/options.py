@@ -1,12 +1,4 @@
-"""Options of training by their names on the command line, also in messages.
-
-==============  ===================================================================
-spoken          a message of the library, its options named as the command has them
-in_flags        errors of a block are worded so
-given_options   what the command line has, without defaults
-check_training  refuse options that do not go together, before any file is read
-==============  ===================================================================
-"""
+"""Options of training by their names on the command line, also in messages."""
 
 from __future__ import annotations
 
@@ -29,23 +21,6 @@ else:  # tagging does not wait for what only training needs
     hyperparameters = LazyModule("fstcrf.hyperparameters")
     options = LazyModule("fstcrf.model.options")
 
-__all__ = [
-    "Assignment",
-    "Choices",
-    "CommaList",
-    "Numbers",
-    "SchemeName",
-    "check_training",
-    "given_options",
-    "grammar_option",
-    "in_flags",
-    "input_options",
-    "search_options",
-    "spoken",
-    "threads_option",
-    "with_options",
-]
-
 
 def spoken(message: str, command: click.Command) -> str:
     """Return a message with ``--f-gamma`` for ``f_gamma``.
@@ -65,13 +40,7 @@ def spoken(message: str, command: click.Command) -> str:
 
 @contextmanager
 def in_flags(command: click.Command) -> Iterator[None]:
-    """Word errors of options and of training as the command line has them.
-
-    Raises
-    ------
-    OptionError, NumericError, SchemeError
-        As they were raised, in other words.
-    """
+    """Word errors of options and of training as the command line has them."""
     try:
         yield
     except OptionError as error:
@@ -81,15 +50,7 @@ def in_flags(command: click.Command) -> Iterator[None]:
 
 
 def given_options(context: click.Context, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out the options of training that the command line does not have: their defaults.
-
-    Parameters
-    ----------
-    context : click.Context
-        Of the command.
-    given : mapping of str to value
-        Of the command; what is no option of training stays.
-    """
+    """Leave out those options of training that the command line does not have: their defaults."""
     usual = click.core.ParameterSource.DEFAULT
     return {
         name: value
@@ -99,18 +60,7 @@ def given_options(context: click.Context, given: Mapping[str, Any]) -> dict[str,
 
 
 def check_training(given: Mapping[str, Any]) -> None:
-    """Refuse options of training that do not go together.
-
-    Parameters
-    ----------
-    given : mapping of str to value
-        As `given_options` returns them; what is no option of training is not looked at.
-
-    Raises
-    ------
-    OptionError
-        They do not go together, one is outside what it may be, or is not read.
-    """
+    """Refuse options of training that do not go together; what is none is not looked at."""
     options.checked_options(
         {name: value for name, value in given.items() if name in options.DEFAULTS},
         reads=bool(given["reads"]),
@@ -130,103 +80,75 @@ def _flag(option: click.Option) -> str:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class CommaList(click.ParamType):  # type: ignore[type-arg]
-    """Names between commas, as a tuple."""
+class Parsed(click.ParamType):  # type: ignore[type-arg]
+    """A value that a function reads from text; what it raises is wrong usage."""
 
-    name = "NAME,NAME,..."
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name, self._parse = name, parse
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """Split at commas."""
-        if isinstance(value, tuple):
-            return value
-        names = tuple(name.strip() for name in str(value).split(","))
-        if "" in names:
-            self.fail(f"{value!r} has an empty name; write word,pos,chunk", param, ctx)
-        return names
-
-
-class Numbers(click.ParamType):  # type: ignore[type-arg]
-    """Numbers between commas, as a tuple."""
-
-    name = "NUMBER,NUMBER,..."
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, ...]:
-        """Split at commas."""
-        if isinstance(value, tuple):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value of a text; another value is one already."""
+        if not isinstance(value, str):
             return value
         try:
-            numbers = tuple(map(float, str(value).split(",")))
-        except ValueError:
-            self.fail(f"{value!r} is not numbers between commas, such as 1,0.5", param, ctx)
-        return numbers
-
-
-class Choices(click.ParamType):  # type: ignore[type-arg]
-    """Numbers and ranges between commas, as a tuple."""
-
-    name = "NUMBER|LOW..HIGH,..."
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[Any, ...]:
-        """Split at commas; ``0.01..10`` becomes a `Range`."""
-        if isinstance(value, tuple):
-            return value
-        found: list[Any] = []
-        for part in str(value).split(","):
-            low, dots, high = part.partition("..")
-            try:
-                found.append(
-                    hyperparameters.Range(float(low), float(high)) if dots else float(part)
-                )
-            except ValueError:
-                self.fail(f"{value!r} is not numbers or ranges, such as 0,0.01..10", param, ctx)
-        return tuple(found)
-
-
-class SchemeName(click.ParamType):  # type: ignore[type-arg]
-    """The name of a tagging scheme, as the library knows it."""
-
-    name = "SCHEME"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Look it up."""
-        try:
-            corpus.named_scheme(str(value))
-        except OptionError as error:
+            return self._parse(value)
+        except (ValueError, OptionError) as error:
             self.fail(str(error), param, ctx)
-        return str(value)
 
 
-class Assignment(click.ParamType):  # type: ignore[type-arg]
-    """``LABEL=NUMBER``, as a pair."""
+def _names(value: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in value.split(","))
+    if "" in names:
+        raise ValueError(f"{value!r} has an empty name; write word,pos,chunk")
+    return names
 
-    name = "LABEL=NUMBER"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, float]:
-        """Split at the last equals sign."""
-        if isinstance(value, tuple):
-            return value
-        label, equals, number = str(value).rpartition("=")
-        try:
-            found = float(number)
-        except ValueError:
-            found = math.nan
-        if not (equals and label and math.isfinite(found)):
-            self.fail(f"{value!r} is not LABEL=NUMBER, such as O=-0.5", param, ctx)
-        return label, found
+def _numbers(value: str) -> tuple[float, ...]:
+    try:
+        return tuple(map(float, value.split(",")))
+    except ValueError:
+        raise ValueError(f"{value!r} is not numbers between commas, such as 1,0.5") from None
+
+
+def _choices(value: str) -> tuple[Any, ...]:
+    """Return numbers, and ``0.01..10`` as a `Range`."""
+    found: list[Any] = []
+    try:
+        for part in value.split(","):
+            low, dots, high = part.partition("..")
+            found.append(hyperparameters.Range(float(low), float(high)) if dots else float(part))
+    except ValueError:
+        raise ValueError(f"{value!r} is not numbers or ranges, such as 0,0.01..10") from None
+    return tuple(found)
+
+
+def _scheme(value: str) -> str:
+    corpus.named_scheme(value)
+    return value
+
+
+def _assignment(value: str) -> tuple[str, float]:
+    label, equals, number = value.rpartition("=")
+    try:
+        found = float(number)
+    except ValueError:
+        found = math.nan
+    if not (equals and label and math.isfinite(found)):
+        raise ValueError(f"{value!r} is not LABEL=NUMBER, such as O=-0.5")
+    return label, found
+
+
+NAMES = Parsed("NAME,NAME,...", _names)
+NUMBERS = Parsed("NUMBER,NUMBER,...", _numbers)
+CHOICES = Parsed("NUMBER|LOW..HIGH,...", _choices)
+SCHEME = Parsed("SCHEME", _scheme)
+ASSIGNMENT = Parsed("LABEL=NUMBER", _assignment)
 
 
 _INPUT = (
     click.option(
         "--columns",
-        type=CommaList(),
+        type=NAMES,
         help="Names of the columns of the input, one for each: word,pos,chunk. A model that knows "
         "columns by number takes 1,0 for them; where no name is a number, it goes by place.",
     ),

@@ -15,8 +15,6 @@ from fstcrf.cli.sources import model_input
 from fstcrf.cli.tagging import question, tag_file, tagging_options
 from fstcrf.pipelines import load_pipeline, read_pipeline
 
-__all__ = ["pipeline"]
-
 
 @click.group()
 def pipeline() -> None:

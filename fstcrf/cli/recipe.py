@@ -11,8 +11,6 @@ from fstcrf.cli.reporting import say
 from fstcrf.recipes import RECIPES, Setting, run_recipe
 from fstcrf.recipes.report import Report
 
-__all__ = ["recipe"]
-
 _DATA = "FSTCRF_DATA"
 
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -30,28 +30,6 @@ if TYPE_CHECKING:
 
     from fstcrf.corpus import Corpus
     from fstcrf.train import Progress
-
-__all__ = [
-    "DEBUG",
-    "INTERRUPTED",
-    "STOPPING",
-    "Failure",
-    "Reporter",
-    "as_failure",
-    "as_json",
-    "counted",
-    "interruptible",
-    "keep_stdout",
-    "log",
-    "place",
-    "reporter",
-    "say",
-    "stopping",
-    "tell",
-    "warned",
-    "warnings_to",
-    "working",
-]
 
 DEBUG = "FSTCRF_DEBUG"
 """Environment variable: when it is set, exceptions keep their tracebacks."""
@@ -141,13 +119,7 @@ def warnings_to(tell_one: Callable[[str], None]) -> Iterator[None]:
 
 
 def keep_stdout() -> None:
-    """Flush standard output; if that fails, keep the interpreter from trying again at exit.
-
-    Raises
-    ------
-    OSError
-        What is buffered cannot be written.
-    """
+    """Flush standard output; if that fails, keep the interpreter from trying again at exit."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -212,45 +184,31 @@ def counted() -> Iterator[None]:
 # --- Telling how training goes --------------------------------------------------------------------
 
 
-class Reporter(Protocol):
-    """Told of the data, of every iteration, and of the end."""
+class Reporter:
+    """Told of the data, of every iteration, and of the end: says each in a line on stderr."""
 
-    def data(self, message: str, **facts: Any) -> None:
+    def data(self, message: str, **_: Any) -> None:
         """Hear what was read."""
+        say(message)
 
     def line(self, message: str) -> str:
         """Return the line that a message is."""
-
-    def note(self, message: str) -> None:
-        """Hear what is worth knowing before training."""
-
-    def iteration(self, progress: Progress) -> None:
-        """Hear how an iteration went."""
-
-    def done(self, message: str, **facts: Any) -> None:
-        """Hear the end."""
-
-
-class _Plain:
-    """One line per iteration."""
-
-    def data(self, message: str, **_: Any) -> None:
-        say(message)
-
-    def line(self, message: str) -> str:
         return f"fstcrf: {message}"
 
     def note(self, message: str) -> None:
+        """Hear what is worth knowing before training."""
         say(message)
 
     def iteration(self, progress: Progress) -> None:
+        """Hear how an iteration went."""
         tell(f"{_stage(progress)}iteration {progress.iteration:4}  {_figures(progress)}")
 
     def done(self, message: str, **_: Any) -> None:
+        """Hear the end."""
         say(message)
 
 
-class _Json:
+class _Json(Reporter):
     """One JSON object per line, with the member ``event``."""
 
     def data(self, message: str, **facts: Any) -> None:
@@ -271,7 +229,7 @@ class _Json:
         log("done", message=message, **facts)
 
 
-class _Live(_Plain):
+class _Live(Reporter):
     """A line that changes in place."""
 
     def __init__(self, bar: Bar, task: TaskID) -> None:
@@ -291,18 +249,11 @@ class _Live(_Plain):
 
 @contextmanager
 def reporter(*, as_json: bool, max_iterations: int | None) -> Iterator[Reporter]:
-    """Give the reporter that fits stderr and the options.
-
-    Parameters
-    ----------
-    as_json : bool
-    max_iterations : int, optional
-        Length of the bar; without it there is none.
-    """
+    """Give the reporter that fits stderr and the options; without `max_iterations`, no bar."""
     if as_json:
         yield _Json()
     elif not sys.stderr.isatty():
-        yield _Plain()
+        yield Reporter()
     else:
         with _bar(max_iterations) as live:
             yield live

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import click
 
@@ -25,53 +26,25 @@ from fstcrf.errors import DataError
 from fstcrf.features import FeatureIndex, LiteralIndex
 from fstcrf.joint import CRF
 
-__all__ = ["InputFile", "check_columns", "model_input", "scored_input", "training_input"]
-
 _SEPARATORS = {"any": None, "tab": "\t", "space": " "}
 _CONLLU_ENDINGS = (".conllu", ".conllu.gz")
 
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """How the input is read.
+    """How the input is read."""
 
-    Parameters
-    ----------
-    columns : tuple of str or None
-        Names of the columns of a column file; None: numbered.
-    min_columns : int, optional
-        The last columns may be missing down to so many.
-    separator : str, optional
-        Between the columns; any run of blanks when absent.
-    conllu : bool
-        It is CoNLL-U instead.
-    features : tuple of str
-        Morphological features of CoNLL-U that become columns.
-    items : bool
-        It is CRFsuite's item text instead.
-    aliases : tuple of (str, str)
-        Second names of columns: (name, column); those of columns that are missing are ignored.
-    least : int
-        Fewer columns than so many are too few, whatever they are called.
-    """
-
-    columns: tuple[str, ...] | None = None
-    min_columns: int | None = None
-    separator: str | None = None
-    conllu: bool = False
-    features: tuple[str, ...] = ()
-    items: bool = False
-    aliases: tuple[tuple[str, str], ...] = ()
-    least: int = 1
+    columns: tuple[str, ...] | None = None  # None: numbered
+    min_columns: int | None = None  # the last ones may be missing down to so many
+    separator: str | None = None  # None: any run of blanks
+    conllu: bool = False  # it is CoNLL-U
+    features: tuple[str, ...] = ()  # of CoNLL-U that become columns
+    items: bool = False  # it is CRFsuite's item text
+    aliases: tuple[tuple[str, str], ...] = ()  # (second name, column); missing columns are ignored
+    least: int = 1  # fewer columns are too few, whatever they are called
 
     def read(self, path: str) -> Corpus:
-        """Read a whole file.
-
-        Raises
-        ------
-        DataError
-            It is not what it should be.
-        """
+        """Read a whole file."""
         if self.items:
             return read_items(path)
         with self._advising():
@@ -84,13 +57,7 @@ class InputFile:
         return self._with_aliases(corpus)
 
     def stream(self, path: str) -> Iterator[Corpus]:
-        """Read a file of any size, some sentences at a time; of an empty one nothing comes.
-
-        Raises
-        ------
-        DataError
-            It is not what it should be.
-        """
+        """Read a file of any size, some sentences at a time; of an empty one nothing comes."""
         if self.items:
             batches = stream_items(path)
         elif self.conllu:
@@ -134,21 +101,13 @@ class InputFile:
         return corpus
 
 
-def training_input(
-    paths: Sequence[str],
-    *,
-    columns: tuple[str, ...] | None,
-    kind: str | None,
-    separator: str,
-    features: tuple[str, ...] | None,
-) -> InputFile:
-    """Return how training files are read; files called .conllu are CoNLL-U.
+def training_input(paths: Sequence[str], given: dict[str, Any]) -> InputFile:
+    """Return how training files are read, and take out the options that say it.
 
-    Raises
-    ------
-    click.UsageError
-        Options that do not belong together, or columns without names.
+    Files called .conllu are CoNLL-U.
     """
+    columns, kind, separator = (given.pop(name) for name in ("columns", "kind", "separator"))
+    features = given.pop("feature_columns", None)
     named = all(path.endswith(_CONLLU_ENDINGS) for path in paths)
     if kind == "conllu" or (kind is None and columns is None and named):
         return _conllu(columns, features or ())
@@ -176,20 +135,8 @@ def model_input(
 ) -> InputFile:
     """Return how the input of a model is read: like its training data, unless options differ.
 
-    Parameters
-    ----------
-    model : CRF or Composition
-    columns, kind, separator
-        Options.
-    targets : iterable of str
-        Columns that must be there beside those that the model reads.
-    wanted : iterable of str
-        Columns that are looked for, and may be missing.
-
-    Raises
-    ------
-    click.UsageError
-        Options that do not belong together, or taggers trained on different columns.
+    The columns of `targets` must be there beside those that the model reads; those of `wanted`
+    may be missing.
     """
     parts = taggers(model)
     if _literal(parts):
@@ -284,13 +231,7 @@ def _columns_read(model: Model) -> set[str]:
 
 
 def check_columns(model: Model, data: Corpus) -> None:
-    """Check that data has all columns that a model reads, before the first tagger decodes.
-
-    Raises
-    ------
-    DataError
-        One is missing.
-    """
+    """Check that data has all columns that a model reads, before the first tagger decodes."""
     if not _literal(taggers(model)):
         for name in sorted(_columns_read(model)):
             data.column(name)

@@ -24,7 +24,7 @@ import numpy as np
 
 from fstcrf.cli.models import tape_columns
 from fstcrf.cli.options import (
-    Assignment,
+    ASSIGNMENT,
     Command,
     grammar_option,
     input_options,
@@ -138,7 +138,7 @@ def tagging_options(tape: str) -> Callable[[Command], Command]:
         ),
         click.option(
             "--bias",
-            type=Assignment(),
+            type=ASSIGNMENT,
             multiple=True,
             help="Add to the score of a label everywhere: O=-1 finds more spans; TAPE:O=-1 where "
             "there are several tapes. Repeatable.",

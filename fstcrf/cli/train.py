@@ -1,9 +1,4 @@
-"""``fstcrf train``: files to a saved model.
-
-=====  =============
-train  the command
-=====  =============
-"""
+"""``fstcrf train``: files to a saved model."""
 
 from __future__ import annotations
 
@@ -25,13 +20,14 @@ from fstcrf.cli.models import (
     warn_of_earlier,
 )
 from fstcrf.cli.options import (
-    Assignment,
-    CommaList,
+    ASSIGNMENT,
+    NAMES,
     check_training,
     given_options,
     in_flags,
     input_options,
     threads_option,
+    with_options,
 )
 from fstcrf.cli.reporting import (
     INTERRUPTED,
@@ -49,11 +45,6 @@ from fstcrf.joint import CRF
 from fstcrf.model.options import CHOICES, DEFAULTS, fields_named, in_words, summary
 from fstcrf.train.loop import check_checkpoint, saved_iteration
 from fstcrf.train.settings import SettingField
-
-__all__ = [
-    "train",
-    "train_line",
-]
 
 _CHECKPOINT_EVERY = 10
 
@@ -75,9 +66,7 @@ _OFF = {"error_sensitive": "--error-insensitive"}
 
 def training_options(command: Command) -> Command:
     """Add the options of training: names, kinds, ranges, defaults and help are the structs'."""
-    for name in reversed(list(DEFAULTS)):
-        command = _option(name)(command)
-    return command
+    return with_options(list(map(_option, DEFAULTS)), command)
 
 
 def _option(name: str) -> Callable[[Command], Command]:
@@ -126,9 +115,7 @@ def _kind(field: SettingField) -> click.ParamType[Any]:
 @click.argument("paths", metavar="TRAIN...", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="MODEL", required=True, help="Where the model goes.")
 @input_options
-@click.option(
-    "--feature-columns", type=CommaList(), help="Features of CoNLL-U that become columns."
-)
+@click.option("--feature-columns", type=NAMES, help="Features of CoNLL-U that become columns.")
 @click.option("--target", metavar="COLUMN", required=True, help="Column of the labels.")
 @click.option("--template", metavar="FILE", required=True, help="Feature templates, as of CRF++.")
 @training_options
@@ -150,7 +137,7 @@ def _kind(field: SettingField) -> click.ParamType[Any]:
 @click.option("--warm-start", metavar="MODEL", help="Start from the weights of a model.")
 @click.option(
     "--class-weight",
-    type=Assignment(),
+    type=ASSIGNMENT,
     multiple=True,
     help="Weight of sentences with this label. Repeatable.",
 )
@@ -190,13 +177,7 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
     command, given = context.command, given_options(context, given)
     with in_flags(command):
         check_training(given)
-    source = training_input(
-        paths,
-        columns=given.pop("columns"),
-        kind=given.pop("kind"),
-        separator=given.pop("separator"),
-        features=given.pop("feature_columns"),
-    )
+    source = training_input(paths, given)
     spare_inputs(output, [*paths, given["dev"], given["template"], *given["reads"]])
     check_writable(output)
     checkpoint, kept = _checkpoint(given, output, command)
@@ -277,11 +258,9 @@ def _finish(model: CRF, output: str, told: Reporter, seconds: float, checkpoint:
         raise Failure(f"interrupted: {outcome}", INTERRUPTED)
     with undisturbed():
         save(model, output)
-    score = (
-        ""
-        if record.dev_score is None
-        else (f"; dev {100 * record.dev_score:.2f} at iteration {record.best_iteration}")
-    )
+    score = ""
+    if record.dev_score is not None:
+        score = f"; dev {100 * record.dev_score:.2f} at iteration {record.best_iteration}"
     told.done(
         f"{output}: {record.parameters:,} weights of {record.attributes:,} attributes and "
         f"{len(model.labels)} labels; {record.iterations} iterations in {seconds:.1f} s "
@@ -303,13 +282,7 @@ def _finish(model: CRF, output: str, told: Reporter, seconds: float, checkpoint:
 
 
 def train_line(given: Mapping[str, Any]) -> str:
-    """Return the command that trains with options, without those that have their defaults.
-
-    Parameters
-    ----------
-    given : mapping of str to value
-        Values by the names that the options of ``fstcrf train`` have; others are ignored.
-    """
+    """Return the command that trains with options, without those that have their defaults."""
     words = ["fstcrf", "train"]
     with click.Context(train) as context:
         for parameter in train.params:

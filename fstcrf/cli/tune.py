@@ -1,9 +1,4 @@
-"""``fstcrf tune``: options of training, chosen on held-out data.
-
-====  =============
-tune  the command
-====  =============
-"""
+"""``fstcrf tune``: options of training, chosen on held-out data."""
 
 from __future__ import annotations
 
@@ -23,7 +18,7 @@ from fstcrf.cli.models import (
     tagger,
     warn_of_earlier,
 )
-from fstcrf.cli.options import Choices, CommaList, given_options, in_flags
+from fstcrf.cli.options import CHOICES, NAMES, given_options, in_flags
 from fstcrf.cli.reporting import (
     INTERRUPTED,
     STOPPING,
@@ -44,8 +39,6 @@ from fstcrf.interruption import undisturbed
 from fstcrf.model.options import DEFAULTS
 from fstcrf.train.loop import check_checkpoint
 
-__all__ = ["tune"]
-
 _OWN = frozenset(  # options of `fstcrf train` that mean something else here, or nothing
     {
         *("paths", "output", "template", "order", "method", "l1", "l2", "dev"),
@@ -55,14 +48,11 @@ _OWN = frozenset(  # options of `fstcrf train` that mean something else here, or
 _SEARCHED = ("method", "order", "l2", "l1")
 
 
-def _options_of_training(command: click.Command) -> click.Command:
-    """Add the options of ``fstcrf train`` that are the same in every trial."""
+def _command(function: Callable[..., None]) -> click.Command:
+    """Return a command with the options of ``fstcrf train`` that are the same in every trial."""
+    command = click.command()(function)
     command.params += [p for p in train.params if p.name not in _OWN]
     return command
-
-
-def _command(function: Callable[..., None]) -> click.Command:
-    return _options_of_training(click.command()(function))
 
 
 @_command
@@ -92,18 +82,18 @@ def _command(function: Callable[..., None]) -> click.Command:
 )
 @click.option(
     "--l2",
-    type=Choices(),
+    type=CHOICES,
     help="Strengths of the penalty to choose from: 0.1,1 or all in 0.01..10.  [default: 0.001..10]",
 )
-@click.option("--l1", type=Choices(), help="The same of the other penalty.  [default: 0,0.01..1]")
+@click.option("--l1", type=CHOICES, help="The same of the other penalty.  [default: 0,0.01..1]")
 @click.option(
     "--order",
-    type=CommaList(),
+    type=NAMES,
     help="Orders to choose from.  [default: 1,2; 1 where there are more than 31 labels]",
 )
 @click.option(
     "--method",
-    type=CommaList(),
+    type=NAMES,
     help="Methods to choose from, of those of fstcrf train.  [default: lbfgs]",
 )
 @click.option(
@@ -142,13 +132,7 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
     installed()
     given = {"seed": given["seed"], **given_options(click.get_current_context(), given)}
     line = dict(given, paths=paths)
-    source = training_input(
-        paths,
-        columns=given.pop("columns"),
-        kind=given.pop("kind"),
-        separator=given.pop("separator"),
-        features=given.pop("feature_columns"),
-    )
+    source = training_input(paths, given)
     _check_scoring(given)
     output, journal, dev = given.pop("output"), given["journal"], given.pop("dev")
     inputs = [*paths, dev, *given["templates"], *given["reads"], *given["grammar"]]

@@ -14,8 +14,6 @@ from fstcrf.corpus.corpus import Corpus, concatenated
 from fstcrf.corpus.files import BOM
 from fstcrf.kernel.strings import line_count
 
-__all__ = ["BLOCK_LINES", "DocumentCounter", "TextBlock", "batches", "blocks", "whole_documents"]
-
 BLOCK_LINES = 1 << 16
 """Large enough that numpy's fixed costs vanish, small enough that a block fits in cache."""
 
@@ -25,25 +23,16 @@ _LAST_BLANK = re.compile(rb".*\n[ \t\r]*\n", re.DOTALL)
 
 
 class TextBlock(NamedTuple):
-    r"""Bytes of whole sentences.
+    """Bytes of whole sentences."""
 
-    Attributes
-    ----------
-    data : bytes
-        Lines that end in ``\n`` alone; no byte order mark.
-    first_line : int
-        Number of its first line in the file, from 1.
-    """
-
-    data: bytes
-    first_line: int
+    data: bytes  # lines that end in \n alone; no byte order mark
+    first_line: int  # its number in the file, from 1
 
 
 def blocks(file: BinaryIO, lines: int) -> Iterator[TextBlock]:
     """Cut a file at blank lines into blocks of about `lines` lines.
 
-    A block is longer where the next blank line is further away. Memory is bounded by the
-    longest block.
+    A block is longer where the next blank line is further away.
     """
     pieces: list[bytes] = []
     held, wanted, first_line = 0, lines, 1
@@ -92,10 +81,7 @@ def _cleaned(data: bytes, *, started: bool) -> bytes:
 
 
 class DocumentCounter:
-    """Numbers the documents of one file, block by block.
-
-    Sentences before the first header belong to a document of their own without a header.
-    """
+    """Numbers a file's documents block by block; sentences before the first header are one, too."""
 
     def __init__(self) -> None:
         self._next: int | None = None  # number of the next document; None before any line
@@ -145,17 +131,9 @@ T = TypeVar("T", bound=np.generic)
 
 
 def whole_documents(batches: Iterable[Corpus]) -> Iterator[Corpus]:
-    """Yield the sentences of a stream in batches that end where a document does.
+    """Yield the sentences of a file's stream in batches that end where a document does.
 
-    Parameters
-    ----------
-    batches : iterable of Corpus
-        Of one file, in order, its documents numbered through; as `stream_columns` yields them.
-
-    Yields
-    ------
-    Corpus
-        Memory is bounded by the longest document and the longest batch.
+    Memory is bounded by the longest document and the longest batch.
     """
     held: list[Corpus] = []
     for batch in batches:

@@ -32,15 +32,6 @@ from fstcrf.kernel.strings import (
     read_lines,
 )
 
-__all__ = [
-    "ColumnWriter",
-    "WidthError",
-    "read_columns",
-    "shortened",
-    "stream_columns",
-    "write_columns",
-]
-
 _SHOWN = 60
 
 
@@ -72,18 +63,7 @@ def shortened(line: str) -> str:
 
 
 class WidthError(DataError):
-    """A row with another number of columns than expected.
-
-    Parameters
-    ----------
-    message : str
-    path : str
-    line : int
-    width : int
-        How many it has.
-    first : bool
-        It is the first row of the file.
-    """
+    """A row of `width` columns where another number is expected; `first`: of the first row."""
 
     def __init__(self, message: str, *, path: str, line: int, width: int, first: bool) -> None:
         self.width, self.first = width, first

@@ -28,8 +28,6 @@ from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.corpus.files import Source, decoded, open_binary, source_name
 from fstcrf.errors import DataError, OptionError
 
-__all__ = ["CONLLU", "JOINED", "read_conllu", "stream_conllu"]
-
 
 @dataclass(slots=True)
 class _Surface:

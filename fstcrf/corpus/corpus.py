@@ -18,8 +18,6 @@ import numpy as np
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, OptionError
 
-__all__ = ["Changes", "Column", "Corpus", "Sentence", "TokenPlace", "as_sentence", "concatenated"]
-
 
 class Sentence:
     """One sentence: named columns of equal length.
@@ -81,13 +79,7 @@ def as_sentence(
     sentence: Sentence | Mapping[str, Sequence[str]] | Sequence[Sequence[str]],
     columns: Sequence[str] | None = None,
 ) -> Sentence:
-    """Read a sentence given as `Sentence`, mapping column → list, or list of row tuples.
-
-    Raises
-    ------
-    DataError
-        Row tuples without column names, or of another width.
-    """
+    """Read a sentence given as `Sentence`, mapping column → list, or list of row tuples."""
     if isinstance(sentence, Sentence):
         return sentence
     if isinstance(sentence, Mapping):

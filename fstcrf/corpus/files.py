@@ -16,19 +16,6 @@ from typing import BinaryIO, TypeAlias, cast
 
 from fstcrf.errors import DataError, OptionError
 
-__all__ = [
-    "BOM",
-    "Source",
-    "Target",
-    "atomic_write",
-    "check_writable",
-    "open_binary",
-    "open_target",
-    "open_text",
-    "source_name",
-    "sync_folder",
-]
-
 Source: TypeAlias = str | os.PathLike[str] | BinaryIO
 Target: TypeAlias = str | os.PathLike[str] | BinaryIO
 
@@ -132,13 +119,7 @@ def open_text(source: Source) -> io.StringIO:
 
 
 def decoded(data: bytes, path: str, *, first_line: int = 1) -> str:
-    """Decode UTF-8 without its byte order mark; `first_line` numbers the first line of `data`.
-
-    Raises
-    ------
-    DataError
-        A byte that is not UTF-8; names file and line.
-    """
+    """Decode UTF-8 without its byte order mark; `first_line` numbers the first line of `data`."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -153,13 +134,10 @@ def decoded(data: bytes, path: str, *, first_line: int = 1) -> str:
 
 @contextmanager
 def open_target(target: Target) -> Iterator[BinaryIO]:
-    """Open a target for writing bytes; a path ending in ``.gz`` is compressed.
+    """Open a path, a binary file, or standard output as ``"-"``, for writing bytes.
 
-    Parameters
-    ----------
-    target : path, "-" or binary file
-        ``"-"`` is standard output. Paths are written by `atomic_write`. File objects are
-        flushed and stay open.
+    Paths are written by `atomic_write`, compressed where they end in ``.gz``. Files are flushed
+    and stay open.
     """
     if not isinstance(target, str | os.PathLike):
         yield target

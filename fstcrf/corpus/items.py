@@ -22,8 +22,6 @@ from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.corpus.files import Source, decoded, open_binary, source_name
 from fstcrf.errors import DataError
 
-__all__ = ["ATTRIBUTES", "LABEL", "item_of", "read_items", "stream_items"]
-
 LABEL, ATTRIBUTES = "label", "attributes"
 
 # Up to the first plain colon, and what is behind it.
@@ -151,18 +149,9 @@ class _Batch:
 def item_of(text: str) -> list[str] | dict[str, float]:
     r"""Return the attributes of a token: a list, or a dict where they have values.
 
-    Parameters
-    ----------
-    text : str
-        Attributes between tabs. Of repeated ones the values add up, as CRFsuite has it.
+    They stand between tabs. Values of repeated ones add up, as CRFsuite has it; a ValueError
+    has no number.
 
-    Raises
-    ------
-    ValueError
-        A value that is no number.
-
-    Examples
-    --------
     >>> item_of("w=He\tfirst")
     ['w=He', 'first']
     >>> item_of("w=10\\:30\tlength:5")

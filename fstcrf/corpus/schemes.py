@@ -28,25 +28,6 @@ from fstcrf.arrays import Bools, Ints, Longs
 from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.errors import DataError, LabelError, OptionError, SchemeError
 
-__all__ = [
-    "OUTSIDE",
-    "STRICT",
-    "Illegal",
-    "Scheme",
-    "Span",
-    "SpanArrays",
-    "convert",
-    "convert_column",
-    "labels_from_spans",
-    "legal_transitions",
-    "named_scheme",
-    "scheme_pair",
-    "span_arrays",
-    "spans",
-    "split_label",
-]
-
-
 OUTSIDE = "O"
 
 
@@ -174,20 +155,8 @@ def named_scheme(scheme: str | Scheme) -> Scheme:
 
 
 def scheme_pair(text: str) -> tuple[str, str]:
-    """Return the scheme of labels and the one that they are wanted in.
+    """Return the scheme of labels and the one that they are wanted in; one name stands for both.
 
-    Parameters
-    ----------
-    text : str
-        ``"iob1:iob2"``, or ``"iob2"`` where both are one.
-
-    Raises
-    ------
-    OptionError
-        There is none of that name, or labels cannot be written in the second.
-
-    Examples
-    --------
     >>> scheme_pair("iob1:bioes"), scheme_pair("bio")
     (('iob1', 'bioes'), ('bio', 'bio'))
     """
@@ -270,13 +239,7 @@ def legal_transitions(labels: LabelSet, scheme: str | Scheme = "iob2") -> Bools:
 
 
 def known_labels(labels: Iterable[str], scheme: Scheme) -> list[tuple[str, str]]:
-    """Return letter and type of each label.
-
-    Raises
-    ------
-    LabelError
-        A label that the scheme does not have.
-    """
+    """Return letter and type of each label; one that the scheme does not have is a LabelError."""
     parts = [(label, split_label(label, scheme)) for label in labels]
     for label, (letter, _) in parts:
         if letter == "?" and scheme.strict:

@@ -15,22 +15,6 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 from fstcrf.demo.grammar import NOTICE, RULES, WORDS
 from fstcrf.errors import OptionError
 
-__all__ = [
-    "SPLITS",
-    "Draws",
-    "Names",
-    "Notice",
-    "Split",
-    "Token",
-    "clock",
-    "derive",
-    "generate",
-    "main",
-    "scene",
-    "shipped",
-    "text",
-]
-
 T = TypeVar("T")
 
 
@@ -46,17 +30,10 @@ Names: TypeAlias = Mapping[str, Sequence[Token]]
 
 
 class Draws:
-    """Random choices from one seed.
+    """Random choices from one seed; `fresh` is the probability of a word of its class's fresh half.
 
-    Only `random.Random.random` is used: Python promises its sequence for a seed, and not that of
-    `choice` or `shuffle`.
-
-    Parameters
-    ----------
-    seed : int
-        Where the sequence starts.
-    fresh : float
-        Probability that a word comes from the fresh half of its class.
+    Only `random.Random.random` is used: Python promises its sequence for a seed, and not that
+    of `choice` or `shuffle`.
     """
 
     def __init__(self, seed: int, *, fresh: float) -> None:
@@ -92,17 +69,7 @@ class Draws:
 
 
 def derive(symbol: str, draws: Draws, names: Names) -> list[Token]:
-    """Draw the rows of a symbol of the grammar or of a word class.
-
-    Parameters
-    ----------
-    symbol : str
-        A key of `RULES` or of `WORDS`.
-    draws : Draws
-        The random choices.
-    names : mapping of str to sequence of Token
-        What ``@`` items stand for.
-    """
+    """Draw the rows of a key of `RULES` or `WORDS`; `names` are what ``@`` items stand for."""
     if symbol in WORDS:
         return [draws.word(symbol)]
     rows: list[Token] = []
@@ -112,7 +79,9 @@ def derive(symbol: str, draws: Draws, names: Names) -> list[Token]:
         if item.startswith("["):
             start, field = len(rows), item[1:]
         elif item == "]":
-            rows[start:] = _as_span(rows[start:], field)
+            letters = "B" + "I" * len(rows)
+            span = zip(rows[start:], letters, strict=False)
+            rows[start:] = [row._replace(field=f"{letter}-{field}") for row, letter in span]
         elif item.startswith("$"):
             rows += _another(item[1:], draws, names, rows)
         elif item.startswith("@"):
@@ -129,10 +98,6 @@ def _another(symbol: str, draws: Draws, names: Names, before: Sequence[Token]) -
     while symbol in WORDS and rows[0] in before:
         rows = derive(symbol, draws, names)
     return rows
-
-
-def _as_span(rows: Sequence[Token], field: str) -> list[Token]:
-    return [row._replace(field=f"{'I' if i else 'B'}-{field}") for i, row in enumerate(rows)]
 
 
 # --- What is fixed for the whole of one notice ----------------------------------------------------
@@ -198,17 +163,8 @@ def _hours(draws: Draws) -> dict[str, list[Token]]:
 
 
 def clock(half_hours: int, style: str) -> list[Token]:
-    """Write an hour.
+    """Write an hour, in half hours since midnight, as `style` is half past seven in the evening.
 
-    Parameters
-    ----------
-    half_hours : int
-        Half hours since midnight.
-    style : str
-        What half past seven in the evening looks like in that style.
-
-    Examples
-    --------
     >>> [row.word for row in clock(39, "7.30 pm")]
     ['7.30', 'pm']
     >>> [row.word for row in clock(39, "half past seven")]
@@ -242,17 +198,7 @@ SHORTEST: Final = 5
 def roughen(
     sentences: Sequence[Sequence[Token]], draws: Draws, *, headline: bool
 ) -> list[list[Token]]:
-    """Return the sentences with the letters of some words changed; labels stay.
-
-    Parameters
-    ----------
-    sentences : sequence of sequence of Token
-        The notice as the grammar gave it.
-    draws : Draws
-        The random choices.
-    headline : bool
-        Whether the first sentence is a headline.
-    """
+    """Return a notice with the letters of some words changed; labels stay."""
     lower = draws.chance(LOWER_CASE)
     case = draws.weighted(HEADLINE_CASE) if headline else "as it is"
     rough = []
@@ -304,29 +250,11 @@ SPLITS: Final = {
 
 
 def generate(seed: int, sentences: int, *, fresh: float = 0.0) -> list[Notice]:
-    """Draw notices from the grammar.
+    """Draw notices from the grammar, the last one cut after so many sentences in all.
 
-    Parameters
-    ----------
-    seed : int
-        Equal seeds give equal notices, on every machine and Python version.
-    sentences : int
-        How many sentences to draw; the last notice is cut there.
-    fresh : float, optional
-        Probability that a word comes from the fresh half of its class, which training never sees.
+    Equal seeds give equal notices, on every machine and Python version. `fresh` is the
+    probability of a word of the half of its class that training never sees.
 
-    Returns
-    -------
-    list of list of list of Token
-        Notices of sentences of tokens.
-
-    Raises
-    ------
-    OptionError
-        A negative size, or a probability outside [0, 1].
-
-    Examples
-    --------
     >>> sum(len(notice) for notice in generate(1, 30))
     30
     """
@@ -335,19 +263,16 @@ def generate(seed: int, sentences: int, *, fresh: float = 0.0) -> list[Notice]:
     draws = Draws(seed, fresh=fresh)
     notices: list[Notice] = []
     while sentences > 0:
-        notices.append(_notice(draws)[:sentences])
+        names = scene(draws)
+        symbols = [symbol for symbol, probability in NOTICE if draws.chance(probability)]
+        drawn = [_with_articles(derive(symbol, draws, names)) for symbol in symbols]
+        notices.append(roughen(drawn, draws, headline=symbols[0] == "headline")[:sentences])
         sentences -= len(notices[-1])
     return notices
 
 
 def shipped(name: str) -> str:
-    """Return the text of a shipped part, made anew.
-
-    Raises
-    ------
-    OptionError
-        There is no such part.
-    """
+    """Return the text of a shipped part, made anew."""
     if name not in SPLITS:
         raise OptionError(f"no part of the demo corpus {name!r}; there are {', '.join(SPLITS)}")
     split = SPLITS[name]
@@ -356,10 +281,12 @@ def shipped(name: str) -> str:
 
 def text(notices: Iterable[Notice]) -> str:
     """Return notices as a column file: ``word pos field``, documents marked."""
-    return "".join(
-        "-DOCSTART- -X- O\n\n" + "".join(_block(sentence) for sentence in notice)
-        for notice in notices
-    )
+    lines: list[str] = []
+    for notice in notices:
+        lines += ["-DOCSTART- -X- O", ""]
+        for sentence in notice:
+            lines += [*map(" ".join, sentence), ""]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -374,23 +301,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _notice(draws: Draws) -> Notice:
-    names = scene(draws)
-    symbols = [symbol for symbol, probability in NOTICE if draws.chance(probability)]
-    sentences = [_with_articles(derive(symbol, draws, names)) for symbol in symbols]
-    return roughen(sentences, draws, headline=symbols[0] == "headline")
-
-
 def _with_articles(rows: list[Token]) -> list[Token]:
     follows = [row.word for row in rows[1:]] + [""]
     return [
         row._replace(word="an") if row.word == "a" and word[:1] in {*"aeiou"} else row
         for row, word in zip(rows, follows, strict=True)
     ]
-
-
-def _block(sentence: Iterable[Token]) -> str:
-    return "\n".join(" ".join(row) for row in sentence) + "\n\n"
 
 
 if __name__ == "__main__":

@@ -17,9 +17,6 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple, TypeAlias
 
-__all__ = ["COMMON", "NOTICE", "RULES", "WORDS", "Expansion", "WordClass"]
-
-
 # --- Words ----------------------------------------------------------------------------------------
 # Words after the bar are *fresh*: they turn up in the dev and test parts only, so that a tagger
 # meets words it has never seen. Many words are in two classes on purpose ("talks", "reed", "will").
@@ -359,15 +356,12 @@ def _read(text: str) -> dict[str, tuple[Expansion, ...]]:
     for line in filter(None, re.sub(r"\n {5,}", " ", text).splitlines()):
         if line.startswith(" "):
             weight, *items = _ITEM.findall(line)
-            rules[symbol].append((float(weight), tuple(map(_tagged, items))))
+            tagged = (f"{item}/{COMMON[item]}" if item in COMMON else item for item in items)
+            rules[symbol].append((float(weight), tuple(tagged)))
         else:
             symbol = line.strip()
             rules[symbol] = []
     return {name: tuple(expansions) for name, expansions in rules.items()}
-
-
-def _tagged(item: str) -> str:
-    return f"{item}/{COMMON[item]}" if item in COMMON else item
 
 
 RULES: Final = _read(_TEXT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +17,6 @@ from fstcrf.corpus import Corpus, Scheme, span_arrays
 from fstcrf.documents.document import (
     DeclaredModel,
     Document,
-    RepeatedSequences,
     SpanTables,
     documents,
     each_a,
@@ -26,45 +26,20 @@ from fstcrf.documents.document import (
 )
 from fstcrf.errors import DataError, OptionError
 
-__all__ = [
-    "Consistency",
-    "PairCounts",
-    "Relation",
-    "Violation",
-    "count_pairs",
-]
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PairCounts:
-    """Pairs of spans of one document, by their types.
+    """Pairs of spans of one document, by their types."""
 
-    Parameters
-    ----------
-    types : tuple of Y str
-    same : int64 [Y, Y]
-        Pairs of spans with the same tokens; symmetric.
-    within : int64 [Y, Y]
-        Places of a span (row) whose tokens are those of another, shorter one (column).
-    """
-
-    types: tuple[str, ...]
-    same: Longs
-    within: Longs
+    types: tuple[str, ...]  # Y of them
+    same: Longs  # [Y, Y]: pairs of spans with the same tokens; symmetric
+    within: Longs  # [Y, Y]: places of a span (row) with the tokens of another, shorter one
 
 
 def count_pairs(
     corpus: Corpus, target: str, *, column: str = "word", scheme: str | Scheme = "iob2"
 ) -> PairCounts:
-    """Count pairs of spans with the same tokens, and of spans within others.
-
-    Arguments as for `Consistency.estimate`.
-
-    Raises
-    ------
-    DataError
-        No such column, or no spans.
-    """
+    """Count pairs of spans with the same tokens, and of spans within others, as `estimate` does."""
     types = _types(corpus, target, scheme)
     number = {name: k for k, name in enumerate(types)}
     same = np.zeros((len(types), len(types)), dtype=np.int64)
@@ -80,28 +55,14 @@ def count_pairs(
         for start, end, kind in spans:
             whole[repeated.of(start, end)][kind] += 1
         whole.pop(-1, None)  # what occurs once
-        _add_same(whole, same)
-        _add_within(spans, repeated, whole, within)
-    return PairCounts(types, same, within)
-
-
-def _add_same(whole: dict[int, Counter[int]], same: Longs) -> None:
-    for counts in whole.values():
-        for a, n in counts.items():
-            for b, m in counts.items():
+        for counts in whole.values():
+            for (a, n), (b, m) in itertools.product(counts.items(), repeat=2):
                 same[a, b] += n * (n - 1) // 2 if a == b else n * m
-
-
-def _add_within(
-    spans: list[tuple[int, int, int]],
-    repeated: RepeatedSequences,
-    whole: dict[int, Counter[int]],
-    within: Longs,
-) -> None:
-    for start, end, kind in spans:
-        for sequence, _ in repeated.inside(start, end):
-            for inner, n in whole.get(sequence, Counter()).items():
-                within[kind, inner] += n
+        for start, end, kind in spans:
+            for sequence, _ in repeated.inside(start, end):
+                for inner, n in whole.get(sequence, Counter()).items():
+                    within[kind, inner] += n
+    return PairCounts(types, same, within)
 
 
 def _types(corpus: Corpus, target: str, scheme: str | Scheme) -> tuple[str, ...]:
@@ -258,7 +219,9 @@ class Consistency(DeclaredModel):
 
     def with_violations(self, violations: Iterable[Violation]) -> Consistency:
         """Return the model with more violations; a later one replaces an earlier one alike."""
-        kept = {_key(v): v for v in (*self.violations, *violations)}
+        kept = {}
+        for v in (*self.violations, *violations):
+            kept[v.relation, tuple(sorted(v.types)) if v.relation == "same" else v.types] = v
         return Consistency(list(kept.values()), self.column, self.tape)
 
     def tables(self) -> tuple[Floats, Floats]:
@@ -280,11 +243,6 @@ class Consistency(DeclaredModel):
     def bind(self, document: Document) -> ConsistencyScores:
         """Return the scores of a document in Python; the kernel has its own."""
         return ConsistencyScores(self, document)
-
-
-def _key(violation: Violation) -> tuple[str, tuple[str, ...]]:
-    types = violation.types
-    return violation.relation, tuple(sorted(types)) if violation.relation == "same" else types
 
 
 def _estimated(counts: PairCounts) -> Iterable[Violation]:
@@ -311,13 +269,7 @@ Spans = list[tuple[int, int, int]]
 
 
 class ConsistencyScores:
-    """Scores of a consistency model for one document.
-
-    Parameters
-    ----------
-    model : Consistency
-    document : Document
-    """
+    """Scores of a consistency model for one document."""
 
     def __init__(self, model: Consistency, document: Document) -> None:
         self._types = model.types

@@ -26,28 +26,6 @@ from fstcrf.corpus import Corpus, atomic_write
 from fstcrf.corpus.schemes import OUTSIDE, named_scheme, split_label, tables
 from fstcrf.errors import FstcrfError, LabelError, ModelFileError, NumericError, OptionError
 
-__all__ = [
-    "DeclaredModel",
-    "Document",
-    "Recounted",
-    "RepeatedSequences",
-    "SpanTables",
-    "ViolationModel",
-    "Violations",
-    "bound_to",
-    "documents",
-    "each_a",
-    "finite",
-    "log_score",
-    "number",
-    "one_of",
-    "read_model",
-    "repeated_sequences",
-    "span_tables",
-    "span_types",
-    "whole_number",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Document:
@@ -98,18 +76,10 @@ def documents(corpus: Corpus, first: int = 0) -> Iterator[Document]:
 
 
 class RepeatedSequences(NamedTuple):
-    """Numbers of the token sequences that occur at least twice, within sentences.
+    """Numbers of the token sequences that occur at least twice, within sentences."""
 
-    Attributes
-    ----------
-    first : int64 [N + 1]
-        Where the sequences from each token on begin in ...
-    number : int32
-        ... the numbers of those of 1, 2, ... tokens; a longer one occurs once.
-    """
-
-    first: Longs
-    number: Ints
+    first: Longs  # [N + 1]: where the sequences from each token on begin in
+    number: Ints  # those of 1, 2, ... tokens; a longer one occurs once
 
     def of(self, start: int, end: int) -> int:
         """Return the number of the sequence of some tokens, −1 where it occurs once."""
@@ -129,19 +99,9 @@ class RepeatedSequences(NamedTuple):
 
 
 def repeated_sequences(tokens: Longs, offsets: Longs) -> RepeatedSequences:
-    """Find and number all repeated sequences of a document.
+    """Find and number, shorter ones first, all repeated sequences of a document.
 
-    Parameters
-    ----------
-    tokens : int [N]
-        Equal where tokens are equal.
-    offsets : int64 [B + 1]
-        Sentences.
-
-    Returns
-    -------
-    RepeatedSequences
-        Numbers count from 0, shorter sequences first.
+    Numbers `tokens` [N] are equal where tokens are; `offsets` [B + 1] are those of sentences.
     """
     n, known = len(tokens), 0
     last = np.repeat(offsets[1:], np.diff(offsets))  # end of each token's sentence
@@ -188,20 +148,11 @@ def _numbered(keys: Longs) -> Longs:
 
 
 class SpanTables(NamedTuple):
-    """Whether a span starts at, or goes on to, a label, by the label before it.
+    """Whether a span starts at, or goes on to, a label, by the label before it."""
 
-    Attributes
-    ----------
-    starts, inside : uint8 [L + 1, L]
-        Row L begins a sentence.
-    type : int32 [L]
-        Index into `types`, −1 for labels outside of spans.
-    types : tuple of str
-    """
-
-    starts: Bytes
-    inside: Bytes
-    type: Ints
+    starts: Bytes  # [L + 1, L]; row L begins a sentence
+    inside: Bytes  # [L + 1, L]
+    type: Ints  # [L]: index into `types`, −1 outside of spans
     types: tuple[str, ...]
 
     def spans(self, labels: Sequence[int], before: int) -> Iterator[tuple[int, int, int]]:
@@ -221,8 +172,6 @@ class SpanTables(NamedTuple):
 def span_types(labels: Sequence[str]) -> tuple[str, ...]:
     """Return the types of spans that labels are of, sorted.
 
-    Examples
-    --------
     >>> span_types(["O", "B-PER", "I-PER", "S-LOC"])
     ('LOC', 'PER')
     """
@@ -232,13 +181,7 @@ def span_types(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def span_tables(labels: Sequence[str], types: Sequence[str], *, strict: bool = True) -> SpanTables:
-    """Return the tables of a set of labels, for spans of some types; other spans are none.
-
-    Raises
-    ------
-    LabelError
-        No label is of any of the types.
-    """
+    """Return the tables of a set of labels, for spans of some types; other spans are none."""
     scheme = named_scheme("conlleval")
     starts, inside, _ = tables(scheme)
     letters = scheme.letters + "?"
@@ -308,13 +251,7 @@ def each_a(name: str, given: Iterable[object], *kinds: type) -> None:
 
 
 def log_score(score: object, model: str) -> float:
-    """Return what a model returned as a number.
-
-    Raises
-    ------
-    OptionError
-        It is none.
-    """
+    """Return what a model returned as a number."""
     try:
         return float(score)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -351,13 +288,7 @@ class ViolationModel(Protocol):
 
 
 def bound_to(model: ViolationModel, document: Document) -> Violations:
-    """Return what a model's `bind` returns.
-
-    Raises
-    ------
-    OptionError
-        It lacks a method.
-    """
+    """Return what a model's `bind` returns."""
     found = model.bind(document)
     for method in ("start", "change", "keep"):
         if not callable(getattr(found, method, None)):
@@ -439,20 +370,11 @@ class _File(_Head, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class DeclaredModel:
-    """A model of declared violations: JSON on disk that can be read and written by hand.
-
-    Parameters
-    ----------
-    violations : sequence
-    column : str
-        The column that it reads.
-    tape : str, optional
-        The tape whose labels it reads, where a tagger has several.
-    """
+    """A model of declared violations: JSON on disk that can be read and written by hand."""
 
     violations: Sequence[Any]
-    column: str = "word"
-    tape: str | None = None
+    column: str = "word"  # that it reads
+    tape: str | None = None  # whose labels it reads, where a tagger has several
 
     def rows(self) -> list[msgspec.Struct]:
         """Return the violations as a file has them."""

@@ -22,8 +22,6 @@ from fstcrf.documents.document import (
 )
 from fstcrf.errors import OptionError
 
-__all__ = ["LONGEST", "VALUES", "Differing", "Fields", "Unlabelled", "last_word"]
-
 Value: TypeAlias = Callable[[Sequence[str]], Hashable]
 Span: TypeAlias = tuple[int, int, str]
 
@@ -36,8 +34,6 @@ _NAMED_TIMES = {"noon": 1200, "midnight": 0}
 def clock(words: Sequence[str]) -> int | None:
     """Return the time that words say, as hours times 100 and minutes; None where they say none.
 
-    Examples
-    --------
     >>> clock(["3", ":", "30", "pm"]), clock(["3", "p", ".", "m", "."]), clock(["noon"])
     (330, 300, 1200)
     """
@@ -50,8 +46,6 @@ def clock(words: Sequence[str]) -> int | None:
 def text(words: Sequence[str]) -> str | None:
     """Return letters and digits of words in lower case; None where they have none.
 
-    Examples
-    --------
     >>> text(["Room", "-", "4", "A"])
     'room 4 a'
     """
@@ -64,8 +58,6 @@ VALUES: dict[str, Value] = {"clock": clock, "text": text}
 def last_word(words: Sequence[str]) -> int | None:
     """Return the index of the last word that has a letter, None if none has.
 
-    Examples
-    --------
     >>> last_word(["Dr", ".", "Smith", ","])
     2
     """

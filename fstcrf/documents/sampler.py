@@ -24,8 +24,6 @@ from fstcrf.documents.scores import LocalScores, agreement, in_kernel, tape_of
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel.gibbs import Gibbs, MarkovChain
 
-__all__ = ["Annealing", "DocumentChain", "Schedule", "Start", "Sweeps", "starts"]
-
 Schedule = Literal["linear", "exponential", "geometric", "constant"]
 
 
@@ -109,24 +107,10 @@ _PREFERRED = 1e6  # natural log, beyond what a tagger says of a whole sentence
 def starts(
     local: LocalScores, document: Document, best: Ints, wanted: Start, random: np.random.Generator
 ) -> Iterator[Ints]:
-    """Yield paths to start from: the wanted one, then others in case models forbid it.
+    """Yield paths of joint states, int32 [N]: the wanted one, then others in case models forbid it.
 
-    The others are, for each label, the tagger's best path among those that have the label as often
-    as they can, and random paths.
-
-    Parameters
-    ----------
-    local : LocalScores
-    document : Document
-    best : int32 [N]
-        The tagger's best path.
-    wanted : {"viterbi", "random"}
-    random : numpy.random.Generator
-
-    Yields
-    ------
-    int32 [N]
-        Joint states.
+    The others are, for each label, the tagger's best path among those that have the label as
+    often as they can, and random paths.
     """
     if wanted == "viterbi":
         yield best.copy()

@@ -29,39 +29,17 @@ from fstcrf.kernel.gibbs import Agreement, Labelling, SequenceTables, ValueTable
 from fstcrf.lattice import Lattice
 from fstcrf.lattice.machines import JointArrays, joint_arrays, joint_nodes
 
-__all__ = [
-    "LocalModel",
-    "LocalScores",
-    "agreement",
-    "check_types",
-    "in_kernel",
-    "load",
-    "tape_of",
-]
-
-
 # --- The tagger's side: potentials of joint states, multiplied out --------------------------------
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LocalScores:
-    """What a tagger says of the N tokens of a document.
+    """What a tagger says of the N tokens of a document."""
 
-    Parameters
-    ----------
-    graph : kernel.Graph
-        Dense, over S joint states.
-    node : float64 [N, S]
-    labelling : Labelling
-        Of joint labels.
-    names : list of tuple of str
-        The labels of the tapes, for each joint label.
-    """
-
-    graph: kernel.Graph
-    node: Floats
-    labelling: Labelling
-    names: list[tuple[str, ...]]
+    graph: kernel.Graph  # dense, over S joint states
+    node: Floats  # [N, S]
+    labelling: Labelling  # of joint labels
+    names: list[tuple[str, ...]]  # the tapes' labels, for each joint label
 
     def of_path(self, path: Ints, offsets: Longs) -> Floats:
         """Return the score of each sentence's part of a path of joint states, float64 [B]."""
@@ -79,30 +57,13 @@ class LocalScores:
 
     @classmethod
     def of(cls, lattices: Sequence[Lattice]) -> LocalScores:
-        """Return the scores of lattices of one program, none of them empty.
-
-        Raises
-        ------
-        TooLargeError
-            The joint states cannot be written out.
-        """
+        """Return the scores of lattices of one program, none of them empty."""
         joint = joint_arrays(lattices[0])
         return _scores(lattices, joint, _labelling(joint))
 
 
 class LocalModel:
-    """A tagger or a composition as the local model of documents.
-
-    Parameters
-    ----------
-    tagger : CRF or Composition
-        A composition's tapes and grammar are multiplied out.
-
-    Raises
-    ------
-    OptionError
-        A composition with ``normalize="chain"``.
-    """
+    """The local model of documents: a tagger, or a composition with all multiplied out."""
 
     def __init__(self, tagger: CRF | Composition) -> None:
         self.tagger = tagger
@@ -120,13 +81,7 @@ class LocalModel:
         return self.composition.tapes
 
     def scores(self, document: Document, known: Known | None = None) -> LocalScores:
-        """Return what the tagger says of a document that has tokens, with what is known put in.
-
-        Raises
-        ------
-        TooLargeError
-            The joint states cannot be written out.
-        """
+        """Return what the tagger says of a document that has tokens, with what is known put in."""
         several = known_lattices(self.composition, document.corpus, known)
         lattices = [lattice for lattice in several if len(lattice)]
         return _scores(lattices, *self._shared(lattices[0]))
@@ -184,13 +139,7 @@ def load(path: str | os.PathLike[str]) -> Consistency | Fields:
 
 
 def tape_of(model: ViolationModel, tapes: Sequence[str]) -> str:
-    """Return the tape that a model reads.
-
-    Raises
-    ------
-    OptionError
-        It names none of several, or one that there is not.
-    """
+    """Return the tape that a model reads: the one that it names, or the only one."""
     wanted = getattr(model, "tape", None)
     if wanted is None and len(tapes) == 1:
         return tapes[0]
@@ -204,13 +153,6 @@ def check_types(model: ViolationModel, labels: Mapping[str, Sequence[str]]) -> N
     """Check that the tagger has all types that a shipped model names: others count nothing.
 
     Nobody knows the types of a model that is written in Python.
-
-    Raises
-    ------
-    LabelError
-        It lacks one.
-    OptionError
-        As for `tape_of`.
     """
     tape = tape_of(model, list(labels))
     if not isinstance(model, Consistency | Fields):
@@ -239,13 +181,7 @@ def in_kernel(models: Sequence[ViolationModel]) -> bool:
 def agreement(
     models: Sequence[ViolationModel], document: Document, labels: Sequence[str]
 ) -> Agreement | None:
-    """Return the tables of models that the kernel can score; None without models.
-
-    Raises
-    ------
-    LabelError
-        No label is of a type that the models know.
-    """
+    """Return the tables of models that the kernel can score; None without models."""
     known = [model for model in models if isinstance(model, Consistency | Fields)]
     if not known:
         return None

@@ -27,8 +27,6 @@ from fstcrf.once import made_once
 from fstcrf.pipelines.trained import TrainedPipeline
 from fstcrf.plans import Search
 
-__all__ = ["DocumentTagger"]
-
 Take: TypeAlias = Literal["best", "last"]
 
 

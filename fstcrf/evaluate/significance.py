@@ -17,33 +17,15 @@ from fstcrf.corpus.schemes import span_arrays
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.evaluate.spans import paired
 
-__all__ = [
-    "Comparison",
-    "McNemar",
-    "SpanCounts",
-    "bootstrapped_f",
-    "compare",
-    "mcnemar",
-    "randomised_f",
-    "span_counts",
-]
-
-
 _BLOCK = 4_000_000  # sentences that are looked up at once, times resamples
 
 
 @dataclass(frozen=True, slots=True)
 class McNemar:
-    """What McNemar's test found.
+    """What McNemar's test found."""
 
-    Parameters
-    ----------
-    first, second : int
-        Items that only the first (the second) side has right.
-    """
-
-    first: int
-    second: int
+    first: int  # items that only the first side has right
+    second: int  # items that only the second side has right
 
     @property
     def exact(self) -> float:
@@ -68,20 +50,8 @@ class McNemar:
 
 
 def mcnemar(first: Bools, second: Bools) -> McNemar:
-    """Compare where two sides are right.
+    """Compare where two sides are right, item by item: tokens, or whole sentences.
 
-    Parameters
-    ----------
-    first, second : bool [N]
-        Whether each side is right, item by item: tokens, or whole sentences.
-
-    Raises
-    ------
-    ShapeError
-        Different numbers of items.
-
-    Examples
-    --------
     >>> found = mcnemar(np.asarray([True] * 9 + [False]), np.asarray([False] * 9 + [True]))
     >>> found.first, found.second, round(found.exact, 4), round(found.chi_square, 4)
     (9, 1, 0.0215, 0.0269)
@@ -94,12 +64,7 @@ def mcnemar(first: Bools, second: Bools) -> McNemar:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpanCounts:
-    """Spans right, found and wanted of each sentence.
-
-    Parameters
-    ----------
-    right, found, wanted : int64 [S]
-    """
+    """Spans right, found and wanted of each sentence, [S]."""
 
     right: Longs
     found: Longs
@@ -125,22 +90,7 @@ def span_counts(
     predicted: Sequence[Sequence[str]] | Column,
     offsets: Longs | None = None,
 ) -> SpanCounts:
-    """Count spans as conlleval does, sentence by sentence.
-
-    Parameters
-    ----------
-    gold, predicted : sequences of labels, or Columns
-        The labels of each sentence.
-    offsets : int64 [S + 1], optional
-        Where each sentence begins, for columns.
-
-    Raises
-    ------
-    ShapeError
-        The labellings are not of the same tokens.
-    OptionError
-        Columns without offsets.
-    """
+    """Count spans as conlleval does, sentence by sentence; `offsets` [S + 1] are of columns."""
     if isinstance(gold, Column) and isinstance(predicted, Column):
         if offsets is None:
             raise OptionError("columns of labels need offsets: where each sentence begins")
@@ -152,12 +102,8 @@ def span_counts(
     number: dict[str, int] = {}
     wanted, guessed = (_starts(column, bounds, number) for column in columns)
     right = (wanted == guessed).all(axis=0) & (wanted[0] >= 0)
-    return SpanCounts(
-        *(
-            np.bincount(sentence[at], minlength=len(bounds) - 1)
-            for at in (right, guessed[0] >= 0, wanted[0] >= 0)
-        )
-    )
+    places = right, guessed[0] >= 0, wanted[0] >= 0
+    return SpanCounts(*(np.bincount(sentence[at], minlength=len(bounds) - 1) for at in places))
 
 
 def _lists(labels: Sequence[Sequence[str]] | Column) -> Sequence[Sequence[str]]:
@@ -181,12 +127,7 @@ def randomised_f(
 ) -> float:
     """Return the p-value, in (0, 1], of a difference in F when sentences change sides by a coin.
 
-    Parameters
-    ----------
-    first, second : SpanCounts
-    shuffles : int
-        How often coins are thrown; where there are fewer ways to exchange sentences, all are tried.
-    seed : int
+    Where there are fewer ways to exchange sentences than shuffles, all are tried.
     """
     from scipy.stats import permutation_test  # noqa: PLC0415
 
@@ -221,17 +162,7 @@ def bootstrapped_f(
 ) -> tuple[float, float]:
     """Return a confidence interval of F, or of F of the first minus F of the second.
 
-    By percentiles of resampled sentences.
-
-    Parameters
-    ----------
-    first : SpanCounts
-    second : SpanCounts, optional
-        On the same sentences, which are drawn together.
-    confidence : float
-        Probability in (0, 1) that the interval should hold.
-    resamples : int
-    seed : int
+    By percentiles of resampled sentences, drawn for both sides together.
     """
     from scipy.stats import bootstrap  # noqa: PLC0415
 
@@ -271,12 +202,8 @@ def _pooled(first: SpanCounts, second: SpanCounts) -> SpanCounts:
         raise ShapeError(f"{len(first)} sentences, expected at least 2 to resample")
     if not np.array_equal(first.wanted, second.wanted):
         raise ShapeError("the two sides want different spans: they are of different sentences")
-    return SpanCounts(
-        *(
-            np.concatenate([getattr(first, name), getattr(second, name)])
-            for name in ("right", "found", "wanted")
-        )
-    )
+    names = "right", "found", "wanted"
+    return SpanCounts(*(np.append(getattr(first, n), getattr(second, n)) for n in names))
 
 
 @dataclass(frozen=True, slots=True)

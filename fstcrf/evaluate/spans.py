@@ -19,21 +19,6 @@ from fstcrf.corpus.corpus import Column
 from fstcrf.corpus.schemes import OUTSIDE, Scheme, SpanArrays, span_arrays, split_label
 from fstcrf.errors import OptionError, ShapeError
 
-__all__ = [
-    "LEAST",
-    "LabelPairs",
-    "LabelScore",
-    "SpanReport",
-    "SpanScore",
-    "TokenReport",
-    "evaluate_spans",
-    "evaluate_tokens",
-    "label_share",
-    "paired",
-    "ratio",
-]
-
-
 # --- Two labellings, interned together ------------------------------------------------------------
 
 
@@ -74,13 +59,7 @@ class LabelPairs:
 
 
 def paired(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> LabelPairs:
-    """Intern two labellings, given as one list of labels per sentence.
-
-    Raises
-    ------
-    ShapeError
-        Another number of sentences, or of labels in a sentence; names the sentence.
-    """
+    """Intern two labellings, given as one list of labels per sentence."""
     if len(gold) != len(predicted):
         raise ShapeError(f"{len(gold)} gold sentences, {len(predicted)} predicted")
     lengths = [len(sentence) for sentence in gold]
@@ -521,22 +500,12 @@ LEAST = 0.1
 
 
 def label_share(gold: Mapping[str, int], predicted: Mapping[str, int]) -> float:
-    """Return the share of tokens whose label occurs in the other column, too.
+    """Return the share, in [0, 1], of tokens whose label occurs in the other column, too.
 
     Of a label of spans its type counts, so that columns in two schemes are of one task; ``O``,
     which most tasks have, does not count. The larger one of the two columns' shares decides: a
     tagger that says one label everywhere has that in common with the labels wanted, however few
-    they are there.
-
-    Parameters
-    ----------
-    gold, predicted : mapping of str to int
-        How many tokens have each label.
-
-    Returns
-    -------
-    float
-        In [0, 1]; 1 where a column has no label but ``O``, of which nothing can be said.
+    they are there. 1 where a column has no label but ``O``, of which nothing can be said.
     """
     columns = _said(gold), _said(predicted)
     if not all(columns):

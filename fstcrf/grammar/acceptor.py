@@ -417,13 +417,7 @@ def _minimised(acceptor: Acceptor) -> Acceptor:
 
 
 def _pushed(acceptor: Acceptor) -> tuple[Floats, Floats]:
-    """Return scores of steps and ends in the one form that equal acceptors share.
-
-    Returns
-    -------
-    (float64 [Q, L1, ...], float64 [Q])
-        The score of an accepted labelling is what it was; −inf where there is no step or end.
-    """
+    """Return scores of steps [Q, L1, ...] and of ends [Q] as all equal acceptors have them."""
     rest = _continuations(acceptor)
     rest -= rest[0]
     step = np.zeros(acceptor.target.shape) if acceptor.score is None else acceptor.score
@@ -448,10 +442,7 @@ def _classes(acceptor: Acceptor) -> Longs:
 
 
 def _continuations(acceptor: Acceptor) -> Floats:
-    """Return the score of the first of the shortest accepted continuations: float64 [Q].
-
-    First by label, from where it begins; 0 for a state without any.
-    """
+    """Return the score, float64 [Q], of the first of the shortest accepted continuations."""
     target: Ints = acceptor.target.reshape(acceptor.n_states, -1)
     score = None if acceptor.score is None else acceptor.score.reshape(target.shape)
     done = acceptor.final > -np.inf
@@ -480,13 +471,7 @@ _FEW = 64
 
 
 class Predecessors:
-    """The states that lead to each state.
-
-    Parameters
-    ----------
-    target : int32 [Q, A]
-        State after (state, symbol), −1 where there is none.
-    """
+    """The states that lead to each state; `target`, int32 [Q, A], is −1 where there is no step."""
 
     def __init__(self, target: Ints) -> None:
         source, symbol = np.nonzero(target >= 0)
@@ -503,20 +488,7 @@ class Predecessors:
 
 
 def coarsest(target: Ints, classes: Longs) -> Longs:
-    """Return the coarsest partition within another in which classes lead to classes.
-
-    Parameters
-    ----------
-    target : int32 [Q, A]
-        State after (state, symbol), −1 where there is none.
-    classes : int64 [Q]
-        Class of each state, from 0 without gaps.
-
-    Returns
-    -------
-    int64 [Q]
-        Class of each state, from 0 without gaps.
-    """
+    """Return the coarsest partition within classes, int64 [Q], whose classes lead to classes."""
     parts, before = _Parts(classes), None
     asked = np.arange(len(target))
     while len(asked) and parts.n < len(target):
@@ -546,19 +518,10 @@ class _Parts:
         self.n = int(classes.max()) + 1
 
     def split(self, asked: Longs, led: Longs) -> Longs:
-        """Split classes into members that lead to the same and the rest.
+        """Split classes into members that lead to the same, and the rest; return what moved.
 
-        Parameters
-        ----------
-        asked : int64 [K]
-            Those that lead to a class that was new in the last round; no others belong to them.
-        led : int64 [K, A]
-            The classes that they lead to.
-
-        Returns
-        -------
-        int64
-            The states whose class has a new number.
+        All states that lead to a class new in the last round are in `asked`, int64 [K];
+        `led`, int64 [K, A], are the classes that they lead to.
         """
         old = self.classes[asked]
         rows = numbered(np.column_stack([old, led]))

@@ -47,52 +47,21 @@ _Subset = tuple[tuple[int, float], ...]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Automaton:
-    """An automaton with alternatives.
+    """An automaton with alternatives; scores are natural logs."""
 
-    Parameters
-    ----------
-    start : int
-        −1: there is no state.
-    steps : list of lists of (symbol, score, target)
-        For each state. Symbols 0 … n_symbols − 1 read a token. Scores are natural logs.
-    silent : list of lists of (score, target)
-        For each state, steps that read nothing.
-    final : list of float
-        Score of ending, −inf where it may not.
-    n_symbols : int
-    """
-
-    start: int
-    steps: Sequence[Sequence[tuple[int, float, int]]]
-    silent: Sequence[Sequence[tuple[float, int]]]
-    final: Sequence[float]
+    start: int  # −1: there is no state
+    steps: Sequence[Sequence[tuple[int, float, int]]]  # of each state: symbol from 0, score, target
+    silent: Sequence[Sequence[tuple[float, int]]]  # of each state: score, target
+    final: Sequence[float]  # −inf where it may not end
     n_symbols: int
 
 
 def determinise(automaton: Automaton, limit: int = MAX_STATES) -> tuple[Ints, Floats, Floats]:
     """Return an automaton with at most one path for each sequence, and the same best scores.
 
-    Parameters
-    ----------
-    automaton : Automaton
-    limit : int
-        Largest number of states.
-
-    Returns
-    -------
-    target : int32 [Q, n_symbols]
-        −1 where there is no step.
-    score : float64 [Q, n_symbols]
-        0 where there is no step.
-    final : float64 [Q]
-        −inf where it may not end.
-
-    Raises
-    ------
-    GrammarError
-        A loop that reads no token has a positive score.
-    TooLargeError
-        More states than `limit`, or sets of states that are too large.
+    That is its targets, int32 [Q, n_symbols], −1 where there is no step, the scores of steps,
+    and of ends, float64 [Q], −inf where there is none. A loop that reads no token and has a
+    positive score is a GrammarError, more than `limit` states a TooLargeError.
     """
     begin = _closed(automaton, {automaton.start: 0.0} if automaton.start >= 0 else {})
     # Only the first set keeps the scores as they are: there is nothing before it to take them.
@@ -175,15 +144,7 @@ def _key(subset: dict[int, float]) -> _Subset:
 
 
 def fst_of(n_states: int, arcs: Iterable[tuple[int, int, int]], final: Iterable[int]) -> pynini.Fst:
-    """Return an unweighted machine of pynini that starts in state 0.
-
-    Parameters
-    ----------
-    arcs : iterable of (source, symbol, target)
-        Symbol 0 reads nothing.
-    final : iterable of int
-        States in which it ends.
-    """
+    """Return the machine of arcs (source, symbol, target) from state 0; symbol 0 reads nothing."""
     table = np.asarray(sorted(arcs), dtype=np.int32).reshape(-1, 3)
     ends = np.full(n_states, -np.inf)
     ends[list(final)] = 0.0
@@ -204,12 +165,8 @@ def _machine(
 def automaton_of(fst: pynini.Fst, n_symbols: int, scores: Sequence[float] = ()) -> Automaton:
     """Return the useful part of an acceptor.
 
-    Parameters
-    ----------
-    fst : pynini.Fst
-        Symbols 1 … n_symbols read a token, 0 nothing; n_symbols + 1 + i stands for scores[i].
-    scores : sequence of float
-        Natural-log scores.
+    Symbols 1 … n_symbols read a token, 0 nothing; n_symbols + 1 + i stands for the score
+    scores[i].
     """
     return automaton(connect(from_fst(fst)), n_symbols, scores)
 
@@ -234,14 +191,9 @@ def automaton(machine: Machine, n_symbols: int, scores: Sequence[float] = ()) ->
 
 
 def to_fst(acceptor: Acceptor, arc_type: ArcType = "log64") -> pynini.Fst:
-    """Return an acceptor as a machine of pynini with a symbol table.
+    """Return an acceptor as a machine of pynini with a symbol table; label i is symbol i + 1.
 
-    Parameters
-    ----------
-    acceptor : Acceptor
-        Label i is symbol i + 1. Of several tapes, a symbol is ``pos=NN chunk=B-NP``; they are
-        numbered with the last tape fastest.
-    arc_type : {"standard", "log", "log64"}
+    Of several tapes, a symbol is ``pos=NN chunk=B-NP``; the last tape's label runs fastest.
     """
     flat = acceptor.target.reshape(acceptor.n_states, -1)
     states, symbols = np.nonzero(flat >= 0)
@@ -299,10 +251,7 @@ def _bound(machine: Machine, tape: str | None, name: str, sets: LabelSets) -> tu
 
 
 def _deterministic(machine: Machine, n_labels: int) -> tuple[Ints, Floats, Floats] | None:
-    """Return the arrays of an acceptor whose machine has one path for a labelling at most.
-
-    Such a machine may be of any size. None for others, and for one without states.
-    """
+    """Return the arrays of a machine, if it has states and one path a labelling at most."""
     place = machine.source.astype(np.int64) * n_labels + machine.ilabel - 1
     if machine.start < 0 or not machine.ilabel.all() or len(np.unique(place)) < len(place):
         return None
@@ -389,10 +338,7 @@ def _arranged(acceptor: Acceptor, tape: str | None, sets: LabelSets) -> tuple[Ac
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Symbol:
-    """One token: for each tape that matters its label, or the class of its labels.
-
-    The tape is None where only one is read.
-    """
+    """One token: the label or class of each tape that matters; tape None is the only one."""
 
     fields: tuple[tuple[str | None, str | Matching], ...]
     line: int
@@ -461,18 +407,10 @@ def compiled(
     parts: Callable[[Constrained], tuple[Acceptor, ...]],
     name: str,
 ) -> Acceptor:
-    """Return the smallest acceptor of a regular expression.
+    """Return the smallest acceptor of a regular expression over tuples of labels, A in all.
 
-    Parameters
-    ----------
-    tapes, labels
-        The tapes that are read, and their label sets: A tuples of labels in all.
-    flags : callable
-        Says of a symbol which tuples it stands for: bool [A], the last tape fastest.
-    parts : callable
-        Binds a constraint.
-    name : str
-        What the result stands for.
+    `flags` says of a symbol which tuples it stands for, bool [A], the last tape fastest;
+    `parts` binds a constraint.
     """
     symbols: dict[int, Bools] = {}
     machines: dict[int, Acceptor] = {}
@@ -515,13 +453,7 @@ def compiled(
 def _kinds(
     symbols: list[Bools], machines: list[Acceptor], labels: tuple[tuple[str, ...], ...]
 ) -> tuple[Longs, Longs]:
-    """Sort tuples of labels into kinds that the expression does not tell apart.
-
-    Returns
-    -------
-    (int64 [K], int64 [A])
-        A tuple of each kind, and the kind of each tuple.
-    """
+    """Sort A tuples of labels into K kinds told apart: a tuple of each [K], each one's kind [A]."""
     size = int(np.prod([len(known) for known in labels]))
     rows: list[Floats] = [
         np.zeros((1, size)),

@@ -112,26 +112,11 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class RuleOptions:
-    """What every constraint may be told beside what it is about.
+    """What every constraint may be told beside what it is about."""
 
-    Parameters
-    ----------
-    tape : str, optional
-        The tape that it reads; the only one when absent.
-    scheme : str, Scheme or None
-        How labels are read as spans; None: not at all.
-    weight : float, optional
-        Natural-log score of each violation; forbidden when absent.
-
-    Raises
-    ------
-    OptionError
-        A weight that is no finite real number.
-    """
-
-    tape: str | None = None
-    scheme: SchemeName = "conlleval"
-    weight: float | None = None
+    tape: str | None = None  # the only one when absent
+    scheme: SchemeName = "conlleval"  # how labels are read as spans; None: not at all
+    weight: float | None = None  # natural-log score of a violation; None: forbidden
 
     def __post_init__(self) -> None:
         if self.weight is None:
@@ -160,21 +145,11 @@ class RuleOptions:
 
 @dataclass(frozen=True, eq=False)
 class _EventRule:
-    """A machine over n events; event i adds 2 ** i to the code of what is seen together.
+    """A machine over n events; event i adds 2 ** i to the code of what is seen together."""
 
-    Parameters
-    ----------
-    target : int64 [M, 2 ** n]
-        Next state after (state, code). State 0 starts.
-    broken : int64 [M, 2 ** n]
-        How often that step breaks the rule.
-    broken_at_end : int64 [M] or [M, 2 ** n]
-        How often ending in a state, with what is seen at the end, does.
-    """
-
-    target: Longs
-    broken: Longs
-    broken_at_end: Longs
+    target: Longs  # [M, 2 ** n]: state after (state, code); 0 starts
+    broken: Longs  # [M, 2 ** n]: how often that step breaks the rule
+    broken_at_end: Longs  # [M] or [M, 2 ** n]: how often ending there does
 
 
 def _rule(target: ArrayLike, broken: ArrayLike, broken_at_end: ArrayLike) -> _EventRule:
@@ -218,17 +193,9 @@ def _monitor(
 ) -> Acceptor:
     """Return the smallest acceptor of what does not break a rule, or that counts how often.
 
-    Parameters
-    ----------
-    events : sequence of n bool [L + 1, L] or [L + 1, L + 1]
-        Event i is seen at the second label behind the first. Row L is the start of the sentence,
-        column L its end; without that column, the event is not seen there.
-    tape, labels
-        What it reads.
-    weight : float or None
-        Natural-log score of each violation; None: forbidden.
-    name : str
-        What it stands for.
+    Event i, bool [L + 1, L] or [L + 1, L + 1], is seen at the second label behind the first.
+    Row L is the start of the sentence, column L its end; without that column, it is not seen
+    there.
     """
     size = len(labels)
     codes = np.zeros((size + 1, size + 1), dtype=np.int64)
@@ -270,13 +237,7 @@ def _monitor(
 def counted(
     kind: Literal["at_most", "at_least", "exactly"], k: int, names: Names, *, options: RuleOptions
 ) -> Constraint:
-    """Return the constraint of how often names occur.
-
-    Raises
-    ------
-    OptionError
-        No count from 0 to `MAX_COUNT`; something that names nothing.
-    """
+    """Return the constraint of how often names occur."""
     try:
         count = operator.index(k)
     except TypeError:
@@ -299,13 +260,7 @@ def about(
     *names: Names,
     options: RuleOptions,
 ) -> Constraint:
-    """Return the constraint of a rule about where names occur.
-
-    Raises
-    ------
-    OptionError
-        Something that names nothing.
-    """
+    """Return the constraint of a rule about where names occur."""
     chosen = [frozen(name) for name in names]
     title = f"{kind}({', '.join(map(shown, chosen))})"
 
@@ -337,13 +292,7 @@ def contiguous(names: Names = ANY, *, options: RuleOptions) -> Constraint:
 
 
 def if_present(name: Names, *then: Names | Constraint, options: RuleOptions) -> Constraint:
-    """Return the constraint that some hold, or some names occur, where a name occurs.
-
-    Raises
-    ------
-    OptionError
-        Something that names nothing.
-    """
+    """Return the constraint that some hold, or some names occur, where a name occurs."""
     chosen, hard = frozen(name), replace(options, weight=None)
     parts = [
         x if isinstance(x, Constraint) else counted("at_least", 1, x, options=hard) for x in then
@@ -373,13 +322,7 @@ def _softened(acceptor: Acceptor, weight: float | None, name: str) -> Acceptor:
 
 
 def tagging_scheme(scheme: str | Scheme, *, options: RuleOptions) -> Constraint:
-    """Return the constraint of the successions of labels that a tagging scheme allows.
-
-    Raises
-    ------
-    OptionError
-        No such scheme.
-    """
+    """Return the constraint of the successions of labels that a tagging scheme allows."""
     table = named_scheme(scheme)
     name = "bio" if table.name == "iob2" else table.name
     content = "scheme", table, options
@@ -453,13 +396,7 @@ def pairs(
     *,
     weight: float | None,
 ) -> Constraint:
-    """Return the constraint of the labels of several tapes that may meet at a token.
-
-    Raises
-    ------
-    OptionError
-        Fewer than two tapes; a mapping for more than two; tuples of another length.
-    """
+    """Return the constraint of the labels of several tapes that may meet at a token."""
     mapping = isinstance(allowed, Mapping)
     if isinstance(tapes, str) or len(tapes) < 2 or (mapping and len(tapes) > 2):
         raise OptionError(f"pairs: tapes are {tapes!r}, expected the names of two tapes or more")

@@ -225,19 +225,11 @@ _MARGIN = 1e-6
 
 
 class _Account(NamedTuple):
-    """A quantity of an acceptor that labels change.
-
-    Parameters
-    ----------
-    due : float
-        How much it must fall at least from the start to an end; negative: how much it may rise.
-    change : float64 [L]
-        How much a token of each label lets it fall at most: by one, or by nothing.
-    """
+    """A quantity of an acceptor that labels change."""
 
     owner: int
-    due: float
-    change: Floats
+    due: float  # least fall from the start to an end; negative: how much it may rise
+    change: Floats  # [L]: how much a token of each label lets it fall at most
 
 
 def overfull(

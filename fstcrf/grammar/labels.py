@@ -173,16 +173,10 @@ def shown(names: Names) -> str:
 
 @dataclass(frozen=True)
 class LabelReading:
-    """A label set under a scheme.
-
-    Parameters
-    ----------
-    scheme : Scheme or None
-        None: every label is plain.
-    """
+    """A label set under a scheme."""
 
     labels: tuple[str, ...]
-    scheme: Scheme | None
+    scheme: Scheme | None  # None: every label is plain
 
     @classmethod
     def of(cls, labels: tuple[str, ...], scheme: str | Scheme | None) -> LabelReading:
@@ -263,10 +257,7 @@ class LabelReading:
     def occurrences(self, names: Names) -> Bools:
         """Return where one of these occurs: a token of a label, the first token of a span.
 
-        Returns
-        -------
-        bool [L + 1, L]
-            It occurs at the second label, behind the first or at the start.
+        It occurs at the second label, behind the first or at the start: bool [L + 1, L].
         """
         found = np.zeros_like(self.starts)
         for name in _each(names):

@@ -46,13 +46,7 @@ def read_grammar(path: str | Path) -> tuple[Constraint, ...]:
 
 
 def parse_grammar(text: str, path: str | None = None) -> tuple[Constraint, ...]:
-    """Return the constraints of a text: its exports; the same ones for the same text.
-
-    Parameters
-    ----------
-    path : str, optional
-        Where it is from, for messages.
-    """
+    """Return the exports of a text, the same ones for the same text; `path` is for messages."""
     # Machines come from files, which may change.
     return _parsed(text, path) if "fst" in text else _kept(text, path)
 

@@ -109,24 +109,12 @@ def simplified(acceptor: Acceptor, legal: Bools) -> Acceptor:
 
 @dataclass(frozen=True, eq=False)
 class _Merging:
-    """A partition of states and what its blocks say, each about the labels that may come.
+    """A partition of states and what its blocks say, each about the labels that may come."""
 
-    Parameters
-    ----------
-    block : int64 [Q]
-        Block of each state: its smallest member.
-    asked : bool [Q, L + 1]
-        Labels that may come in a block; the last column is the end.
-    target : int32 [Q, L]
-        A state in the block that each of them leads to, −1 where it is rejected.
-    score : float64 [Q, L + 1]
-        Score of the step, and of the end.
-    """
-
-    block: Longs
-    asked: Bools
-    target: Ints
-    score: Floats
+    block: Longs  # [Q]: block of each state, its smallest member
+    asked: Bools  # [Q, L + 1]: labels that may come in a block; the last is the end
+    target: Ints  # [Q, L]: a state in the block that each leads to, −1 where it is rejected
+    score: Floats  # [Q, L + 1]: score of the step, and of the end
 
     @classmethod
     def of(cls, acceptor: Acceptor, legal: Bools) -> _Merging:
@@ -197,14 +185,10 @@ class _Merging:
 
 
 def _met(target: Ints, final: Floats, legal: Bools) -> tuple[Bools, Bools]:
-    """Follow legal sequences.
+    """Follow legal sequences; both results are bool [Q, L + 1].
 
-    Returns
-    -------
-    met : bool [Q, L + 1]
-        The state is met behind that label (last column: at the start), with a way to an end.
-    live : bool [Q, L + 1]
-        From the state behind that label, there is a way to an end.
+    The state is met behind that label (last column: at the start), with a way to an end; and
+    from the state behind that label, there is a way to an end.
     """
     n_states, size = target.shape
     labels = np.arange(size)
@@ -273,12 +257,7 @@ def constrained_topology(topology: Topology, conjuncts: Sequence[Acceptor]) -> T
     return _renumbered(topology, n, useful, start, source[kept], target[kept], arc[kept], ends)
 
 
-def _useful(
-    start: Longs,
-    source: Longs,
-    target: Longs,
-    ends: Bools,
-) -> Bools:
+def _useful(start: Longs, source: Longs, target: Longs, ends: Bools) -> Bools:
     """Return which pairs lie on a way from the start to an end."""
     reached, alive = np.zeros(len(ends), dtype=bool), ends.copy()
     reached[start] = True

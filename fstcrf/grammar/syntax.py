@@ -19,12 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text in quotes: a sequence of labels in brackets, or a name of a constraint's argument.
+    """Text in quotes: a sequence of labels in brackets, or a name of a constraint's argument."""
 
-    ``raw`` is what stands between the quotes, backslashes included.
-    """
-
-    raw: str
+    raw: str  # between the quotes, backslashes included
     line: int
 
 
@@ -195,14 +192,7 @@ def fields(
 ) -> tuple[tuple[str | None, str], ...]:
     """Return the label of each tape in what stands between two brackets.
 
-    Parameters
-    ----------
-    raw : str
-        A label; where there are several tapes, ``tape=label`` for each that matters.
-    tapes : tuple of str
-        The tapes that the file names, perhaps none.
-    unescape : bool
-        Take the backslashes away.
+    That is a label; where the file names several tapes, ``tape=label`` for each that matters.
     """
     clean = plain if unescape else str
     if len(tapes) < 2:
@@ -247,13 +237,7 @@ _SHOWN = {
 
 
 def parse(text: str, path: str | None = None) -> File:
-    """Return the parts of a grammar file.
-
-    Parameters
-    ----------
-    path : str, optional
-        Where it is from, for messages.
-    """
+    """Return the parts of a grammar file; `path` is for messages."""
     from lark import UnexpectedInput  # noqa: PLC0415 - slow to import, only such text needs it
 
     try:

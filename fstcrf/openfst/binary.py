@@ -20,8 +20,6 @@ from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.lazy import optional
 from fstcrf.openfst.machine import Machine, connect
 
-__all__ = ["ArcType", "FstType", "from_bytes", "from_fst", "pynini_module", "to_bytes", "to_fst"]
-
 # --- Property bits --------------------------------------------------------------------------------
 # OpenFst believes what a file says of its machine, so only what can be told from the arrays in a
 # pass or two is said. The rest stays unknown: OpenFst finds it out when it needs it.

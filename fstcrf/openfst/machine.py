@@ -28,19 +28,6 @@ from fstcrf.errors import (
 from fstcrf.kernel import acyclic
 from fstcrf.kernel.rows import row_starts
 
-__all__ = [
-    "EPSILON",
-    "Machine",
-    "att_text",
-    "connect",
-    "dot_text",
-    "from_att",
-    "sausage_machine",
-    "svg",
-    "symbols",
-]
-
-
 EPSILON = "<eps>"
 """Symbol 0: nothing is read or written."""
 

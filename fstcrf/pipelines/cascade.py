@@ -24,8 +24,6 @@ from fstcrf.model import decoding
 from fstcrf.model import reads as passing
 from fstcrf.model.reading import Data
 
-__all__ = ["cascaded"]
-
 _LEAST = 1e-300
 """The least probability of a path, so that it has a logarithm."""
 
@@ -42,6 +40,7 @@ class _Question:
     budget: Budget | None
     threads: int
     strict: bool
+    tapes: Sequence[str]  # those shown
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -66,26 +65,12 @@ def cascaded(
 ) -> Answer:
     """Run the taggers of a composition one after the other; its grammar and weights are left out.
 
-    The last tagger ranks its own labellings, those before it have decided. The score of a path is
-    its log probability: the sum, over the tapes that are shown, of that of its labels given the
-    labels that were read; it is proven.
-
-    Parameters
-    ----------
-    composition : Composition
-    sentences : Corpus or sequence of sentences
-    n : int
-        How many labellings of the last tape; one where it is not shown.
-    known : Known
-    soft : bool
-        Taggers take their potentials on average over the posteriors of those before them, rather
-        than for their best labels. The composition has no maps then.
-    budget, threads
-        As for `Tagger.decode`.
-    strict : bool
-        NoPathError where a tagger has no path for a sentence.
-    tapes : sequence of str, optional
-        Those shown; all when absent.
+    The last tagger ranks its own `n` labellings, those before it have decided. The score of a
+    path is its log probability: the sum, over the tapes that are shown (all by default), of
+    that of its labels given the labels that were read; it is proven. `soft`: taggers take their
+    potentials on average over the posteriors of those before them, rather than for their best
+    labels; the composition has no maps then. `strict`: NoPathError where a tagger has no path
+    for a sentence.
     """
     lengths: list[int] = []
     if not composition.literal:
@@ -95,6 +80,7 @@ def cascaded(
     asked = _Question(
         *(composition, sentences, n, replace(known, forced=forced)),
         *(soft and not composition.literal, budget, threads, strict),
+        tapes=tapes or composition.tapes,
     )
     try:
         steps, ids = _steps(asked)
@@ -107,7 +93,7 @@ def cascaded(
             constraints=error.constraints,
         ) from None
     lengths = lengths or np.diff(next(iter(steps.values())).answer.offsets).tolist()
-    found = _joined(asked, steps, ids, tapes or composition.tapes, lengths)
+    found = _joined(asked, steps, ids, lengths)
 
     def posterior() -> Distributions:
         each: dict[str, list[Lattice | None]] = {}
@@ -121,10 +107,7 @@ def cascaded(
 
 
 def _steps(asked: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
-    """Return what each tagger found, and the best labels of each tape, those of maps too.
-
-    Sentences without a path go on with some labels.
-    """
+    """Return what taggers found, and the best labels of tapes, or some where there is no path."""
     composition = asked.composition
     corpus: Any = asked.sentences
     components = {c.tagger.tape: c for c in composition.components}
@@ -203,14 +186,10 @@ def _softly(asked: _Question, model: Any, corpus: Data, given: Any, n: int) -> t
 
 
 def _joined(
-    asked: _Question,
-    steps: dict[str, _Step],
-    ids: dict[str, Ints],
-    tapes: Sequence[str],
-    lengths: Sequence[int],
+    asked: _Question, steps: dict[str, _Step], ids: dict[str, Ints], lengths: Sequence[int]
 ) -> Answer:
     """Return the paths of the tapes shown, for all sentences."""
-    last, n = list(steps)[-1], asked.n
+    last, n, tapes = list(steps)[-1], asked.n, asked.tapes
     size = len(steps[last].answer)
     logs, dead = np.zeros((size, n)), np.zeros(size, dtype=bool)
     logs[:, 1:] = -np.inf

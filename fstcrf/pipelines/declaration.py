@@ -28,8 +28,6 @@ from fstcrf.model.options import DEFAULTS, not_there
 from fstcrf.pipelines.pipeline import Pipeline, reading_order
 from fstcrf.pipelines.task import Task, named
 
-__all__ = ["on_tape", "read_pipeline"]
-
 Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 Texts: TypeAlias = Text | list[Text]
 

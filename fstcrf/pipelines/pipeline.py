@@ -19,8 +19,6 @@ from fstcrf.pipelines.trained import Decode, Folder, TrainedPipeline, check_deco
 from fstcrf.train import Progress
 from fstcrf.train.loop import saved_iteration
 
-__all__ = ["Pipeline", "reading_order"]
-
 
 @dataclass(frozen=True, eq=False)
 class Pipeline:
@@ -87,7 +85,8 @@ class Pipeline:
         Raises
         ------
         DataError, TemplateError, OptionError, LabelError, GrammarError
-            As for `check_tasks`: before anything is trained.
+            Before anything is trained: a column is missing, also one that an earlier tagger reads;
+            labels, a scheme, class weights, templates or grammars that do not go together.
         DataError, OptionError, NumericError
             As for `fstcrf.CRF.train`, with the name of the task.
         OSError
@@ -196,18 +195,7 @@ def _each_a_task(given: object) -> list[Task | CRF]:
 
 
 def reading_order(reads: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the names of tasks, each after those that it reads; otherwise in the order given.
-
-    Parameters
-    ----------
-    reads : mapping of str to sequence of str
-        For each task the names of those that it reads.
-
-    Raises
-    ------
-    OptionError
-        A task reads one that is not there, or tasks read each other in a circle.
-    """
+    """Return the tasks' names, each after those that it reads; otherwise in the order given."""
     names = list(reads)
     for name in names:
         missing = [other for other in reads[name] if other not in reads]

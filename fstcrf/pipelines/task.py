@@ -23,22 +23,12 @@ from fstcrf.joint import CRF
 from fstcrf.model.gold import gold_labels, legal_gold
 from fstcrf.model.options import Options, checked_options, stored_options
 
-__all__ = [
-    "Task",
-    "check_tasks",
-    "content",
-    "named",
-]
-
 
 @contextmanager
 def named(where: str) -> Iterator[None]:
     """Begin the message of an error with a name; all else that the error knows stays.
 
-    Raises
-    ------
-    FstcrfError
-        What the block raises. It is not made again: kinds of errors are made from other things.
+    The error is not made again: kinds of errors are made from other things.
     """
     try:
         yield
@@ -223,29 +213,7 @@ def content(corpus: Corpus) -> str:
 
 
 def check_tasks(tasks: Sequence[Task | CRF], grammar: Grammar | None) -> None:
-    """Check columns, labels and schemes of all tasks, and the grammar of their joint decision.
-
-    Parameters
-    ----------
-    tasks : sequence of Task or CRF
-        In the order of reading.
-    grammar : Grammar, optional
-
-    Raises
-    ------
-    DataError
-        A column is missing: of labels, also of an earlier task's that is to be jack-knifed, or
-        one that an earlier tagger reads; labels in it follow each other as their scheme does not
-        allow.
-    TemplateError
-        A column of a template is missing.
-    LabelError, OptionError
-        A label that is not of its scheme, or that an earlier task is to be trained on again but
-        does not have; a scheme that is none; class weights of labels that there are not; a tagger
-        that cannot be trained again, or reads no columns.
-    GrammarError
-        A grammar names a tape or label that is not there.
-    """
+    """Check columns, labels and schemes of tasks in the order of reading, and their grammar."""
     sets: dict[str, Sequence[str]] = {}
     for number, task in enumerate(tasks):
         if isinstance(task, CRF):

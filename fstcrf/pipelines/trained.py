@@ -37,16 +37,6 @@ from fstcrf.model.reading import Data, SentenceLike
 from fstcrf.pipelines.cascade import cascaded
 from fstcrf.plans import Search, gathered
 
-__all__ = [
-    "COMPOSITION",
-    "Decode",
-    "Folder",
-    "Manifest",
-    "TrainedPipeline",
-    "check_decode",
-    "load_pipeline",
-]
-
 Decode: TypeAlias = Literal["cascade", "marginals", "joint", "product", "chain"]
 
 COMPOSITION = "pipeline.fstcrf"
@@ -70,13 +60,7 @@ class Folder:
     path: pathlib.Path
 
     def manifest(self) -> Manifest:
-        """Return what the folder says of itself; an empty one says nothing.
-
-        Raises
-        ------
-        ModelFileError
-            It cannot be read as that.
-        """
+        """Return what the folder says of itself; an empty one says nothing."""
         file = self.path / _MANIFEST
         if not file.exists():
             return Manifest()
@@ -86,13 +70,7 @@ class Folder:
             raise ModelFileError(f"{file}: not what a pipeline writes: {error}") from None
 
     def check_writable(self, names: Iterable[str]) -> None:
-        """Find out before tasks are trained whether all that they leave could be written.
-
-        Raises
-        ------
-        OSError
-            It could not.
-        """
+        """Find out before tasks are trained whether all that they leave could be written."""
         self.path.mkdir(parents=True, exist_ok=True)
         for file in (*map(self._file, names), self.path / COMPOSITION, self.path / _MANIFEST):
             check_writable(file)
@@ -534,13 +512,7 @@ def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
 
 
 def check_decode(decode: str) -> None:
-    """Check that a way to decode is one.
-
-    Raises
-    ------
-    OptionError
-        It is none.
-    """
+    """Check that a way to decode is one."""
     known = get_args(Decode)
     if decode not in known:
         raise OptionError(f"decode is {decode!r}, expected one of {', '.join(map(repr, known))}")

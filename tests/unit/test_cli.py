@@ -16,7 +16,7 @@ import fstcrf
 from fstcrf.cli import main
 from fstcrf.cli import reporting as failures
 from fstcrf.cli.main import COMMANDS as LISTED
-from fstcrf.cli.options import Assignment, CommaList
+from fstcrf.cli.options import ASSIGNMENT, NAMES
 from fstcrf.demo import COLUMNS, corpus_path
 from fstcrf.errors import LabelError, OptionError
 from fstcrf.joint import CRF
@@ -152,13 +152,13 @@ def test_without_standalone_mode_exceptions_reach_the_caller() -> None:
 
 
 def test_parameter_types() -> None:
-    assert CommaList().convert("a, b", None, None) == ("a", "b")
-    assert CommaList().convert(("a",), None, None) == ("a",)
-    assert Assignment().convert("A=B=-1.5", None, None) == ("A=B", -1.5)
-    assert Assignment().convert(("A", 1.0), None, None) == ("A", 1.0)
+    assert NAMES.convert("a, b", None, None) == ("a", "b")
+    assert NAMES.convert(("a",), None, None) == ("a",)
+    assert ASSIGNMENT.convert("A=B=-1.5", None, None) == ("A=B", -1.5)
+    assert ASSIGNMENT.convert(("A", 1.0), None, None) == ("A", 1.0)
     for bad in ("A", "=1", "A=", "A=nan", "A=inf"):
         with pytest.raises(click.BadParameter, match="LABEL=NUMBER"):
-            Assignment().convert(bad, None, None)
+            ASSIGNMENT.convert(bad, None, None)
 
 
 HEAVY = {"scipy", "pynini", "pywrapfst", "rich", "safetensors.torch", "torch", "hypothesis"}

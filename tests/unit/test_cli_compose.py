@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import fstcrf
-from fstcrf.cli.options import Numbers
+from fstcrf.cli.options import NUMBERS
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.joint import CRF
 from tests.support.command import done, failure, run
@@ -173,8 +173,8 @@ def test_bad_grammars(text: str, message: str) -> None:
 
 
 def test_numbers() -> None:
-    assert Numbers().convert("1,0.5", None, None) == (1.0, 0.5)
-    assert Numbers().convert((1.0,), None, None) == (1.0,)
+    assert NUMBERS.convert("1,0.5", None, None) == (1.0, 0.5)
+    assert NUMBERS.convert((1.0,), None, None) == (1.0,)
 
 
 # --- info, eval, explain, train ---------------------------------------------------------------

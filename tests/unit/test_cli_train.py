@@ -16,7 +16,7 @@ import pytest
 
 import fstcrf
 from fstcrf.cli.options import spoken
-from fstcrf.cli.reporting import _Plain
+from fstcrf.cli.reporting import Reporter
 from fstcrf.cli.train import train as command
 from fstcrf.demo import corpus_path, template_path
 from fstcrf.joint import CRF
@@ -300,16 +300,16 @@ def stopped_at(
     monkeypatch: pytest.MonkeyPatch, iteration: int, *options: object, output: str = "m"
 ) -> str:
     """Train, with Ctrl-C after an iteration; return the last line of stderr."""
-    told = _Plain.iteration
+    told = Reporter.iteration
 
-    def stop(self: _Plain, progress: Progress) -> None:
+    def stop(self: Reporter, progress: Progress) -> None:
         told(self, progress)
         if progress.iteration == iteration:
             raise KeyboardInterrupt
 
     arguments = ["train", "train.txt", "-o", output, *ROWS, "--template", "pos.tpl"]
     with monkeypatch.context() as patch:
-        patch.setattr(_Plain, "iteration", stop)
+        patch.setattr(Reporter, "iteration", stop)
         result = run(*arguments, *options)
     assert result.exit_code == 130, result.stderr
     return result.stderr.splitlines()[-1]
