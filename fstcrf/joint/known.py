@@ -18,9 +18,8 @@ from fstcrf.model.reading import UNKNOWN, Data, Run
 from fstcrf.topology import Topology
 
 if TYPE_CHECKING:
+    from fstcrf.kernel import Budget
     from fstcrf.plans import Program
-
-__all__ = ["Bias", "Columns", "Forced", "Known", "in_columns"]
 
 Forced: TypeAlias = decoding.Forced | Mapping[str, decoding.Forced]
 """Known labels of a sentence; of several tapes, by tape."""
@@ -66,19 +65,10 @@ def in_columns(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Known:
-    """What is known of the labels of sentences, by tape.
+    """What is known of the labels of sentences, for some tapes."""
 
-    Parameters
-    ----------
-    forced : mapping of str to sequence
-        For some tapes the labels of every sentence: None or ``"_"`` where not known, ``"a|b"`` for
-        one of several.
-    bias : mapping of str to mapping of str to float
-        For some tapes what is added to the potential of a label at every token.
-    """
-
-    forced: Mapping[str, Sequence[decoding.Forced | None]]
-    bias: Mapping[str, decoding.Bias]
+    forced: Mapping[str, Sequence[decoding.Forced | None]]  # of every sentence
+    bias: Mapping[str, decoding.Bias]  # added to the potentials of labels at every token
 
     @classmethod
     def of(
@@ -233,3 +223,27 @@ def _by_tape(tapes: Sequence[str], given: Any, what: str) -> dict[str, Any]:
     if odd:
         raise OptionError(f"{what} of a tape {odd[0]!r}: there is {', '.join(tapes)}")
     return dict(given)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Request:
+    """What `fstcrf.joint.Tagger.decoded` is asked, its arguments checked."""
+
+    sentences: Data
+    n: int = 1
+    forced: Sequence[Forced | None] | None = None
+    bias: Bias | None = None
+    budget: Budget | None = None
+    threads: int = 1
+    tapes: Sequence[str] | None = None  # those shown; all when absent
+    strict: bool = True  # NoPathError for a sentence without a path
+    probabilities: bool = False  # they will be looked at
+
+    def known(self, tapes: Sequence[str]) -> Known:
+        """Return what is known of the labels, of the tapes of a tagger."""
+        return Known.of(tapes, len(self.sentences), self.forced, self.bias)
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing is known of the labels."""
+        return self.forced is None and self.bias is None
