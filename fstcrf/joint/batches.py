@@ -31,16 +31,7 @@ from fstcrf.plans import Program, no_path_error
 def as_corpus(composition: JointModel, sentences: Data) -> tuple[list[int], Corpus]:
     """Return the lengths of sentences, and a corpus of those that are not empty.
 
-    Parameters
-    ----------
-    composition : JointModel
-        Rows of strings have the columns that its taggers were trained on.
-    sentences : Corpus or sequence of sentences
-
-    Raises
-    ------
-    DataError
-        Sentences that are none; rows where the taggers were trained on different columns.
+    Rows of strings have the columns that the taggers were trained on, all of them on the same.
     """
     if isinstance(sentences, Corpus):
         sizes = np.diff(sentences.offsets)
@@ -99,20 +90,8 @@ def runs(
 ) -> tuple[list[int], list[AnswerT]]:
     """Answer run by run; the runs do not depend on the threads.
 
-    Parameters
-    ----------
-    composition : JointModel
-    sentences : Corpus or sequence of sentences
-    answer : callable
-        (run, values of the program's inputs) → anything.
-    threads : int
-
-    Returns
-    -------
-    list of int
-        Length of each sentence.
-    list
-        The answers; empty sentences are in no run.
+    `answer` maps a run and the values of the program's inputs to anything. Returned are the length
+    of each sentence, and the answers; empty sentences are in no run.
     """
     lengths: list[int] = []
     if not composition.literal:  # read once for all
@@ -365,23 +344,8 @@ def cascade(
 ) -> tuple[Column, ...]:
     """Tag with one tagger after the other, each reading the labels of those before it.
 
-    Parameters
-    ----------
-    composition : JointModel
-    sentences : Corpus or sequence of sentences
-    known : Known, optional
-        Labels that are known, and biases; of tapes that taggers write.
-    threads : int
-
-    Returns
-    -------
-    tuple of Column
-        One for each tape.
-
-    Raises
-    ------
-    NoPathError
-        A map has no labels for those that a tagger has found, or known labels leave none.
+    Known labels and biases are of tapes that taggers write; NoPathError where they leave none, or a
+    map has no labels for those that a tagger has found.
     """
     found: dict[str, Column] = {}
     known = known or Known({}, {})
