@@ -19,17 +19,6 @@ from fstcrf.kernel.blocks import LongSentence, Suffixes, is_long
 from fstcrf.kernel.machines import Bound, Machine, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
-__all__ = [
-    "ARC_CARRIES",
-    "ARC_OPENS",
-    "AskedSpans",
-    "FoundSpans",
-    "SpanLabels",
-    "asked_spans",
-    "probable_spans",
-    "span_counts",
-]
-
 Bytes = NDArray[np.uint8]
 
 ARC_OPENS, ARC_CARRIES = int(lib.FC_OPENS), int(lib.FC_CARRIES)
@@ -311,9 +300,7 @@ class _Search:
     def found(self, most: int) -> tuple[Ints, Floats, Longs, Floats]:
         """Search all sentences for probable spans, of which there are so many at most.
 
-        Returns
-        -------
-        span, probability, ends, log_z
+        Return span, probability, ends, log Z.
         """
         usual = _USUAL * self.batch.n_tokens
         for room in (usual, most) if usual < most else (most,):
