@@ -354,18 +354,14 @@ def joined(
         search=next((whole.search for whole in wholes if whole.search != "auto"), "auto"),
     )
     said = normalize is not None or weights is not None or any(map(_is_of_a_kind, wholes))
-    return whole if said or not _chains(whole) else replace(whole, normalize="chain")
+    chained = not said and _reads_itself(whole) and not whole.maps and not whole.literal
+    return replace(whole, normalize="chain") if chained else whole
 
 
 def _is_of_a_kind(whole: JointModel) -> bool:
     """Whether product and chain differ for a part of a composition, or its weights were chosen."""
     several = len(whole.taggers) > 1
     return several and (_reads_itself(whole) or any(weight != 1.0 for weight in whole.weights))
-
-
-def _chains(whole: JointModel) -> bool:
-    """Whether taggers read each other in a way that the chain rule knows."""
-    return _reads_itself(whole) and not whole.maps and not whole.literal
 
 
 def _reads_itself(whole: JointModel) -> bool:

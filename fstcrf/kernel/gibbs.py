@@ -68,7 +68,9 @@ def agreement_view(agreement: Agreement | None, labels: int, tokens: int) -> tup
         "inside": array_in(a.inside, np.uint8, (labels + 1, labels), "inside"),
         "type": array_in(a.type, np.int32, (labels,), "type"),
     }
-    parts = [_sequence_view(a.sequences or _no_sequences(tokens, types), tokens, types)]
+    nothing = np.zeros((types, types))
+    none = SequenceTables(np.zeros(tokens + 1, np.int64), np.zeros(0, np.int32), nothing, nothing)
+    parts = [_sequence_view(a.sequences or none, tokens, types)]
     if a.values is not None:
         parts.append(_value_view(a.values, tokens, types))
     if a.words is not None:
@@ -79,11 +81,6 @@ def agreement_view(agreement: Agreement | None, labels: int, tokens: int) -> tup
         sizes |= part.sizes
     sizes["lowers"] = int(all(part.highest <= 0.0 for part in parts))
     return ffi.new("fc_agreement *", {**sizes, **fields}), list(fields.values())
-
-
-def _no_sequences(tokens: int, types: int) -> SequenceTables:
-    nothing = np.zeros((types, types))
-    return SequenceTables(np.zeros(tokens + 1, np.int64), np.zeros(0, np.int32), nothing, nothing)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -286,10 +286,6 @@ class Machine:
         split = np.unravel_index(np.maximum(path, 0), self.shape)
         return tuple(np.where(path < 0, -1, part).astype(np.int32) for part in split)
 
-    def joint_states(self, states: tuple[Ints, ...]) -> Ints:
-        """Return the joint states of the axes' states."""
-        return np.ravel_multi_index(states, self.shape).astype(np.int32)
-
     @cached_property
     def _static(self) -> tuple[Any, list[Any]]:
         """The C view without per-token potentials, and the memory it points into."""

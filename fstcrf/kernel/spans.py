@@ -126,7 +126,9 @@ def probable_spans(batch: Bound, labels: SpanLabels, floor: float) -> FoundSpans
     for sentences, run in _runs(batch, labels, floor):
         lanes = _lanes(floor, run.longest)
         search = _Search(run, labels, lib.FC_ABOVE, lanes, floor)
-        if run.n_sentences == 1 and _in_blocks(run, labels, floor):
+        if run.n_sentences == 1 and (
+            is_long(run, run.longest) or _room(run.longest, labels, floor) > _ROOM
+        ):
             parts, log_z[sentences] = search.long(_block_size(run, labels, floor))
             found += parts
             counts[sentences] = sum(len(p) for _, p in parts)
@@ -209,10 +211,6 @@ def _ending(labels: SpanLabels, floor: float, tokens: int) -> int:
 
 def _room(tokens: int, labels: SpanLabels, floor: float) -> int:
     return tokens * _ending(labels, floor, tokens)
-
-
-def _in_blocks(batch: Bound, labels: SpanLabels, floor: float) -> bool:
-    return is_long(batch, batch.longest) or _room(batch.longest, labels, floor) > _ROOM
 
 
 def _block_size(batch: Bound, labels: SpanLabels, floor: float) -> int | None:

@@ -1,13 +1,5 @@
 """Spans of a sentence: their probabilities, and the labels with the least expected loss.
 
-=================== ==========================================================
-ProbableSpans       the spans of a sentence with their probabilities
-probable_spans      all spans above a probability, of many lattices
-span_probabilities  the probabilities of given spans, of many lattices
-token_risk          the labels with the most right labels that can be expected
-span_risk           the labels whose spans have the largest expected F
-=================== ==========================================================
-
 Spans are opened, carried and closed by the arcs of their tape, so that one backward and one forward
 pass over a lattice finds them all.
 """

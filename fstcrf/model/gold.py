@@ -42,7 +42,8 @@ def legal_gold(
         return Gold(corpus, every)
     source, target = map(named_scheme, settings.schemes)
     column, same = corpus.column(name), source.name == target.name
-    given = label_set(_used(column), partial=settings.partial, known=known)
+    used = [column.values[i] for i in np.unique(column.ids).tolist()]
+    given = label_set(used, partial=settings.partial, known=known)
     labels = sorted({*given, *known})
     masks = label_masks(column.values, labels, partial=settings.partial)
     wrong = _broken(column, corpus.offsets, masks, _successions(labels, source))
@@ -134,10 +135,6 @@ class _Fault:
         return (
             f"label {label!r} is not known, so that its sentence cannot be written anew in a scheme"
         )
-
-
-def _used(column: Column) -> list[str]:
-    return [column.values[i] for i in np.unique(column.ids).tolist()]
 
 
 def _successions(labels: list[str], scheme: Scheme) -> Bools:

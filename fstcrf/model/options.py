@@ -453,13 +453,13 @@ def in_words(name: str, usual: str = " (default {})") -> str:
     parts = []
     for description in dict.fromkeys(f.meta.description or "" for f in fields_named(name)):
         readers, default = methods_text(name, description), defaults_text(name, description)
-        text = f"{readers}: {description}." if readers else f"{_capital(description)}."
+        text = (
+            f"{readers}: {description}."
+            if readers
+            else f"{description[:1].upper()}{description[1:]}."
+        )
         parts.append(text + (usual.format(default) if default else ""))
     return "  ".join(parts)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def summary(name: str) -> str:

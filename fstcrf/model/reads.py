@@ -17,7 +17,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError, LabelError, OptionError
-from fstcrf.features import Design, FeatureIndex, TemplateSet
+from fstcrf.features import Design, FeatureIndex, LiteralIndex, TemplateSet
 from fstcrf.features.template import tape_column
 from fstcrf.kernel import SparseRows
 from fstcrf.lattice import Lattice, marginals, nbest
@@ -70,7 +70,7 @@ def ordered(taggers: Sequence[Model], tapes: Sequence[str]) -> list[Model]:
             raise OptionError(f"taggers read each other: {' ← '.join((*waiting, tape))}")
         if tape in found:
             return
-        for earlier in _read(by_tape[tape]):
+        for earlier in tapes_read(by_tape[tape].index):
             if earlier not in by_tape:
                 raise OptionError(
                     f"the tagger of tape {tape!r} reads tape {earlier!r}: "
@@ -224,8 +224,8 @@ def record_of(tagger: Model) -> TrainingRecord:
     return tagger.record
 
 
-def _read(tagger: Model) -> tuple[str, ...]:
-    index = tagger.index
+def tapes_read(index: FeatureIndex | LiteralIndex) -> tuple[str, ...]:
+    """Return the tapes whose labels the attributes of an index see."""
     return index.templates.tapes if isinstance(index, FeatureIndex) else ()
 
 
@@ -324,21 +324,12 @@ def built(
     return index, averaged, alone
 
 
-def soft(
-    tagger: Model, corpus: Corpus, given: Given, *, threads: int = 1
-) -> tuple[list[Lattice], Floats]:
-    """Return lattices in which earlier tapes are averaged over, and their posteriors, [N, L].
+def lattices_given(tagger: Model, corpus: Corpus, given: Given) -> list[Lattice]:
+    """Return lattices in which earlier tapes are averaged over.
 
     Potentials are expectations by the probability of the labels of given tapes at each token; tapes
     that are not given are columns. No sentence is empty.
     """
-    lattices = lattices_given(tagger, corpus, given)
-    rows = marginals(lattices, threads=threads)
-    return lattices, np.concatenate([np.empty((0, len(tagger.labels))), *rows])
-
-
-def lattices_given(tagger: Model, corpus: Corpus, given: Given) -> list[Lattice]:
-    """Return the lattices alone; parameters as for `soft`."""
     read = [tape.name for tape in tagger.reads if tape.name in given]
     prepared = bind(tagger, {tape: given[tape][0] for tape in read}).prepare(corpus)
     still = tagger.program.chains[0].arc is not None
@@ -419,7 +410,8 @@ def _marginals(corpus: Corpus, taggers: Sequence[Model], settings: Options, thre
     del settings
     given: dict[str, tuple[tuple[str, ...], Floats]] = {}
     for tagger in taggers:
-        table = soft(tagger, corpus, given, threads=threads)[1]
+        rows = marginals(lattices_given(tagger, corpus, given), threads=threads)
+        table = np.concatenate([np.empty((0, len(tagger.labels))), *rows])
         given[tagger.tape] = tagger.labels, table
     label_of, share = _ranked([table for _, table in given.values()])
     lengths = np.diff(corpus.offsets)
