@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import ModelFileError
 
+__all__ = ["file_kind", "read_arrays", "write_arrays"]
+
 _DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
     "F32": np.dtype("<f4"),
@@ -51,8 +53,21 @@ def write_arrays(
 ) -> None:
     """Write arrays and metadata; the file appears complete or not at all.
 
-    Types are float64, float32, (u)int64, (u)int32, uint16 and uint8. `kind` is what the file is,
-    with the version of its format, checked by `read_arrays`.
+    Parameters
+    ----------
+    path : path
+    arrays : mapping of str to array
+        Of the types float64, float32, (u)int64, (u)int32, uint16 and uint8.
+    metadata : mapping of str to str
+    kind : str
+        What the file is, checked by `read_arrays`.
+    version : int
+        Version of its format.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written: disk full, no permission.
     """
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     fields = {**metadata, "format": kind, "version": str(version)}
@@ -68,9 +83,20 @@ def write_arrays(
 def read_arrays(
     path: str | os.PathLike[str], *, kind: str, version: int
 ) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Map a file that `write_arrays` wrote: arrays, read-only views of it, and metadata.
+    """Map a file that `write_arrays` wrote.
 
-    ModelFileError where it is another format, a newer version, or damaged.
+    Returns
+    -------
+    arrays : dict of str to array
+        Read-only views of the mapped file.
+    metadata : dict of str to str
+
+    Raises
+    ------
+    ModelFileError
+        Not such a file, another format, a newer version, or damaged.
+    OSError
+        The file cannot be opened.
     """
     name = os.fspath(path)
     data, tensors, metadata, start = _opened(name)
@@ -90,7 +116,15 @@ def read_arrays(
 
 
 def file_kind(path: str | os.PathLike[str]) -> str:
-    """Return what a file that `write_arrays` wrote holds."""
+    """Return what a file that `write_arrays` wrote holds.
+
+    Raises
+    ------
+    ModelFileError
+        Not such a file.
+    OSError
+        The file cannot be opened.
+    """
     _, _, metadata, _ = _opened(os.fspath(path))
     return metadata.get("format", "another program's file")
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 else:
     openfst = LazyModule("fstcrf.openfst")
 
+__all__ = ["START", "Topology", "arc_classes", "chain_topology", "topology_machine"]
+
 START = "<s>"
 """The history before the first token, in names of states."""
 
@@ -48,20 +50,45 @@ _DENSE_ADVANTAGE = 5
 class Topology:
     """States, arcs and slots.
 
-    There is at most one arc for a (state, label), and one beginning for a label.
+    Parameters
+    ----------
+    labels : tuple of str
+        The L output labels.
+    state_names : tuple of str
+        What each state stands for: its label, or a pair of labels.
+    state_label : int32 [S]
+        Label of each state.
+    node_slots : int32 [S, K]
+        Node slots that a state sums.
+    node_slot_names : tuple of str
+        For each node slot, what it stands for.
+    source, target : int32 [A]
+        Ends of the arcs, sorted by source, then target.
+    arc_slot : int32 [A]
+        Slot of each arc; −1 for an arc without a potential.
+    n_arc_slots : int
+    initial, final : bool [S]
+        States in which a sentence may begin and end.
+
+    Raises
+    ------
+    OptionError
+        Labels that are none.
+    ShapeError
+        Arrays that disagree; two arcs for one (state, label), or two beginnings for one label.
     """
 
-    labels: tuple[str, ...]  # L
-    state_names: tuple[str, ...]  # its label, or a pair of labels
-    state_label: Ints  # [S]
-    node_slots: Ints  # [S, K] those that a state sums
+    labels: tuple[str, ...]
+    state_names: tuple[str, ...]
+    state_label: Ints
+    node_slots: Ints
     node_slot_names: tuple[str, ...]
-    source: Ints  # [A] arcs are sorted by source, then target
-    target: Ints  # [A]
-    arc_slot: Ints  # [A] −1 for an arc without a potential
+    source: Ints
+    target: Ints
+    arc_slot: Ints
     n_arc_slots: int
-    initial: Bools  # [S] where a sentence may begin
-    final: Bools  # [S] where it may end
+    initial: Bools
+    final: Bools
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", label_tuple(self.labels))
@@ -135,7 +162,13 @@ class Topology:
         return table
 
     def label_ids(self, labels: Iterable[str]) -> Ints:
-        """Return the index of each label."""
+        """Return the index of each label.
+
+        Raises
+        ------
+        LabelError
+            A label that the topology does not have.
+        """
         index = self.label_index
         try:
             return np.asarray([index[label] for label in labels], dtype=np.int32)
@@ -144,7 +177,17 @@ class Topology:
             raise LabelError(f"unknown label {error.args[0]!r}; the labels are {known}") from None
 
     def paths(self, label_ids: Ints, offsets: Longs) -> Ints:
-        """Return the state of each token, −1 from where a sentence's labels leave the topology."""
+        """Return the state of each token, −1 from where a sentence's labels leave the topology.
+
+        Parameters
+        ----------
+        label_ids : int32 [N]
+        offsets : int64 [B + 1]
+
+        Returns
+        -------
+        int32 [N]
+        """
         if self.direct and self.initial.all() and self.final.all() and self._complete:
             return label_ids.copy()
         table = np.vstack([self.successor, np.full((1, self.n_labels), -1, dtype=np.int32)])
@@ -191,8 +234,12 @@ class Topology:
     ) -> kernel.Graph:
         """Return the kernel's view of the topology with these potentials.
 
-        Those of arc slots are [arc slots], the same for all tokens, or [N, arc slots] for the arcs
-        into each; of beginning and ending in a state [S], zero when absent.
+        Parameters
+        ----------
+        arc_slots : float64 [arc slots] or [N, arc slots]
+            Potential of each arc slot, the same for all tokens or for the arcs into each token.
+        initial, final : float64 [S], optional
+            Potentials of beginning and ending in a state, zero when absent.
         """
         padded = np.concatenate([arc_slots, np.zeros((*arc_slots.shape[:-1], 1))], axis=-1)
         score = padded[..., self.arc_slot]  # slot −1 is the appended zero
@@ -294,12 +341,25 @@ def chain_topology(
     allowed: Callable[[str | None, str | None], bool] | None = None,
     start_label: str | None = None,
 ) -> Topology:
-    """Return the topology of an order-k chain over labels; their order is the order of ties.
+    """Return the topology of an order-k chain over labels.
 
-    `allowed` says of a label and its successor whether that succession is legal; None stands for
-    the start (as first argument) and the end (as second). Everything is legal when absent.
-    `start_label`, of order 2 only, is taken to precede the first token (Sha and Pereira: ``O``);
-    without it, the start is a history of its own.
+    Parameters
+    ----------
+    labels : sequence of str, or mapping of int to str
+        The labels, of a text its letters; their order is the order of ties.
+    order : {0, 1, 2}
+        How many earlier labels a potential sees.
+    allowed : callable, optional
+        Says of a label and its successor whether that succession is legal; None stands for the
+        start (as first argument) and the end (as second). Everything is legal when absent.
+    start_label : str, optional
+        Order 2 only: the label that is taken to precede the first token (Sha and Pereira: ``O``).
+        Without it, the start is a history of its own.
+
+    Raises
+    ------
+    OptionError
+        Another order, no or repeated labels, no legal pair, or more arcs than can be handled.
     """
     names = tuple(labels) if isinstance(labels, str) else label_tuple(labels)
     if not names or len(set(names)) != len(names):
@@ -401,10 +461,27 @@ def topology_machine(
     initial: Floats | None = None,
     final: Floats | None = None,
 ) -> Machine:
-    """Return a topology as a transducer from arc classes to labels, without what lies on no path.
+    """Return a topology as a transducer from arc classes to labels.
 
-    Input symbol k + 1 is class k of `arc_classes`. Potentials of arc slots and of beginning and
-    ending in a state, [S], are zero when absent.
+    Parameters
+    ----------
+    topology : Topology
+    arc_slots : float64 [arc slots], optional
+        Potential of each arc slot; zero when absent, as the others.
+    initial, final : float64 [S], optional
+        Potentials of beginning and ending in a state.
+
+    Returns
+    -------
+    Machine
+        Without what lies on no path. Input symbol k + 1 is class k of `arc_classes`.
+
+    Raises
+    ------
+    ShapeError
+        Sizes that disagree.
+    NumericError
+        NaN or +inf.
     """
     states = topology.n_states
     slots = _potentials(arc_slots, topology.n_arc_slots, "arc_slots")
@@ -433,7 +510,15 @@ def topology_machine(
 
 
 def arc_classes(topology: Topology) -> tuple[Ints, Ints]:
-    """Return the slots that each arc class sums: of nodes, [C, K], of the arc, [C], −1: none."""
+    """Return the slots that each arc class sums.
+
+    Returns
+    -------
+    node : int32 [C, K]
+        Node slots.
+    arc : int32 [C]
+        Arc slot, −1: none.
+    """
     classes, _, _ = _classes(topology)
     return classes[:, :-1].astype(np.int32), classes[:, -1].astype(np.int32)
 
