@@ -245,24 +245,13 @@ class AddressParser:
 
 
 class Parses(NamedTuple):
-    """Addresses with their best labels.
-
-    Parameters
-    ----------
-    tokens, labels : list of list of str
-    score : float64 [B]
-        Natural log, not normalised.
-    exact : bool [B]
-        The labels are proven to be the best.
-    popped : int64 [B]
-        States that a lazy search took from its queue; 0 where the grammar was expanded.
-    """
+    """Addresses with their best labels."""
 
     tokens: list[list[str]]
     labels: list[list[str]]
-    score: Floats
-    exact: Bools
-    popped: Longs
+    score: Floats  # [B] natural log, not normalised
+    exact: Bools  # [B] the labels are proven to be the best
+    popped: Longs  # [B] states that a lazy search took; 0 where the grammar was expanded
 
     @classmethod
     def blank(cls, tokens: list[list[str]]) -> Self:
@@ -372,13 +361,7 @@ def _digits(bare: str) -> str:
 
 
 def installed() -> ModuleType:
-    """Return the package usaddress.
-
-    Raises
-    ------
-    MissingDependencyError
-        It is not installed.
-    """
+    """Return the package usaddress."""
     return optional("usaddress", "usaddress is not installed: pip install 'fstcrf[usaddress]'")
 
 
@@ -392,16 +375,8 @@ def components_of(
 ) -> dict[str, str]:
     """Put tokens with the same label together; street names behind a crossing are second ones.
 
-    Parameters
-    ----------
-    labelled : sequence of (token, label)
-    tag_mapping : mapping of str to str, optional
-        Other names for labels, those of second street names as well.
-
-    Raises
-    ------
-    ValueError
-        A label comes back after another one: usaddress's RepeatedLabelError.
+    `tag_mapping` has other names for labels, those of second street names as well. ValueError where
+    a label comes back after another one: usaddress's RepeatedLabelError.
     """
     found: dict[str, list[str]] = {}
     crossed, last = False, None

@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from fstcrf.arrays import Floats
 from fstcrf.errors import FstcrfError, OptionError, ShapeError
 
-__all__ = ["LabelSet", "label_tuple", "real_array", "real_number"]
-
 LabelSet: TypeAlias = Sequence[str] | Mapping[int, str]
 """The labels of a tape: in their order, or by their numbers, 0 to L - 1."""
 
@@ -26,20 +24,8 @@ def label_tuple(
 ) -> tuple[str, ...]:
     """Return the labels of a tape.
 
-    Parameters
-    ----------
-    labels : sequence of L str, or mapping of int to str
-        A mapping, such as ``model.config.id2label``, has the keys 0 to L − 1; label k is its
-        value of k, in whatever order it lists them.
-    place : str
-        What messages begin with.
-    error : type
-        What to raise.
-
-    Raises
-    ------
-    OptionError
-        Something else.
+    A mapping, such as ``model.config.id2label``, has the keys 0 to L − 1; label k is its value of
+    k, in whatever order it lists them. `place` is what messages begin with, `error` what to raise.
     """
     if isinstance(labels, Mapping):
         return _numbered(labels, place, error)
@@ -72,21 +58,7 @@ def _short(value: object) -> str:
 
 
 def real_array(values: ArrayLike, name: str, *, error: type[FstcrfError] = ShapeError) -> Floats:
-    """Return a copy of an array as float64, in C order.
-
-    Parameters
-    ----------
-    values : array_like
-    name : str
-        For messages.
-    error : type
-        What to raise.
-
-    Raises
-    ------
-    ShapeError
-        No array of numbers, or of complex ones: their imaginary part would be lost.
-    """
+    """Return a copy of an array as float64, in C order; complex numbers would lose a part."""
     try:
         given = np.asarray(values)
         numbers = given if given.dtype.kind != "O" else _plain(given)
@@ -109,13 +81,7 @@ def _plain(objects: NDArray[Any]) -> NDArray[Any]:
 
 
 def real_number(value: ArrayLike, name: str, *, error: type[FstcrfError] = OptionError) -> float:
-    """Return a number as a float.
-
-    Raises
-    ------
-    OptionError
-        No number, or a complex one.
-    """
+    """Return a number as a float."""
     array = real_array(value, name, error=error)
     if array.ndim:
         raise error(f"{name} is {list(array.shape)}, expected a number")

@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Bools", "Bytes", "Floats", "Ints", "Longs", "Singles"]
-
 Array: TypeAlias = NDArray[Any]
 """Of any type: what a file holds before it is checked."""
 

@@ -8,20 +8,12 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-__all__ = ["SIGNALS", "handling", "patient", "undisturbed"]
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Let an impatient Ctrl-C wait until the block is done.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After the block, where there was a Ctrl-C.
-    """
+    """Let an impatient Ctrl-C wait until the block is done: KeyboardInterrupt comes after it."""
     waiting: list[int] = []
 
     def wait(number: int, _: FrameType | None) -> None:
@@ -38,11 +30,6 @@ def patient() -> Iterator[None]:
     """Let the first Ctrl-C wait until the block is done; a second one ends the block.
 
     Handlers that are there are called at once; what waits is the KeyboardInterrupt that they raise.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After the block, or, of a second Ctrl-C, in it.
     """
     waiting: list[KeyboardInterrupt] = []
 
@@ -69,11 +56,7 @@ def handling(
 ) -> Iterator[None]:
     """Handle signals otherwise in a block, those that are ignored excepted.
 
-    Parameters
-    ----------
-    signals : tuple of signal.Signals
-    handler : callable
-        The handler that there is → the one of the block.
+    `handler` maps the handler that there is to the one of the block.
     """
     before = {}
     with suppress(ValueError):  # only the main thread may do this

@@ -10,19 +10,11 @@ from typing import Any
 
 from fstcrf.errors import MissingDependencyError
 
-__all__ = ["LazyModule", "StaticFunction", "importer", "optional"]
-
 
 def importer(package: str, home: Mapping[str, str]) -> Callable[[str], object]:
-    """Return a module ``__getattr__`` (PEP 562) for a package.
+    """Return a module ``__getattr__`` (PEP 562) for a package: public names by their submodule.
 
-    Parameters
-    ----------
-    package : str
-        Its ``__name__``.
-    home : mapping of str to str
-        For each public name, the submodule that defines it. Submodules need not be named: each is
-        an attribute of its package.
+    Submodules need not be named: each is an attribute of its package.
     """
 
     def find(name: str) -> object:
@@ -50,12 +42,7 @@ def _submodule(package: str, name: str) -> object:
 class StaticFunction:
     """A function of another module as a static method: with its signature and documentation.
 
-    Parameters
-    ----------
-    module, name : str
-        Where it is; imported when somebody asks for it.
-    wrap : callable
-        The function → what the method is.
+    It is imported when somebody asks for it; `wrap` maps it to what the method is.
     """
 
     def __init__(self, module: str, name: str, wrap: Callable[[Any], Any]) -> None:
@@ -66,13 +53,7 @@ class StaticFunction:
 
 
 class LazyModule:
-    """A module that is imported when something of it is first used.
-
-    Parameters
-    ----------
-    module : str
-        Its full name.
-    """
+    """A module, by its full name, that is imported when something of it is first used."""
 
     def __init__(self, module: str) -> None:
         self._module = module
@@ -82,21 +63,9 @@ class LazyModule:
 
 
 def optional(module: str, advice: str) -> ModuleType:
-    """Import a module of a package that need not be installed.
+    """Import a module of a package that need not be installed; `advice` says who needs it, and how.
 
     Whatever else goes wrong inside a package that is installed is raised as it is.
-
-    Parameters
-    ----------
-    module : str
-        With its package: ``"sklearn.base"``.
-    advice : str
-        What to say where the package is not there: who needs it, how to install it.
-
-    Raises
-    ------
-    MissingDependencyError
-        The package is not installed.
     """
     package = module.partition(".")[0]
     try:

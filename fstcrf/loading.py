@@ -10,8 +10,6 @@ from fstcrf.interop.formats import HEAD, is_native
 from fstcrf.joint import Tagger
 from fstcrf.joint import load as load_own
 
-__all__ = ["load"]
-
 
 def load(path: str | os.PathLike[str]) -> Tagger[Any, Any]:
     """Load a tagger from a file or folder, whose format is told from its first bytes.

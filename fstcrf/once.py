@@ -14,8 +14,6 @@ from functools import cached_property, lru_cache, wraps
 from threading import RLock
 from typing import Any, Self, TypeVar, cast, overload
 
-__all__ = ["made_once", "making", "memoised"]
-
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,12 +29,6 @@ def making(owner: object, what: Hashable) -> Iterator[None]:
 
     There is a lock for each value: who makes one may ask for others, as long as none of them asks
     for the first.
-
-    Parameters
-    ----------
-    owner : object
-    what : hashable
-        Which of its values.
     """
     key = id(owner), what
     lock = _locks.setdefault(key, RLock())
@@ -68,13 +60,7 @@ class made_once(cached_property[T]):  # noqa: N801 (a decorator)
 
 
 def memoised(size: int) -> Callable[[F], F]:
-    """Return a decorator: the last values of a function are kept, by hashable arguments.
-
-    Parameters
-    ----------
-    size : int
-        How many.
-    """
+    """Return a decorator: the last `size` values of a function are kept, by hashable arguments."""
 
     def decorated(function: F) -> F:
         kept = lru_cache(maxsize=size)(function)

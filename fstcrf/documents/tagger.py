@@ -17,7 +17,7 @@ from fstcrf.documents.scores import LocalModel, LocalScores, check_types
 from fstcrf.errors import DataError, NoPathError, OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF, Composition, Tagger
-from fstcrf.joint.known import Bias, Forced, Known
+from fstcrf.joint.known import Known, Request
 from fstcrf.joint.tagger import DecodeOptions
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer
@@ -173,38 +173,29 @@ class DocumentTagger(Tagger):
             )
         return super(DocumentTagger, tagger).decode(sentences, **options)
 
-    def decoded(
-        self,
-        sentences: Data,
-        n: int,
-        forced: Sequence[Forced | None] | None,
-        bias: Bias | None,
-        budget: Budget | None,
-        threads: int,
-        *,
-        strict: bool,
-        tapes: Sequence[str] | None = None,
-        probabilities: bool = False,
-    ) -> Answer:
+    def decoded(self, asked: Request) -> Answer:
         """Return what `decode` does; see `fstcrf.joint.Tagger.decoded`."""
-        del probabilities  # they are of the local model, and at hand
-        if n > 1:
-            raise OptionError(f"n is {n}: a document has the one labelling that was drawn; ask its "
-                              "tagger for the n best of sentences")  # fmt: skip
-        if budget is not None:
+        if asked.n > 1:
+            raise OptionError(
+                f"n is {asked.n}: a document has the one labelling that was drawn; ask its tagger "
+                "for the n best of sentences"
+            )
+        if asked.budget is not None:
             raise OptionError("budget is for searches; documents are sampled: Annealing(sweeps)")
+        sentences = asked.sentences
         assert isinstance(sentences, Corpus)  # noqa: S101 (decode has checked it)
-        known = Known.of(self.tapes, len(sentences), forced, bias)
+        known = asked.known(self.tapes)
         parts: list[_Drawn] = []
         numbers: list[int] = []
         for number, part in enumerate(sentences.document_slices(), self.first):
             several = list(range(len(sentences))[part])
-            drawn, places = self._drawn_with_paths(sentences, several, number, known, strict=strict)
+            drawn, places = self._drawn_with_paths(
+                sentences, several, number, known, strict=asked.strict
+            )
             numbers += places
             parts += [] if drawn is None else [drawn]
-        return _joined(self, sentences, parts, numbers, tapes or self.tapes).with_posterior(
-            lambda: self.local.composition.posterior(sentences, known, None, threads)
-        )
+        found = _joined(self, sentences, parts, numbers, asked.tapes or self.tapes)
+        return found.with_posterior(lambda: self.local.composition.posterior(asked, known))
 
     def _drawn_with_paths(
         self, corpus: Corpus, several: list[int], number: int, known: Known, *, strict: bool

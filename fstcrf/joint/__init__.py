@@ -1,16 +1,4 @@
-"""Taggers: a conditional random field, and several of them composed, decoded together exactly.
-
-================  ==================================================================
-CRF               a tagger of one tape
-Composition       a tagger that decides several tapes
-Tagger            what both are
-compose           taggers, or lattices, as one
-ChainLattice      one sentence under ``normalize="chain"``
-JointExplanation  what pushed which label at a token, tape by tape
-tune_weights      weights of taggers, chosen on held-out data; WeightTrial: what it reports
-load              a tagger or a composition from its file
-================  ==================================================================
-"""
+"""Taggers: a conditional random field, and several of them composed, decoded together exactly."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from fstcrf.features import FeatureIndex
 from fstcrf.features.template import tape_column
 from fstcrf.joint.component import as_read
 from fstcrf.joint.jointmodel import JointModel
-from fstcrf.joint.known import Known
+from fstcrf.joint.known import Known, Request
 from fstcrf.lattice import Answer, Lattice
 from fstcrf.lattice.answer import shares
 from fstcrf.lattice.paths import nbest_of_tapes
@@ -31,16 +31,7 @@ from fstcrf.plans import Program, no_path_error
 def as_corpus(composition: JointModel, sentences: Data) -> tuple[list[int], Corpus]:
     """Return the lengths of sentences, and a corpus of those that are not empty.
 
-    Parameters
-    ----------
-    composition : JointModel
-        Rows of strings have the columns that its taggers were trained on.
-    sentences : Corpus or sequence of sentences
-
-    Raises
-    ------
-    DataError
-        Sentences that are none; rows where the taggers were trained on different columns.
+    Rows of strings have the columns that the taggers were trained on, all of them on the same.
     """
     if isinstance(sentences, Corpus):
         sizes = np.diff(sentences.offsets)
@@ -99,20 +90,8 @@ def runs(
 ) -> tuple[list[int], list[AnswerT]]:
     """Answer run by run; the runs do not depend on the threads.
 
-    Parameters
-    ----------
-    composition : JointModel
-    sentences : Corpus or sequence of sentences
-    answer : callable
-        (run, values of the program's inputs) → anything.
-    threads : int
-
-    Returns
-    -------
-    list of int
-        Length of each sentence.
-    list
-        The answers; empty sentences are in no run.
+    `answer` maps a run and the values of the program's inputs to anything. Returned are the length
+    of each sentence, and the answers; empty sentences are in no run.
     """
     lengths: list[int] = []
     if not composition.literal:  # read once for all
@@ -165,33 +144,12 @@ def marginals(
     ]
 
 
-def decode(
-    composition: JointModel,
-    sentences: Data,
-    n: int = 1,
-    *,
-    known: Known | None = None,
-    threads: int = 1,
-    budget: kernel.Budget | None = None,
-    strict: bool = True,
-    probabilities: bool = False,
-) -> Answer:
+def decode(composition: JointModel, asked: Request, known: Known | None) -> Answer:
     """Return the n best paths of each sentence; those that are not proven are not warned of.
 
-    Parameters
-    ----------
-    composition : JointModel
-    sentences, threads, budget
-        As for `fstcrf.Composition.decode`.
-    n : int
-    known : Known, optional
-    strict : bool
-        NoPathError where a sentence has no path.
-    probabilities : bool
-        They will be looked at: they are computed with the paths. Otherwise, if they are looked at
-        all the same, the sentences are read once more.
+    Probabilities that are not asked for and looked at all the same read the sentences once more.
     """
-    program, tapes = composition.program, composition.tapes
+    program, n = composition.program, asked.n
     decoder = program.decoder
     tame = known is None and _tame(composition)
 
@@ -201,17 +159,17 @@ def decode(
     def best(run: Run, values: Values) -> _Ranked:
         values = put(run, values)
         bound = _bound(program, decoder.machine, run, values, checked=tame)
-        searched = decoder.paths(bound, n, budget)
-        if strict:
+        searched = decoder.paths(bound, n, asked.budget)
+        if asked.strict:
             check_paths(searched, run, bound, program, values)
         whole = None if decoder.lazy else bound
-        log_z = _log_z(program, run, values, whole) if probabilities else None
+        log_z = _log_z(program, run, values, whole) if asked.probabilities else None
         return _Ranked.of(composition, searched, n, run, log_z)
 
     def sums(run: Run, values: Values) -> Floats:
         return _log_z(program, run, put(run, values))
 
-    lengths, found = runs(composition, sentences, best, threads)
+    lengths, found = runs(composition, asked.sentences, best, asked.threads)
     full = np.asarray(lengths) > 0
     scores = np.full((len(lengths), n), -np.inf)
     scores[:, 0] = 0.0
@@ -221,13 +179,13 @@ def decode(
         array[full] = np.concatenate([array[:0], *rows])
     flat = {
         tape: np.concatenate([np.empty((n, 0), np.int32), *(run.labels[k] for run in found)], 1)
-        for k, tape in enumerate(tapes)
+        for k, tape in enumerate(composition.tapes)
     }
 
     def chances() -> Floats:
         parts = [run.log_z for run in found if run.log_z is not None]
-        if not probabilities:
-            parts = runs(composition, sentences, sums, threads)[1]
+        if not asked.probabilities:
+            parts = runs(composition, asked.sentences, sums, asked.threads)[1]
         log_z = np.zeros(len(lengths))
         log_z[full] = np.concatenate([np.empty(0), *parts])
         return _one(shares(scores, log_z[:, None]))
@@ -243,24 +201,15 @@ def decode(
     )
 
 
-def decode_tapes(
-    composition: JointModel,
-    sentences: Data,
-    n: int,
-    tapes: Sequence[str],
-    *,
-    known: Known | None = None,
-    threads: int = 1,
-    budget: kernel.Budget | None = None,
-    strict: bool = True,
-) -> Answer:
-    """Return the n best labellings of some tapes of each sentence; other arguments as for `decode`.
+def decode_tapes(composition: JointModel, asked: Request, known: Known | None) -> Answer:
+    """Return the n best labellings of the tapes shown of each sentence.
 
     Memory is that of the potentials of all sentences.
     """
-    several = lattices(composition, sentences, known)
-    ranked = nbest_of_tapes(several, n, tapes, threads=threads, budget=budget)
-    if strict:
+    n, tapes = asked.n, asked.tapes or composition.tapes
+    several = lattices(composition, asked.sentences, known)
+    ranked = nbest_of_tapes(several, n, tapes, threads=asked.threads, budget=asked.budget)
+    if asked.strict:
         for number, (paths, lattice) in enumerate(zip(ranked, several, strict=True)):
             if not paths:
                 raise no_path_error(composition.program, lattice.values, sentence=number)
@@ -395,23 +344,8 @@ def cascade(
 ) -> tuple[Column, ...]:
     """Tag with one tagger after the other, each reading the labels of those before it.
 
-    Parameters
-    ----------
-    composition : JointModel
-    sentences : Corpus or sequence of sentences
-    known : Known, optional
-        Labels that are known, and biases; of tapes that taggers write.
-    threads : int
-
-    Returns
-    -------
-    tuple of Column
-        One for each tape.
-
-    Raises
-    ------
-    NoPathError
-        A map has no labels for those that a tagger has found, or known labels leave none.
+    Known labels and biases are of tapes that taggers write; NoPathError where they leave none, or a
+    map has no labels for those that a tagger has found.
     """
     found: dict[str, Column] = {}
     known = known or Known({}, {})

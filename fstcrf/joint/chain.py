@@ -22,7 +22,7 @@ from fstcrf.corpus import Corpus
 from fstcrf.errors import TooLargeError
 from fstcrf.joint.batches import decode
 from fstcrf.joint.jointmodel import BUDGET, WIDE_BUDGET, JointModel
-from fstcrf.joint.known import Known
+from fstcrf.joint.known import Known, Request
 from fstcrf.joint.prefixes import Around, Prefixes
 from fstcrf.joint.stages import (
     Given,
@@ -328,7 +328,7 @@ class Solver:
         found = Solved(labels, np.full(len(corpus), -np.inf), bound.copy())
         whole = replace(self.composition, normalize="product")
         try:
-            answer = decode(whole, corpus, known=self.known.read(corpus), strict=False)
+            answer = decode(whole, Request(corpus, strict=False), self.known.read(corpus))
         except TooLargeError:
             return found
         legal = np.flatnonzero(~answer.dead)

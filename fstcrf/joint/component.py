@@ -29,21 +29,11 @@ from fstcrf.topology import Topology, chain_topology
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reading:
-    """What is behind a name that a tagger reads.
+    """What is behind a name that a tagger reads."""
 
-    Parameters
-    ----------
-    tape : str
-        A tape of the composition.
-    labels : tuple of str
-        The labels that the tagger sees.
-    place : int32 [labels of the tape], optional
-        Which of them it sees for each label of the tape; None: the labels are those of the tape.
-    """
-
-    tape: str
-    labels: tuple[str, ...]
-    place: Ints | None = None
+    tape: str  # of the composition
+    labels: tuple[str, ...]  # that the tagger sees
+    place: Ints | None = None  # [labels of the tape] which it sees for each; None: the same
 
     def seen(self, label: Ints) -> Ints:
         """Return the labels that the tagger sees for labels of the tape, int32."""
@@ -52,32 +42,13 @@ class Reading:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Relabelling:
-    """A tagger of a composition reads a tape by other labels.
+    """A tagger of a composition reads a tape by other labels."""
 
-    Parameters
-    ----------
-    reader : str
-        Tape of the tagger that reads.
-    read : str
-        The name by which it reads.
-    tape : str
-        The tape that it gets.
-    labels : tuple of str
-        The labels that it sees.
-    place : int32 [labels of the tape]
-        Which of them it sees for each label of the tape.
-
-    Raises
-    ------
-    ShapeError
-        Places that are no numbers of labels.
-    """
-
-    reader: str
-    read: str
-    tape: str
-    labels: tuple[str, ...]
-    place: Ints
+    reader: str  # tape of the tagger that reads
+    read: str  # the name by which it reads
+    tape: str  # that it gets
+    labels: tuple[str, ...]  # that it sees
+    place: Ints  # [labels of the tape] which of them it sees for each
 
     def __post_init__(self) -> None:
         place = self.place
@@ -95,14 +66,9 @@ class Relabelling:
 
 
 def as_read(corpus: Corpus, readings: Mapping[str, Reading]) -> Corpus:
-    """Return a corpus in which a tagger finds what it reads.
+    """Return a corpus in which a tagger finds what it reads, given by the name that it reads.
 
-    Parameters
-    ----------
-    corpus : Corpus
-        Labels of earlier tapes as the columns that `tape_column` names, interned by label.
-    readings : mapping of str to Reading
-        By the name that the tagger reads.
+    Labels of earlier tapes are the columns that `tape_column` names, interned by label.
     """
     found = corpus
     for read, reading in readings.items():
@@ -141,22 +107,11 @@ def pinned(label: Ints, size: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class TapeMap:
-    """A map from the labels of one tape to those of another, which is decided, too.
+    """A map from the labels of one tape to those of another, which is decided, too."""
 
-    Parameters
-    ----------
-    tape : str
-        Name of the tape that it writes.
-    labels : tuple of str
-        Its labels.
-    acceptor : Acceptor
-        Which labels of the two tapes go together, and at what score; the tape that it reads comes
-        first.
-    """
-
-    tape: str
+    tape: str  # that it writes
     labels: tuple[str, ...]
-    acceptor: Acceptor
+    acceptor: Acceptor  # which labels of the two go together, at what score; first the tape read
 
     @property
     def source(self) -> str:
@@ -175,15 +130,8 @@ class TapeMap:
     def decide(self, corpus: Corpus) -> Column:
         """Return the best labels where those of the tape that it reads are given.
 
-        Parameters
-        ----------
-        corpus : Corpus
-            No empty sentences; the tape that it reads as a column, interned by label.
-
-        Raises
-        ------
-        NoPathError
-            It has no labels for those of a sentence.
+        They are a column, interned by label, of sentences that are not empty; NoPathError where it
+        has no labels for those of a sentence.
         """
         given = corpus.columns[tape_column(self.source)].ids
         values = (pinned(given, len(self.acceptor.labels[0])), self.values(len(given)))
@@ -213,25 +161,11 @@ Values = tuple[Floats, ...]
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """A tagger with its weight, whose reads are tapes of the composition where those are there.
-
-    Parameters
-    ----------
-    tagger : Model
-    weight : float
-        Factor of its potentials.
-    readings : mapping of str to Reading
-        What it reads of tapes that are decided together with its own, by the name it reads.
-
-    Raises
-    ------
-    OptionError
-        It is given labels that it was not trained to read.
-    """
+    """A tagger with its weight, whose reads are tapes of the composition where those are there."""
 
     tagger: Model
-    weight: float
-    readings: Mapping[str, Reading]
+    weight: float  # factor of its potentials
+    readings: Mapping[str, Reading]  # of tapes decided together with its own
 
     def __post_init__(self) -> None:
         known = {tape.name: set(tape.labels) for tape in self.tagger.reads}

@@ -47,27 +47,11 @@ def is_transducer(part: object) -> TypeGuard[pynini.Fst]:
 def pair_acceptor(fst: pynini.Fst, read: Tape, written: Tape, tape: str) -> Acceptor:
     """Return a transducer as the acceptor of the pairs of labels that go together.
 
-    Parameters
-    ----------
-    fst : pynini.Fst
-        Its weights are costs. Symbols are those of its own tables; where it has none, label i of
-        either tape is symbol i + 1. What it reads beyond the labels, by its tables, is left out.
-    read, written : (str, tuple of str)
-        Name and labels of what it reads and writes, for messages.
-    tape : str
-        Name of the tape that it writes in the composition.
-
-    Raises
-    ------
-    DataError
-        It reads or writes nothing on some arc, or accepts nothing.
-    LabelError
-        A label of the first tape that it does not read, or what it writes is no label of the
-        second one.
-    GrammarError
-        It does not become deterministic, or not within `MAX_STATES` states.
-    MissingDependencyError
-        pynini is not installed.
+    Its weights are costs. Symbols are those of its own tables; where it has none, label i of either
+    tape is symbol i + 1. What it reads beyond the labels, by its tables, is left out. `read` and
+    `written` are names and labels of what it reads and writes, for messages; `tape` is the one that
+    it writes in the composition. GrammarError where it does not become deterministic within
+    `MAX_STATES` states, DataError where it reads or writes nothing on some arc, or accepts nothing.
     """
     name = f"map {read[0]} → {written[0]}"
     machine = openfst.connect(openfst.from_fst(fst))
@@ -239,13 +223,7 @@ class Mapped(NamedTuple):
 
 
 def split(parts: Sequence[object]) -> tuple[list[object], dict[int, pynini.Fst]]:
-    """Return the taggers of a call of `compose`, and each map by the place of its reader.
-
-    Raises
-    ------
-    OptionError
-        A map that does not stand between two taggers.
-    """
+    """Return the taggers of a call of `compose`, and each map by the place of its reader."""
     taggers: list[object] = []
     maps: dict[int, pynini.Fst] = {}
     for part in parts:
@@ -261,22 +239,7 @@ def split(parts: Sequence[object]) -> tuple[list[object], dict[int, pynini.Fst]]
 
 
 def mapped(wholes: Sequence[JointModel], maps: Mapping[int, pynini.Fst]) -> Mapped:
-    """Return what maps become.
-
-    Parameters
-    ----------
-    wholes : sequence of JointModel
-        The parts between which they stand.
-    maps : mapping of int to pynini.Fst
-        The map that stands before each part.
-
-    Raises
-    ------
-    OptionError
-        It is not clear which tapes a map connects.
-    DataError, LabelError, GrammarError
-        As `pair_acceptor`.
-    """
+    """Return what maps become, by the part before which each stands."""
     names = {tape for whole in wholes for tape in whole.tapes}
     conjuncts: list[Acceptor] = []
     tapes: list[TapeMap] = []
@@ -391,18 +354,14 @@ def joined(
         search=next((whole.search for whole in wholes if whole.search != "auto"), "auto"),
     )
     said = normalize is not None or weights is not None or any(map(_is_of_a_kind, wholes))
-    return whole if said or not _chains(whole) else replace(whole, normalize="chain")
+    chained = not said and _reads_itself(whole) and not whole.maps and not whole.literal
+    return replace(whole, normalize="chain") if chained else whole
 
 
 def _is_of_a_kind(whole: JointModel) -> bool:
     """Whether product and chain differ for a part of a composition, or its weights were chosen."""
     several = len(whole.taggers) > 1
     return several and (_reads_itself(whole) or any(weight != 1.0 for weight in whole.weights))
-
-
-def _chains(whole: JointModel) -> bool:
-    """Whether taggers read each other in a way that the chain rule knows."""
-    return _reads_itself(whole) and not whole.maps and not whole.literal
 
 
 def _reads_itself(whole: JointModel) -> bool:

@@ -112,17 +112,7 @@ class JointExplanation:
 
 
 def explain(composition: JointModel, sentence: SentenceLike, token: int) -> JointExplanation:
-    """Return which features of which tagger pushed which label at a token, and by how much.
-
-    Raises
-    ------
-    OptionError
-        There is no such token.
-    NoPathError
-        No labelling is legal.
-    TooLargeError
-        A grammar too large to multiply out: there are no probabilities of single labels.
-    """
+    """Return which features of which tagger pushed which label at a token, and by how much."""
     lattice = lattice_of(composition, sentence)
     if not 0 <= token < len(lattice):
         raise OptionError(f"token {token} of a sentence of {len(lattice)}")

@@ -249,13 +249,7 @@ class JointModel:
 
 
 def budget_of(budget: int | Budget | None) -> Budget | None:
-    """Return a budget, of which the states may be given alone.
-
-    Raises
-    ------
-    OptionError
-        A number below 1.
-    """
+    """Return a budget, of which the states may be given alone."""
     if not isinstance(budget, int):
         return budget
     if budget < 1:
@@ -267,13 +261,7 @@ def budget_of(budget: int | Budget | None) -> Budget | None:
 
 
 def _check(composition: JointModel) -> None:
-    """Check that the parts of a composition go together.
-
-    Raises
-    ------
-    OptionError, LabelError
-        As `JointModel` says.
-    """
+    """Check that the parts of a composition go together."""
     _check_tapes(composition)
     _check_options(composition)
     _check_sentences(composition)
@@ -382,13 +370,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def save(composition: JointModel, path: str | os.PathLike[str]) -> None:
-    """Write a composition; the file appears complete or not at all.
-
-    Raises
-    ------
-    OSError
-        The file cannot be written.
-    """
+    """Write a composition; the file appears complete or not at all."""
     arrays: dict[str, Array] = {}
     taggers = []
     for k, tagger in enumerate(composition.taggers):
@@ -417,15 +399,7 @@ def save(composition: JointModel, path: str | os.PathLike[str]) -> None:
 
 
 def read(path: str | os.PathLike[str]) -> Model | JointModel:
-    """Map a model file: a tagger or a composition of taggers.
-
-    Raises
-    ------
-    ModelFileError
-        Not a model file, of another version, or damaged.
-    OSError
-        The file cannot be opened.
-    """
+    """Map a model file: a tagger or a composition of taggers."""
     if file_kind(path) != KIND:
         return models.read(path)
     arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)

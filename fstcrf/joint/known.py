@@ -18,9 +18,8 @@ from fstcrf.model.reading import UNKNOWN, Data, Run
 from fstcrf.topology import Topology
 
 if TYPE_CHECKING:
+    from fstcrf.kernel import Budget
     from fstcrf.plans import Program
-
-__all__ = ["Bias", "Columns", "Forced", "Known", "in_columns"]
 
 Forced: TypeAlias = decoding.Forced | Mapping[str, decoding.Forced]
 """Known labels of a sentence; of several tapes, by tape."""
@@ -33,15 +32,7 @@ Columns: TypeAlias = str | Mapping[str, str]
 def in_columns(
     columns: Columns, sentences: Data, label_sets: Mapping[str, Sequence[str]]
 ) -> tuple[dict[str, str], list[Forced | None]]:
-    """Return the column for each tape, and what columns of a corpus say is known.
-
-    Raises
-    ------
-    DataError
-        No such column, or a string that is neither label, nor ``a|b``, nor ``_``; names the place.
-    OptionError
-        No corpus, or several tapes and it does not say which.
-    """
+    """Return the column for each tape, and what columns of a corpus say is known."""
     if not isinstance(sentences, Corpus):
         raise OptionError(f"forced={columns!r} names columns, but the sentences are no Corpus")
     given = {"": columns} if isinstance(columns, str) else dict(columns)
@@ -66,19 +57,10 @@ def in_columns(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Known:
-    """What is known of the labels of sentences, by tape.
+    """What is known of the labels of sentences, for some tapes."""
 
-    Parameters
-    ----------
-    forced : mapping of str to sequence
-        For some tapes the labels of every sentence: None or ``"_"`` where not known, ``"a|b"`` for
-        one of several.
-    bias : mapping of str to mapping of str to float
-        For some tapes what is added to the potential of a label at every token.
-    """
-
-    forced: Mapping[str, Sequence[decoding.Forced | None]]
-    bias: Mapping[str, decoding.Bias]
+    forced: Mapping[str, Sequence[decoding.Forced | None]]  # of every sentence
+    bias: Mapping[str, decoding.Bias]  # added to the potentials of labels at every token
 
     @classmethod
     def of(
@@ -88,15 +70,7 @@ class Known:
         forced: Sequence[Forced | None] | None,
         bias: Bias | None,
     ) -> Known:
-        """Read what users say, of the only tape or by tape.
-
-        Raises
-        ------
-        ShapeError
-            Forced labels of another number of sentences.
-        OptionError
-            Several tapes, and it does not say which; or a tape that there is not.
-        """
+        """Read what users say, of the only tape or by tape."""
         added: dict[str, decoding.Bias] = {}
         if bias is not None:
             added = _by_tape(tapes, bias, "bias")
@@ -113,22 +87,7 @@ class Known:
     # --- As columns of a corpus, whose sentences may be selected and repeated ---------------------
 
     def written(self, tagged: Mapping[str, Topology], corpus: Corpus, full: Longs) -> Corpus:
-        """Return a corpus with known labels as columns.
-
-        Parameters
-        ----------
-        tagged : mapping of str to Topology
-            The tapes.
-        corpus : Corpus
-            The sentences that are not empty.
-        full : int64
-            Their numbers.
-
-        Raises
-        ------
-        LabelError, ShapeError
-            As `applied`.
-        """
+        """Return a corpus of the sentences with tokens, `full`, with known labels as columns."""
         lengths = np.diff(corpus.offsets).tolist()
         for tape, forced in self.forced.items():
             flat: list[str] = []
@@ -163,13 +122,8 @@ class Known:
     def told(self, tagger: Model, corpus: Corpus, bias: Floats | None) -> Floats | None:
         """Return what is added to the potentials of a tagger's states, float64 [N, S], or None.
 
-        Parameters
-        ----------
-        tagger : Model
-        corpus : Corpus
-            As `written` returns it, or sentences selected from that.
-        bias : float64 [S], optional
-            As `state_biases` returns it.
+        The corpus is as `written` returns it, or sentences selected from that; the bias, float64
+        [S], is as `state_biases` returns it.
         """
         if tagger.tape not in self.forced and bias is None:
             return None
@@ -183,15 +137,7 @@ class Known:
     # --- As potentials of a product -------------------------------------------------------------
 
     def applied(self, program: Program, run: Run, values: tuple[Floats, ...]) -> tuple[Floats, ...]:
-        """Return the values of a program's inputs with what is known put in.
-
-        Raises
-        ------
-        LabelError
-            A label that a tape does not have.
-        ShapeError
-            Labels that are not as many as the tokens of their sentence.
-        """
+        """Return the values of a program's inputs with what is known put in."""
         found = list(values)
         for tape in {**self.bias, **self.forced}:
             place = next(
@@ -233,3 +179,27 @@ def _by_tape(tapes: Sequence[str], given: Any, what: str) -> dict[str, Any]:
     if odd:
         raise OptionError(f"{what} of a tape {odd[0]!r}: there is {', '.join(tapes)}")
     return dict(given)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Request:
+    """What `fstcrf.joint.Tagger.decoded` is asked, its arguments checked."""
+
+    sentences: Data
+    n: int = 1
+    forced: Sequence[Forced | None] | None = None
+    bias: Bias | None = None
+    budget: Budget | None = None
+    threads: int = 1
+    tapes: Sequence[str] | None = None  # those shown; all when absent
+    strict: bool = True  # NoPathError for a sentence without a path
+    probabilities: bool = False  # they will be looked at
+
+    def known(self, tapes: Sequence[str]) -> Known:
+        """Return what is known of the labels, of the tapes of a tagger."""
+        return Known.of(tapes, len(self.sentences), self.forced, self.bias)
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing is known of the labels."""
+        return self.forced is None and self.bias is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, Unpack, cast
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import NoPathError, OptionError, TooLargeError
 from fstcrf.joint.jointmodel import JointModel, budget_of
-from fstcrf.joint.known import Bias, Columns, Forced, in_columns
+from fstcrf.joint.known import Bias, Columns, Forced, Request, in_columns
 from fstcrf.kernel import Budget
 from fstcrf.lattice.answer import Answer, Change, Path, shown_tapes
 from fstcrf.lazy import LazyModule
@@ -131,74 +131,56 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         OptionError
             n below 1, another choice, or what the tagger has no way to do.
         """
-        given = (sentences, n, forced, bias, on_no_path, search, budget, threads, tapes)
-        return self._answer(*given, probabilities=False)
+        options = TagOptions(
+            forced=forced, bias=bias, search=search, budget=budget, threads=threads, tapes=tapes
+        )
+        return self._answer(sentences, n, on_no_path, probabilities=False, **options)
 
     def _answer(
         self,
         sentences: Data,
-        n: int = 1,
-        forced: Sequence[Forced | None] | Columns | None = None,
-        bias: Bias | None = None,
-        on_no_path: OnNoPath = "error",
-        search: Search | None = None,
-        budget: int | Budget | None = None,
-        threads: int = 1,
-        tapes: Sequence[str] | None = None,
+        n: int,
+        on_no_path: OnNoPath,
         *,
         probabilities: bool,
+        **options: Unpack[TagOptions],
     ) -> Answer:
+        forced, search = options.get("forced"), options.get("search")
         _check_choice("on_no_path", on_no_path, OnNoPath)
         if search is not None:
             _check_choice("search", search, plans.Search)
         if not 1 <= n < 1 << 31:
             raise OptionError(f"n is {n}, expected at least 1 and less than 2³¹")
+        tapes = options.get("tapes")
         shown = None if tapes is None else shown_tapes(self.tapes, tapes)
         named: Mapping[str, str] = {}
         if isinstance(forced, str | Mapping):
             named, forced = in_columns(forced, sentences, self.label_sets)
         tagger = self if search is None else self._searched(search)
-        limit = budget_of(budget)
+        asked = Request(
+            *(sentences, n, forced, options.get("bias"), budget_of(options.get("budget"))),
+            *(options.get("threads", 1), shown, on_no_path == "error", probabilities),
+        )
         with plans.gathered():
             try:
-                answer = tagger.decoded(
-                    *(sentences, n, forced, bias, limit, threads),
-                    strict=on_no_path == "error",
-                    tapes=shown,
-                    probabilities=probabilities,
-                )
+                answer = tagger.decoded(asked)
             except NoPathError as error:
-                raise _explained(error, tagger, sentences, forced, named, limit) from None
+                raise _explained(error, tagger, asked, named) from None
             if on_no_path == "relax" and answer.dead.any():
                 for other, known, change in _relaxed(tagger, forced):
                     where = np.flatnonzero(answer.dead)
                     some = _selected(sentences, where)
                     mine = None if known is None else [known[i] for i in where.tolist()]
-                    asked = (some, n, mine, bias, limit, threads)
-                    part = other.decoded(*asked, strict=False, tapes=shown)
+                    part = other.decoded(
+                        replace(asked, sentences=some, forced=mine, probabilities=False)
+                    )
                     answer = answer.with_part(where, part, change)
             plans.warn_unproven(tagger.unproven(answer), len(answer))
         return answer
 
     @abstractmethod
-    def decoded(
-        self,
-        sentences: Data,
-        n: int,
-        forced: Sequence[Forced | None] | None,
-        bias: Bias | None,
-        budget: Budget | None,
-        threads: int,
-        *,
-        strict: bool,
-        tapes: Sequence[str] | None = None,
-        probabilities: bool = False,
-    ) -> Answer:
-        """Return what `decode` does, as it is asked; arguments are checked there.
-
-        With `strict`, NoPathError is raised for a sentence without a path; `probabilities` says
-        that they will be looked at. Sentences whose paths are not proven are not warned of.
-        """
+    def decoded(self, asked: Request) -> Answer:
+        """Return what `decode` does; sentences whose paths are not proven are not warned of."""
 
     @abstractmethod
     def constrained(
@@ -297,7 +279,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
 
         Options as for `decode`, probabilities as for `paths_all`.
         """
-        return self._answer(sentences, n, on_no_path="skip", probabilities=True, **options).ranked()
+        return self._answer(sentences, n, "skip", probabilities=True, **options).ranked()
 
     def marginals_all(
         self,
@@ -351,10 +333,10 @@ class _Case:
         known = self.forced
         if known is not None and tapes is not None:
             known = {tape: labels for tape, labels in known.items() if tape in tapes} or None
-        asked = [known] if known is not None else None
+        forced = [known] if known is not None else None
         try:
             whole = tagger.as_transducer()
-            whole.decoded(self.sentence, 1, asked, None, self.budget, 1, strict=True)
+            whole.decoded(Request(self.sentence, forced=forced, budget=self.budget))
         except NoPathError as error:
             return error
         except TooLargeError:  # a chain is not expanded
@@ -391,21 +373,16 @@ class _Case:
 
 
 def _explained(
-    error: NoPathError,
-    tagger: Tagger,
-    sentences: Data,
-    forced: Sequence[Forced | None] | None,
-    columns: Mapping[str, str],
-    budget: Budget | None,
+    error: NoPathError, tagger: Tagger, asked: Request, columns: Mapping[str, str]
 ) -> NoPathError:
     """Return the error with the token where all has died, and with what is to blame for it."""
     if error.sentence is None:
         return error
-    known: Any = None if forced is None else forced[error.sentence]
+    known: Any = None if asked.forced is None else asked.forced[error.sentence]
     if known is not None and not isinstance(known, Mapping):
         known = {tagger.tapes[0]: known}
-    one = _selected(sentences, np.asarray([error.sentence]))
-    death, blame = _Case(tagger, one, known, budget, columns).blamed()
+    one = _selected(asked.sentences, np.asarray([error.sentence]))
+    death, blame = _Case(tagger, one, known, asked.budget, columns).blamed()
     why = error if death is None else death
     return NoPathError(
         why.reason,
@@ -417,13 +394,7 @@ def _explained(
 
 
 def _check_choice(name: str, value: object, choices: Any) -> None:
-    """Check that a string is one of those that a Literal type lists.
-
-    Raises
-    ------
-    OptionError
-        It is none of them.
-    """
+    """Check that a string is one of those that a Literal type lists."""
     if value not in choices.__args__:
         known = ", ".join(map(repr, choices.__args__))
         raise OptionError(f"{name} is {value!r}, expected one of {known}")

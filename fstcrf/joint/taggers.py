@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,7 @@ from fstcrf.joint import jointmodel
 from fstcrf.joint.jointmodel import JointModel, Normalize
 from fstcrf.joint.known import Bias as JointBias
 from fstcrf.joint.known import Forced as JointForced
-from fstcrf.joint.known import Known
+from fstcrf.joint.known import Known, Request
 from fstcrf.joint.tagger import ArrayT, LabelsT, Tagger, TagOptions
 from fstcrf.kernel import Budget
 from fstcrf.lattice.answer import Answer
@@ -177,52 +177,30 @@ class CRF(Model, Composable[list[str], Floats]):
 
     # --- Tagging ------------------------------------------------------------------------------
 
-    def decoded(
-        self,
-        sentences: Data,
-        n: int,
-        forced: Sequence[JointForced | None] | None,
-        bias: JointBias | None,
-        budget: Budget | None,
-        threads: int,
-        *,
-        strict: bool,
-        tapes: Sequence[str] | None = None,
-        probabilities: bool = False,
-    ) -> Answer:
+    def decoded(self, asked: Request) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
-        del tapes  # it has one
         whole = self.as_transducer
-        if n > 1:
-            return whole().decoded(
-                *(sentences, n, forced, bias, budget, threads),
-                strict=strict,
-                probabilities=probabilities,
-            )
-        known = Known.of(self.tapes, len(sentences), forced, bias)
+        if asked.n > 1:
+            return whole().decoded(asked)
+        known = asked.known(self.tapes)
         found = decoding.decode(
             self,
-            sentences,
-            threads=threads,
-            strict=strict,
-            probabilities=probabilities,
-            **self._known(sentences, forced, bias),
+            asked.sentences,
+            threads=asked.threads,
+            strict=asked.strict,
+            probabilities=asked.probabilities,
+            **self._known(asked),
         )
-        return found.with_posterior(lambda: whole().posterior(sentences, known, budget, threads))
+        return found.with_posterior(lambda: whole().posterior(asked, known))
 
     def as_transducer(self) -> Composition[list[str], Floats]:
         """Return the composition of this tagger alone."""
         return self._composed
 
-    def _known(
-        self,
-        sentences: Data,
-        forced: Sequence[JointForced | None] | None,
-        bias: JointBias | None,
-    ) -> _Known:
-        if forced is None and bias is None:
+    def _known(self, asked: Request) -> _Known:
+        if asked.free:
             return {}
-        known = Known.of(self.tapes, len(sentences), forced, bias)
+        known = asked.known(self.tapes)
         return {"forced": known.forced.get(self.tape), "bias": known.bias.get(self.tape)}
 
     @made_once
@@ -252,9 +230,8 @@ class CRF(Model, Composable[list[str], Floats]):
         threads: int = 1,
     ) -> list[Floats]:
         """Return the probability of each label at each token; as for `Tagger.marginals_all`."""
-        return decoding.marginals_all(
-            self, sentences, threads=threads, **self._known(sentences, forced, bias)
-        )
+        known = self._known(Request(sentences, forced=forced, bias=bias))
+        return decoding.marginals_all(self, sentences, threads=threads, **known)
 
     def lattice(
         self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
@@ -375,7 +352,8 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         bias: JointBias | None = None,
     ) -> Lattice | ChainLattice:
         """Return one sentence's weighted transducer over all tapes; arguments as for `tag`."""
-        known = self._known([sentence], None if forced is None else [forced], bias)
+        each = None if forced is None else [forced]
+        known = self._known(Request([sentence], forced=each, bias=bias))
         if self.conditional:
             mine = None if known is None else known.of_sentence(0)
             return chainlattice.ChainLattice(self, sentence, mine)
@@ -387,36 +365,28 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
 
     # --- Many ---------------------------------------------------------------------------------
 
-    def decoded(
-        self,
-        sentences: Data,
-        n: int,
-        forced: Sequence[JointForced | None] | None,
-        bias: JointBias | None,
-        budget: Budget | None,
-        threads: int,
-        *,
-        strict: bool,
-        tapes: Sequence[str] | None = None,
-        probabilities: bool = False,
-    ) -> Answer:
+    def decoded(self, asked: Request) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
-        known = self._known(sentences, forced, bias)
-        options: Any = {"threads": threads, "budget": budget, "strict": strict, "known": known}
+        known = self._known(asked)
         if self.conditional:
-            return chainlattice.rank(self, sentences, n, tapes=tapes, **options)
-        if tapes is None or len(self.tapes) == 1:
-            found = batches.decode(self, sentences, n, probabilities=probabilities, **options)
-        else:
-            found = batches.decode_tapes(self, sentences, n, tapes, **options)
-        return found.with_posterior(lambda: self.posterior(sentences, known, budget, threads))
+            return chainlattice.rank(
+                *(self, asked.sentences, asked.n),
+                known=known,
+                threads=asked.threads,
+                budget=asked.budget,
+                strict=asked.strict,
+                tapes=asked.tapes,
+            )
+        one = asked.tapes is None or len(self.tapes) == 1
+        found = (batches.decode if one else batches.decode_tapes)(self, asked, known)
+        return found.with_posterior(lambda: self.posterior(asked, known))
 
-    def posterior(
-        self, sentences: Data, known: Known | None, budget: Budget | None, threads: int
-    ) -> Distributions:
+    def posterior(self, asked: Request, known: Known | None) -> Distributions:
         """Return the distributions over the labellings of sentences, with what is known put in."""
-        several = batches.lattices(self, sentences, known)
-        return distributions.Distributions(dict.fromkeys(self.tapes, several), budget, threads)
+        several = batches.lattices(self, asked.sentences, known)
+        return distributions.Distributions(
+            dict.fromkeys(self.tapes, several), asked.budget, asked.threads
+        )
 
     def decision(self) -> Composition[LabelsT, ArrayT]:
         """Return itself: it decides all tapes together."""
@@ -426,15 +396,8 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         """Return the composition with ``normalize="product"``: the same labellings are legal."""
         return replace(self, normalize="product") if self.conditional else self
 
-    def _known(
-        self,
-        sentences: Data,
-        forced: Sequence[JointForced | None] | None,
-        bias: JointBias | None,
-    ) -> Known | None:
-        if forced is None and bias is None:
-            return None
-        return Known.of(self.tapes, len(sentences), forced, bias)
+    def _known(self, asked: Request) -> Known | None:
+        return None if asked.free else asked.known(self.tapes)
 
     def _searched(self, search: Search) -> Composition[LabelsT, ArrayT]:
         return self if search == self.search else replace(self, search=search)
@@ -486,7 +449,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
                 f"normalize='chain' has marginals of its first tape alone: ask lattice(sentence)."
                 f"marginals({self.order[0]!r}), or estimate the others from its samples"
             )
-        known = self._known(sentences, forced, bias)
+        known = self._known(Request(sentences, forced=forced, bias=bias))
         return cast("list[ArrayT]", batches.marginals(self, sentences, threads, known))
 
     def cascade(
@@ -502,7 +465,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         Grammars are left out: a cascade has no way to satisfy them together. Known labels and
         biases are heeded, tagger by tagger; arguments as for `decode`.
         """
-        known = self._known(sentences, forced, bias)
+        known = self._known(Request(sentences, forced=forced, bias=bias))
         return batches.cascade(self, sentences, known=known, threads=threads)
 
     def tune_weights(

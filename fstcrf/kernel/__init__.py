@@ -16,8 +16,8 @@ from fstcrf.kernel.decoding import (
     rescored,
     sample_paths,
 )
-from fstcrf.kernel.descent import Aim, Controls, Descent, Judge, Rule
-from fstcrf.kernel.feedback import Feedback, FeedbackBatch, Proposals, Reinforcement
+from fstcrf.kernel.descent import Aim, Controls, Descent, FeedbackBatch, Judge, Rule
+from fstcrf.kernel.feedback import Feedback, Proposals, Reinforcement
 from fstcrf.kernel.graphs import (
     BestPaths,
     Domain,

@@ -17,21 +17,6 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
-__all__ = [
-    "Acyclic",
-    "ArcPaths",
-    "best",
-    "connected",
-    "lengths",
-    "log_partition",
-    "marginals",
-    "max_marginals",
-    "nbest",
-    "sample",
-    "topological",
-]
-
-
 _ROOM = 1024  # entries of the first search for the n best
 _MANY = 1000
 
@@ -51,28 +36,13 @@ class ArcPaths(NamedTuple):
 class Acyclic:
     """An acyclic acceptor; a path begins in state 0.
 
-    Parameters
-    ----------
-    row : int64 [S + 1]
-        The arcs that leave state s are ``row[s] : row[s + 1]``. Their order decides ties.
-    target : int32 [A]
-        State that each arc leads to, above the one that it leaves.
-    score : float64 [A]
-    final : float64 [S]
-        −inf: no path ends here.
-
-    Raises
-    ------
-    ShapeError
-        Sizes that disagree, no state, or an arc that does not lead to a state above its own.
-    NumericError
-        NaN, +inf, or a score beyond 1e300.
+    Arcs ``row[s] : row[s + 1]`` leave state s; their order decides ties.
     """
 
-    row: Longs
-    target: Ints
-    score: Floats
-    final: Floats
+    row: Longs  # [S + 1]
+    target: Ints  # [A] above the state that the arc leaves
+    score: Floats  # [A] at most 1e300
+    final: Floats  # [S] −inf: no path ends here
 
     def __post_init__(self) -> None:
         if not len(self.final):
@@ -120,23 +90,9 @@ class Acyclic:
 
 
 def lengths(machine: Acyclic, label: Ints | None = None) -> tuple[Ints, Ints]:
-    """Return the labels on the shortest and the longest way to each state.
+    """Return the labels on the shortest and the longest way to each state, int32 [S]; −1: no way.
 
-    Parameters
-    ----------
-    machine : Acyclic
-    label : int32 [A], optional
-        A negative one does not count; every arc counts when absent.
-
-    Returns
-    -------
-    shortest, longest : int32 [S]
-        −1 where no way leads.
-
-    Raises
-    ------
-    ShapeError
-        Another number of labels than arcs.
+    A negative label, of int32 [A], does not count; every arc counts without labels.
     """
     states, arcs = len(machine.final), len(machine.target)
     shortest, longest = np.empty(states, dtype=np.int32), np.empty(states, dtype=np.int32)
@@ -226,14 +182,7 @@ def log_partition(machine: Acyclic) -> float:
 
 
 def marginals(machine: Acyclic) -> tuple[Floats, Floats]:
-    """Return posterior probabilities, zeros where there is no path.
-
-    Returns
-    -------
-    node : float64 [S]
-        Probability that a path passes a state.
-    arc : float64 [A]
-    """
+    """Return the probability of each state, [S], and arc, [A]; zeros where there is no path."""
     suffix = machine.sum_suffix
     node, arc = np.empty(len(machine.final)), np.empty(len(machine.target))
     status = lib.fc_acyclic_marginals(
@@ -261,24 +210,10 @@ def max_marginals(machine: Acyclic) -> Floats:
 
 
 def sample(machine: Acyclic, n: int, generator: np.random.Generator) -> Ints:
-    """Return independent exact samples from the distribution over paths.
+    """Return independent exact samples from the distribution over paths: arcs, int32 [n, W].
 
-    Parameters
-    ----------
-    machine : Acyclic
-    n : int
-    generator : numpy.random.Generator
-        One number is drawn for each arc that the longest path has.
-
-    Returns
-    -------
-    int32 [n, W]
-        Arcs, −1 behind the last; W: arcs of the longest path.
-
-    Raises
-    ------
-    OptionError
-        n is negative.
+    W are the arcs of the longest path, −1 stands behind the last. One number is drawn for each of
+    W.
     """
     if n < 0:
         raise OptionError(f"n is {n}, expected 0 or more")
@@ -302,21 +237,9 @@ def sample(machine: Acyclic, n: int, generator: np.random.Generator) -> Ints:
 
 
 def connected(row: Longs, target: Ints, start: int, ends: Bools) -> Bools:
-    """Return which states lie on a path from the start to a state that ends, bool [S].
+    """Return which states lie on a path from the start (−1: none) to a state that ends, bool [S].
 
-    Parameters
-    ----------
-    row : int64 [S + 1]
-        The arcs that leave state s are ``row[s] : row[s + 1]``.
-    target : int32 [A]
-    start : int
-        −1: none.
-    ends : bool [S]
-
-    Raises
-    ------
-    ShapeError
-        Sizes that disagree, or an arc to a state that is not there.
+    Arcs ``row[s] : row[s + 1]`` leave state s.
     """
     states, arcs = len(ends), len(target)
     if not states:
@@ -337,24 +260,9 @@ def connected(row: Longs, target: Ints, start: int, ends: Bools) -> Bools:
 
 
 def topological(row: Longs, target: Ints) -> tuple[Ints, int]:
-    """Return numbers of the states such that every arc leads to a higher one.
+    """Return numbers of the states, int32 [S], such that every arc leads to a higher one, and −1.
 
-    Parameters
-    ----------
-    row, target
-        As for `connected`.
-
-    Returns
-    -------
-    number : int32 [S]
-        New number of each state.
-    cycle : int
-        −1, or a state on a cycle; the numbers mean nothing then.
-
-    Raises
-    ------
-    ShapeError
-        As for `connected`.
+    Instead of −1 a state on a cycle, where there is one; the numbers mean nothing then.
     """
     states = len(row) - 1
     number = np.empty(states, dtype=np.int32)

@@ -19,8 +19,6 @@ from fstcrf.errors import NumericError
 from fstcrf.kernel.machines import Bound, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
-__all__ = ["LONG_BYTES", "LongSentence", "Suffixes", "is_long", "portions"]
-
 LONG_BYTES = 128_000_000
 """Scratch of one sentence from which on it is taken in blocks."""
 
@@ -29,31 +27,15 @@ _SHORTEST = 64
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Suffixes:
-    """The backward recursion of a sentence, as far as it is kept.
+    """The backward recursion of a sentence, as far as it is kept."""
 
-    Parameters
-    ----------
-    kind : int
-        ``lib.FC_BEST``, ``lib.FC_SUM`` or ``lib.FC_LOGS``.
-    row : float64 [blocks, cells]
-        Scores from the first token of each block on.
-    total : float
-        Log Z, or the best score.
-    """
-
-    kind: int
-    row: Floats
-    total: float
+    kind: int  # ``lib.FC_BEST``, ``lib.FC_SUM`` or ``lib.FC_LOGS``
+    row: Floats  # [blocks, cells] scores from the first token of each block on
+    total: float  # log Z, or the best score
 
 
 def portions(batch: Bound) -> Iterator[tuple[slice, slice, Bound | LongSentence]]:
-    """Yield a batch in portions: runs of short sentences, and each long one.
-
-    Yields
-    ------
-    sentences, tokens : slice
-    portion : Bound or LongSentence
-    """
+    """Yield sentences and tokens of a batch in portions: runs of short sentences, each long one."""
     if not is_long(batch, batch.longest):
         yield slice(0, batch.n_sentences), slice(0, batch.n_tokens), batch
         return
@@ -76,15 +58,7 @@ def is_long(batch: Bound, tokens: int) -> bool:
 
 
 class LongSentence:
-    """One sentence of a batch, in blocks.
-
-    Parameters
-    ----------
-    batch : Bound
-    sentence : int
-    size : int, optional
-        Tokens of a block; √(T / 2), at least 64, when absent.
-    """
+    """One sentence of a batch, in blocks of `size` tokens: √(T / 2), at least 64, when absent."""
 
     def __init__(self, batch: Bound, sentence: int, size: int | None = None) -> None:
         self.batch = batch
@@ -114,13 +88,7 @@ class LongSentence:
         return path, suffixes.total
 
     def sums(self, domains: tuple[int, ...] | None = None) -> Suffixes:
-        """Return the sums of a sentence, in the first domain that holds them.
-
-        Raises
-        ------
-        NumericError
-            None does.
-        """
+        """Return the sums of a sentence, in the first domain that holds them."""
         for kind in domains or (lib.FC_SUM, lib.FC_LOGS):
             found = self.suffixes(kind)
             if found is not None:
@@ -135,21 +103,9 @@ class LongSentence:
         entropy: bool = False,
         domains: tuple[int, ...] | None = None,
     ) -> tuple[float, float]:
-        """Write down posteriors, and return log Z and the entropy (0 if it is not asked for).
+        """Write posteriors into `node`, [T, S_c] each, and `arc`, [T, arcs], where it is not None.
 
-        Parameters
-        ----------
-        node : tuple of float64 [T, S_c]
-            Out.
-        arc : tuple of (float64 [T, arcs] or None), optional
-            Out.
-        entropy : bool
-        domains : tuple of int, optional
-
-        Raises
-        ------
-        NumericError
-            No domain holds the sentence.
+        Return log Z and the entropy (0 if it is not asked for).
         """
         kinds = domains or (lib.FC_SUM, lib.FC_LOGS)
         for k, kind in enumerate(kinds):
@@ -173,12 +129,7 @@ class LongSentence:
         self._posteriors(suffixes, node, None, entropy=False)
 
     def sample(self, uniform: Floats) -> Ints:
-        """Return samples, int32 [n, T]; −1 where there is no path.
-
-        Parameters
-        ----------
-        uniform : float64 [n, T]
-        """
+        """Return samples by uniform numbers [n, T], int32 [n, T]; −1 where there is no path."""
         path = np.full(uniform.shape, -1, dtype=np.int32)
         suffixes = self.sums()
         if suffixes.total == -np.inf or not len(uniform):

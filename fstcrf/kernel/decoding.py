@@ -17,24 +17,6 @@ from fstcrf.kernel.graphs import Domain, domain_number
 from fstcrf.kernel.machines import Bound, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
-__all__ = [
-    "AxisMaxima",
-    "AxisPosterior",
-    "Ranked",
-    "Variants",
-    "axis_expectations",
-    "axis_max_marginals",
-    "axis_maxima",
-    "axis_posterior",
-    "best_paths",
-    "dead_tokens",
-    "log_partitions",
-    "nbest_paths",
-    "rescored",
-    "sample_paths",
-]
-
-
 _DOMAINS = {
     "auto": (lib.FC_SUM, lib.FC_LOGS),
     "linear": (lib.FC_SUM,),

@@ -14,24 +14,6 @@ from fstcrf.kernel.native import array_in, check, ffi, lib
 from fstcrf.kernel.online import Parameters
 from fstcrf.kernel.rows import SparseRows
 
-__all__ = [
-    "Aim",
-    "Control",
-    "Controls",
-    "Descent",
-    "FeedbackBatch",
-    "Judge",
-    "Objective",
-    "Opponent",
-    "Rule",
-    "RuleName",
-    "bandit",
-    "controls",
-    "finite",
-    "judge",
-]
-
-
 Objective = Literal["expected-loss", "preference", "cross-entropy"]
 Control = Literal["none", "mean", "sentence"]
 Opponent = Literal["opposite", "same"]

@@ -17,9 +17,6 @@ from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 from fstcrf.kernel.online import parameters_view
 from fstcrf.kernel.rows import SparseRows, padded
 
-__all__ = ["Feedback", "FeedbackBatch", "Proposals", "Reinforcement"]
-
-
 _LEAST_SCALE = 1e-9
 
 

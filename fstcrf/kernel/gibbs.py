@@ -13,106 +13,53 @@ from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel.graphs import Graph, GraphCall, viterbi
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
-__all__ = [
-    "Agreement",
-    "Gibbs",
-    "Labelling",
-    "MarkovChain",
-    "SequenceTables",
-    "ValueTables",
-    "WordTables",
-    "agreement_view",
-]
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SequenceTables:
     """Penalties of spans with the same tokens, and of spans within others.
 
-    Parameters
-    ----------
-    first : int64 [N + 1]
-        For each token where its sequences begin in ...
-    sequence : int32
-        ... the numbers of the sequences of 1, 2, ... tokens from there on that occur twice or more.
-    same, within : float64 [Y, Y]
-        Log penalties for each token: types of one sequence; outer and inner type.
+    From ``sequence[first[n]]`` on are the numbers of the sequences of 1, 2, ... tokens from token n
+    on that occur twice or more.
     """
 
-    first: Longs
+    first: Longs  # [N + 1]
     sequence: Ints
-    same: Floats
-    within: Floats
+    same: Floats  # [Y, Y] log penalties for each token, by the types of one sequence
+    within: Floats  # [Y, Y] outer and inner type
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ValueTables:
-    """Penalties of spans of one type whose values differ.
+    """Penalties of spans of one type whose values differ."""
 
-    Parameters
-    ----------
-    table : int32 [Y]
-        Which of the F tables the spans of a type read, or −1.
-    value : int32 [F, N, M]
-        Number of the value of the span of 1, 2, ... M tokens from each token on, or −1.
-    differ : float64 [Y]
-        Log penalties for each token of both spans.
-    """
-
-    table: Ints
-    value: Ints
-    differ: Floats
+    table: Ints  # [Y] which of the F tables the spans of a type read, or −1
+    value: Ints  # [F, N, M] value of the span of 1, 2, ... M tokens from each token on, or −1
+    differ: Floats  # [Y] log penalties for each token of both spans
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class WordTables:
-    """Penalties of the places of a span's last word that have no label of its type.
+    """Penalties of the places of a span's last word that have no label of its type."""
 
-    Parameters
-    ----------
-    word : int32 [N]
-        Number of the word, −1 where the document has it once, −2 where a token is no word.
-    every : float64 [Y]
-        Log penalties for each span and place.
-    """
-
-    word: Ints
-    every: Floats
+    word: Ints  # [N] −1 where the document has it once, −2 where a token is no word
+    every: Floats  # [Y] log penalties for each span and place
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Agreement:
-    """Penalties of spans that disagree.
+    """Penalties of spans that disagree."""
 
-    Parameters
-    ----------
-    starts, inside : uint8 [L + 1, L]
-        Whether a span starts at, or goes on to, the second label; row L begins a sentence.
-    type : int32 [L]
-        Type of the spans of a label, −1 outside.
-    n_types : int
-        Y.
-    sequences, values, words
-        What is penalised.
-    """
-
-    starts: Bytes
-    inside: Bytes
-    type: Ints
-    n_types: int
+    starts: Bytes  # [L + 1, L] a span starts at the second label; row L begins a sentence
+    inside: Bytes  # [L + 1, L] it goes on to the second label
+    type: Ints  # [L] −1 outside
+    n_types: int  # Y
     sequences: SequenceTables | None = None
     values: ValueTables | None = None
     words: WordTables | None = None
 
 
 def agreement_view(agreement: Agreement | None, labels: int, tokens: int) -> tuple[Any, list[Any]]:
-    """Return the kernel's structure, and the arrays that must live as long.
-
-    Raises
-    ------
-    ShapeError
-        Sizes that disagree.
-    """
+    """Return the kernel's structure, and the arrays that must live as long."""
     if agreement is None:
         return ffi.new("fc_agreement *", {"Y": 0, "K": 0}), []
     a, types = agreement, agreement.n_types
@@ -121,7 +68,9 @@ def agreement_view(agreement: Agreement | None, labels: int, tokens: int) -> tup
         "inside": array_in(a.inside, np.uint8, (labels + 1, labels), "inside"),
         "type": array_in(a.type, np.int32, (labels,), "type"),
     }
-    parts = [_sequence_view(a.sequences or _no_sequences(tokens, types), tokens, types)]
+    nothing = np.zeros((types, types))
+    none = SequenceTables(np.zeros(tokens + 1, np.int64), np.zeros(0, np.int32), nothing, nothing)
+    parts = [_sequence_view(a.sequences or none, tokens, types)]
     if a.values is not None:
         parts.append(_value_view(a.values, tokens, types))
     if a.words is not None:
@@ -132,11 +81,6 @@ def agreement_view(agreement: Agreement | None, labels: int, tokens: int) -> tup
         sizes |= part.sizes
     sizes["lowers"] = int(all(part.highest <= 0.0 for part in parts))
     return ffi.new("fc_agreement *", {**sizes, **fields}), list(fields.values())
-
-
-def _no_sequences(tokens: int, types: int) -> SequenceTables:
-    nothing = np.zeros((types, types))
-    return SequenceTables(np.zeros(tokens + 1, np.int64), np.zeros(0, np.int32), nothing, nothing)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -199,17 +143,10 @@ def _word_view(tables: WordTables, tokens: int, types: int) -> _View:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Labelling:
-    """Which label a state has, and which state follows from a label.
+    """Which label a state has, and which state follows from a label."""
 
-    Parameters
-    ----------
-    label : int32 [S]
-    following : int32 [S + 1, L]
-        State after (state, label), −1 where there is none; row S at the beginning of a sentence.
-    """
-
-    label: Ints
-    following: Ints
+    label: Ints  # [S]
+    following: Ints  # [S + 1, L] −1: none; row S begins a sentence
 
     @property
     def n_labels(self) -> int:
@@ -219,42 +156,18 @@ class Labelling:
 
 @dataclass(slots=True, eq=False)
 class MarkovChain:
-    """Where a chain of samples stands.
+    """Where a chain of samples stands."""
 
-    Parameters
-    ----------
-    path : int32 [N]
-        States, changed in place.
-    best : int32 [N]
-        The best so far: those before the first sweep, or after one of the sweeps.
-    best_score : float
-    """
-
-    path: Ints
-    best: Ints
+    path: Ints  # [N] states, changed in place
+    best: Ints  # [N] of those before the first sweep, or after one of the sweeps
     best_score: float = -np.inf
 
 
 class Gibbs:
     """A document that is swept over; one thread at a time.
 
-    Parameters
-    ----------
-    graph : Graph
-        Dense.
-    offsets : int64 [B + 1]
-        Sentences, none of them empty.
-    node : float64 [N, S]
-    labelling : Labelling
-    agreement : Agreement, optional
-        Without it sentences do not depend on each other.
-
-    Raises
-    ------
-    ShapeError
-        Sizes that disagree, or a sparse graph.
-    NumericError
-        NaN or +inf.
+    The graph is dense, no sentence is empty; without `agreement` sentences do not depend on each
+    other.
     """
 
     def __init__(
@@ -306,22 +219,10 @@ class Gibbs:
     def sweep(
         self, chain: MarkovChain, temperatures: Floats, whole: Bools, uniform: Floats
     ) -> Floats:
-        """Sweep over the document, changing a chain in place.
+        """Sweep over the document, changing a chain in place; return its score after each, [n].
 
-        Parameters
-        ----------
-        chain : MarkovChain
-        temperatures : float64 [n]
-            Of each sweep; at 0 the best label is taken.
-        whole : bool [n]
-            Sweeps that draw whole sentences rather than tokens.
-        uniform : float64 [n, draws]
-            In [0, 1).
-
-        Returns
-        -------
-        float64 [n]
-            The score of the document after each sweep.
+        At temperature 0 the best label is taken; `whole`, bool [n], are the sweeps that draw whole
+        sentences rather than tokens; `uniform`, [n, draws], are numbers in [0, 1).
         """
         n, tokens = len(temperatures), int(self.offsets[-1])
         if not (np.isfinite(temperatures).all() and (temperatures >= 0).all()):

@@ -17,22 +17,6 @@ from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settled
 from fstcrf.kernel.rows import row_starts
 
-__all__ = [
-    "BestPaths",
-    "Domain",
-    "Graph",
-    "GraphCall",
-    "Posterior",
-    "domain_number",
-    "first_invalid",
-    "forward_backward",
-    "graph_view",
-    "log_partition",
-    "max_marginals",
-    "maxima",
-    "viterbi",
-]
-
 Domain = Literal["auto", "linear", "log"]
 
 
@@ -348,11 +332,7 @@ def first_invalid(potentials: Floats) -> int:
 def graph_view(graph: Graph, node: Any = None) -> tuple[Any, list[Any]]:
     """Return a graph as a machine of one axis for C, and the memory it points into.
 
-    Parameters
-    ----------
-    graph : Graph
-    node : pointer to float64 [N, S], optional
-        Node potentials.
+    `node` is a pointer to float64 [N, S].
     """
     if (graph.source is None) != (graph.target is None):
         raise ShapeError("source and target go together: one of them is missing")

@@ -18,18 +18,6 @@ from fstcrf.kernel.machines import Bound, Machine
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 from fstcrf.once import making
 
-__all__ = [
-    "BEAM",
-    "Arena",
-    "Budget",
-    "Conjunction",
-    "LazyAcceptor",
-    "SearchResult",
-    "lazy_paths",
-    "path_scores",
-]
-
-
 BEAM = 64
 """States of a token that are followed when a search is given up."""
 _STEPS, _UNTIMED_STEPS = 20_000, 100_000

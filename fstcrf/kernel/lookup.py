@@ -13,8 +13,6 @@ from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import ShapeError
 from fstcrf.kernel.native import SLOT, array_in, array_out, check, ffi, lib
 
-__all__ = ["Firing", "KeyFamily", "KeyTerm", "RowFinder", "compacted"]
-
 Firing = Literal["every", "first", "last", "inner"]
 _FIRING = {
     "every": lib.FC_EVERY,
@@ -25,48 +23,22 @@ _FIRING = {
 
 
 class KeyTerm(NamedTuple):
-    """One string number of a key.
+    """One string number of a key."""
 
-    Parameters
-    ----------
-    column : int
-        Of the codes.
-    offset : int
-        Relative to the token.
-    pads : bool
-        Outside the sentence there is a pad, not nothing.
-    width : int
-        Bits.
-    """
-
-    column: int
-    offset: int
-    pads: bool
-    width: int
+    column: int  # of the codes
+    offset: int  # relative to the token
+    pads: bool  # outside the sentence there is a pad, not nothing
+    width: int  # bits
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFamily:
-    """One kind of attributes: the terms of its keys, and the row of each key.
+    """One kind of attributes: the terms of its keys, and the row of each key; made by `of`."""
 
-    Made by `of`.
-
-    Parameters
-    ----------
-    firing : {"every", "first", "last", "inner"}
-        Tokens that have them: all, the first or last of a sentence, or all but the first.
-    terms : tuple of Term
-        First term highest in the key.
-    direct : int32 [keys] or None
-        Row of every key there could be, −1 where there is none; or:
-    slots : (key, row) [2^k] or None
-        A hash table.
-    """
-
-    firing: Firing
-    terms: tuple[KeyTerm, ...]
-    direct: Ints | None
-    slots: NDArray[Any] | None
+    firing: Firing  # which tokens have them; inner: all but the first
+    terms: tuple[KeyTerm, ...]  # first term highest in the key
+    direct: Ints | None  # row of every key there could be, −1: none; or:
+    slots: NDArray[Any] | None  # (key, row) [2^k], a hash table
 
     @classmethod
     def of(
@@ -77,17 +49,7 @@ class KeyFamily:
         *,
         firing: Firing = "every",
     ) -> Self:
-        """Return a family with these keys.
-
-        Parameters
-        ----------
-        terms : sequence of Term
-        keys : uint64 [n]
-            All different.
-        rows : int32 [n]
-            Row of each key, ≥ 0.
-        firing : {"every", "first", "last", "inner"}
-        """
+        """Return a family with these keys, [n], all different, and their rows, [n], ≥ 0."""
         bits = max(len(keys).bit_length() + 1, 2)
         width = sum(term.width for term in terms)
         if width <= bits + 2:  # an array over all keys is no larger
@@ -124,11 +86,7 @@ class KeyFamily:
 class RowFinder:
     """Families ready to be looked up, again and again.
 
-    Parameters
-    ----------
-    families : sequence of KeyFamily
-    reach : int
-        Numbers below 2 * reach stand for what is outside the sentence.
+    Numbers below 2 * reach stand for what is outside the sentence.
     """
 
     def __init__(self, families: Sequence[KeyFamily], *, reach: int) -> None:
@@ -141,20 +99,12 @@ class RowFinder:
         return len(self._memory)
 
     def rows(self, codes: Ints, offsets: Longs) -> Ints:
-        """Return the row of each family at each token, −1 where there is none.
+        """Return the row of each family at each token, int32 [N, F], −1 where there is none.
 
-        Parameters
-        ----------
-        codes : int32 [K, M]
-            Number of each token's string in K columns, −1 where it is unknown. Numbers below
-            2 * reach are those of the pads before the sentence, by distance, then behind it.
-        offsets : int64 [B + 1]
-            Sentences, from any of the M tokens on.
-
-        Returns
-        -------
-        int32 [N, F]
-            Of the tokens ``offsets[0] : offsets[-1]``.
+        Codes, int32 [K, M], number each token's string in K columns, −1 where it is unknown.
+        Numbers below 2 * reach are those of the pads before the sentence, by distance, then behind
+        it. Sentences are from any of the M tokens on; rows are of the tokens ``offsets[0] :
+        offsets[-1]``.
         """
         n = int(offsets[-1] - offsets[0])
         out, where = np.empty((n, len(self)), dtype=np.int32), ffi.new("int64_t *")
@@ -175,13 +125,7 @@ class RowFinder:
 
 
 def compacted(rows: Ints) -> tuple[Longs, Ints]:
-    """Return what is not negative in int32 [N, F], as sparse rows.
-
-    Returns
-    -------
-    indptr : int64 [N + 1]
-    index : int32 [nnz]
-    """
+    """Return what is not negative in int32 [N, F], as sparse rows: indptr and index."""
     n, width = rows.shape
     indptr, index = np.empty(n + 1, dtype=np.int64), np.empty(n * width, dtype=np.int32)
     status = lib.fc_compact_rows(

@@ -19,17 +19,6 @@ from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.native import array_in, ffi, lib, settled
 from fstcrf.kernel.rows import row_starts
 
-__all__ = [
-    "MAX_AXES",
-    "Axis",
-    "Bound",
-    "Factor",
-    "Machine",
-    "Residual",
-    "allocated",
-    "machine_view",
-]
-
 
 def _settle(part: object, *names: str) -> None:
     """Replace index arrays of a frozen part of a machine by copies that nobody writes to."""
@@ -134,13 +123,7 @@ class Residual:
 
 
 def _kept(array: Any, dtype: Any, shape: tuple[int, ...], name: str, keep: list[Any]) -> Any:
-    """Return the pointer to an array of that type and shape, which is kept alive.
-
-    Raises
-    ------
-    ShapeError
-        Another shape.
-    """
+    """Return the pointer to an array of that type and shape, which is kept alive."""
     pointer = array_in(array, dtype, shape, name)
     keep.append(pointer)
     return pointer
@@ -303,10 +286,6 @@ class Machine:
         split = np.unravel_index(np.maximum(path, 0), self.shape)
         return tuple(np.where(path < 0, -1, part).astype(np.int32) for part in split)
 
-    def joint_states(self, states: tuple[Ints, ...]) -> Ints:
-        """Return the joint states of the axes' states."""
-        return np.ravel_multi_index(states, self.shape).astype(np.int32)
-
     @cached_property
     def _static(self) -> tuple[Any, list[Any]]:
         """The C view without per-token potentials, and the memory it points into."""
@@ -414,13 +393,7 @@ class Bound:
 
 
 def allocated(size: int, what: str) -> Floats:
-    """Return so much scratch, float64 [size].
-
-    Raises
-    ------
-    TooLargeError
-        It is more than the memory of this machine.
-    """
+    """Return so much scratch, float64 [size]."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         if 8 * size <= memory:

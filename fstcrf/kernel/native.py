@@ -25,7 +25,7 @@ __all__ = [
     "use",
     "variant",
     "variants",
-]
+]  # ffi and lib are offered to the other modules
 
 AnyArray = TypeVar("AnyArray", bound=np.ndarray[Any, Any])
 
@@ -58,12 +58,6 @@ def array_in(
 
     The pointer keeps the array alive. ``ffi.from_buffer`` alone would reinterpret a float32 array
     as half as many float64 values.
-
-    Raises
-    ------
-    ShapeError
-        Another dtype or shape; memory that is not contiguous, not aligned, or read-only where it
-        is written to.
     """
     wanted = np.dtype(dtype)
     if array.dtype != wanted:
@@ -101,12 +95,7 @@ def array_out(array: np.ndarray[Any, Any]) -> Any:
 def check(status: int, what: str, where: int | None = None) -> None:
     """Turn a status into an exception.
 
-    Raises
-    ------
-    NumericError
-        NaN or +inf came in, or a number out of range.
-    KernelError
-        A size or index that the Python side should have refused.
+    KernelError is a size or index that the Python side should have refused.
     """
     if status != lib.FC_OK:
         _fail(status, what, where)

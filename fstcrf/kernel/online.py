@@ -13,13 +13,6 @@ from fstcrf.kernel.graphs import Graph, graph_view
 from fstcrf.kernel.native import array_in, check, ffi, lib
 from fstcrf.kernel.rows import SparseRows, padded
 
-__all__ = [
-    "Learner",
-    "Parameters",
-    "PassiveAggressive",
-    "parameters_view",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Parameters:

@@ -12,13 +12,6 @@ from fstcrf.arrays import Floats, Ints, Longs, Singles
 from fstcrf.errors import ShapeError
 from fstcrf.kernel.native import ENTRY, array_in, array_out, check, ffi, lib, settled
 
-__all__ = [
-    "PackedTable",
-    "SparseRows",
-    "padded",
-    "row_starts",
-]
-
 _LANES = 8
 
 

@@ -18,27 +18,12 @@ from fstcrf.kernel.machines import Machine, machine_view
 from fstcrf.kernel.native import array_in, check, ffi, lib
 from fstcrf.kernel.rows import PackedTable
 
-__all__ = [
-    "SentenceGraph",
-    "SentenceMachine",
-    "SentencePath",
-]
-
 
 class SentenceGraph:
-    """A packed table and a graph.
+    """A packed table of weights of attributes, and a graph.
 
-    Parameters
-    ----------
-    table : PackedTable [R, W]
-        Weights of attributes; its first S columns are those of the states.
-    graph : Graph
-        Dense, with S states, and arc potentials that all tokens share.
-
-    Raises
-    ------
-    ShapeError
-        More states than columns, or another kind of graph.
+    The first S columns are those of the states. The graph is dense, with S states, and arc
+    potentials that all tokens share.
     """
 
     def __init__(self, table: PackedTable, graph: Graph) -> None:
@@ -58,20 +43,7 @@ class SentenceGraph:
         index: Ints,
         value: Singles | None,
     ) -> Floats:
-        """Return the sums of the table's rows, float64 [T, S].
-
-        Parameters
-        ----------
-        indptr : int64 [T + 1]
-        index : int32 [nnz]
-        value : float32 [nnz], optional
-            Ones when absent.
-
-        Raises
-        ------
-        ShapeError
-            Sizes that disagree or an index out of range.
-        """
+        """Return the sums of the table's rows, float64 [T, S]; values are ones when absent."""
         n, size = len(indptr) - 1, len(index)
         bounds = array_in(indptr, np.int64, (n + 1,), "indptr")
         rows = array_in(index, np.int32, (size,), "index")
@@ -93,18 +65,7 @@ class SentenceGraph:
         return out
 
     def viterbi(self, node: Floats) -> Ints:
-        """Return the best path of one sentence, int32 [T]; ties as in `graphs.viterbi`.
-
-        Parameters
-        ----------
-        node : float64 [T, S]
-            Potentials of states.
-
-        Raises
-        ------
-        ShapeError, NumericError
-            As for `graphs.viterbi`.
-        """
+        """Return the best path of one sentence, int32 [T]; ties as in `graphs.viterbi`."""
         inputs, work, _keep = self._sentence(node)
         path = np.empty(len(node), dtype=np.int32)
         score = ffi.new("double[1]")
@@ -113,18 +74,7 @@ class SentenceGraph:
         return path
 
     def forward_backward(self, node: Floats) -> tuple[float, Floats]:
-        """Return log Z and the posterior probability of each state, float64 [T, S], of a sentence.
-
-        Parameters
-        ----------
-        node : float64 [T, S]
-            Potentials of states.
-
-        Raises
-        ------
-        ShapeError, NumericError
-            As for `graphs.forward_backward`.
-        """
+        """Return log Z and the probability of each state, float64 [T, S], of a sentence."""
         inputs, work, _keep = self._sentence(node)
         log_z, where = ffi.new("double[1]"), ffi.new("int64_t *")
         posterior = np.empty_like(node)

@@ -19,17 +19,6 @@ from fstcrf.kernel.blocks import LongSentence, Suffixes, is_long
 from fstcrf.kernel.machines import Bound, Machine, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
-__all__ = [
-    "ARC_CARRIES",
-    "ARC_OPENS",
-    "AskedSpans",
-    "FoundSpans",
-    "SpanLabels",
-    "asked_spans",
-    "probable_spans",
-    "span_counts",
-]
-
 Bytes = NDArray[np.uint8]
 
 ARC_OPENS, ARC_CARRIES = int(lib.FC_OPENS), int(lib.FC_CARRIES)
@@ -137,7 +126,9 @@ def probable_spans(batch: Bound, labels: SpanLabels, floor: float) -> FoundSpans
     for sentences, run in _runs(batch, labels, floor):
         lanes = _lanes(floor, run.longest)
         search = _Search(run, labels, lib.FC_ABOVE, lanes, floor)
-        if run.n_sentences == 1 and _in_blocks(run, labels, floor):
+        if run.n_sentences == 1 and (
+            is_long(run, run.longest) or _room(run.longest, labels, floor) > _ROOM
+        ):
             parts, log_z[sentences] = search.long(_block_size(run, labels, floor))
             found += parts
             counts[sentences] = sum(len(p) for _, p in parts)
@@ -220,10 +211,6 @@ def _ending(labels: SpanLabels, floor: float, tokens: int) -> int:
 
 def _room(tokens: int, labels: SpanLabels, floor: float) -> int:
     return tokens * _ending(labels, floor, tokens)
-
-
-def _in_blocks(batch: Bound, labels: SpanLabels, floor: float) -> bool:
-    return is_long(batch, batch.longest) or _room(batch.longest, labels, floor) > _ROOM
 
 
 def _block_size(batch: Bound, labels: SpanLabels, floor: float) -> int | None:
@@ -311,9 +298,7 @@ class _Search:
     def found(self, most: int) -> tuple[Ints, Floats, Longs, Floats]:
         """Search all sentences for probable spans, of which there are so many at most.
 
-        Returns
-        -------
-        span, probability, ends, log_z
+        Return span, probability, ends, log Z.
         """
         usual = _USUAL * self.batch.n_tokens
         for room in (usual, most) if usual < most else (most,):

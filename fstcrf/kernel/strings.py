@@ -12,17 +12,6 @@ from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.errors import DataError, FstcrfError, ShapeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
-__all__ = [
-    "Lines",
-    "RowError",
-    "Strings",
-    "TextColumn",
-    "joined_rows",
-    "line_count",
-    "pack_strings",
-    "read_lines",
-]
-
 _ROOM = 1 << 10
 _LINE_END = 10
 
@@ -30,17 +19,7 @@ _LINE_END = 10
 class Strings:
     """Distinct strings as UTF-8, numbered by first appearance; `read_lines` adds to them.
 
-    Parameters
-    ----------
-    text : uint8 [B], optional
-        Strings to start from: all their bytes.
-    offsets : int64 [n + 1], optional
-        String k is ``text[offsets[k] : offsets[k + 1]]``.
-
-    Raises
-    ------
-    ShapeError
-        A string that is there twice, or offsets outside the text.
+    It starts from strings ``text[offsets[k] : offsets[k + 1]]``, no two the same.
     """
 
     def __init__(self, text: Bytes | None = None, offsets: Longs | None = None) -> None:
@@ -72,17 +51,7 @@ class Strings:
         return tuple([data[a:b].decode() for a, b in pairwise(bounds)])
 
     def numbers(self, text: Bytes, offsets: Longs) -> Longs:
-        """Return the numbers of other strings, −1 for unknown ones.
-
-        Parameters
-        ----------
-        text : uint8 [B]
-        offsets : int64 [m + 1]
-
-        Returns
-        -------
-        int64 [m]
-        """
+        """Return the numbers of other strings, int64 [m], −1 for unknown ones."""
         out = np.empty(len(offsets) - 1, dtype=np.int64)
         status = lib.fc_find_strings(
             self.view,
@@ -128,25 +97,9 @@ def line_count(data: bytes) -> int:
 def pack_strings(
     strings: Sequence[str], *, surrogates: Literal["strict", "surrogatepass"] = "strict"
 ) -> tuple[Bytes, Longs]:
-    """Return strings as one blob of UTF-8.
+    """Return strings as one blob of UTF-8, and offsets, int64 [n + 1].
 
-    Parameters
-    ----------
-    strings : sequence of str
-    surrogates : {"strict", "surrogatepass"}
-        What to do with lone surrogates: "surrogatepass" gives them bytes that are not UTF-8.
-
-    Returns
-    -------
-    blob : uint8 [B]
-        The bytes of all strings.
-    offsets : int64 [n + 1]
-        String ``i`` is ``blob[offsets[i] : offsets[i + 1]]``.
-
-    Raises
-    ------
-    DataError
-        A string with a lone surrogate, which UTF-8 cannot hold.
+    "surrogatepass" gives lone surrogates bytes that are not UTF-8; otherwise they are a DataError.
     """
     joined = "".join(strings)
     sizes: Iterable[int]
@@ -188,49 +141,24 @@ class RowError(FstcrfError):
 
 
 class Lines(NamedTuple):
-    """What lines hold.
+    """What lines hold."""
 
-    Parameters
-    ----------
-    ids : list of int32 [N]
-        Number of each token's string, for each column.
-    lines : int64 [N]
-        Line of each token, from 0.
-    starts : int64 [S]
-        First token of each sentence.
-    blank_lines : int32 [S]
-        Blank lines behind each sentence, up to the next line that is none.
-    headers : int64 [H]
-        Lines that open a document.
-    """
-
-    ids: list[Ints]
-    lines: Longs
-    starts: Longs
-    blank_lines: Ints
-    headers: Longs
+    ids: list[Ints]  # [N] number of each token's string, for each column
+    lines: Longs  # [N] line of each token, from 0
+    starts: Longs  # [S] first token of each sentence
+    blank_lines: Ints  # [S] behind each sentence, up to the next line that is none
+    headers: Longs  # [H] lines that open a document
 
 
 def read_lines(
     data: bytes, strings: Sequence[Strings], *, separator: bytes = b"", mark: bytes = b""
 ) -> Lines:
-    r"""Return the fields of lines as numbers.
+    """Return the fields of lines as numbers.
 
-    Parameters
-    ----------
-    data : bytes
-        Lines that all end in ``\n``.
-    strings : sequence of Strings
-        One for each field of a line; new strings are added.
-    separator : bytes
-        Between fields; any run of blanks and tabs when empty.
-    mark : bytes
-        First field of the lines that open a document; none do when empty.
-
-    Raises
-    ------
-    RowError
-        The first line of another number of fields or with an empty one.
+    RowError is of the first line that does not have its fields. All lines end in a line feed. There
+    are strings for each field of a line; new ones are added. Any run of blanks and tabs separates
+    fields where `separator` is empty. `mark` is the first field of the lines that open a document;
+    none do when empty.
     """
     n = line_count(data)
     ids = np.empty((len(strings), n), dtype=np.int32)
@@ -280,32 +208,15 @@ def _make_room(data: bytes, state: Any, columns: Any, strings: Sequence[Strings]
 
 
 class TextColumn(NamedTuple):
-    """A column of tokens: strings by number.
+    """A column of tokens: strings by number."""
 
-    Parameters
-    ----------
-    ids : int32 [N]
-    text : uint8 [B]
-        The bytes of the distinct strings.
-    offsets : int64 [n + 1]
-        Where each of them begins.
-    """
-
-    ids: Ints
-    text: Bytes
-    offsets: Longs
+    ids: Ints  # [N]
+    text: Bytes  # the bytes of the distinct strings
+    offsets: Longs  # [n + 1] where each of them begins
 
 
 def joined_rows(columns: Sequence[TextColumn], breaks: Ints, *, separator: bytes) -> memoryview:
-    """Return a line for each token, and as many empty lines behind it as `breaks` says.
-
-    Parameters
-    ----------
-    columns : sequence of TextColumn
-    breaks : int32 [N]
-    separator : bytes
-        Between the fields of a line.
-    """
+    """Return a line for each token, and as many empty lines behind it as `breaks` says."""
     n, memory, views = len(breaks), [], []
     for ids, text, offsets in columns:
         fields = {

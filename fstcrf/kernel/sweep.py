@@ -16,19 +16,6 @@ from fstcrf.errors import ShapeError
 from fstcrf.kernel.graphs import Graph, graph_view
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
-__all__ = [
-    "Layout",
-    "Shard",
-    "ShardAttributes",
-    "Sweep",
-    "SweepWorkspace",
-    "VectorStore",
-    "aligned",
-    "dot",
-    "norm",
-]
-
-
 _CACHE_LINE = 64
 
 

@@ -49,14 +49,8 @@ class _Lists(NamedTuple):
 def best_sequences(machine: Acyclic, label: Ints) -> Iterator[tuple[tuple[int, ...], float]]:
     """Yield label sequences, best first, each once, with the score of its best path.
 
-    Ties: a sequence that begins another comes first, then the smaller label, at the earliest place
-    where they differ.
-
-    Parameters
-    ----------
-    machine : Acyclic
-    label : int32 [A]
-        Label of each arc; −1: none.
+    `label`, int32 [A], is that of each arc; −1: none. Ties: a sequence that begins another comes
+    first, then the smaller label, at the earliest place where they differ.
     """
     lists = _Lists(
         row=machine.row.tolist(),

@@ -32,13 +32,7 @@ else:  # its default is for those who check types
 
 
 def shown_tapes(known: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...]:
-    """Return the tapes that are asked for.
-
-    Raises
-    ------
-    OptionError
-        None, one twice, or one that is not there.
-    """
+    """Return the tapes that are asked for."""
     if isinstance(tapes, str) or not tapes or len(set(tapes)) < len(tapes):
         raise OptionError(f"tapes is {tapes!r}, expected names of tapes, each once")
     odd = [tape for tape in tapes if tape not in known]

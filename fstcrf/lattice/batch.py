@@ -33,22 +33,12 @@ _RUN_BYTES = 64_000_000
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Lattices of one program, with at least one token each.
-
-    Parameters
-    ----------
-    program : Program
-    numbers : list of int
-        Where they stand among all lattices.
-    lattices : list of Lattice
-    batch : bool
-        Errors name their numbers; else it is one lattice that has been asked.
-    """
+    """Lattices of one program, with at least one token each."""
 
     program: Program
-    numbers: list[int]
+    numbers: list[int]  # where they stand among all lattices
     lattices: list[Taped]
-    batch: bool = True
+    batch: bool = True  # errors name their numbers; else it is one lattice that has been asked
 
     @classmethod
     def single(cls, lattice: Taped) -> Group:
@@ -75,13 +65,7 @@ class Group:
 
     @made_once
     def bound(self) -> kernel.Bound:
-        """The whole product, with the potentials of all sentences: for sums.
-
-        Raises
-        ------
-        TooLargeError
-            It cannot be expanded.
-        """
+        """The whole product, with the potentials of all sentences: for sums."""
         if not self.program.decoder.lazy:
             return self.searched
         return kernel.Bound(self.program.machine, self.offsets, self.values)
@@ -101,13 +85,7 @@ class Group:
         return self.program.decoder.paths(self.searched, n, budget)
 
     def check(self, scores: Floats) -> None:
-        """Raise where a sentence has no path, with the score −inf.
-
-        Raises
-        ------
-        NoPathError
-            With the first token at which every continuation is dead.
-        """
+        """Raise NoPathError, with the first dead token, where the score of a sentence is −inf."""
         for k in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
             raise self.no_path(k)
 
@@ -157,13 +135,7 @@ def answered(
     threads: int,
     search: Search | None = None,
 ) -> list[tuple[Group, AnswerT]]:
-    """Ask every group, on threads; the groups do not depend on them.
-
-    Raises
-    ------
-    OptionError
-        Threads below 1.
-    """
+    """Ask every group, on threads; the groups do not depend on them."""
     if threads < 1:
         raise OptionError(f"threads is {threads}, expected at least 1")
     groups = groups_of(lattices, search)
@@ -249,13 +221,7 @@ def sample(
 
 
 def posteriors(group: Group) -> dict[str, Floats]:
-    """Return the probability of each label of each tape, float64 [N, L].
-
-    Raises
-    ------
-    NoPathError
-        A lattice without a path.
-    """
+    """Return the probability of each label of each tape, float64 [N, L]."""
     found = kernel.axis_posterior(group.bound)
     group.check(found.log_z)
     program = group.program
@@ -285,18 +251,10 @@ def drawings(group: Group, n: int, seed: int) -> list[list[Labels]]:
 
 
 def successions(group: Group) -> dict[str, Floats]:
-    """Return the probability of each succession of labels of each tape.
+    """Return the probability of each succession of labels of each tape, float64 [N, L, L].
 
-    Returns
-    -------
-    dict of str to float64 [N, L, L]
-        Entry (n, i, j): label i at token n - 1 and label j at token n; the rows of first tokens
-        mean nothing.
-
-    Raises
-    ------
-    NoPathError
-        A lattice without a path.
+    Entry (n, i, j): label i at token n - 1 and label j at token n; the rows of first tokens mean
+    nothing.
     """
     program, machine = group.program, group.bound.machine
     found = kernel.axis_posterior(group.bound, arcs=tuple(range(len(program.order))))
@@ -335,13 +293,7 @@ def label_maxima(group: Group) -> dict[str, Floats]:
 
 
 def entropies(group: Group) -> Floats:
-    """Return the entropy of each lattice's distribution over paths, in nats, float64 [B].
-
-    Raises
-    ------
-    NoPathError
-        A lattice without a path.
-    """
+    """Return the entropy of each lattice's distribution over paths, in nats, float64 [B]."""
     found = kernel.axis_posterior(group.bound, entropy=True)
     group.check(found.log_z)
     assert found.entropy is not None  # noqa: S101 (asked for above)

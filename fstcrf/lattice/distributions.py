@@ -16,8 +16,6 @@ from fstcrf.lattice.confidence import Confidence, Interval
 from fstcrf.lattice.lattice import Lattice
 from fstcrf.once import made_once
 
-__all__ = ["Distributions"]
-
 
 @dataclass(frozen=True, eq=False)
 class Distributions:

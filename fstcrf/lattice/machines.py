@@ -43,19 +43,6 @@ def lattice_table(lattice: _Lattice, tokens: Sequence[str] | None = None) -> str
 
     Labels of the best path have a star; labels that are unlikely everywhere are left out and
     counted below. A lattice of several tapes has one table for each, headed by the tape's name.
-
-    Parameters
-    ----------
-    lattice : Lattice or AcyclicLattice
-    tokens : sequence of str, optional
-        Names of the rows; numbers when absent.
-
-    Raises
-    ------
-    ShapeError
-        Another number of tokens; paths of different lengths.
-    NoPathError
-        Every label sequence is forbidden.
     """
     best, marginals = lattice.best(), cast("Any", lattice.marginals())
     tapes: Sequence[str] = getattr(lattice, "tapes", ())
@@ -113,13 +100,7 @@ def _aligned(rows: list[list[str]]) -> list[str]:
 
 
 def acyclic_acceptor(machine: Machine) -> Machine:
-    """Return what lies on a path, states in topological order, arcs by label.
-
-    Raises
-    ------
-    DataError
-        An arc writes something else than it reads, or there is a cycle.
-    """
+    """Return what lies on a path, states in topological order, arcs by label."""
     machine = connect(machine)
     different = np.flatnonzero(machine.ilabel != machine.olabel)
     if len(different):
@@ -176,15 +157,7 @@ def _shown(number: int, table: tuple[str, ...] | None) -> str:
 
 
 def machine_labels(machine: Machine, labels: LabelSet | None) -> tuple[str, ...]:
-    """Return the labels of an acceptor: those of its symbol table, or given ones.
-
-    Raises
-    ------
-    DataError
-        Neither is there, they disagree, or an arc has a label that is none of them.
-    LabelError
-        A label that is there twice, or empty.
-    """
+    """Return the labels of an acceptor: those of its symbol table, or given ones."""
     tables = [table for table in (machine.isymbols, machine.osymbols) if table is not None]
     if len(tables) == 2 and tables[0] != tables[1]:
         raise DataError(f"input and output symbols differ: {_difference(*tables)}")
@@ -221,13 +194,7 @@ _MAX_ARCS = 30_000_000
 
 
 def lattice_machine(lattice: Taped) -> Machine:
-    """Return a lattice as flat arrays: states, arcs, scores.
-
-    Raises
-    ------
-    TooLargeError
-        More arcs than memory should be asked for.
-    """
+    """Return a lattice as flat arrays: states, arcs, scores."""
     _check_size(lattice, max(len(lattice) - 1, 0))
     joint = joint_arrays(lattice)
     flat = joint.step.reshape(len(joint.step), -1)
@@ -243,39 +210,19 @@ def lattice_machine(lattice: Taped) -> Machine:
 
 @dataclass(frozen=True, slots=True)
 class JointArrays:
-    """A lattice multiplied out: S joint states, each of a legal history of all tapes.
+    """A lattice multiplied out: S joint states, each of a legal history of all tapes."""
 
-    Parameters
-    ----------
-    node : float64 [T, S]
-    step : float64 [1 or T, S, S]
-        Potentials of arcs, from row to column, into each token where tokens have their own.
-    initial, final : float64 [S]
-    label : int64 [S]
-        Joint label of each state.
-    names : list of tuple of str
-        The labels of the tapes, in their order, for each joint label.
-    per_token : bool
-        Tokens have arc potentials of their own.
-    """
-
-    node: Floats
-    step: Floats
-    initial: Floats
-    final: Floats
-    label: Longs
-    names: list[tuple[str, ...]]
-    per_token: bool
+    node: Floats  # [T, S]
+    step: Floats  # [1 or T, S, S] potentials of arcs, from row to column, into each token
+    initial: Floats  # [S]
+    final: Floats  # [S]
+    label: Longs  # [S] joint label of each state
+    names: list[tuple[str, ...]]  # labels of the tapes, for each joint label
+    per_token: bool  # tokens have arc potentials of their own
 
 
 def joint_arrays(lattice: Taped) -> JointArrays:
-    """Return a lattice multiplied out.
-
-    Raises
-    ------
-    TooLargeError
-        More arcs than memory should be asked for.
-    """
+    """Return a lattice multiplied out."""
     machine = lattice.program.machine
     per_token = any(axis.score is None for axis in machine.axes)
     _check_size(lattice, len(lattice) if per_token else 1)

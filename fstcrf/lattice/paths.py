@@ -222,13 +222,7 @@ def best_path(
     search: Search | None = None,
     budget: Budget | None = None,
 ) -> Path[LabelsT_co]:
-    """Return the best path of one lattice; see `Lattice.best`.
-
-    Raises
-    ------
-    NoPathError
-        There is none, or none was found within the budget.
-    """
+    """Return the best path of one lattice; NoPathError where none was found within the budget."""
     found = found_best([lattice], search=search, budget=budget)
     path = found[0]
     if path is None:
@@ -300,21 +294,8 @@ def nbest_of_tapes(
 ) -> list[list[Path]]:
     """Return the n best labellings of some tapes of each lattice, best first.
 
-    Parameters
-    ----------
-    lattices : sequence of Lattice
-        All with these tapes.
-    n : int
-    tapes : sequence of str
-        Of these tapes are the labels of a `Path`, in this order. Its score is that of the best
-        path of all tapes with these labels; its probability is summed over the other tapes.
-    threads, search, budget
-        As for `best`.
-
-    Raises
-    ------
-    OptionError
-        n below 1, or tapes that there are not.
+    Of these tapes are the labels of a `Path`, in this order. Its score is that of the best path of
+    all tapes with these labels; its probability is summed over the other tapes.
     """
     chosen = [shown_tapes(lattice.tapes, tapes) for lattice in lattices][:1]
     several = nbest(
@@ -394,27 +375,15 @@ def _all(lattice: Taped) -> list[Bools]:
 class _Part(NamedTuple):
     """Labellings of the tapes shown, and the best path among them.
 
-    Parameters
-    ----------
-    cost : float
-        −score of the path: parts are taken in this order, then in that of the label numbers.
-    ids : tuple of int
-        Labels of the path: those of all tapes shown at the first token, at the second one, ...
-    path : Path
-    bound : float
-        No path of the part scores more.
-    masks : list of bool [T, L]
-        The labels that a path of the part may have, for all tapes.
-    fixed : int
-        So many of the ids are the same in all paths of the part.
+    Parts are taken by cost, then in the order of the label numbers.
     """
 
-    cost: float
-    ids: tuple[int, ...]
+    cost: float  # −score of the path
+    ids: tuple[int, ...]  # all tapes shown at the first token, at the second one, ...
     path: Path
-    bound: float
-    masks: list[Bools]
-    fixed: int
+    bound: float  # no path of the part scores more
+    masks: list[Bools]  # [T, L] labels that a path of the part may have, for all tapes
+    fixed: int  # so many of the ids are the same in all paths of the part
 
 
 class _Search(TypedDict):

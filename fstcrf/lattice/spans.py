@@ -1,13 +1,5 @@
 """Spans of a sentence: their probabilities, and the labels with the least expected loss.
 
-=================== ==========================================================
-ProbableSpans       the spans of a sentence with their probabilities
-probable_spans      all spans above a probability, of many lattices
-span_probabilities  the probabilities of given spans, of many lattices
-token_risk          the labels with the most right labels that can be expected
-span_risk           the labels whose spans have the largest expected F
-=================== ==========================================================
-
 Spans are opened, carried and closed by the arcs of their tape, so that one backward and one forward
 pass over a lattice finds them all.
 """
@@ -33,17 +25,6 @@ from fstcrf.lattice.paths import best_path
 from fstcrf.lattice.tapes import Taped, scaled_lattice
 from fstcrf.once import memoised
 from fstcrf.plans import Program
-
-__all__ = [
-    "MinimumRisk",
-    "ProbableSpans",
-    "lattice_span_probabilities",
-    "lattice_spans",
-    "probable_spans",
-    "span_probabilities",
-    "span_risk",
-    "token_risk",
-]
 
 SpanKey = tuple[int, int, str]
 
@@ -88,25 +69,14 @@ class ProbableSpans:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Reading:
-    """Which successions of labels begin and continue a span.
-
-    Parameters
-    ----------
-    types : tuple of str
-    type : int [L]
-        Index into `types`; −1: outside.
-    begins, continues : bool [L, L]
-        From a label to the next one.
-    first, last : bool [L]
-        The label begins a span at the first token; may be the last of a span.
-    """
+    """Which successions of labels begin and continue a span."""
 
     types: tuple[str, ...]
-    type: Longs
-    begins: Bools
-    continues: Bools
-    first: Bools
-    last: Bools
+    type: Longs  # [L] index into `types`; −1: outside
+    begins: Bools  # [L, L] from a label to the next one
+    continues: Bools  # [L, L]
+    first: Bools  # [L] the label begins a span at the first token
+    last: Bools  # [L] the label may be the last of a span
 
 
 @lru_cache(maxsize=64)

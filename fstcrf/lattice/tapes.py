@@ -45,15 +45,7 @@ T = TypeVar("T")
 
 
 class Taped(Generic[LabelsT_co, ArrayT_co]):
-    """What one sentence brings to a program.
-
-    Parameters
-    ----------
-    program : Program
-        The composition: tapes, topologies, couplings, grammar.
-    values : tuple of float64 arrays
-        One array for each of ``program.inputs``.
-    """
+    """What one sentence brings to a program: potentials for each of ``program.inputs``."""
 
     def __init__(self, program: Program, values: tuple[Floats, ...]) -> None:
         self.program, self.values = program, values
@@ -88,13 +80,7 @@ class Taped(Generic[LabelsT_co, ArrayT_co]):
         return labels if len(self.tapes) == 1 else labels[place]
 
     def tape_named(self, tape: str | None) -> str:
-        """Return a tape by name, or the only one.
-
-        Raises
-        ------
-        OptionError
-            There are several, or none of that name.
-        """
+        """Return a tape by name, or the only one."""
         if tape is None and len(self.tapes) == 1:
             return self.tapes[0]
         if tape not in self.tapes:
@@ -187,15 +173,7 @@ def free_topology(labels: tuple[str, ...]) -> Topology:
 
 
 def potentials(values: ArrayLike, name: str, shapes: list[tuple[int | None, ...]]) -> Floats:
-    """Return a copy of an array of potentials, checked.
-
-    Raises
-    ------
-    ShapeError
-        Another shape, or no array of real numbers.
-    NumericError
-        NaN or +inf; −inf is a legal "never".
-    """
+    """Return a copy of an array of potentials, checked; −inf is a legal "never"."""
     array = real_array(values, name)  # a copy: a lattice does not change behind its answers
     fits = any(
         len(shape) == array.ndim
@@ -219,13 +197,7 @@ TapedT = TypeVar("TapedT", bound=Taped)
 
 
 def checked_masks(taped: Taped, mask: ArrayLike | Sequence[ArrayLike]) -> list[Bools]:
-    """Return a mask bool [T, L] of each tape.
-
-    Raises
-    ------
-    ShapeError
-        Another shape, or another number of tapes.
-    """
+    """Return a mask bool [T, L] of each tape."""
     parts = (mask,) if len(taped.tapes) == 1 else tuple(cast("Sequence[ArrayLike]", mask))
     if len(parts) != len(taped.tapes):
         raise ShapeError(f"{len(parts)} masks for the {len(taped.tapes)} tapes")
@@ -242,15 +214,7 @@ def checked_masks(taped: Taped, mask: ArrayLike | Sequence[ArrayLike]) -> list[B
 
 
 def labelling_masks(taped: Taped, labels: Sequence[str] | Sequence[Sequence[str]]) -> list[Bools]:
-    """Return the masks that allow one label sequence of each tape.
-
-    Raises
-    ------
-    LabelError
-        A label that a tape does not have.
-    ShapeError
-        Another number of labels than tokens, or of tapes.
-    """
+    """Return the masks that allow one label sequence of each tape."""
     tapes = taped.tapes
     parts = cast("Sequence[Sequence[str]]", (labels,) if len(tapes) == 1 else labels)
     if len(parts) != len(tapes):
@@ -289,13 +253,6 @@ def constrained(
     """Return the program of the paths that a grammar accepts, with its scores added.
 
     Grammars of the same constraints have one program, compiled once.
-
-    Raises
-    ------
-    GrammarError
-        A grammar that does not go with the labels.
-    TooLargeError
-        A product too large to expand.
     """
     return _constrained(program, grammar.constraints, search, budget)
 
@@ -324,20 +281,7 @@ def free_program(program: Program) -> Program:
 
 
 def scaled_lattice(lattice: TapedT, factor: float, *, grammar: bool) -> TapedT:
-    """Return the lattice with its potentials times a factor.
-
-    Parameters
-    ----------
-    lattice : Taped
-    factor : float
-    grammar : bool
-        Whether the scores of its grammar are multiplied, too.
-
-    Raises
-    ------
-    OptionError
-        A factor that is not finite.
-    """
+    """Return the lattice with its potentials times a factor, with `grammar` those of it, too."""
     factor = real_number(factor, "factor")
     if not np.isfinite(factor):
         raise OptionError(f"factor is {factor}, expected a finite number")

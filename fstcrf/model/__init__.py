@@ -1,10 +1,4 @@
-"""topology + weights + index of attributes = a model, as data; `fstcrf.CRF` is one that tags.
-
-==============  ==========================================================
-Model           what a tagger is made of
-train_crf       what `CRF.train` calls; its options
-==============  ==========================================================
-"""
+"""topology + weights + index of attributes = a model, as data; `fstcrf.CRF` is one that tags."""
 
 from typing import TYPE_CHECKING
 

@@ -85,19 +85,9 @@ def decode(
     strict: bool = True,
     probabilities: bool = False,
 ) -> Answer:
-    """Return the best path of each sentence.
+    """Return the best path of each sentence; NoPathError where one has none, if `strict`.
 
-    Parameters
-    ----------
-    model : Model
-    sentences : Corpus or sequence of sentences
-    threads, forced, bias
-        As for `fstcrf.CRF.decode`.
-    strict : bool
-        NoPathError where a sentence has no path.
-    probabilities : bool
-        They will be looked at: they are computed with the paths. Otherwise, if they are looked at
-        all the same, the sentences are read once more.
+    Probabilities that are not asked for and looked at all the same read the sentences once more.
     """
     topology = model.topology
 
@@ -222,15 +212,7 @@ def _batch(
 
 
 def biases(topology: Topology, bias: Bias) -> Floats:
-    """Return what is added to the potential of each state, float64 [S].
-
-    Raises
-    ------
-    LabelError
-        A label that there is not.
-    OptionError
-        What is no number, or not finite.
-    """
+    """Return what is added to the potential of each state, float64 [S]."""
     values = np.zeros(topology.n_labels)
     given = real_array(list(bias.values()), "bias", error=OptionError)
     values[topology.label_ids(bias)] = given
@@ -240,15 +222,7 @@ def biases(topology: Topology, bias: Bias) -> Floats:
 
 
 def mask(topology: Topology, forced: Forced | None, length: int) -> Bools:
-    """Return the states that known labels of a sentence allow, bool [T, S]; all without any.
-
-    Raises
-    ------
-    ShapeError
-        Not as many labels as tokens.
-    LabelError
-        A label that there is not.
-    """
+    """Return the states that known labels of a sentence allow, bool [T, S]; all without any."""
     if forced is None:
         return np.ones((length, topology.n_states), dtype=bool)
     if len(forced) != length:

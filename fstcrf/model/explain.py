@@ -111,13 +111,7 @@ def _weight(model: Model, k: int) -> Weight:
 
 
 def explain(model: Model, sentence: SentenceLike, token: int) -> Explanation:
-    """Return which features pushed which label at a token, and by how much.
-
-    Raises
-    ------
-    OptionError
-        There is no such token.
-    """
+    """Return which features pushed which label at a token, and by how much."""
     (rows,) = attributes_at(model, [sentence], token)
     pushes = [push for row, value in rows for push in pushes_of(model, row, value)]
     paths = lattice(model, sentence)
@@ -136,13 +130,7 @@ def explain(model: Model, sentence: SentenceLike, token: int) -> Explanation:
 
 
 def attributes_at(model: Model, sentences: Data, token: int) -> list[list[tuple[int, float]]]:
-    """Return the attributes that a token of each sentence has: their rows and values.
-
-    Raises
-    ------
-    OptionError
-        There is no such token in a sentence.
-    """
+    """Return the attributes that a token of each sentence has: their rows and values."""
     data = read_sentences(model.index, sentences, model.columns, model.reads)
     short = [length for length in data.lengths if not 0 <= token < length]
     if short:

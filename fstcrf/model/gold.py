@@ -19,24 +19,12 @@ _CONLLEVAL = named_scheme("conlleval")
 
 @dataclass(frozen=True)
 class Gold:
-    """Labels that are legal in the scheme of an option.
+    """Labels that are legal in the scheme of an option."""
 
-    Parameters
-    ----------
-    corpus : Corpus
-        With the column as training takes it, all sentences.
-    kept : bool [S]
-        Sentences to train on.
-    illegal : int
-        Sentences whose labels were repaired, or that are left out.
-    first : str
-        The first of their labels: where it is, and what is wrong.
-    """
-
-    corpus: Corpus
-    kept: Bools
-    illegal: int = 0
-    first: str = ""
+    corpus: Corpus  # all sentences, the column as training takes it
+    kept: Bools  # [S] sentences to train on
+    illegal: int = 0  # sentences whose labels were repaired, or that are left out
+    first: str = ""  # of their labels: where it is, and what is wrong
 
 
 def legal_gold(
@@ -44,32 +32,18 @@ def legal_gold(
 ) -> Gold:
     """Return a column of gold labels as training takes it.
 
-    Parameters
-    ----------
-    corpus : Corpus
-    name : str
-        The column.
-    settings : Options
-        Of them `scheme`, `on_illegal` and `partial` are read.
-    known : iterable of str
-        Labels of an earlier model.
-    where : str
-        What messages about labels begin with, behind the place.
-
-    Raises
-    ------
-    SchemeError
-        Labels that break their scheme, where `on_illegal` is "error"; names the first of them and
-        their number. Labels that cannot be repaired, or converted.
-    DataError
-        No such column, or no sentence that could be kept.
+    Options `scheme`, `on_illegal` and `partial` say how. `known` are labels of an earlier model;
+    `where` is what messages about labels begin with, behind the place. SchemeError names the first
+    of the labels that break their scheme, where `on_illegal` is "error", or that cannot be repaired
+    or converted; DataError where no sentence could be kept.
     """
     every = np.ones(len(corpus), dtype=bool)
     if settings.schemes is None:
         return Gold(corpus, every)
     source, target = map(named_scheme, settings.schemes)
     column, same = corpus.column(name), source.name == target.name
-    given = label_set(_used(column), partial=settings.partial, known=known)
+    used = [column.values[i] for i in np.unique(column.ids).tolist()]
+    given = label_set(used, partial=settings.partial, known=known)
     labels = sorted({*given, *known})
     masks = label_masks(column.values, labels, partial=settings.partial)
     wrong = _broken(column, corpus.offsets, masks, _successions(labels, source))
@@ -163,10 +137,6 @@ class _Fault:
         )
 
 
-def _used(column: Column) -> list[str]:
-    return [column.values[i] for i in np.unique(column.ids).tolist()]
-
-
 def _successions(labels: list[str], scheme: Scheme) -> Bools:
     """Return which label may follow which, bool [L + 1, L + 1]; no label of another scheme may.
 
@@ -187,14 +157,8 @@ def _successions(labels: list[str], scheme: Scheme) -> Bools:
 def _broken(column: Column, offsets: Longs, masks: Bools, legal: Bools) -> Bools:
     """Return the tokens, bool [N], at which what comes before them leaves no legal label.
 
-    Parameters
-    ----------
-    column : Column
-        N strings.
-    offsets : int64 [S + 1]
-    masks : bool [V, L]
-        Labels that each string of the column stands for.
-    legal : bool [L + 1, L + 1]
+    `masks`, bool [V, L], are the labels that each string of the column stands for; `legal`, bool [L
+    + 1, L + 1], the successions.
     """
     full = np.diff(offsets) > 0
     first, last = offsets[:-1][full], offsets[1:][full] - 1

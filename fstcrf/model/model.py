@@ -156,13 +156,7 @@ _CELL_TYPES = (np.int64, np.int32, np.int64, np.int32, np.int32)
 
 
 def save(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write a model; the file appears complete or not at all.
-
-    Raises
-    ------
-    OSError
-        The file cannot be written.
-    """
+    """Write a model; the file appears complete or not at all."""
     write_arrays(path, *encoded(model), kind=KIND, version=VERSION)
 
 
@@ -194,27 +188,13 @@ def encoded(model: Model) -> tuple[dict[str, Array], dict[str, str]]:
 
 
 def read(path: str | os.PathLike[str]) -> Model:
-    """Map a model file.
-
-    Raises
-    ------
-    ModelFileError
-        Not a model file, of another version, or damaged.
-    OSError
-        The file cannot be opened.
-    """
+    """Map a model file."""
     arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
     return decoded(arrays, metadata, os.fspath(path))
 
 
 def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], path: str) -> Model:
-    """Return the model that arrays and metadata describe.
-
-    Raises
-    ------
-    ModelFileError
-        Something is missing, or not what it must be.
-    """
+    """Return the model that arrays and metadata describe."""
     try:
         return _model(arrays, metadata)
     except KeyError as error:

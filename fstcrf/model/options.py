@@ -253,14 +253,7 @@ def _unread(name: str, values: Mapping[str, object]) -> str | None:
 
 
 def is_read(name: str, values: Mapping[str, object]) -> bool:
-    """Tell whether a run reads an option.
-
-    Parameters
-    ----------
-    name : str
-    values : mapping of str to value
-        Of all options, with their defaults.
-    """
+    """Tell whether a run reads an option, given the values of all, defaults too."""
     return _unread(name, values) is None
 
 
@@ -276,18 +269,10 @@ def checked_options(
 ) -> Options:
     """Return options by name as `Options`; None is what is not given.
 
-    Parameters
-    ----------
-    given : mapping of str to value
-        ``objective`` and ``method`` are names, or settings.
-    reads, dev, warm_start : bool
-        Are earlier taggers read; is there held-out data; does the run start from a model.
-
-    Raises
-    ------
-    OptionError
-        An unknown option, scheme, or value outside what it may be; one that is said twice; one that
-        objective, method or other options leave unread, with what would read it.
+    ``objective`` and ``method`` are names, or settings. `reads`, `dev`, `warm_start`: are earlier
+    taggers read, is there held-out data, does the run start from a model. OptionError names what
+    objective, method or other options leave unread, with what would read it, and what is said
+    twice.
     """
     values = _spread({name: value for name, value in given.items() if value is not None})
     unknown = sorted(set(values) - set(DEFAULTS))
@@ -358,13 +343,7 @@ def _checked(name: str, value: object) -> Any:
 
 
 def _method(objective: str, method: str) -> type[MethodSettings]:
-    """Return the settings of a method.
-
-    Raises
-    ------
-    OptionError
-        It does not train the objective.
-    """
+    """Return the settings of a method."""
     methods = METHODS[objective]
     if method not in methods:
         others = [one for one, known in METHODS.items() if method in known]
@@ -392,16 +371,7 @@ def options_of(values: Mapping[str, object]) -> dict[str, Value]:
 
 
 def not_there(name: str, known: Collection[str], shown: Collection[str]) -> str:
-    """Return what to say of a name that is none: which are like it, else which there are.
-
-    Parameters
-    ----------
-    name : str
-    known : collection of str
-        The names there are.
-    shown : collection of str
-        Those that are told where none is like it.
-    """
+    """Return what to say of a name that is none: known ones like it, else those to be shown."""
     import difflib  # noqa: PLC0415 (only mistakes need it)
 
     near = difflib.get_close_matches(name, known, cutoff=0.5)
@@ -436,11 +406,7 @@ def kind_text(field: SettingField) -> str:
 def methods_text(name: str, description: str | None = None) -> str:
     """Return which objectives and methods read an option: ``lbfgs, cg; mce: gpd``.
 
-    Parameters
-    ----------
-    name : str
-    description : str, optional
-        Only those to which the option means this.
+    With a description, only those to which the option means this.
     """
     runs = [r for r, f in readers_of(name).items() if description in (None, f.meta.description)]
     by_methods: dict[tuple[str, ...], list[str]] = {}
@@ -483,24 +449,17 @@ def defaults_text(name: str, description: str | None = None) -> str:
 
 
 def in_words(name: str, usual: str = " (default {})") -> str:
-    """Return what an option means, who reads it and what is usual, as a line of text.
-
-    Parameters
-    ----------
-    name : str
-    usual : str
-        How a default is said.
-    """
+    """Return what an option means, who reads it and what is usual, as a line of text."""
     parts = []
     for description in dict.fromkeys(f.meta.description or "" for f in fields_named(name)):
         readers, default = methods_text(name, description), defaults_text(name, description)
-        text = f"{readers}: {description}." if readers else f"{_capital(description)}."
+        text = (
+            f"{readers}: {description}."
+            if readers
+            else f"{description[:1].upper()}{description[1:]}."
+        )
         parts.append(text + (usual.format(default) if default else ""))
     return "  ".join(parts)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def summary(name: str) -> str:

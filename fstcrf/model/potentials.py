@@ -35,21 +35,11 @@ Runs = Callable[[int, int], Floats]
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What a term will look like.
+    """What a term will look like."""
 
-    Parameters
-    ----------
-    context : tuple of str
-        The tapes that it depends on.
-    shape : tuple of int
-        Labels of each tape, then states or arcs.
-    per_token : bool
-        Whether tokens differ: the first axis of the values is N, else 1.
-    """
-
-    context: tuple[str, ...]
-    shape: tuple[int, ...]
-    per_token: bool
+    context: tuple[str, ...]  # tapes that it depends on
+    shape: tuple[int, ...]  # labels of each tape, then states or arcs
+    per_token: bool  # the first axis of the values is N, else 1
 
 
 class BoundTerm(Protocol):
@@ -71,16 +61,8 @@ def bound(
 ) -> tuple[BoundTerm, ...]:
     """Return the terms of one side of an index; contexts without weights have none.
 
-    Parameters
-    ----------
-    sides : mapping
-        Families by context, as `divided` gives them, without those of the empty context.
-    labels : mapping of str to sequence of str
-        Labels of each open tape.
-    cells : Cells
-        Weights of the attributes, by state or by arc.
-    n_rows : int
-        Number of attributes.
+    Families come by context, as `divided` gives them, without those of the empty context; cells are
+    the weights of the `n_rows` attributes, by state or by arc.
     """
     found: list[BoundTerm] = []
     for context, side in sides.items():
@@ -193,14 +175,9 @@ Side = AttributeTables | Hashed
 class Term:
     """Potentials of one tagger, conditioned on the labels of other tapes at the same position.
 
-    Parameters
-    ----------
-    context : tuple of str
-        The tapes; () for none.
-    values : float64 [N, L_1, ..., X]
-        Natural-log scores, for each label of the tapes: of each state (X = S), or of each arc of
-        the kernel that leads into the token (rows of first tokens mean nothing). The first axis is
-        1 where they are the same for all tokens.
+    Values are scores, float64 [N, L_1, ..., X], for each label of the tapes: of each state (X = S),
+    or of each arc of the kernel that leads into the token (rows of first tokens mean nothing). The
+    first axis is 1 where they are the same for all tokens.
     """
 
     context: tuple[str, ...]
@@ -209,40 +186,28 @@ class Term:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Potentials:
-    """What the potentials of N tokens are the sum of.
+    """What the potentials of N tokens are the sum of; the first term of either has no context.
 
-    Parameters
-    ----------
-    node, arc : tuple of Term
-        Of states and of arcs; the first has no context. Arcs that a dense graph has and the
-        topology has not are −inf there.
-    initial, final : float64 [S]
-        Of beginning and ending in a state; −inf forbids.
+    Arcs that a dense graph has and the topology has not are −inf.
     """
 
     node: tuple[Term, ...]
     arc: tuple[Term, ...]
-    initial: Floats
-    final: Floats
+    initial: Floats  # [S] −inf forbids
+    final: Floats  # [S]
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedPotentials:
     """Sentences, ready to give their potentials; made by `Binding.prepare`.
 
-    Parameters
-    ----------
-    lengths : list of int
-        Tokens of each sentence; empty sentences included.
-    potentials : callable
-        (first, end) → potentials of those of the sentences that are not empty.
-    relabelled : callable, optional
-        (tokens int64 [M], labels int32 [K, M] of the tapes that are read, in order) → potentials
-        of states, float64 [M, S], of tokens as if the tapes had these labels there. None where
-        attributes are not of one string a token, or depend on open tapes.
+    `potentials` maps (first, end) to those of the sentences that are not empty. `relabelled` maps
+    (tokens int64 [M], labels int32 [K, M] of the tapes that are read, in order) to potentials of
+    states, float64 [M, S], of tokens as if the tapes had these labels there; None where attributes
+    are not of one string a token, or depend on open tapes.
     """
 
-    lengths: list[int]
+    lengths: list[int]  # of all sentences, empty ones included
     potentials: Callable[[int, int], Potentials]
     relabelled: Callable[[Longs, Ints], Floats] | None = None
 
@@ -254,22 +219,8 @@ class PreparedPotentials:
 class Binding:
     """A tagger bound to the labels of its open tapes; made by `bind`.
 
-    Parameters
-    ----------
-    model : Model
-    labels : mapping of str to sequence of str
-        The tapes that are open, with the labels of their axes. Other tapes that the model reads
-        are columns, as in a cascade. Labels that the model does not know have no potentials.
-
-    Attributes
-    ----------
-    node, arc : tuple of Outline
-        The terms that `Potentials` will have.
-
-    Raises
-    ------
-    OptionError
-        A tape that the model does not read, or that has no labels, or a label twice.
+    Other tapes that the model reads are columns, as in a cascade. Labels that the model does not
+    know have no potentials. `node` and `arc` outline the terms that `Potentials` will have.
     """
 
     def __init__(self, model: Model, labels: Mapping[str, Sequence[str]]) -> None:
@@ -300,15 +251,7 @@ class Binding:
     def prepare(self, sentences: Data) -> PreparedPotentials:
         """Prepare sentences; what is done per distinct string is done once, here.
 
-        Parameters
-        ----------
-        sentences : Corpus or sequence of sentences
-            They need no columns for open tapes.
-
-        Raises
-        ------
-        DataError, TemplateError
-            They lack a column, or are not what they should be.
+        They need no columns for open tapes.
         """
         model, index = self._model, self._model.index
         if isinstance(index, LiteralIndex):
@@ -400,18 +343,9 @@ def _check(model: Model, labels: Mapping[str, Sequence[str]]) -> None:
 def bind(model: Model, labels: Mapping[str, Sequence[str]] | None = None) -> Binding:
     """Return what gives the potentials of sentences while the labels of tapes are open.
 
-    Parameters
-    ----------
-    model : Model
-        It keeps what is bound to it.
-    labels : mapping of str to sequence of str, optional
-        The open tapes and the labels that each may have, in the order of its axis; all tapes
-        that are read with the labels of their taggers when absent. The others are columns.
-
-    Raises
-    ------
-    OptionError
-        A tape that the model does not read, or labels that are not distinct.
+    `labels` are the open tapes and the labels that each may have, in the order of its axis; all
+    tapes that are read, with the labels of their taggers, when absent. The others are columns. The
+    model keeps what is bound to it.
     """
     if labels is None:
         labels = {tape.name: tape.labels for tape in model.reads}
@@ -430,17 +364,9 @@ def potentials(
 ) -> Potentials:
     """Return the potentials of a run of sentences, the labels of earlier tapes left open.
 
-    For many runs of one corpus, ``bind(model).prepare(corpus)`` does what is done per distinct
-    string once.
-
-    Parameters
-    ----------
-    model : Model
-    sentences : Corpus or sequence of sentences
-    first, end : int
-        The run, among the sentences that are not empty; all of them when absent.
-    labels : mapping of str to sequence of str, optional
-        As for `bind`.
+    Places `first` to `end` are among the sentences that are not empty; labels as for `bind`. For
+    many runs of one corpus, ``bind(model).prepare(corpus)`` does what is done per distinct string
+    once.
     """
     data = bind(model, labels).prepare(sentences)
     count = sum(length > 0 for length in data.lengths)

@@ -52,37 +52,20 @@ T = TypeVar("T")
 
 
 class Run(NamedTuple):
-    """Successive sentences.
+    """Successive sentences."""
 
-    Parameters
-    ----------
-    first, end : int
-        Their places among the sentences that are not empty.
-    numbers : int64 [B]
-        Their places among all sentences.
-    offsets : int64 [B + 1]
-    """
-
-    first: int
+    first: int  # place among the sentences that are not empty
     end: int
-    numbers: Longs
-    offsets: Longs
+    numbers: Longs  # [B] places among all sentences
+    offsets: Longs  # [B + 1]
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Sentences and how to get the design matrix of a run of them.
+    """Sentences and how to get the design matrix of a run of them."""
 
-    Parameters
-    ----------
-    lengths : list of int
-        Tokens of each sentence; empty sentences included.
-    design : callable
-        (first, end) → design of those of the sentences that are not empty.
-    """
-
-    lengths: list[int]
-    design: Callable[[int, int], Design]
+    lengths: list[int]  # of all sentences, empty ones included
+    design: Callable[[int, int], Design]  # (first, end) of those that are not empty
 
     def runs(self, tokens: int) -> Iterator[Run]:
         """Yield runs of sentences of about so many tokens."""
@@ -104,13 +87,7 @@ def runs_of(lengths: Sequence[int], tokens: int) -> Iterator[Run]:
 
 
 def answered(runs: Iterable[Run], answer: Callable[[Run], T], threads: int) -> list[T]:
-    """Answer run by run, by several threads.
-
-    Raises
-    ------
-    OptionError
-        No thread.
-    """
+    """Answer run by run, by several threads."""
     if threads < 1:
         raise OptionError(f"threads is {threads}, expected at least 1")
     if threads == 1:
@@ -127,22 +104,9 @@ def read_sentences(
     columns: Sequence[str],
     reads: Sequence[Tape] = (),
 ) -> Prepared:
-    """Prepare sentences for an index.
+    """Prepare sentences for an index; rows have these columns, and the model reads these tapes.
 
-    Parameters
-    ----------
-    index : FeatureIndex or LiteralIndex
-    sentences : Corpus or sequence of sentences
-    columns : sequence of str
-        Names of the columns of rows.
-    reads : sequence of Tape
-        Tapes that the model reads.
-
-    Raises
-    ------
-    DataError
-        Sentences of the wrong kind, without a column that the model reads, or with a label that
-        the tagger of a tape does not have.
+    DataError names a missing column, or a label that the tagger of a tape does not have.
     """
     if isinstance(index, LiteralIndex):
         if isinstance(sentences, Corpus):
@@ -178,13 +142,7 @@ def _items(index: LiteralIndex, corpus: Corpus) -> Prepared:
 
 
 def _read_items(corpus: Corpus, start: int, stop: int) -> list[list[str] | dict[str, float]]:
-    """Read the attributes of some tokens.
-
-    Raises
-    ------
-    DataError
-        A value that is no number; names file and line.
-    """
+    """Read the attributes of some tokens; DataError says where a value is no number."""
     found = []
     for token, text in enumerate(corpus.columns[ATTRIBUTES].strings(start, stop), start):
         try:
@@ -214,13 +172,7 @@ def read_corpus(
 ) -> tuple[list[int], Corpus]:
     """Return the lengths of sentences, and those that are not empty as the index reads them.
 
-    Parameters
-    ----------
-    index : FeatureIndex
-    sentences, columns, reads
-        As for `read_sentences`.
-    open_tapes : container of str
-        Tapes whose labels are not given.
+    The labels of open tapes are not given; other arguments as for `read_sentences`.
     """
     if isinstance(sentences, Corpus):
         sizes = np.diff(sentences.offsets)
@@ -288,13 +240,7 @@ def _check_labels(corpus: Corpus, tape: Tape) -> None:
 
 
 def as_sentences(sentences: Sequence[SentenceLike], columns: Sequence[str]) -> list[Sentence]:
-    """Return what users hand over as sentences with columns; rows have these columns.
-
-    Raises
-    ------
-    DataError
-        Rows that are none, or of other lengths.
-    """
+    """Return what users hand over as sentences with columns; rows have these columns."""
     return [_as_sentence(s, columns) for s in sentences]
 
 
@@ -329,13 +275,7 @@ def _of_rows(sentence: Sequence[Any], columns: Sequence[str]) -> Sentence:
 
 
 def _check_strings(sentences: Sequence[Sentence], names: Collection[str]) -> None:
-    """Check that columns hold strings.
-
-    Raises
-    ------
-    DataError
-        One does not; names sentence, token and column.
-    """
+    """Check that columns hold strings."""
     for number, sentence in enumerate(sentences):
         for name in names if len(sentence) else ():
             try:
@@ -367,21 +307,10 @@ UNKNOWN = "_"
 def label_set(
     values: Iterable[str], *, partial: bool = True, known: Iterable[str] = ()
 ) -> list[str]:
-    """Return the labels of a column, sorted.
+    """Return the labels among the distinct strings of a column, sorted.
 
-    Parameters
-    ----------
-    values : iterable of str
-        Distinct strings of the column.
-    partial : bool
-        Read ``_`` and ``a|b`` as above; otherwise every string is a label.
-    known : iterable of str
-        Labels of an earlier model, which need not be repeated: ``a|b`` may name them.
-
-    Raises
-    ------
-    DataError
-        There is no label, here or known; or one that is no string.
+    With `partial`, ``_`` and ``a|b`` are read as above; otherwise every string is a label. Labels
+    `known` from an earlier model need not be repeated: ``a|b`` may name them.
     """
     given: set[Any] = set(values)  # callers have numbers, too
     if odd := [value for value in given if not isinstance(value, str)]:
@@ -402,24 +331,9 @@ def column_labels(column: Column, *, partial: bool = True) -> list[str]:
 
 
 def allowed_labels(column: Column, labels: Sequence[str], *, partial: bool = True) -> Bools:
-    """Return which labels each token may have.
+    """Return which labels each token may have, bool [N, L]; `partial` as for `label_set`.
 
-    Parameters
-    ----------
-    column : Column
-        N strings.
-    labels : sequence of L str
-    partial : bool
-        As for `label_set`.
-
-    Returns
-    -------
-    bool [N, L]
-
-    Raises
-    ------
-    LabelError
-        A string that is no label; names it and its first token.
+    LabelError names a string that is no label, and its first token.
     """
     masks = label_masks(column.values, labels, partial=partial)
     unknown = ~np.asarray(masks.any(axis=1))[column.ids]

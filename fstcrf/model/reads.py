@@ -17,7 +17,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError, LabelError, OptionError
-from fstcrf.features import Design, FeatureIndex, TemplateSet
+from fstcrf.features import Design, FeatureIndex, LiteralIndex, TemplateSet
 from fstcrf.features.template import tape_column
 from fstcrf.kernel import SparseRows
 from fstcrf.lattice import Lattice, marginals, nbest
@@ -48,31 +48,15 @@ class Retrain(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FoldProgress(Progress):
-    """What is known after an iteration of the training of a fold.
+    """What is known after an iteration of the training of a fold."""
 
-    Parameters
-    ----------
-    stage : str
-        What is trained: ``pos, fold 2 of 5``.
-    """
-
-    stage: str
+    stage: str  # what is trained: ``pos, fold 2 of 5``
 
 
 def ordered(taggers: Sequence[Model], tapes: Sequence[str]) -> list[Model]:
     """Return the taggers that write some tapes and those that they read, in the order of reading.
 
-    Parameters
-    ----------
-    taggers : sequence of CRF
-    tapes : sequence of str
-        The tapes that are wanted; those without a tagger are left to the caller.
-
-    Raises
-    ------
-    OptionError
-        Two taggers of one tape, taggers that read each other, or one that reads a tape whose
-        tagger is not there.
+    Tapes without a tagger are left to the caller; a tape that a tagger reads must have one.
     """
     by_tape = {tagger.tape: tagger for tagger in taggers}
     if len(by_tape) < len(taggers):
@@ -86,7 +70,7 @@ def ordered(taggers: Sequence[Model], tapes: Sequence[str]) -> list[Model]:
             raise OptionError(f"taggers read each other: {' ← '.join((*waiting, tape))}")
         if tape in found:
             return
-        for earlier in _read(by_tape[tape]):
+        for earlier in tapes_read(by_tape[tape].index):
             if earlier not in by_tape:
                 raise OptionError(
                     f"the tagger of tape {tape!r} reads tape {earlier!r}: "
@@ -114,11 +98,6 @@ def folds(sentences: int, k: int, seed: int) -> Longs:
 
     Sentence ``p[i]`` is in fold ``i mod k``, where p is the permutation of the sentences by NumPy's
     ``default_rng(seed)``.
-
-    Raises
-    ------
-    OptionError
-        More folds than sentences.
     """
     if k > sentences:
         raise OptionError(f"jackknife is {k}, expected at most the {sentences} sentences there are")
@@ -139,34 +118,12 @@ def jackknifed(
 ) -> Corpus:
     """Return a corpus with labels from taggers that were trained on other sentences of it.
 
-    Parameters
-    ----------
-    corpus : Corpus
-        With the columns that the taggers read, and those of their gold labels. No sentence is
-        empty.
-    taggers : sequence of CRF
-        In the order of reading. In each fold all of them are trained again, one after the other,
-        by templates, options, column and class weights of their records. One that was trained on
-        jack-knifed labels is so again; one that held-out data stopped makes as many iterations.
-        Weights of sentences and warm starts are not repeated.
-    k : int
-        Number of folds.
-    retrain : Retrain
-    seed : int
-        Of the folds.
-    threads : int
-    report : callable, optional
-        Is told of every iteration, by `FoldProgress`.
-
-    Raises
-    ------
-    OptionError
-        More folds than sentences, or a tagger whose record does not say how to train it.
-    DataError
-        The corpus has no column of a tagger's gold labels.
-    LabelError
-        It has gold labels that the tagger does not have: whoever learned to read them would never
-        see them.
+    It has the columns that the taggers read, and those of their gold labels; no sentence is empty.
+    In each fold all taggers, in the order of reading, are trained again by templates, options,
+    column and class weights of their records. One that was trained on jack-knifed labels is so
+    again; one that held-out data stopped makes as many iterations. Weights of sentences and warm
+    starts are not repeated. LabelError where the corpus has gold labels that a tagger does not
+    have: whoever learned to read them would never see them.
     """
     labels = {tagger.tape: _Labels(corpus.n_tokens) for tagger in taggers}
     token_sentence = np.repeat(np.arange(len(corpus)), np.diff(corpus.offsets))
@@ -192,13 +149,9 @@ def fold_taggers(
     threads: int = 1,
     report: Report | None = None,
 ) -> Iterator[tuple[Longs, list[Model]]]:
-    """Yield the sentences of each fold, and taggers that were trained on all others.
+    """Yield the sentences of each fold, int64 [M], and taggers that were trained on all others.
 
-    Parameters and errors as for `jackknifed`.
-
-    Yields
-    ------
-    int64 [M], list of CRF
+    Arguments and errors as for `jackknifed`.
     """
     fold = folds(len(corpus), k, seed)
     for tagger in taggers:
@@ -262,13 +215,7 @@ def labels_for(corpus: Corpus, record: TrainingRecord) -> list[str]:
 
 
 def record_of(tagger: Model) -> TrainingRecord:
-    """Return how a tagger was trained.
-
-    Raises
-    ------
-    OptionError
-        It has no record of that.
-    """
+    """Return how a tagger was trained."""
     if tagger.record is None:
         raise OptionError(
             f"jackknife cannot train the tagger of tape {tagger.tape!r} again: "
@@ -277,8 +224,8 @@ def record_of(tagger: Model) -> TrainingRecord:
     return tagger.record
 
 
-def _read(tagger: Model) -> tuple[str, ...]:
-    index = tagger.index
+def tapes_read(index: FeatureIndex | LiteralIndex) -> tuple[str, ...]:
+    """Return the tapes whose labels the attributes of an index see."""
     return index.templates.tapes if isinstance(index, FeatureIndex) else ()
 
 
@@ -309,24 +256,14 @@ _LEAST = 0.01
 class Passed:
     """Sentences with labels of earlier tapes; some may come several times.
 
-    Parameters
-    ----------
-    corpus : Corpus
-        With a column for each tape. Under marginals, the copies of a sentence hold the labels that
-        its tokens may have, in the order of their probability.
-    origin : int64 [S']
-        The sentence that each is a copy of.
-    share : float64 [S']
-        What each copy counts; those of a sentence sum to 1. Not read under marginals.
-    token_share : float64 [N'], optional
-        Under marginals: probability of the labels of each token of the copies; 0 where a token has
-        no further label.
+    Under marginals, the copies of a sentence hold the labels that its tokens may have, in the order
+    of their probability, which `token_share` has: 0 where a token has no further label.
     """
 
-    corpus: Corpus
-    origin: Longs
-    share: Floats
-    token_share: Floats | None = None
+    corpus: Corpus  # with a column for each tape
+    origin: Longs  # [S'] the sentence that each is a copy of
+    share: Floats  # [S'] what each copy counts, 1 a sentence; not read under marginals
+    token_share: Floats | None = None  # [N']
 
 
 def pass_on(
@@ -338,26 +275,9 @@ def pass_on(
     threads: int = 1,
     report: Report | None = None,
 ) -> Passed:
-    """Give a training text the labels of the taggers that are read.
+    """Give a training text the labels of the taggers that are read, in the order of reading.
 
-    Parameters
-    ----------
-    corpus : Corpus
-        No sentence is empty.
-    taggers : sequence of CRF
-        In the order of reading.
-    settings : Options
-        `passing`, `candidates`, `jackknife`, `seed`.
-    retrain : Retrain
-        Trains the taggers of folds.
-    threads : int
-    report : callable, optional
-        Is told of the training of folds.
-
-    Raises
-    ------
-    DataError, OptionError
-        The taggers do not go with the corpus.
+    Settings `passing`, `candidates`, `jackknife` and `seed` say how; no sentence is empty.
     """
     give = {"best": _best, "nbest": _nbest, "marginals": _marginals}[settings.passing]
     if not taggers:
@@ -404,34 +324,12 @@ def built(
     return index, averaged, alone
 
 
-def soft(
-    tagger: Model, corpus: Corpus, given: Given, *, threads: int = 1
-) -> tuple[list[Lattice], Floats]:
-    """Return lattices in which earlier tapes are averaged over, and their posteriors.
-
-    Parameters
-    ----------
-    tagger : CRF
-    corpus : Corpus
-        No sentence is empty. Tapes that are not given are columns of it.
-    given : mapping of str to (labels, float64 [N, L_tape])
-        Probability of the labels of tapes at each token.
-    threads : int
-
-    Returns
-    -------
-    list of Lattice
-        One for each sentence; potentials are expectations (natural log).
-    float64 [N, L]
-        Posterior of each label at each token.
-    """
-    lattices = lattices_given(tagger, corpus, given)
-    rows = marginals(lattices, threads=threads)
-    return lattices, np.concatenate([np.empty((0, len(tagger.labels))), *rows])
-
-
 def lattices_given(tagger: Model, corpus: Corpus, given: Given) -> list[Lattice]:
-    """Return the lattices alone; parameters as for `soft`."""
+    """Return lattices in which earlier tapes are averaged over.
+
+    Potentials are expectations by the probability of the labels of given tapes at each token; tapes
+    that are not given are columns. No sentence is empty.
+    """
     read = [tape.name for tape in tagger.reads if tape.name in given]
     prepared = bind(tagger, {tape: given[tape][0] for tape in read}).prepare(corpus)
     still = tagger.program.chains[0].arc is not None
@@ -512,7 +410,8 @@ def _marginals(corpus: Corpus, taggers: Sequence[Model], settings: Options, thre
     del settings
     given: dict[str, tuple[tuple[str, ...], Floats]] = {}
     for tagger in taggers:
-        table = soft(tagger, corpus, given, threads=threads)[1]
+        rows = marginals(lattices_given(tagger, corpus, given), threads=threads)
+        table = np.concatenate([np.empty((0, len(tagger.labels))), *rows])
         given[tagger.tape] = tagger.labels, table
     label_of, share = _ranked([table for _, table in given.values()])
     lengths = np.diff(corpus.offsets)

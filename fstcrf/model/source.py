@@ -87,23 +87,7 @@ def read_source(
     threads: int = 1,
     report: Callable[[Progress], None] | None = None,
 ) -> Source:
-    """Read columns with a template, or attribute lists without one.
-
-    Parameters
-    ----------
-    data, target, template, reads, warm_start, threads
-        As for `train`.
-    settings : Options
-    retrain : Retrain
-        Trains the taggers of folds.
-    report : callable, optional
-        Is told of the training of folds.
-
-    Raises
-    ------
-    DataError, OptionError, TemplateError
-        Data, target and template do not go together.
-    """
+    """Read columns with a template, or attribute lists without one; see `train_crf`."""
     base = None if warm_start is None else warm_start.index
     known = () if warm_start is None else warm_start.labels
     if not isinstance(data, Corpus):
@@ -218,21 +202,8 @@ def sentence_weights(
 ) -> Floats:
     """Return the weight of each sentence of the source, float64 [B].
 
-    Parameters
-    ----------
-    source : Source
-    allowed : bool [N, L]
-        Labels that each token may have.
-    labels : sequence of L str
-    weights : sequence of float, optional
-        Of the sentences that were given.
-    class_weights : mapping of str to float, optional
-        A sentence is multiplied by the mean of those of its labels, 1 for others.
-
-    Raises
-    ------
-    DataError
-        Weights that are no numbers, or not one for each sentence; labels that do not occur.
+    That is the one given, times the mean of the class weights of its labels, 1 for others;
+    `allowed`, bool [N, L], are the labels that each token may have.
     """
     n = len(source.full)
     total = (
@@ -267,11 +238,6 @@ def held_out_labels(
 
     Labels of another scheme are converted; those that break it are read as conlleval does, which
     scores them.
-
-    Raises
-    ------
-    OptionError
-        The labels are neither a column nor given.
     """
     if dev is None:
         return None
@@ -297,15 +263,7 @@ def held_out_score(
 ) -> Callable[[Floats], float]:
     """Return weights → F of spans where labels are spans, else accuracy, on held-out sentences.
 
-    Parameters
-    ----------
-    model : callable
-        Weights → tagger.
-    dev, gold
-        The sentences and their labels.
-    reads : sequence of CRF
-        Earlier taggers, in the order in which they tag.
-    threads : int
+    `model` maps weights to a tagger; `reads` are earlier ones, in the order in which they tag.
     """
     data: Data = dev
     if reads:

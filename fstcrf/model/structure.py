@@ -36,22 +36,9 @@ def structure(
     offsets: Longs,
     grammar: Grammar | None = None,
 ) -> Topology:
-    """Return the topology that options and a grammar ask for.
+    """Return the topology that options and a hard grammar, intersected with it, ask for.
 
-    Parameters
-    ----------
-    labels : sequence of L str
-    settings : Options
-    allowed : bool [N, L]
-        Labels that each token may have, for ``scheme="observed"``.
-    offsets : int64 [B + 1]
-    grammar : Grammar, optional
-        Hard; intersected with the topology.
-
-    Raises
-    ------
-    GrammarError
-        A grammar that does not go with the labels, or has scores.
+    `allowed`, bool [N, L], are the labels that each token may have, for ``scheme="observed"``.
     """
     free = _chain(labels, settings, allowed, offsets)
     if grammar is None:
@@ -126,18 +113,8 @@ def warm_theta(
 ) -> tuple[ParameterSpace, Floats]:
     """Extend a parameter space by the weights of a model, and return both.
 
-    Parameters
-    ----------
-    model : CRF
-    index : FeatureIndex or LiteralIndex
-        Built with the model's index as its base: rows keep their numbers.
-    space : ParameterSpace
-        The weights that the new data asks for.
-
-    Raises
-    ------
-    OptionError
-        A model of another order.
+    The index is built with the model's as its base: rows keep their numbers. The space has the
+    weights that the new data asks for.
     """
     old, new = model.space, space
     before, after = old.topology, new.topology

@@ -90,19 +90,7 @@ class TokenPotentials:
         self.forget()
 
     def node(self, sentences: Sequence[Sequence[str]]) -> tuple[Longs, Floats]:
-        """Return the potentials of states at the tokens of sentences.
-
-        Parameters
-        ----------
-        sentences : sequence of sequence of str
-            The tokens of each.
-
-        Returns
-        -------
-        offsets : int64 [B + 1]
-            Bounds of the sentences.
-        node : float64 [N, S]
-        """
+        """Return bounds of sentences, int64 [B + 1], and potentials of states, float64 [N, S]."""
         offsets = np.zeros(len(sentences) + 1, dtype=np.int64)
         np.cumsum(np.fromiter(map(len, sentences), np.int64, len(sentences)), out=offsets[1:])
         row = self._rows_of(self._keys(sentences))

@@ -12,7 +12,7 @@ import numpy as np
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, LabelWarning, OptionError
-from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet
+from fstcrf.features import FeatureIndex, TemplateSet
 from fstcrf.kernel import PassiveAggressive as Variant
 from fstcrf.model.model import Model, TrainingRecord
 from fstcrf.model.options import (
@@ -24,7 +24,7 @@ from fstcrf.model.options import (
     options_of,
 )
 from fstcrf.model.reading import Data, Tape, label_set
-from fstcrf.model.reads import labels_for, ordered, record_of
+from fstcrf.model.reads import labels_for, ordered, record_of, tapes_read
 from fstcrf.model.source import (
     Source,
     Target,
@@ -252,7 +252,7 @@ def train_crf(
         raise DataError("the held-out data has no gold segment: its F cannot choose an iteration")
     problem = _problem(source, labels, settings, grammar, weights, class_weights)
     space, theta = _space(problem, source, settings, warm_start)
-    wanted = _tapes(source.index)
+    wanted = tapes_read(source.index)
     tapes = tuple(Tape(t.tape, t.labels, fingerprint(t)) for t in reads if t.tape in wanted)
 
     def model(weights_now: Floats, record: TrainingRecord | None = None) -> Model:
@@ -435,7 +435,3 @@ def _check_reads(reads: Sequence[Model], tape: str) -> None:
         raise OptionError(
             f"tape {tape!r} would be read and written: give the new one another name by tape="
         )
-
-
-def _tapes(index: FeatureIndex | LiteralIndex) -> tuple[str, ...]:
-    return index.templates.tapes if isinstance(index, FeatureIndex) else ()

@@ -18,20 +18,11 @@ from fstcrf.train.problem import ParameterSpace, Tables
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """The weights of a CRF.
-
-    Parameters
-    ----------
-    topology : Topology
-    space : ParameterSpace
-        Which weights exist.
-    theta : float64 [space.size]
-        The weights.
-    """
+    """The weights of a CRF."""
 
     topology: Topology
-    space: ParameterSpace
-    theta: Floats
+    space: ParameterSpace  # which weights exist
+    theta: Floats  # [space.size]
 
     def node(self, rows: kernel.SparseRows) -> Floats:
         """Return the potentials of states, float64 [N, S], of attributes of labels."""
@@ -126,23 +117,12 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Weights of attributes by state or by arc.
+    """Weights of attributes by state or by arc."""
 
-    Parameters
-    ----------
-    row : int64 [n]
-        Attribute.
-    column : int64 [n]
-        State or arc.
-    weight : float64 [n]
-    width : int
-        Number of states or arcs.
-    """
-
-    row: Longs
-    column: Longs
-    weight: Floats
-    width: int
+    row: Longs  # [n] attribute
+    column: Longs  # [n] state or arc
+    weight: Floats  # [n]
+    width: int  # number of states or arcs
 
     @classmethod
     def of(
@@ -157,15 +137,8 @@ class Cells:
     ) -> Self:
         """Give the weight of a slot to all states (arcs) that sum it.
 
-        Parameters
-        ----------
-        cells : int64 [m]
-            ``attribute * stride + slot``.
-        stride : int
-        weight : float64 [m]
-        slots, columns : int [p]
-            Which state or arc sums which slot.
-        width : int
+        Cell m has the weight of ``attribute * stride + slot``; `slots` and `columns` are pairs of a
+        slot and a state or arc that sums it.
         """
         order = np.argsort(slots, kind="stable")
         first = np.searchsorted(slots[order], np.arange(stride + 1))
@@ -179,19 +152,11 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """A packed table for sums over rows; made by `of`.
-
-    Parameters
-    ----------
-    table : PackedTable [rows, W]
-    n_rows : int
-    width : int
-        Columns that mean something.
-    """
+    """A packed table for sums over rows; made by `of`."""
 
     table: kernel.PackedTable
     n_rows: int
-    width: int
+    width: int  # columns that mean something
 
     @classmethod
     def of(

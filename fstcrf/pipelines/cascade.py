@@ -15,8 +15,7 @@ from fstcrf.features.template import tape_column
 from fstcrf.joint import CRF, Composition
 from fstcrf.joint.batches import as_corpus
 from fstcrf.joint.component import as_read
-from fstcrf.joint.known import Known
-from fstcrf.kernel import Budget
+from fstcrf.joint.known import Known, Request
 from fstcrf.lattice import Answer, Lattice, marginals, nbest
 from fstcrf.lattice.distributions import Distributions
 from fstcrf.lattice.paths import best_path
@@ -30,17 +29,12 @@ _LEAST = 1e-300
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Question:
-    """What is asked of the taggers: sentences, n paths of the last one, what is known."""
+    """What is asked of the taggers: n paths of the last one, given what is known."""
 
     composition: Composition
-    sentences: Data
-    n: int
-    known: Known
+    request: Request  # without what is known
+    known: Known  # of the sentences that are not empty
     soft: bool
-    budget: Budget | None
-    threads: int
-    strict: bool
-    tapes: Sequence[str]  # those shown
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -51,36 +45,26 @@ class _Step:
     lattices: Callable[[], list[Lattice]]
 
 
-def cascaded(
-    composition: Composition,
-    sentences: Data,
-    n: int,
-    known: Known,
-    *,
-    soft: bool,
-    budget: Budget | None,
-    threads: int,
-    strict: bool,
-    tapes: Sequence[str] | None = None,
-) -> Answer:
+def cascaded(composition: Composition, request: Request, *, soft: bool) -> Answer:
     """Run the taggers of a composition one after the other; its grammar and weights are left out.
 
-    The last tagger ranks its own `n` labellings, those before it have decided. The score of a
-    path is its log probability: the sum, over the tapes that are shown (all by default), of
-    that of its labels given the labels that were read; it is proven. `soft`: taggers take their
-    potentials on average over the posteriors of those before them, rather than for their best
-    labels; the composition has no maps then. `strict`: NoPathError where a tagger has no path
-    for a sentence.
+    The last tagger ranks its own labellings, those before it have decided. The score of a path is
+    its log probability: the sum, over the tapes that are shown, of that of its labels given the
+    labels that were read; it is proven. With `soft`, taggers take their potentials on average over
+    the posteriors of those before them, rather than for their best labels; the composition has no
+    maps then.
     """
+    sentences, known = request.sentences, request.known(composition.tapes)
     lengths: list[int] = []
     if not composition.literal:
         lengths, sentences = as_corpus(composition, sentences)
     numbers = np.flatnonzero(lengths) if lengths else np.arange(len(sentences))
     forced = {t: [rows[i] for i in numbers.tolist()] for t, rows in known.forced.items()}
     asked = _Question(
-        *(composition, sentences, n, replace(known, forced=forced)),
-        *(soft and not composition.literal, budget, threads, strict),
-        tapes=tapes or composition.tapes,
+        composition,
+        replace(request, sentences=sentences, forced=None, bias=None),
+        replace(known, forced=forced),
+        soft and not composition.literal,
     )
     try:
         steps, ids = _steps(asked)
@@ -101,7 +85,7 @@ def cascaded(
             each[tape] = [None] * len(lengths)
             for number, lattice in zip(numbers.tolist(), step.lattices(), strict=True):
                 each[tape][number] = lattice
-        return Distributions(each, budget, threads)
+        return Distributions(each, request.budget, request.threads)
 
     return found.with_posterior(posterior)
 
@@ -109,7 +93,7 @@ def cascaded(
 def _steps(asked: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
     """Return what taggers found, and the best labels of tapes, or some where there is no path."""
     composition = asked.composition
-    corpus: Any = asked.sentences
+    corpus: Any = asked.request.sentences
     components = {c.tagger.tape: c for c in composition.components}
     maps = {tape_map.tape: tape_map for tape_map in composition.maps}
     order = [t.tape for t in composition.taggers] if composition.literal else composition.order
@@ -123,7 +107,7 @@ def _steps(asked: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
             number = {label: k for k, label in enumerate(labels)}
             ids[tape] = np.asarray([number[v] for v in column.values], dtype=np.int32)[column.ids]
         else:
-            component, n = components[tape], asked.n if tape == order[-1] else 1
+            component, n = components[tape], asked.request.n if tape == order[-1] else 1
             if asked.soft:
                 given = {t: (composition.label_sets[t], table) for t, table in tables.items()}
                 steps[tape], tables[tape] = _softly(asked, component.tagger, corpus, given, n)
@@ -146,13 +130,20 @@ def _hard(asked: _Question, model: Any, sentences: Data, n: int) -> _Step:
         forced={} if forced is None else {tape: forced},
         bias={} if bias is None else {tape: bias},
     )
-    given: Any = (sentences, n, forced, bias, asked.budget, asked.threads)
+    request = replace(
+        asked.request,
+        sentences=sentences,
+        n=n,
+        forced=forced,
+        bias=bias,
+        tapes=None,
+    )
     try:
-        answer = tagger.decoded(*given, strict=asked.strict)
+        answer = tagger.decoded(request)
     except NoPathError:
-        whole.decoded(*given, strict=True)  # it says at which token
+        whole.decoded(request)  # it says at which token
         raise
-    return _Step(answer, lambda: whole.posterior(sentences, mine, None, 1).lattices[tape])  # type: ignore[arg-type, return-value]
+    return _Step(answer, lambda: whole.posterior(request, mine).lattices[tape])  # type: ignore[arg-type, return-value]
 
 
 def _softly(asked: _Question, model: Any, corpus: Data, given: Any, n: int) -> tuple[_Step, Floats]:
@@ -169,16 +160,16 @@ def _softly(asked: _Question, model: Any, corpus: Data, given: Any, n: int) -> t
             mask = decoding.mask(model.topology, known, len(lattice))
             node = np.where(mask, lattice.values[0] + added, -np.inf)
             lattices.append(lattice.with_values({0: node}))
-    ranked = nbest(lattices, n, threads=asked.threads)
+    ranked = nbest(lattices, n, threads=asked.request.threads)
     sums = list(lattices)
     for number, paths in enumerate(ranked):
-        if not paths and asked.strict:
+        if not paths and asked.request.strict:
             try:
                 best_path(lattices[number])
             except NoPathError as error:
                 raise NoPathError(error.reason, position=error.position, sentence=number) from None
         sums[number] = lattices[number] if paths else free[number]
-    rows = marginals(sums, threads=asked.threads)
+    rows = marginals(sums, threads=asked.request.threads)
     table = np.concatenate([np.empty((0, len(model.labels))), *rows])
     sizes = np.diff(corpus.offsets).tolist()
     answer = Answer.of_paths(list(ranked), {model.tape: model.labels}, sizes, n)
@@ -189,7 +180,8 @@ def _joined(
     asked: _Question, steps: dict[str, _Step], ids: dict[str, Ints], lengths: Sequence[int]
 ) -> Answer:
     """Return the paths of the tapes shown, for all sentences."""
-    last, n, tapes = list(steps)[-1], asked.n, asked.tapes
+    last, n = list(steps)[-1], asked.request.n
+    tapes = asked.request.tapes or asked.composition.tapes
     size = len(steps[last].answer)
     logs, dead = np.zeros((size, n)), np.zeros(size, dtype=bool)
     logs[:, 1:] = -np.inf

@@ -28,7 +28,7 @@ from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF, Composition, Tagger, load
 from fstcrf.joint.batches import as_corpus
-from fstcrf.joint.known import Bias, Forced, Known
+from fstcrf.joint.known import Bias, Forced, Request
 from fstcrf.joint.tagger import DecodeOptions, TagOptions
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer, Path
@@ -229,36 +229,11 @@ class TrainedPipeline(Tagger):
         """
         return super(TrainedPipeline, self._decoding(decode)).decode(sentences, **options)
 
-    def decoded(
-        self,
-        sentences: Data,
-        n: int,
-        forced: Sequence[Forced | None] | None,
-        bias: Bias | None,
-        budget: Budget | None,
-        threads: int,
-        *,
-        strict: bool,
-        tapes: Sequence[str] | None = None,
-        probabilities: bool = False,
-    ) -> Answer:
+    def decoded(self, asked: Request) -> Answer:
         """Return what `decode` does; see `fstcrf.joint.Tagger.decoded`."""
         if self.together:
-            given = (sentences, n, forced, bias, budget, threads)
-            return self.joint.decoded(
-                *given, strict=strict, tapes=tapes, probabilities=probabilities
-            )
-        return cascaded(
-            self.composition,
-            sentences,
-            n,
-            Known.of(self.tapes, len(sentences), forced, bias),
-            soft=self.decoder == "marginals",
-            budget=budget,
-            threads=threads,
-            strict=strict,
-            tapes=tapes,
-        )
+            return self.joint.decoded(asked)
+        return cascaded(self.composition, asked, soft=self.decoder == "marginals")
 
     @property
     def together(self) -> bool:

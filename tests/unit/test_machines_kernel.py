@@ -455,9 +455,6 @@ def test_numbers_outside_the_interval(bad: float) -> None:
 # --- Joint states --------------------------------------------------------------------------------
 
 
-def test_joint_states_and_back() -> None:
+def test_states_of_the_axes() -> None:
     states = machine().axis_states(ints(0, 1, 2, 3, 4, 5, -1))
     assert [part.tolist() for part in states] == [[0, 0, 0, 1, 1, 1, -1], [0, 1, 2, 0, 1, 2, -1]]
-    back = machine().joint_states(tuple(part[:-1] for part in states))
-    assert back.dtype == np.int32
-    assert back.tolist() == [0, 1, 2, 3, 4, 5]
