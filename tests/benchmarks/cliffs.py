@@ -43,14 +43,17 @@ SECONDS = 0.05
 SLOW = 0.5
 """Seconds of a first answer from which one measurement is enough."""
 
+ONCE = 4.0
+"""... from which it is the measurement: what the grammar takes to compile is little beside it."""
+
 SAME = 1e-9  # relative, of scores
 
 Way = Literal["auto", "lazy", "expanded"]
 WAYS: tuple[Way, ...] = ("auto", "expanded", "lazy")
 
 LONGER = 4
-"""A search that takes so many times as long as the product (or `LEAST` seconds) has lost to it: it is
-ended."""
+"""A search that takes so many times as long as the product, and so many seconds, has lost to it: it
+is ended."""
 LEAST = 0.5
 
 
@@ -221,8 +224,12 @@ def measured(case: Case, rounds: int = 3) -> dict[str, Any]:
             continue
         ways[way] = {"first": time.process_time() - begun, **found}
     slow = max(found.get("first", 0.0) for found in ways.values()) > SLOW
-    for timed, seconds in _in_turns(answers, n, 1 if slow else rounds).items():
+    again = {way: lattice for way, lattice in answers.items() if ways[way]["first"] < ONCE}
+    for timed, seconds in _in_turns(again, n, 1 if slow else rounds).items():
         ways[timed]["seconds"] = seconds
+    for found in ways.values():
+        if found.get("first", 0.0) >= ONCE:
+            found["seconds"] = found["first"]
     return {"case": asdict(case), "text": str(case), "ways": ways, **_compared(ways)}
 
 
