@@ -75,7 +75,7 @@ _OPTIONS = (
     ),
 )
 _SENTENCES = {
-    **dict.fromkeys(("nbest", "decode", "joint", "max_states", "max_seconds")),
+    **dict.fromkeys(("nbest", "decode", "joint", "search", "max_states", "max_seconds")),
     **dict.fromkeys(("probabilities", "marginals", "confidence", "span_probabilities"), False),
     "threads": 1,
 }

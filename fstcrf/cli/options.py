@@ -202,6 +202,12 @@ _SEARCH = (
         "grammar, and if that is not enough without labels known beforehand.",
     ),
     click.option(
+        "--search",
+        type=click.Choice(["auto", "lazy", "expanded"]),
+        help="How the best labels under a grammar are found: among states made as they are met, in "
+        "the grammar multiplied out, or by what costs less.  [default: as composed, else auto]",
+    ),
+    click.option(
         "--max-states",
         metavar="N",
         type=click.IntRange(min=1),

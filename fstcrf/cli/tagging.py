@@ -42,6 +42,7 @@ from fstcrf.joint.tagger import OnNoPath, Tagger
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer, Path
 from fstcrf.lazy import LazyModule
+from fstcrf.plans import Search
 
 __all__ = [
     "Outcomes",
@@ -169,6 +170,8 @@ class Question:
     bias : mapping of str to mapping of str to float, optional
         For a tape, what is added to the potential of a label everywhere.
     on_no_path : {"error", "skip", "relax"}
+    search : {"auto", "lazy", "expanded"}, optional
+        How the best paths under a grammar are found; as the tagger was made when absent.
     budget : Budget, optional
         When to give up on a sentence that is searched.
     threads : int
@@ -190,6 +193,7 @@ class Question:
     force: Mapping[str, str] | None = None
     bias: Mapping[str, Mapping[str, float]] | None = None
     on_no_path: OnNoPath = "error"
+    search: Search | None = None
     budget: Budget | None = None
     threads: int = 1
     tapes: tuple[str, ...] | None = None
@@ -240,6 +244,7 @@ def question(tagger: Tagger, given: Mapping[str, Any], *, tape: str) -> Question
         force=None if force is None else tape_columns("--force", force, several),
         bias=label_biases(given["bias"], several) or None,
         on_no_path=given["on_no_path"],
+        search=given["search"],
         budget=budget,
         threads=given["threads"],
         tapes=shown,
@@ -278,7 +283,7 @@ def _check(tagger: Tagger, given: Mapping[str, Any]) -> None:
                     '"chain" is none: --decode product has it'
                 )
     if joint is None and not isinstance(tagger, CRF):
-        for name in ("grammar", "max_states", "max_seconds"):
+        for name in ("grammar", "search", "max_states", "max_seconds"):
             if given[name] not in (None, ()):
                 raise click.UsageError(f"{_flag(name)} needs a joint decision: --decode joint")
 
@@ -451,6 +456,7 @@ def _decoded(
                 forced=asked.force,
                 bias=asked.bias,
                 on_no_path=asked.on_no_path,
+                search=asked.search,
                 budget=asked.budget,
                 threads=asked.threads,
                 tapes=asked.tapes,

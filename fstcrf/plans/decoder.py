@@ -191,10 +191,9 @@ class Decoder:
         """Search lazily; answer from the product what that takes too long for, where it fits."""
         if self.expansion is None:
             return kernel.lazy_paths(bound, grammar, n, budget)
-        first = self.expansion.first(n)
-        search = _Search(bound, grammar, n, budget, first)
+        search = _Search(bound, grammar, n, budget, self.expansion)
         if search.left and not search.late:
-            search.expand(self.expansion, first)
+            search.expand(self.expansion)
         if search.left:
             search.complete()
         return search.found
@@ -207,8 +206,14 @@ class _Search:
     ----------
     bound, grammar, n, budget
         As for `kernel.lazy_paths`.
-    allowed : int
-        Operations a token, for the first attempt.
+    expansion : Expansion
+        What is done instead: a first attempt ends where that is worth it.
+
+    Attributes
+    ----------
+    found : kernel.SearchResult
+    left : list of int
+        Sentences whose paths are not proven.
     """
 
     def __init__(
@@ -217,46 +222,44 @@ class _Search:
         grammar: kernel.Conjunction,
         n: int,
         budget: Budget,
-        allowed: int,
+        expansion: Expansion,
     ) -> None:
         self.bound, self.grammar, self.n, self.budget = bound, grammar, n, budget
         self._end = None if budget.seconds is None else time.monotonic() + budget.seconds
-        self.found = kernel.lazy_paths(bound, grammar, n, budget, allowance=allowed)
+        self._allowed = expansion.first(n)
+        self.found = kernel.lazy_paths(bound, grammar, n, budget, allowance=self._allowed)
+        self.left: list[int] = np.flatnonzero(self.found.unproven(n)).tolist()
 
     @property
     def late(self) -> bool:
         """Whether the seconds of the budget are over."""
         return self._end is not None and time.monotonic() > self._end
 
-    @property
-    def left(self) -> list[int]:
-        """Sentences whose paths are not proven."""
-        return np.flatnonzero(self.found.unproven(self.n)).tolist()
-
-    def expand(self, expansion: Expansion, tried: int) -> None:
-        """Answer from the product where it fits, but search for as long as that is worth.
-
-        Parameters
-        ----------
-        expansion : Expansion
-        tried : int
-            The allowance with which no answer was found.
-        """
+    def expand(self, expansion: Expansion) -> None:
+        """Answer from the product where it fits, but search for as long as that is worth."""
         cost = expansion.cost
         if cost is None:
             return
-        bounds, most = self.bound.bounds.tolist(), most_cells(self.budget)
-        fits = [k for k in self.left if (bounds[k + 1] - bounds[k]) * cost.cells <= most]
-        if (worth := expansion.worth(self.n)) > tried:
+        fits = self._fitting(cost)
+        if fits and (worth := expansion.worth(self.n)) > self._allowed:
             self._again(fits, worth)
-            left = set(self.left)
-            fits = [k for k in fits if k in left]
+            fits = self._fitting(cost)
         machine = expansion.machine if fits else None
         if machine is None:
             return
-        for run in _runs(fits, bounds, cost.paths(self.n)):
+        for run in _runs(fits, self.bound, cost.paths(self.n)):
             if not self.late:
                 self._put(run, self._over(machine, run))
+                answered = set(run)
+                self.left = [k for k in self.left if k not in answered]
+
+    def _fitting(self, cost: Cost) -> list[int]:
+        """Return the sentences that are left whose product there is room for."""
+        longest = most_cells(self.budget) // cost.cells
+        if self.bound.longest <= longest:
+            return self.left
+        bounds = self.bound.bounds
+        return [k for k in self.left if bounds[k + 1] - bounds[k] <= longest]
 
     def complete(self) -> None:
         """Search to the end of the budget what was left before and has no product."""
@@ -275,17 +278,18 @@ class _Search:
         budget, some = replace(self.budget, seconds=left), self.bound.select(sentences)
         other = kernel.lazy_paths(some, self.grammar, self.n, budget, allowance=allowed)
         self._put(sentences, other)
+        self.left = np.flatnonzero(self.found.unproven(self.n)).tolist()
 
     def _over(self, machine: Machine, sentences: list[int]) -> kernel.SearchResult:
         """Return the best paths over the product; they score what a search would say."""
-        ranked = _over(self.bound.select(sentences, machine), self.n)
-        whole = len(sentences) == self.bound.n_sentences
-        some = self.bound if whole else self.bound.select(sentences)
-        score = kernel.path_scores(some, self.grammar, ranked.path, ranked.found)
+        some = self.bound.select(sentences)
+        found, score, path = _over(some.over(machine), self.n)
+        score = kernel.path_scores(some, self.grammar, path, found)
         if self.n > 1:  # rounding may put a path a last bit above the one before it
             score = np.minimum.accumulate(score, axis=1)
-        proven = _proven(kernel.Ranked(ranked.found, score, ranked.path))
-        return proven._replace(popped=self.found.popped[sentences])
+        none_more = np.full(len(sentences), -np.inf)
+        popped = self.found.popped[sentences]
+        return kernel.SearchResult(found, found, score, path, none_more, popped)
 
     def _put(self, sentences: list[int], other: kernel.SearchResult) -> None:
         if len(sentences) == self.bound.n_sentences:
@@ -302,8 +306,12 @@ def _over(bound: kernel.Bound, n: int) -> kernel.Ranked:
     return kernel.Ranked((score > -np.inf).astype(np.int64), score[:, None], path[None])
 
 
-def _runs(sentences: list[int], bounds: list[int], operations: int) -> Iterator[list[int]]:
+def _runs(sentences: list[int], bound: kernel.Bound, operations: int) -> Iterator[list[int]]:
     """Split sentences into runs that take a while each; the answers do not depend on them."""
+    if bound.n_tokens * operations <= _RUN:
+        yield sentences
+        return
+    bounds = bound.bounds.tolist()
     run: list[int] = []
     work = 0
     for k in sentences:

@@ -251,8 +251,9 @@ def multiplied(
     except TooLargeError:
         raise TooLargeError(
             f"the grammar has more than {limit:,} states when its {len(conjuncts)} conjuncts are "
-            "multiplied out, which log Z, marginals, samples and normalize='chain' need; best and "
-            "n-best paths of a product do not, and confidence() bounds their probabilities"
+            "multiplied out, which log Z, marginals, samples, normalize='chain' and "
+            "search='expanded' need; best and n-best paths of a product do not, and confidence() "
+            "bounds their probabilities"
         ) from None
     if is_empty(whole):
         raise contradiction_error(conjuncts)

@@ -28,7 +28,10 @@ from tests.benchmarks.report import Line, Report
 from tests.benchmarks.running import Bench, BenchmarkError
 
 LINES: dict[str, Callable[[Bench], list[Line]]] = {
-    "cliffs": bench_cliffs.searches,
+    "cliffs-searches": bench_cliffs.searches,
+    "cliffs-chains": bench_cliffs.chains,
+    "cliffs-spans": bench_cliffs.spans,
+    "cliffs-long": bench_cliffs.long,
     "cliffs-grammars": bench_cliffs.grammars,
     "training": bench_training.training,
     "evaluations": bench_training.evaluations,
@@ -47,6 +50,7 @@ LINES: dict[str, Callable[[Bench], list[Line]]] = {
     "exactness": bench_training.exactness,
 }
 ONLY_FULL = {"complete"}
+GROUPS = {"cliffs": [name for name in LINES if name.startswith("cliffs-")]}
 
 PAGE = machine.PAGES / "benchmarks.md"
 PLOT = "benchmarks-growth.svg"
@@ -76,6 +80,7 @@ def main() -> int:
     if machine.fingerprint() != code:
         error = "the package changed while it was measured"
         report.lines.append(Line("code", "one and the same code", error=error))
+    report.lines = bench_cliffs.worst_first(report.lines)
     report.seconds = time.perf_counter() - started
     _write(report, options)
     for line in report.failures():
@@ -95,7 +100,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="Parts of the corpora, one round.")
     parser.add_argument("--full", action="store_true", help="Complete features as well.")
     parser.add_argument("--rounds", type=int, metavar="N", help=f"Runs a line. [default: {ROUNDS}]")
-    parser.add_argument("--only", nargs="+", choices=LINES, help="These lines.")
+    parser.add_argument("--only", nargs="+", choices=[*GROUPS, *LINES], help="These lines.")
     parser.add_argument("--json", type=Path, metavar="FILE", help="Everything that was measured.")
     parser.add_argument("--write", action="store_true", help=f"Write {PAGE.name} and a plot.")
     parser.add_argument("--page", type=Path, metavar="FILE", help="Write the report as Markdown.")
@@ -109,7 +114,8 @@ def _options() -> argparse.Namespace:
 
 def _chosen(options: argparse.Namespace) -> list[str]:
     if options.only:
-        return [name for name in LINES if name in options.only]
+        wanted = {name for given in options.only for name in GROUPS.get(given, [given])}
+        return [name for name in LINES if name in wanted]
     return [name for name in LINES if options.full or name not in ONLY_FULL]
 
 

@@ -1,10 +1,14 @@
 """Cliffs: ordinary inputs beside the benchmark's own, the worst ratio first.
 
-========  =======================================================================
-searches  drawn sentences under drawn grammars: the default against either way
-grammars  a grammar object for each lattice against one for all
-section   the worst of them as tables of a report
-========  =======================================================================
+===========  =======================================================================
+searches     drawn sentences under drawn grammars: the default against either way
+chains       two and three taggers by the chain rule against their cascades
+spans        all probable spans against the marginals; `tag --span-probabilities`
+long         a sentence too long for a pass at once
+grammars     a grammar object for each lattice against one for all
+worst_first  the lines in the order of what they exceed
+section      the worst of them as tables of a report
+===========  =======================================================================
 
 What is measured here is what a default loses on the worst ordinary input, not what it takes on the
 usual one. Seconds are those of the processor.
@@ -12,15 +16,18 @@ usual one. Seconds are those of the processor.
 
 from __future__ import annotations
 
+import json
+import math
 import statistics
+import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from tests.benchmarks.report import Line, number, table
+from tests.benchmarks.report import LIMITS, Line, number, table
 from tests.benchmarks.running import Bench, in_turns, median_of
 
-__all__ = ["grammars", "searches", "section"]
+__all__ = ["chains", "grammars", "long", "searches", "section", "spans", "worst_first"]
 
 CASES, FEW = 80, 12
 SHOWN = 10
@@ -71,20 +78,120 @@ def grammars(bench: Bench) -> list[Line]:
     ]
 
 
+def chains(bench: Bench) -> list[Line]:
+    """Two and three taggers by the chain rule, against their cascades."""
+    folder = bench.path("chained")
+    command = [sys.executable, "-m", "tests.benchmarks.chained", "--json"]
+    command += ["--data", str(bench.data), "--models", folder, *["--quick"] * bench.quick]
+    found = json.loads(bench.run(command).output)
+    return [_chain(found, n) for n in (2, 3)]
+
+
+def _chain(found: dict[str, Any], taggers: int) -> Line:
+    cases = [case for case in found["cases"] if case["taggers"] == taggers]
+    worst = max(cases, key=lambda case: float(case["ratio"]))
+    proven, earlier, sentences = (
+        sum(case[name] for case in cases) for name in ("proven", "proven_earlier", "sentences")
+    )
+    lost = max(case["lost"] for case in cases)
+    return Line(
+        f"cliffs-chain-{taggers}",
+        f"chain rule of {taggers} taggers, processor time over the cascade's, worst text",
+        worst["ratio"],
+        unit="×",
+        note=f"{worst['text']}; proven {proven:,} of {sentences:,} sentences, with 64 labellings "
+        f"{earlier:,}; mean log probability lost against these, worst text: {lost:.4f}",
+        samples={"head": found["head"], "cases": cases},
+    )
+
+
+def spans(bench: Bench) -> list[Line]:
+    """All probable spans against the marginals, and on the command line against plain tagging."""
+    every = bench.job("cliff_spans", "spans")
+    usual = [case for case in every["cases"] if (case["labels"], case["tokens"]) == (33, 512)]
+    tagged = bench.job("cliff_spans", "tag", folder=str(bench.data), rounds=bench.rounds)
+    slow = tagged["cases"][0]
+    others = (
+        f"{case['labels']} labels, {case['tokens']:,} tokens, spread {case['spread']:g}: "
+        f"{number(case['ratio'])}×"
+        for case in every["cases"]
+    )
+    return [
+        Line(
+            "cliffs-spans",
+            "all spans with p > 0.01, 512 tokens, 33 labels, over one marginals",
+            usual[0]["ratio"],
+            unit="×",
+            note="; ".join(others),
+            samples=every,
+        ),
+        Line(
+            "cliffs-span-tagging",
+            "`tag --span-probabilities`, 10,000 tokens in a sentence, over plain `tag`",
+            slow["ratio"],
+            unit="×",
+            note=f"worst of one tagger and a product of two: {slow['model']}",
+            samples=tagged,
+        ),
+    ]
+
+
+def long(bench: Bench) -> list[Line]:
+    """The marginals of a long sentence under a joint machine, in blocks."""
+    tokens = 5_000 if bench.quick else 20_000
+    found = bench.job("cliff_spans", "long", tokens=tokens)
+    return [
+        Line(
+            "cliffs-long",
+            f"marginals of {tokens:,} tokens under 45 × 22 states in blocks, over whole",
+            found["ratio"],
+            unit="×",
+            note=f"memory: {found['blocks_mb']:,.0f} MB in blocks; whole, so much more at the "
+            f"least: {found['whole_mb'] - found['blocks_mb']:,.0f} MB",
+            samples=found,
+        )
+    ]
+
+
+def worst_first(lines: Sequence[Line]) -> list[Line]:
+    """Return the lines with the cliffs first, and among them the one furthest from its limit."""
+    cliffs = [line for line in lines if line.key.startswith("cliffs")]
+    others = [line for line in lines if not line.key.startswith("cliffs")]
+    return [*sorted(cliffs, key=_excess, reverse=True), *others]
+
+
+def _excess(line: Line) -> float:
+    """Return the value of a line as a share of what it must not exceed."""
+    limit = LIMITS.get(line.key)
+    if line.ours is None:
+        return math.inf
+    if limit is None:
+        return -1.0
+    if limit.must == 0:
+        return math.inf if line.ours else 0.0
+    return line.ours / limit.must
+
+
 def section(lines: Sequence[Line]) -> str:
-    """Return the worst cases as a table; empty without such lines."""
+    """Return the worst cases as tables; empty without such lines."""
     cases = (line.samples["cases"] for line in lines if line.key == "cliffs-worst")
     found: list[dict[str, Any]] = next(cases, [])
-    if not found:
-        return ""
-    rows = [_row(case) for case in found[:SHOWN]]
-    head = ["ratio", "default", "lazy", "expanded", "first answer", "case"]
-    text = (
-        f"The worst {len(rows)} of {len(found)} drawn cases. A ratio is the default's time over "
-        "that of the better of the other two, counting those that prove their answer; ?: not "
-        "proven. The ratio of the first answer holds the compiling of the grammar."
-    )
-    return "\n\n".join(["## Cliffs", text, table(head, rows)])
+    chained = [line.samples for line in lines if line.key.startswith("cliffs-chain-")]
+    parts = []
+    if found:
+        rows = [_row(case) for case in found[:SHOWN]]
+        head = ["ratio", "default", "lazy", "expanded", "first answer", "case"]
+        text = (
+            f"The worst {len(rows)} of {len(found)} drawn cases. A ratio is the default's time "
+            "over that of the better of the other two, counting those that prove their answer; ?: "
+            "not proven. The ratio of the first answer holds the compiling of the grammar."
+        )
+        parts += [text, table(head, rows)]
+    if any(chained):
+        rows = [case["cells"] for samples in chained for case in samples.get("cases", [])]
+        text = "Taggers that read those before them, with default settings and by 64 labellings."
+        parts += [text, table(chained[0]["head"], rows)]
+    return "\n\n".join(["## Cliffs", *parts]) if parts else ""
 
 
 def _row(case: dict[str, Any]) -> list[str]:

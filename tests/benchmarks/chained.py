@@ -1,6 +1,7 @@
 """Taggers that read the ones before them: the chain rule beside its cascade.
 
-``python -m tests.benchmarks.chained --data DIR [--models DIR] [--quick]`` prints a table.
+``python -m tests.benchmarks.chained --data DIR [--models DIR] [--quick]`` prints a table, with
+``--json`` a JSON object.
 
 Parts of speech (49 labels, UD English EWT), chunks (22, CoNLL-2000), entities (CoNLL-2003): each
 tagger is trained on a corpus of its own and reads what the taggers before it say there. Trained
@@ -13,12 +14,13 @@ the best; and how far the bound is above the others, in the mean.
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -200,14 +202,19 @@ def _seconds(work: Callable[[Corpus], object], text: Corpus) -> float:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table, or what is in it."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.chained")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--models", type=Path, help="Where trained taggers are kept.")
     parser.add_argument("--quick", action="store_true", help="Little data, to see it run.")
+    parser.add_argument("--json", action="store_true", help="Print a JSON object.")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        rows = measured(options.data, options.models or Path(scratch), quick=options.quick)
+        rows = [*measured(options.data, options.models or Path(scratch), quick=options.quick)]
+    if options.json:
+        cases = [{**asdict(row), "ratio": row.ratio, "cells": row.cells} for row in rows]
+        print(json.dumps({"head": HEAD, "cases": cases}))
+    else:
         print(table(list(HEAD), [row.cells for row in rows]))
 
 

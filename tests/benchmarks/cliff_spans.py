@@ -1,7 +1,7 @@
 """Spans and long sentences beside what they are measured against, for the section of cliffs.
 
-``python -m tests.benchmarks.cliff_spans WORK [FOLDER]`` does one piece of work in its own process
-and prints JSON. Times are of the processor.
+``python -m tests.benchmarks.cliff_spans WORK JSON`` does one piece of work, with the arguments of a
+JSON object, in a process of its own and prints another. Times are of the processor.
 
 ========  ==========================================================================
 spans     all spans with a probability above 0.01, against the marginals
@@ -44,7 +44,7 @@ CASES = (
 )
 
 
-def spans() -> list[dict[str, Any]]:
+def spans() -> dict[str, Any]:
     """Return, for each case, the seconds of the marginals and of all spans, and their ratio."""
     found = []
     for types, tokens, spread in CASES:
@@ -61,7 +61,7 @@ def spans() -> list[dict[str, Any]]:
                 "ratio": all_spans / one,
             }
         )
-    return sorted(found, key=lambda row: -row["ratio"])
+    return _worst_first(found)
 
 
 def long(tokens: int = 20_000) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def long(tokens: int = 20_000) -> dict[str, Any]:
     }
 
 
-def tag(folder: str, tokens: int = 10_000) -> list[dict[str, Any]]:
+def tag(folder: str, tokens: int = 10_000, rounds: int = 3) -> dict[str, Any]:
     """Return what the probabilities of spans cost on the command line, beside plain tagging."""
     lines = (Path(folder) / "conll2000" / "train.txt").read_text().splitlines()
     rows = [line for line in lines if line.strip()][:tokens]
@@ -101,10 +101,14 @@ def tag(folder: str, tokens: int = 10_000) -> list[dict[str, Any]]:
         command(place, "compose", "pos.fstcrf", "chunk.fstcrf", "-o", "joint.fstcrf")
         for model in ("chunk.fstcrf", "joint.fstcrf"):
             runs = [("tag", model, "one.txt"), ("tag", model, "one.txt", "--span-probabilities")]
-            taken = [[command(place, *run) for run in runs] for _ in range(3)]
+            taken = [[command(place, *run) for run in runs] for _ in range(rounds)]
             plain, both = (min(column) for column in zip(*taken, strict=True))
             found.append({"model": model, "tag_s": plain, "spans_s": both, "ratio": both / plain})
-    return found
+    return _worst_first(found)
+
+
+def _worst_first(cases: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"cases": sorted(cases, key=lambda case: -case["ratio"])}
 
 
 def command(place: Path, *arguments: str) -> float:
@@ -156,4 +160,4 @@ def peak() -> float:
 
 if __name__ == "__main__":
     works: dict[str, Callable[..., Any]] = {"spans": spans, "long": long, "tag": tag}
-    print(json.dumps(works[sys.argv[1]](*sys.argv[2:])))
+    print(json.dumps(works[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 
 import fstcrf
-from fstcrf import Grammar, Lattice, constraints
+from fstcrf import Budget, Grammar, Lattice, constraints
 from fstcrf.arrays import Floats
 from fstcrf.errors import InexactWarning, NoPathError, TooLargeError
 
@@ -43,10 +43,18 @@ SECONDS = 0.05
 SLOW = 0.5
 """Seconds of a first answer from which one measurement is enough."""
 
+ONCE = 4.0
+"""... from which it is the measurement: what the grammar takes to compile is little beside it."""
+
 SAME = 1e-9  # relative, of scores
 
 Way = Literal["auto", "lazy", "expanded"]
-WAYS: tuple[Way, ...] = ("auto", "lazy", "expanded")
+WAYS: tuple[Way, ...] = ("auto", "expanded", "lazy")
+
+LONGER = 4
+"""A search that takes so many times as long as the product, and so many seconds, has lost to it: it
+is ended."""
+LEAST = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +212,11 @@ def measured(case: Case, rounds: int = 3) -> dict[str, Any]:
     ways: dict[str, dict[str, Any]] = {}
     answers: dict[str, Lattice] = {}
     for way in WAYS:
+        product = ways.get("expanded", {}).get("first") if way == "lazy" else None
+        limit = None if product is None else Budget(seconds=max(LEAST, LONGER * product))
         begun = time.process_time()
         try:
-            answers[way] = lattice.constrained(grammar, search=way)
+            answers[way] = lattice.constrained(grammar, search=way, budget=limit)
             found = _answer(answers[way], n)
         except (TooLargeError, NoPathError) as error:
             ways[way] = {"error": str(error)}
@@ -214,8 +224,12 @@ def measured(case: Case, rounds: int = 3) -> dict[str, Any]:
             continue
         ways[way] = {"first": time.process_time() - begun, **found}
     slow = max(found.get("first", 0.0) for found in ways.values()) > SLOW
-    for timed, seconds in _in_turns(answers, n, 1 if slow else rounds).items():
+    again = {way: lattice for way, lattice in answers.items() if ways[way]["first"] < ONCE}
+    for timed, seconds in _in_turns(again, n, 1 if slow else rounds).items():
         ways[timed]["seconds"] = seconds
+    for found in ways.values():
+        if found.get("first", 0.0) >= ONCE:
+            found["seconds"] = found["first"]
     return {"case": asdict(case), "text": str(case), "ways": ways, **_compared(ways)}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import signal
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +26,7 @@ from fstcrf.constraints import (
     transitions,
 )
 from fstcrf.errors import InexactWarning, OptionError, ShapeError
-from fstcrf.kernel import Budget
+from fstcrf.kernel import Budget, lazy, native
 from fstcrf.lattice import Lattice, best, nbest
 from fstcrf.plans import Program, decoder, gathered, program, warn_unproven
 from fstcrf.plans.decoder import CELLS, Expansion
@@ -158,6 +160,12 @@ def test_part_of_a_batch_under_another_machine() -> None:
     assert some.tolist() == [all_scores[2], all_scores[0]]
     assert bound.tokens([2, 0]).tolist() == [*range(6, 13), *range(4)]
     assert bound.tokens([]).tolist() == []
+    whole = under(spans(4, scores[0]), "expanded").program.decoder.machine
+    wanted = kernel.best_paths(kernel.Bound(whole, offsets, per_token))
+    for mine, theirs in zip(kernel.best_paths(bound.over(whole)), wanted, strict=True):
+        assert mine.tolist() == theirs.tolist()
+    with pytest.raises(ShapeError, match=r"a machine of shape \(9,\), expected \(\d+,\)"):
+        bound.over(spans(2, scores[0]).program.decoder.machine)
 
 
 # --- Every way against all labellings -------------------------------------------------------------
@@ -359,3 +367,101 @@ def test_one_warning_for_a_block() -> None:
     assert len(caught) == 1
     with gathered():  # nothing to warn of
         warn_unproven(0, 7)
+
+
+# --- Interrupts, and another oracle --------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
+@pytest.mark.parametrize("at", [1, 3])
+def test_an_interrupted_search_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """Ctrl-C comes through while it searches; what is asked next has the answer of a first time."""
+    labels = [f"x{i}" for i in range(29)]
+    scores = np.zeros((60, 29))
+    scores[::2, 0] = scores[1::2, 1] = 5
+    lattice = Lattice.from_arrays(labels, scores) & contiguous(labels)
+    budget = Budget(states=5_000)
+    wanted = best([lattice], budget=budget)
+    calls = itertools.count(1)
+
+    class Kernel:
+        def __getattr__(self, name: str) -> Any:
+            if name == "fc_lazy_nbest" and next(calls) == at:
+                signal.raise_signal(signal.SIGINT)
+            return getattr(native.lib, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lazy, "lib", Kernel())
+        patched.setattr(lazy, "_UNTIMED_STEPS", 1_000)
+        with pytest.raises(KeyboardInterrupt):
+            best([lattice], budget=budget)
+    assert next(calls) == at + 1  # it had not ended before
+    found = best([lattice], budget=budget)
+    assert found.scores.tolist() == wanted.scores.tolist()
+    assert found.popped.tolist() == wanted.popped.tolist()
+    assert found.bounds.tolist() == wanted.bounds.tolist()
+
+
+def test_an_interrupt_before_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    lattice = spans(6, random_scores(3, 120, 6))
+    wanted = under(lattice, "expanded").best()
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(decoder, "_over", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            lattice.best()
+    found = lattice.best()
+    assert found.exact
+    assert found.labels == wanted.labels
+    assert found.score == pytest.approx(wanted.score, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_product_against_pynini(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """A search that gives up: the best path of the lattice composed with the grammar's machine."""
+    pynini: Any = pytest.importorskip("pynini", reason="pynini is not installed")
+    scores = np.random.default_rng(seed).normal(size=(50, 5))
+    fst = pynini.Fst()
+    fst.add_states(51)
+    fst.set_start(0)
+    fst.set_final(50)
+    for token, k in product(range(50), range(5)):
+        fst.add_arc(token, pynini.Arc(k + 1, k + 1, -scores[token, k], token + 1))
+    labels = [f"x{k}" for k in range(5)]
+    lattice = Lattice.from_arrays(labels, scores) & contiguous(labels)
+    one = [_symbols(pynini, k) for k in range(5)]
+    every = pynini.closure(_symbols(pynini, *range(5))).optimize()
+    for k in range(5):
+        others = _symbols(pynini, *(j for j in range(5) if j != k))
+        again = pynini.difference(every, every + one[k] + others + every + one[k] + every)
+        fst = pynini.intersect(fst.arcsort("ilabel"), again.optimize().arcsort("ilabel"))
+    wanted = -float(pynini.shortestdistance(fst, reverse=True)[fst.start()])
+    monkeypatch.setattr(decoder, "allowance", lambda *_: 1)
+    found = best([lattice])
+    expansion = lattice.program.decoder.expansion
+    assert expansion is not None
+    assert "machine" in vars(expansion)  # it was the product that answered
+    assert found.exact.all()
+    assert found.scores[0] == pytest.approx(wanted, abs=1e-4)  # pynini's weights are float32
+    path = lattice.best()
+    assert lattice.score(path.labels) == pytest.approx(wanted, abs=1e-4)
+    several = [p.score for p in lattice.nbest(5)]
+    ranked = pynini.shortestpath(fst, nshortest=5)
+    costs = sorted(float(p) for p in ranked.paths().weights())
+    assert several == pytest.approx([-cost for cost in costs], abs=1e-4)
+
+
+def _symbols(pynini: Any, *numbers: int) -> Any:
+    """Return pynini's machine of one token that is any of these."""
+    fst = pynini.Fst()
+    fst.add_states(2)
+    fst.set_start(0)
+    fst.set_final(1)
+    for k in numbers:
+        fst.add_arc(0, pynini.Arc(k + 1, k + 1, 0, 1))
+    return fst

@@ -13,7 +13,7 @@ import pytest
 import fstcrf
 from fstcrf.cli.tagging import Outcomes
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
-from fstcrf.joint import CRF, Composition, load
+from fstcrf.joint import CRF, Composition, Tagger, load
 from fstcrf.joint.chain import Solver
 from fstcrf.pipelines import TrainedPipeline
 from tests.support.command import done, failure, run
@@ -429,6 +429,30 @@ def test_searches_that_are_cut_short_are_counted() -> None:
     assert len(runs) == len(set(runs))
 
 
+def test_how_a_grammar_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The labels are the same each way; what cannot be multiplied out says so."""
+    asked: list[str | None] = []
+    decode = Tagger.decode
+
+    def heard(self: Tagger, *given: Any, search: Any, **options: Any) -> Any:
+        asked.append(search)
+        return decode(self, *given, search=search, **options)
+
+    monkeypatch.setattr(Tagger, "decode", heard)
+    few = [f'export {tag} = at_most[2, "{tag}"];' for tag in ("DET", "NOUN", "VERB")]
+    Path("few.grm").write_text("\n".join(few))
+    command = ("tag", "pos", "in.txt", "--grammar", "few.grm")
+    whole = done(*command)
+    for way in ("auto", "lazy", "expanded"):
+        assert done(*command, "--search", way) == whole
+    assert asked == [None, "auto", "lazy", "expanded"]
+    Path("once.grm").write_text("export ONCE = contiguous[any];\n")
+    refused = run("tag", "pos", "in.txt", "--grammar", "once.grm", "--search", "expanded")
+    assert refused.exit_code == 1
+    assert refused.stderr.count("\n") == 1
+    assert "search='expanded'" in refused.stderr
+
+
 LONG = "Meet at Lantern Court on sunday at noon Will walks again ".replace(" ", "\n") * 10
 
 
@@ -489,6 +513,7 @@ def test_counts_that_are_zero_are_not_reported(capsys: pytest.CaptureFixture[str
     [
         (["field", "--cascade"], "--cascade is for compositions: the model has one tape"),
         (["joint", "--cascade", "--max-states", "2"], "--max-states needs a joint decision"),
+        (["joint", "--cascade", "--search", "lazy"], "--search needs a joint decision"),
         (["joint", "--cascade", "--decode", "chain"], "--cascade cannot go with --decode"),
         (["field", "--decode", "product"], "--decode is for compositions: the model has one tape"),
         (["joint", "--cascade", "--grammar", "bio"], "--grammar needs a joint decision"),

@@ -258,6 +258,7 @@ def test_a_long_search_says_how_to_make_it_shorter(
         (("--confidence",), "--confidence needs a transducer, and a joint decision by norm"),
         (("--decode", "cascade", "--max-states", 1), "--max-states needs a joint decision: --dec"),
         (("--decode", "marginals", "--max-seconds", 1), "--max-seconds needs a joint decision"),
+        (("--decode", "cascade", "--search", "lazy"), "--search needs a joint decision: --decode"),
         (("--span-probabilities",), "--span-probabilities needs a transducer, and a joint decis"),
         (("--decode", "cascade", "--bias", "O=1"), "--bias O=1: expected TAPE:LABEL=NUMBER, the t"),
     ],

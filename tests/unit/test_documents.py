@@ -433,6 +433,7 @@ def test_the_options_of_sampling_in_the_shell(
         ("--nbest", "2"),
         ("--marginals",),
         ("--decode", "cascade"),
+        ("--search", "lazy"),
         ("--max-states", "9"),
         ("--max-seconds", "9"),
         ("--threads", "2"),
