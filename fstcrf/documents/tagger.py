@@ -168,11 +168,6 @@ class DocumentTagger(Tagger):
             no scores that can be asked.
         """
         tagger = replace(self, first=first) if first else self
-        if not isinstance(sentences, Corpus):
-            raise DataError(
-                f"documents are a {type(sentences).__name__}, expected a Corpus: "
-                "Corpus.from_sentences makes one"
-            )
         return super(DocumentTagger, tagger).decode(sentences, **options)
 
     def decoded(
@@ -187,15 +182,20 @@ class DocumentTagger(Tagger):
         strict: bool,
         tapes: Sequence[str] | None = None,
         probabilities: bool = False,
+        scores: bool = True,
     ) -> Answer:
         """Return what `decode` does; see `fstcrf.joint.Tagger.decoded`."""
-        del probabilities  # they are of the local model, and at hand
+        del probabilities, scores  # they are of the local model, and at hand
+        if not isinstance(sentences, Corpus):
+            raise DataError(
+                f"documents are a {type(sentences).__name__}, expected a Corpus: "
+                "Corpus.from_sentences makes one"
+            )
         if n > 1:
             raise OptionError(f"n is {n}: a document has the one labelling that was drawn; ask its "
                               "tagger for the n best of sentences")  # fmt: skip
         if budget is not None:
             raise OptionError("budget is for searches; documents are sampled: Annealing(sweeps)")
-        assert isinstance(sentences, Corpus)  # noqa: S101 (decode has checked it)
         known = Known.of(self.tapes, len(sentences), forced, bias)
         parts: list[_Drawn] = []
         numbers: list[int] = []

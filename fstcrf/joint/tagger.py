@@ -132,7 +132,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
             n below 1, another choice, or what the tagger has no way to do.
         """
         given = (sentences, n, forced, bias, on_no_path, search, budget, threads, tapes)
-        return self._answer(*given, probabilities=False)
+        return self._answer(*given)
 
     def _answer(
         self,
@@ -146,7 +146,8 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         threads: int = 1,
         tapes: Sequence[str] | None = None,
         *,
-        probabilities: bool,
+        probabilities: bool = False,
+        scores: bool = True,
     ) -> Answer:
         _check_choice("on_no_path", on_no_path, OnNoPath)
         if search is not None:
@@ -166,6 +167,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
                     strict=on_no_path == "error",
                     tapes=shown,
                     probabilities=probabilities,
+                    scores=scores,
                 )
             except NoPathError as error:
                 raise _explained(error, tagger, sentences, forced, named, limit) from None
@@ -175,7 +177,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
                     some = _selected(sentences, where)
                     mine = None if known is None else [known[i] for i in where.tolist()]
                     asked = (some, n, mine, bias, limit, threads)
-                    part = other.decoded(*asked, strict=False, tapes=shown)
+                    part = other.decoded(*asked, strict=False, tapes=shown, scores=scores)
                     answer = answer.with_part(where, part, change)
             plans.warn_unproven(tagger.unproven(answer), len(answer))
         return answer
@@ -193,11 +195,13 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         strict: bool,
         tapes: Sequence[str] | None = None,
         probabilities: bool = False,
+        scores: bool = True,
     ) -> Answer:
         """Return what `decode` does, as it is asked; arguments are checked there.
 
         With `strict`, NoPathError is raised for a sentence without a path; `probabilities` says
-        that they will be looked at. Sentences whose paths are not proven are not warned of.
+        that they will be looked at. Without `scores`, scores and bounds may be of no scale.
+        Sentences whose paths are not proven are not warned of.
         """
 
     @abstractmethod
@@ -263,14 +267,14 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
 
         Options and errors as for `decode`: forced, bias, search, budget, threads.
         """
-        answer = self.decode(sentences, **options)
+        answer = self._answer(sentences, scores=False, **options)
         tapes = [answer[tape].labels(0) for tape in answer.tapes]
         found: Any = tapes[0] if len(tapes) == 1 else list(zip(*tapes, strict=True))
         return cast("list[LabelsT]", found)
 
     def tag_columns(self, corpus: Corpus, **options: Unpack[TagOptions]) -> tuple[Column, ...]:
         """Return the best labels of a corpus as one column for each tape; see `tag_all`."""
-        answer = self.decode(corpus, **options)
+        answer = self._answer(corpus, scores=False, **options)
         return tuple(answer[tape].column() for tape in answer.tapes)
 
     def tag_column(self, corpus: Corpus, **options: Unpack[TagOptions]) -> Column:
@@ -281,7 +285,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         OptionError
             There are several tapes.
         """
-        return self.decode(corpus, **options).column()
+        return self._answer(corpus, scores=False, **options).column()
 
     def paths_all(self, sentences: Data, **options: Unpack[TagOptions]) -> list[Path | None]:
         """Return the best path of each sentence, with its probability; None where there is none.

@@ -189,9 +189,10 @@ class CRF(Model, Composable[list[str], Floats]):
         strict: bool,
         tapes: Sequence[str] | None = None,
         probabilities: bool = False,
+        scores: bool = True,
     ) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
-        del tapes  # it has one
+        del tapes, scores  # it has one, and scores at hand
         whole = self.as_transducer
         if n > 1:
             return whole().decoded(
@@ -399,12 +400,13 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         strict: bool,
         tapes: Sequence[str] | None = None,
         probabilities: bool = False,
+        scores: bool = True,
     ) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
         known = self._known(sentences, forced, bias)
         options: Any = {"threads": threads, "budget": budget, "strict": strict, "known": known}
         if self.conditional:
-            return chainlattice.rank(self, sentences, n, tapes=tapes, **options)
+            return chainlattice.rank(self, sentences, n, tapes=tapes, scores=scores, **options)
         if tapes is None or len(self.tapes) == 1:
             found = batches.decode(self, sentences, n, probabilities=probabilities, **options)
         else:
@@ -450,7 +452,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
 
         Options and errors as for `decode`.
         """
-        answer = self.decode(sentences, **options)
+        answer = self._answer(sentences, scores=False, **options)
         columns = tuple(answer[tape].column() for tape in answer.tapes)
         return np.diff(answer.offsets).tolist(), columns, int((~answer.exact).sum())
 

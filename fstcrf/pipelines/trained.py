@@ -263,12 +263,13 @@ class TrainedPipeline(Tagger):
         strict: bool,
         tapes: Sequence[str] | None = None,
         probabilities: bool = False,
+        scores: bool = True,
     ) -> Answer:
         """Return what `decode` does; see `fstcrf.joint.Tagger.decoded`."""
         if self.together:
             given = (sentences, n, forced, bias, budget, threads)
             return self.joint.decoded(
-                *given, strict=strict, tapes=tapes, probabilities=probabilities
+                *given, strict=strict, tapes=tapes, probabilities=probabilities, scores=scores
             )
         return cascaded(
             self.composition,
