@@ -45,8 +45,8 @@ int64_t fc_queue_size(const fc_machine *machine, int64_t n, int64_t longest) {
 }
 
 fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *offsets, int64_t n,
-                           int32_t *path, double *score, int64_t *count, double *work,
-                           double *scratch) {
+                           const double *floor, int32_t *path, double *score, int64_t *count,
+                           double *work, double *scratch) {
     int64_t where;
     if (n < 1 || n > INT32_MAX) return FC_EINVAL;
     const fc_status status = check_bounds(B, offsets, &where);
@@ -69,6 +69,7 @@ fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *
         double top;
         count[b] = 0;
         h.stamp = b + 1;
+        h.floor = floor == NULL ? FC_NEVER : floor[b];
         if (backward(&m, MAX_PLUS, first, T, &top) == DONE)
             count[b] = walk_nbest(&m, &h, first, T, n, N, path, score + b * n);
     }

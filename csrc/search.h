@@ -213,6 +213,7 @@ typedef struct {
     int64_t N;
     choice *choices; /* [longest][joint states], or NULL where those are too many */
     int64_t stamp;
+    double floor; /* paths behind the first are wanted where they score more */
 } queue;
 
 static inline int32_t state_at(const queue *h, const deviation *d, int64_t t) {
@@ -234,7 +235,9 @@ static inline int before(const queue *h, const deviation *a, const deviation *b)
 
 FC_HEAP(deviations, const queue *, deviation, before)
 
-static inline void push(queue *h, deviation d) { deviations_push(h, h->heap, &h->size, d); }
+static inline void push(queue *h, deviation d) {
+    if (!(d.priority <= h->floor)) deviations_push(h, h->heap, &h->size, d);
+}
 
 static inline deviation pop(queue *h) { return deviations_pop(h, h->heap, &h->size); }
 
@@ -304,7 +307,8 @@ static inline void walk_on(const tensor *m, queue *h, int64_t first, int64_t T, 
     }
 }
 
-/* The n best paths of a sentence, path k at paths + k * N; returns how many there are. */
+/* The n best paths of a sentence, those after the first above h->floor; path k at paths + k * N.
+ * Returns how many there are. */
 static inline int64_t walk_nbest(const tensor *m, queue *h, int64_t first, int64_t T, int64_t n,
                                  int64_t N, int32_t *paths, double *score) {
     h->size = 0;
@@ -312,7 +316,10 @@ static inline int64_t walk_nbest(const tensor *m, queue *h, int64_t first, int64
     h->paths = paths + first;
     h->N = N;
     const int64_t cells = row_into(m, MAX_PLUS, first, 0, NULL, NULL, m->row);
+    const double floor = h->floor;
+    h->floor = FC_NEVER; /* the best path is always wanted */
     queue_best(m, h, cells, 0.0, 0, 0);
+    h->floor = floor;
     int64_t found = 0;
     for (; found < n && h->size > 0; found++) {
         const deviation d = pop(h);

@@ -85,13 +85,14 @@ fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *o
 
 /* The n best paths of each sentence, best first: exact best-first search over the backward scores,
  * in which a path's siblings are made when it is taken from the queue.
+ *   floor [B]    in, or NULL  paths that do not score more are left out, but for the first
  *   path  [n][N] out  -1 beyond the paths there are
  *   score [B][n] out  -inf beyond them
  *   count [B]    out
  *   scratch           fc_queue_size doubles */
 fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *offsets, int64_t n,
-                           int32_t *path, double *score, int64_t *count, double *work,
-                           double *scratch);
+                           const double *floor, int32_t *path, double *score, int64_t *count,
+                           double *work, double *scratch);
 int64_t fc_queue_size(const fc_machine *machine, int64_t n, int64_t longest);
 
 /* log Z; -inf where no path exists. */

@@ -166,15 +166,16 @@ class DocumentTagger(Tagger):
             no scores that can be asked.
         """
         tagger = replace(self, first=first) if first else self
+        return super(DocumentTagger, tagger).decode(sentences, **options)
+
+    def decoded(self, asked: Request) -> Answer:
+        """Return what `decode` does; see `fstcrf.joint.Tagger.decoded`."""
+        sentences = asked.sentences
         if not isinstance(sentences, Corpus):
             raise DataError(
                 f"documents are a {type(sentences).__name__}, expected a Corpus: "
                 "Corpus.from_sentences makes one"
             )
-        return super(DocumentTagger, tagger).decode(sentences, **options)
-
-    def decoded(self, asked: Request) -> Answer:
-        """Return what `decode` does; see `fstcrf.joint.Tagger.decoded`."""
         if asked.n > 1:
             raise OptionError(
                 f"n is {asked.n}: a document has the one labelling that was drawn; ask its tagger "
@@ -182,8 +183,6 @@ class DocumentTagger(Tagger):
             )
         if asked.budget is not None:
             raise OptionError("budget is for searches; documents are sampled: Annealing(sweeps)")
-        sentences = asked.sentences
-        assert isinstance(sentences, Corpus)  # noqa: S101 (decode has checked it)
         known = asked.known(self.tapes)
         parts: list[_Drawn] = []
         numbers: list[int] = []

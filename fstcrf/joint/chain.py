@@ -44,6 +44,7 @@ __all__ = [
 
 _FIRST = 16  # labellings of the first tape that are ranked at first; then 8 times as many
 _INNER = 4  # times as many labellings of a later tape, for all prefixes of a sentence together
+_ROUNDING = 1e-9  # relative
 _PATH_TOKENS = 4_000_000  # labels in the labellings that are ranked at once
 _LOOK_TOKENS = 400_000  # tokens that later taggers are asked about at once
 _PART_TOKENS = 20_000  # the same of one sentence, and where the time has an end
@@ -160,9 +161,11 @@ class Search:
     def _rank(self, sentences: Longs, seen: int, wanted: int, step: int) -> None:
         """Look at the labellings seen .. wanted of the first tape, `step` of a sentence at once."""
         stage, given = self.stages[0], self.around[0].given.of(sentences)
-        ranked = kernel.nbest_paths(stage.legal_bound(given), wanted + 1)
-        score = ranked.score - self.normaliser[sentences, None]
-        reach = score + self.gain[0][sentences, None]  # what a labelling can become at most
+        gain, normaliser = self.gain[0][sentences], self.normaliser[sentences]
+        floor = _floor(self.total[sentences], gain - normaliser)
+        ranked = kernel.nbest_paths(stage.legal_bound(given), wanted + 1, above=floor)
+        score = ranked.score - normaliser[:, None]
+        reach = score + gain[:, None]  # what a labelling can become at most
         share = max(1, _INNER * self.budget // -(-(wanted - seen) // step))
         self.missed[sentences] = -np.inf
         end = wanted
@@ -202,9 +205,11 @@ class Search:
         """Look at the n best labellings of tape k under each prefix."""
         around, sentence = self.around[k], prefixes.sentence
         given = around.under(prefixes)
-        ranked = kernel.nbest_paths(around.stage.legal_bound(given), n + 1)
+        gain = self.gain[k][sentence]
+        floor = _floor(self.total[sentence], prefixes.score + gain - normaliser)
+        ranked = kernel.nbest_paths(around.stage.legal_bound(given), n + 1, above=floor)
         score = prefixes.score[:, None] + ranked.score - normaliser[:, None]
-        reach = score + self.gain[k][sentence, None]
+        reach = score + gain[:, None]
         np.maximum.at(self.missed, sentence, reach[:, n])
         place, number = np.nonzero(reach[:, :n] > self.total[sentence, None])
         if len(place):
@@ -235,6 +240,16 @@ def _shares(sentence: Longs, alive: Longs, share: int, most: int) -> Iterator[tu
     power = np.floor(np.log2(each)).astype(np.int64)
     for p in np.unique(power).tolist():
         yield 1 << p, alive[power == p]
+
+
+def _floor(total: Floats, added: Floats) -> Floats:
+    """Return a score below which no path passes a total once so much is added, for each sentence.
+
+    It leaves room for rounding: what it lets through is compared again.
+    """
+    floor = total - added
+    floor -= _ROUNDING * (np.abs(total) + np.abs(added))
+    return np.where(np.isfinite(floor), floor, -np.inf)
 
 
 def _picked(paths: Ints, bounds: Longs, place: Longs, number: Longs) -> Ints:

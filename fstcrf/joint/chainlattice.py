@@ -150,14 +150,17 @@ def rank(
     budget: Budget | None = None,
     strict: bool = True,
     tapes: Sequence[str] | None = None,
+    scores: bool = True,
 ) -> Answer:
     """Return the n best labellings of each sentence; those that are not proven are not warned of.
+
+    Without `scores`, those of one labelling, its bound and probability are of no scale.
 
     Several labellings, and those of some tapes, are searched sentence by sentence, and share the
     budget's time. NoPathError where a sentence has none, where that is `strict`.
     """
     if n == 1 and tapes is None:
-        return _best(composition, sentences, known, threads, budget, strict=strict)
+        return _best(composition, sentences, known, threads, budget, strict=strict, scores=scores)
     started = time.monotonic()
     ranked: list[list[Path]] = []
     lengths: list[int] = []
@@ -184,8 +187,11 @@ def _best(
     budget: Budget | None,
     *,
     strict: bool,
+    scores: bool,
 ) -> Answer:
-    lengths, solver, runs = solved_runs(composition, sentences, threads, budget, known)
+    lengths, solver, runs = solved_runs(
+        composition, sentences, threads, budget, known, scored=scores
+    )
     full = np.asarray(lengths) > 0
     total, bound = np.zeros(len(lengths)), np.zeros(len(lengths))
     total[full] = np.concatenate([np.empty(0), *(solved.total for *_, solved in runs)])
@@ -462,6 +468,10 @@ class ChainLattice:
         """Raise OptionError: estimate it from samples."""
         del start, end, type
         _sampling("span_probability", self._order[0])
+
+    def probable_spans(self) -> NoReturn:
+        """Raise OptionError: estimate them from samples."""
+        _sampling("probable_spans", self._order[0])
 
     def minimum_risk(self) -> NoReturn:
         """Raise OptionError: estimate marginals from samples."""

@@ -194,6 +194,7 @@ class Request:
     tapes: Sequence[str] | None = None  # those shown; all when absent
     strict: bool = True  # NoPathError for a sentence without a path
     probabilities: bool = False  # they will be looked at
+    scores: bool = True  # without, scores and bounds may be of no scale
 
     def known(self, tapes: Sequence[str]) -> Known:
         """Return what is known of the labels, of the tapes of a tagger."""

@@ -134,15 +134,16 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         options = TagOptions(
             forced=forced, bias=bias, search=search, budget=budget, threads=threads, tapes=tapes
         )
-        return self._answer(sentences, n, on_no_path, probabilities=False, **options)
+        return self._answer(sentences, n, on_no_path, **options)
 
     def _answer(
         self,
         sentences: Data,
-        n: int,
-        on_no_path: OnNoPath,
+        n: int = 1,
+        on_no_path: OnNoPath = "error",
         *,
-        probabilities: bool,
+        probabilities: bool = False,
+        scores: bool = True,
         **options: Unpack[TagOptions],
     ) -> Answer:
         forced, search = options.get("forced"), options.get("search")
@@ -159,7 +160,9 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         tagger = self if search is None else self._searched(search)
         asked = Request(
             *(sentences, n, forced, options.get("bias"), budget_of(options.get("budget"))),
-            *(options.get("threads", 1), shown, on_no_path == "error", probabilities),
+            *(options.get("threads", 1), shown, on_no_path == "error"),
+            probabilities=probabilities,
+            scores=scores,
         )
         with plans.gathered():
             try:
@@ -245,14 +248,14 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
 
         Options and errors as for `decode`: forced, bias, search, budget, threads.
         """
-        answer = self.decode(sentences, **options)
+        answer = self._answer(sentences, scores=False, **options)
         tapes = [answer[tape].labels(0) for tape in answer.tapes]
         found: Any = tapes[0] if len(tapes) == 1 else list(zip(*tapes, strict=True))
         return cast("list[LabelsT]", found)
 
     def tag_columns(self, corpus: Corpus, **options: Unpack[TagOptions]) -> tuple[Column, ...]:
         """Return the best labels of a corpus as one column for each tape; see `tag_all`."""
-        answer = self.decode(corpus, **options)
+        answer = self._answer(corpus, scores=False, **options)
         return tuple(answer[tape].column() for tape in answer.tapes)
 
     def tag_column(self, corpus: Corpus, **options: Unpack[TagOptions]) -> Column:
@@ -263,7 +266,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         OptionError
             There are several tapes.
         """
-        return self.decode(corpus, **options).column()
+        return self._answer(corpus, scores=False, **options).column()
 
     def paths_all(self, sentences: Data, **options: Unpack[TagOptions]) -> list[Path | None]:
         """Return the best path of each sentence, with its probability; None where there is none.

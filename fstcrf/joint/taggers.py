@@ -376,6 +376,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
                 budget=asked.budget,
                 strict=asked.strict,
                 tapes=asked.tapes,
+                scores=asked.scores,
             )
         one = asked.tapes is None or len(self.tapes) == 1
         found = (batches.decode if one else batches.decode_tapes)(self, asked, known)
@@ -413,7 +414,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
 
         Options and errors as for `decode`.
         """
-        answer = self.decode(sentences, **options)
+        answer = self._answer(sentences, scores=False, **options)
         columns = tuple(answer[tape].column() for tape in answer.tapes)
         return np.diff(answer.offsets).tolist(), columns, int((~answer.exact).sum())
 

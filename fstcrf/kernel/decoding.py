@@ -108,13 +108,23 @@ def best_paths(batch: Bound) -> tuple[Ints, Floats]:
     return path, score
 
 
-def nbest_paths(batch: Bound, n: int) -> Ranked:
+def nbest_paths(batch: Bound, n: int, *, above: Floats | None = None) -> Ranked:
     """Return the n best paths of each sentence, best first.
+
+    Parameters
+    ----------
+    batch : Bound
+    n : int
+    above : float64 [B], optional
+        Paths of a sentence that do not score more are left out, but for its best one: looking for
+        them takes the time.
 
     Raises
     ------
     OptionError
         n below 1.
+    ShapeError
+        `above` is no number for each sentence.
     TooLargeError
         That takes more memory than there is.
     """
@@ -128,6 +138,7 @@ def nbest_paths(batch: Bound, n: int) -> Ranked:
     status = lib.fc_machine_nbest(
         *batch.inputs,
         n,
+        ffi.NULL if above is None else array_in(above, np.float64, count.shape, "above"),
         array_out(path),
         array_out(score),
         array_out(count),
@@ -336,7 +347,7 @@ def sample_paths(batch: Bound, uniform: Floats) -> Ints:
     int32 [n, N]
         Joint states; −1 throughout a sentence that has no path.
     """
-    if uniform.ndim != 2:
+    if uniform.ndim != 2 or uniform.shape[1] != batch.n_tokens:
         raise ShapeError(f"uniform is {list(uniform.shape)}, expected [n, N]")
     if not ((uniform >= 0.0) & (uniform < 1.0)).all():
         raise NumericError("uniform holds a number outside [0, 1)")

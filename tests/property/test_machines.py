@@ -323,6 +323,20 @@ def test_all_paths_add_up_to_log_z(variant: str, case: Case) -> None:
 
 
 @each_variant
+@given(case=machine_cases(SMALL), rank=st.integers(0, 5))
+def test_paths_above_a_score(variant: str, case: Case, rank: int) -> None:
+    """They are those that all paths begin with, the best one whatever it scores."""
+    whole = decoding.nbest_paths(case.bound, 301)
+    some = decoding.nbest_paths(case.bound, 301, above=whole.score[:, rank].copy())
+    wanted = (whole.score > whole.score[:, [rank]]).sum(axis=1)
+    assert some.found.tolist() == np.minimum(np.maximum(wanted, 1), whole.found).tolist()
+    inside = np.arange(301) < some.found[:, None]
+    assert some.score.tolist() == np.where(inside, whole.score, -np.inf).tolist()
+    rows = np.repeat(inside, np.diff(case.offsets), axis=0).T
+    assert some.path.tolist() == np.where(rows, whole.path, -1).tolist()
+
+
+@each_variant
 @given(case=machine_cases(ANY))
 def test_best_path_and_max_marginals_agree(variant: str, case: Case) -> None:
     path, score = decoding.best_paths(case.bound)
