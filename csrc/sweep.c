@@ -317,7 +317,7 @@ static int backward_rows(sweep *w, int64_t T, int always, double weight, double 
     }
     if (weight != 1.0)
         for (int64_t k = 0; k < (T - 1) * Q; k++) w->alpha[k] *= scaled;
-    outer(T - 1, S, Q, w->alpha, w->emission + Q, w->total);
+    if (w->total != NULL) outer(T - 1, S, Q, w->alpha, w->emission + Q, w->total);
     return 1;
 }
 
@@ -357,11 +357,11 @@ static fc_status check_below(int64_t n, const int32_t *index, int64_t limit, int
     return FC_OK;
 }
 
-fc_status fc_check_shard(const fc_graph *graph, const fc_shard *s, const fc_layout *l,
-                         int64_t *where) {
+/* Attributes of tokens and their parameters. */
+static fc_status check_attributes(const fc_graph *graph, const fc_shard *s, const fc_layout *l,
+                                  int64_t *where) {
     *where = 0;
-    if (graph->A != 0 || graph->moving || s->P < 8 || s->P % 8 != 0 || s->R < 0 || s->M < 0)
-        return FC_EINVAL;
+    if (s->P < 8 || s->P % 8 != 0 || s->R < 0 || s->M < 0) return FC_EINVAL;
     if (s->K < 0 || (s->K == 0 && fc_padded(graph->S) != s->P)) return FC_EINVAL;
     const fc_batch batch = {s->B, s->offsets, NULL};
     fc_status status = check_offsets(&batch, where);
@@ -382,6 +382,13 @@ fc_status fc_check_shard(const fc_graph *graph, const fc_shard *s, const fc_layo
     for (int64_t k = 0; status == FC_OK && k < l->ptr[l->attributes]; k++)
         if (l->slot[k] >= s->P) status = fail(FC_EINVAL, k, where);
     return status;
+}
+
+fc_status fc_check_shard(const fc_graph *graph, const fc_shard *s, const fc_layout *l,
+                         int64_t *where) {
+    *where = 0;
+    if (graph->A != 0 || graph->moving) return FC_EINVAL;
+    return check_attributes(graph, s, l, where);
 }
 
 static int within(int64_t m, const int64_t *runs, int64_t size) {
@@ -460,3 +467,5 @@ fc_status fc_collect(const fc_shard *s, const fc_layout *l, int64_t m, const int
         for (int64_t i = run[0]; i < run[1]; i++) theta[s->singles[i]] += (double)single[i];
     return FC_OK;
 }
+
+#include "stochastic.h" /* one sentence a step, by the same recursions */

@@ -39,6 +39,7 @@ from fstcrf.kernel.native import use, variant, variants
 from fstcrf.kernel.online import Learner, Parameters, PassiveAggressive
 from fstcrf.kernel.rows import PackedTable, SparseRows, padded
 from fstcrf.kernel.single import SentenceMachine, SentencePath
+from fstcrf.kernel.stochastic import ArcWeights, StochasticLearner
 from fstcrf.kernel.sweep import (
     Layout,
     Shard,
@@ -52,6 +53,7 @@ from fstcrf.kernel.sweep import (
 
 __all__ = [
     "Aim",
+    "ArcWeights",
     "Axis",
     "AxisPosterior",
     "BestPaths",
@@ -85,6 +87,7 @@ __all__ = [
     "Shard",
     "ShardAttributes",
     "SparseRows",
+    "StochasticLearner",
     "Sweep",
     "SweepWorkspace",
     "Variants",

@@ -26,6 +26,7 @@ __all__ = [
     "aligned",
     "dot",
     "norm",
+    "shard_view",
 ]
 
 
@@ -159,27 +160,12 @@ class Shard:
         own = attributes
         self.size = len(own.rows) * width + len(own.singles)
         self.gradient: Singles = aligned(self.size, np.float32)
-        pointers = _pointers(graph.n_states, state_slots, offsets, weight, own)
-        scalars = {
-            "B": len(offsets) - 1,
-            "N": len(own.row_ptr) - 1,
-            "R": len(own.rows),
-            "M": len(own.singles),
-            "P": width,
-            "longest": int(np.diff(offsets).max(initial=0)),
-            "K": 0 if state_slots is None else state_slots.shape[1],
-        }
-        self._shard = ffi.new("fc_shard *", {**scalars, **pointers})
-        layout_fields = {
-            "ptr": array_in(layout.ptr, np.int64, layout.ptr.shape, "ptr"),
-            "slot": array_in(layout.slot, np.uint16, layout.slot.shape, "slot"),
-        }
-        sizes = {"attributes": len(layout.ptr) - 1, "parameters": len(layout.slot)}
-        self._layout = ffi.new("fc_layout *", {**sizes, **layout_fields})
+        self._shard, self._layout, self._memory = shard_view(
+            graph.n_states, layout, width, state_slots, offsets, weight, own
+        )
         self._n_parameters, self._n_states = len(layout.slot), graph.n_states
         self._row_runs = list(_runs(own.rows, layout.cuts))
         self._single_runs = list(_runs(own.singles, layout.ptr[layout.cuts]))
-        self._memory = (pointers, layout_fields)
         self._check(graph)
 
     def _check(self, graph: Graph) -> None:
@@ -259,6 +245,38 @@ class Shard:
             array_in(out, np.float64, (self._n_parameters,), "out", writable=True),
         )
         check(status, "collect")
+
+
+def shard_view(
+    n_states: int,
+    layout: Layout,
+    width: int,
+    state_slots: Ints | None,
+    offsets: Longs,
+    weight: Floats,
+    own: ShardAttributes,
+) -> tuple[Any, Any, list[Any]]:
+    """Return the C structures of a shard and its layout, and what keeps their memory alive."""
+    pointers = _pointers(n_states, state_slots, offsets, weight, own)
+    scalars = {
+        "B": len(offsets) - 1,
+        "N": len(own.row_ptr) - 1,
+        "R": len(own.rows),
+        "M": len(own.singles),
+        "P": width,
+        "longest": int(np.diff(offsets).max(initial=0)),
+        "K": 0 if state_slots is None else state_slots.shape[1],
+    }
+    layout_fields = {
+        "ptr": array_in(layout.ptr, np.int64, layout.ptr.shape, "ptr"),
+        "slot": array_in(layout.slot, np.uint16, layout.slot.shape, "slot"),
+    }
+    sizes = {"attributes": len(layout.ptr) - 1, "parameters": len(layout.slot)}
+    return (
+        ffi.new("fc_shard *", {**scalars, **pointers}),
+        ffi.new("fc_layout *", {**sizes, **layout_fields}),
+        [pointers, layout_fields],
+    )
 
 
 def _pointers(
