@@ -468,4 +468,6 @@ fc_status fc_collect(const fc_shard *s, const fc_layout *l, int64_t m, const int
     return FC_OK;
 }
 
-#include "stochastic.h" /* one sentence a step, by the same recursions */
+/* By the same recursions: */
+#include "curvature.h"
+#include "stochastic.h"

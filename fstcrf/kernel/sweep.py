@@ -160,6 +160,7 @@ class Shard:
         own = attributes
         self.size = len(own.rows) * width + len(own.singles)
         self.gradient: Singles = aligned(self.size, np.float32)
+        self._values = own.row_value, own.single_value
         self._shard, self._layout, self._memory = shard_view(
             graph.n_states, layout, width, state_slots, offsets, weight, own
         )
@@ -196,15 +197,8 @@ class Shard:
         ShapeError
             Another number of states or parameters than the shard's.
         """
+        handle, _keep, weights = self._begun(graph, theta, space)
         states = graph.n_states
-        if states != self._n_states or graph.source is not None or graph.per_token:
-            raise ShapeError(f"a sweep needs a dense graph of {self._n_states} states")
-        handle, _keep = graph_view(graph)
-        weight = space.weight(self.size)
-        weights = array_out(weight)
-        parameters = array_in(theta, np.float64, (self._n_parameters,), "theta")
-        check(lib.fc_spread(self._shard, self._layout, parameters, weights), "spread")
-        self.gradient[:] = 0.0
         work = space.work(lib.fc_sweep_work(handle, self._shard))
         loss, rescued = ffi.new("double *"), ffi.new("int64_t *")
         arc, begin, end = np.empty(states * states), np.empty(states), np.empty(states)
@@ -222,6 +216,54 @@ class Shard:
         )
         check(status, "sweep")
         return Sweep(float(loss[0]), arc, begin, end, int(rescued[0]))
+
+    def curvature(self, graph: Graph, theta: Floats, space: SweepWorkspace) -> Sweep:
+        """Compute the diagonal of the Hessian of log Z; arguments as of `sweep`.
+
+        Returns
+        -------
+        Sweep
+            Sums of variances instead of expectations, without a loss; those of attributes are kept
+            until `collect`.
+
+        Raises
+        ------
+        ShapeError
+            Another number of states or parameters than the shard's.
+        """
+        handle, _keep, weights = self._begun(graph, theta, space)
+        states = graph.n_states
+        work = space.work(lib.fc_curvature_work(handle, self._shard))
+        arc, begin, end = np.empty(states * states), np.empty(states), np.empty(states)
+        squares = [
+            ffi.NULL if one is None else array_in(one**2, np.float32, one.shape, "value")
+            for one in self._values
+        ]
+        status = lib.fc_curvature(
+            handle,
+            self._shard,
+            weights,
+            *squares,
+            array_out(self.gradient),
+            array_out(arc),
+            array_out(begin),
+            array_out(end),
+            ffi.from_buffer("double[]", work, require_writable=True),
+        )
+        check(status, "curvature")
+        return Sweep(0.0, arc, begin, end, 0)
+
+    def _begun(self, graph: Graph, theta: Floats, space: SweepWorkspace) -> tuple[Any, Any, Any]:
+        """Return the graph for the kernel, what keeps it alive, and the weights in the workspace."""
+        states = graph.n_states
+        if states != self._n_states or graph.source is not None or graph.per_token:
+            raise ShapeError(f"a sweep needs a dense graph of {self._n_states} states")
+        handle, keep = graph_view(graph)
+        weights = array_out(space.weight(self.size))
+        parameters = array_in(theta, np.float64, (self._n_parameters,), "theta")
+        check(lib.fc_spread(self._shard, self._layout, parameters, weights), "spread")
+        self.gradient[:] = 0.0
+        return handle, keep, weights
 
     def collect(self, block: int, out: Floats) -> None:
         """Add what a block has of the last sweep's gradient.

@@ -40,6 +40,12 @@ class ASGDSettings(Penalised, Calibrated):
         return ASGD(run.problem, run.space, run.theta, self, seed=run.seed)
 
 
+def stochastic(problem: Problem, space: ParameterSpace) -> bool:
+    """Can a problem be trained by stochastic epochs; `stochastic_learner` says why not."""
+    few = len(problem.topology.node_slot_names) <= np.iinfo(np.uint16).max
+    return few and not space.n_arc_rows and not problem.partial.any()
+
+
 def stochastic_learner(problem: Problem, space: ParameterSpace) -> StochasticLearner:
     """Return the kernel's view of a problem.
 

@@ -161,8 +161,11 @@ def _attributes(
     start = np.repeat(layout.ptr[attribute] - (np.cumsum(times) - times), times)
     parameter = (start + np.arange(int(times.sum()))).astype(np.int32)
     owner = np.repeat(token[lone], times)
-    order = np.lexsort((layout.slot[parameter], owner))  # the kernel sums runs of one slot
-    parameter, owner = parameter[order], owner[order]
+    single_value = None if value is None else np.repeat(value[lone], times)
+    if not whole:  # the sweep sums runs of one slot
+        order = np.lexsort((layout.slot[parameter], owner))
+        parameter, owner = parameter[order], owner[order]
+        single_value = None if single_value is None else single_value[order]
     few = np.flatnonzero(np.repeat(weights <= FEW, weights)) if whole else None
     singles, single = _by_frequency(parameter, few)
     return ShardAttributes(
@@ -172,7 +175,7 @@ def _attributes(
         single_ptr=_pointers(owner, len(indptr) - 1),
         single=single,
         single_slot=layout.slot[parameter],
-        single_value=None if value is None else np.repeat(value[lone], times)[order],
+        single_value=single_value,
         rows=rows,
         singles=singles,
     )
