@@ -254,7 +254,7 @@ class Shard:
         return Sweep(0.0, arc, begin, end, 0)
 
     def _begun(self, graph: Graph, theta: Floats, space: SweepWorkspace) -> tuple[Any, Any, Any]:
-        """Return the graph for the kernel, what keeps it alive, and the weights in the workspace."""
+        """Return the graph for the kernel, what keeps it alive, and the weights as it sees them."""
         states = graph.n_states
         if states != self._n_states or graph.source is not None or graph.per_token:
             raise ShapeError(f"a sweep needs a dense graph of {self._n_states} states")

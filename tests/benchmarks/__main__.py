@@ -19,6 +19,7 @@ from tests.benchmarks import (
     bench_addresses,
     bench_composition,
     bench_growth,
+    bench_stochastic,
     bench_tagging,
     bench_training,
     machine,
@@ -28,6 +29,8 @@ from tests.benchmarks.running import Bench, BenchmarkError
 
 LINES: dict[str, Callable[[Bench], list[Line]]] = {
     "training": bench_training.training,
+    "stochastic": bench_stochastic.averaged,
+    "steps": bench_stochastic.steps,
     "evaluations": bench_training.evaluations,
     "tagging": bench_tagging.tagging,
     "start": bench_tagging.start,
