@@ -235,15 +235,16 @@ class Shard:
         states = graph.n_states
         work = space.work(lib.fc_curvature_work(handle, self._shard))
         arc, begin, end = np.empty(states * states), np.empty(states), np.empty(states)
-        squares = [
+        row_square, single_square = (
             ffi.NULL if one is None else array_in(one**2, np.float32, one.shape, "value")
             for one in self._values
-        ]
+        )
         status = lib.fc_curvature(
             handle,
             self._shard,
             weights,
-            *squares,
+            row_square,
+            single_square,
             array_out(self.gradient),
             array_out(arc),
             array_out(begin),

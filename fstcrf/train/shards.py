@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from fstcrf.arrays import Ints, Longs, Singles
+from fstcrf.arrays import Bools, Ints, Longs, Singles
 from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, SparseRows, padded
 from fstcrf.train.problem import ParameterSpace, Problem
 
@@ -151,28 +151,29 @@ def _attributes(
 
     With `whole` those that do not occur are numbered, too.
     """
-    weights = np.diff(layout.ptr)
+    weights = np.diff(layout.ptr).astype(np.int32)
     n = weights[index]
-    token = np.repeat(np.arange(len(indptr) - 1, dtype=np.int32), np.diff(indptr))
-    as_row = n > FEW
-    rows, row = _by_frequency(index[as_row], np.flatnonzero(weights > FEW) if whole else None)
-    lone = (n > 0) & ~as_row
+    as_row, lone = n > FEW, (n > 0) & (n <= FEW)
+    rows, row = _by_frequency(
+        index if as_row.all() else index[as_row], np.flatnonzero(weights > FEW) if whole else None
+    )
     attribute, times = index[lone], n[lone]
     start = np.repeat(layout.ptr[attribute] - (np.cumsum(times) - times), times)
     parameter = (start + np.arange(int(times.sum()))).astype(np.int32)
-    owner = np.repeat(token[lone], times)
+    single_ptr = _pointers(np.where(lone, n, 0), indptr)
     single_value = None if value is None else np.repeat(value[lone], times)
     if not whole:  # the sweep sums runs of one slot
+        owner = np.repeat(np.arange(len(indptr) - 1, dtype=np.int32), np.diff(single_ptr))
         order = np.lexsort((layout.slot[parameter], owner))
-        parameter, owner = parameter[order], owner[order]
+        parameter = parameter[order]
         single_value = None if single_value is None else single_value[order]
     few = np.flatnonzero(np.repeat(weights <= FEW, weights)) if whole else None
     singles, single = _by_frequency(parameter, few)
     return ShardAttributes(
-        row_ptr=_pointers(token[as_row], len(indptr) - 1),
+        row_ptr=_pointers(as_row, indptr),
         row=row,
         row_value=None if value is None else value[as_row],
-        single_ptr=_pointers(owner, len(indptr) - 1),
+        single_ptr=single_ptr,
         single=single,
         single_slot=layout.slot[parameter],
         single_value=single_value,
@@ -200,7 +201,9 @@ def _by_frequency(index: Ints, among: Longs | None = None) -> tuple[Ints, Ints]:
     return used, place[index]
 
 
-def _pointers(token: Ints, n: int) -> Longs:
-    out = np.zeros(n + 1, dtype=np.int64)
-    np.cumsum(np.bincount(token, minlength=n), out=out[1:])
+def _pointers(amount: Ints | Bools, indptr: Longs) -> Longs:
+    """Return where each token's share begins, of what each of its attributes has."""
+    before = np.zeros(len(amount) + 1, dtype=np.int64)
+    np.cumsum(amount, out=before[1:])
+    out: Longs = before[indptr]
     return out

@@ -338,6 +338,7 @@ def test_the_curvature_of_what_float32_cannot_hold() -> None:
     theta = 60.0 * np.random.default_rng(0).normal(size=case.space.size)
     fused = Likelihood(case.problem, case.space, l2=0.5).curvature(theta)
     wanted = DiagonalHessian(case.problem, case.space, l2=0.5)(theta)
+    assert fused is not None
     arcs = slice(*case.space.bounds[1:3])
     assert (fused[arcs] >= wanted[arcs] - 1e-4).all()
     assert np.delete(fused, np.r_[arcs]) == pytest.approx(np.delete(wanted, np.r_[arcs]), rel=1e-4)

@@ -90,4 +90,4 @@ def test_the_automatic_start_has_the_same_bits_for_any_number_of_threads(threads
             case.problem, case.space, np.zeros(case.space.size), LikelihoodSettings(), threads=n
         )
         found.append(fit(LBFGSSettings().optimiser(run), max_iterations=16).theta)
-    assert np.array_equal(*found)
+    assert np.array_equal(found[0], found[1])
