@@ -496,8 +496,7 @@ fc_status fc_check_stochastic(const fc_graph *graph, const fc_shard *shard, cons
     return status;
 }
 
-fc_status fc_asgd_spread(const fc_shard *s, const fc_layout *l, const double *theta,
-                         float *table) {
+fc_status fc_asgd_spread(const fc_shard *s, const fc_layout *l, const double *theta, float *table) {
     memset(table, 0, (size_t)(2 * (s->R * s->P + s->M)) * sizeof *table);
     for (int64_t r = 0; r < s->R; r++)
         for (int64_t k = l->ptr[s->rows[r]]; k < l->ptr[s->rows[r] + 1]; k++)

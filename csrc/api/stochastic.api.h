@@ -49,4 +49,3 @@ fc_status fc_asgd_spread(const fc_shard *shard, const fc_layout *layout, const d
                          float *table);
 fc_status fc_asgd_collect(const fc_shard *shard, const fc_layout *layout, double a, double b,
                           const float *table, double *theta);
-
