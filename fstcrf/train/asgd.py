@@ -24,6 +24,7 @@ from fstcrf.train.sgd import Calibrated, calibrated_rate
 from fstcrf.train.shards import attribute_layout, whole_attributes
 
 _POWER = 0.75  # of the fall of step sizes: Xu (2011)
+_DIVERGED = 10.0  # times the loss of knowing nothing: far from what steps that settle ever cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +156,7 @@ class ASGD:
             raise NumericError(f"epoch {self._epoch}: {error}") from None
         self._theta = self._learner.theta(mean=True)
         value = loss + self.settings.l2 * dot(self._theta, self._theta)
-        if self._epoch > 1 and loss > 2.0 * self._ignorance:
+        if self._epoch > 1 and loss > _DIVERGED * self._ignorance:
             raise NumericError(
                 f"epoch {self._epoch} with steps from {rates[0]:.3g} ended far above where all "
                 f"labels are equally likely (at {loss:.4g}, not {self._ignorance:.4g})"
