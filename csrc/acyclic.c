@@ -13,8 +13,7 @@
 #include "heap.h"
 #include "vec.h"
 
-#define LARGEST 1e300 /* above, a sum could be +inf */
-#define STOP (-1)     /* the choice to end; before all arcs */
+#define STOP (-1) /* the choice to end; before all arcs */
 
 /* --- Which states matter, and their order ------------------------------------------------------ */
 
@@ -120,23 +119,17 @@ fc_status fc_topological(int64_t S, const int64_t *row, const int32_t *target, i
 
 /* --- Suffixes ---------------------------------------------------------------------------------- */
 
-static int64_t first_invalid(int64_t n, const double *x) {
-    for (int64_t i = 0; i < n; i++)
-        if (!(x[i] <= LARGEST)) return i;
-    return -1;
-}
-
 fc_status fc_check_acyclic(const fc_acyclic *m, int64_t *where) {
     const fc_status status = check_arcs(m->S, m->row, m->target, where);
     if (status != FC_OK) return status;
-    if (m->row[m->S] != m->A) return FC_EINVAL;
+    if (m->row[m->S] != m->A || m->A > INT32_MAX) return FC_EINVAL;
     for (int64_t s = 0; s < m->S; s++)
         for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
             *where = a;
             if (m->target[a] <= s) return FC_EINVAL;
         }
-    *where = first_invalid(m->A, m->score);
-    if (*where < 0) *where = first_invalid(m->S, m->final);
+    *where = fc_first_invalid(m->A, m->score);
+    if (*where < 0) *where = fc_first_invalid(m->S, m->final);
     return *where < 0 ? FC_OK : FC_ENUMERIC;
 }
 
@@ -336,6 +329,7 @@ fc_status fc_acyclic_nbest(const fc_acyclic *m, const double *suffix, int64_t n,
                            int32_t *path, double *score, int64_t *count) {
     search h = {.step = steps, .step_room = step_room, .heap = heap, .heap_room = heap_room};
     *count = 0;
+    if (step_room > INT32_MAX) return FC_EINVAL; /* prefixes are numbered in 32 bits */
     fc_status status = n > 0 ? queue(&h, -1, first_option(m, suffix, 0)) : FC_OK;
     while (status == FC_OK && *count < n && h.size > 0) {
         const fc_deviation d = pop(&h);

@@ -18,7 +18,32 @@ typedef enum { FORWARD = 0, BACKWARD = 1 } direction;
 static __attribute__((noinline)) void product_max(const block *b) { product(MAX_PLUS, b); }
 static __attribute__((noinline)) void product_sum(const block *b) { product(SUM_TIMES, b); }
 
+static __attribute__((noinline)) void row_max(int64_t n, int64_t lanes, const double *s,
+                                              const double *V, double *C) {
+    row_product(MAX_PLUS, n, lanes, s, 1, V, lanes, C);
+}
+static __attribute__((noinline)) void row_sum(int64_t n, int64_t lanes, const double *s,
+                                              const double *V, double *C) {
+    row_product(SUM_TIMES, n, lanes, s, 1, V, lanes, C);
+}
+
 typedef enum { WHOLE, SHIFTED } part; /* LOG_PLUS: SHIFTED adds exp(. - best) to what is there */
+
+/* ... where a state is one cell. */
+static inline void sparse_row(semiring K, part p, const loaded_axis *a, const int32_t *from,
+                              const int32_t *to, const double *weight, const double *restrict x,
+                              double *restrict y, const double *best) {
+    for (int64_t k = 0; k < a->arcs; k++) {
+        if (p == SHIFTED) {
+            y[to[k]] += fc_exp(x[from[k]] + weight[k] - best[to[k]]);
+        } else if (K == SUM_TIMES) {
+            y[to[k]] += x[from[k]] * weight[k];
+        } else {
+            const double c = x[from[k]] + weight[k];
+            if (c > y[to[k]]) y[to[k]] = c;
+        }
+    }
+}
 
 /* Adds up over one table of arcs: [S][post] cells from x to y. */
 static inline void sparse_block(semiring K, part p, const loaded_axis *a, direction d,
@@ -28,6 +53,18 @@ static inline void sparse_block(semiring K, part p, const loaded_axis *a, direct
     const int32_t *to = d == FORWARD ? a->axis->target : a->axis->source;
     const int64_t W = a->post;
     if (p == WHOLE) fc_fill(a->S * W, none(K), y);
+    if (W == 1 && p == SHIFTED) {
+        sparse_row(LOG_PLUS, SHIFTED, a, from, to, weight, x, y, best);
+        return;
+    }
+    if (W == 1 && K == SUM_TIMES) {
+        sparse_row(SUM_TIMES, WHOLE, a, from, to, weight, x, y, best);
+        return;
+    }
+    if (W == 1) {
+        sparse_row(MAX_PLUS, WHOLE, a, from, to, weight, x, y, best);
+        return;
+    }
     for (int64_t k = 0; k < a->arcs; k++) {
         const double w = weight[k], *restrict in = x + from[k] * W;
         double *restrict out = y + to[k] * W;
@@ -131,6 +168,11 @@ static inline void finish_log(int64_t n, const double *best, double *y) {
 static inline void axis_step(tensor *m, semiring K, int64_t c, direction d, const double *x,
                              double *y) {
     const loaded_axis *a = &m->axis[c];
+    if (K != LOG_PLUS && m->single && a->dense) {
+        (K == SUM_TIMES ? row_sum : row_max)(m->S, m->P, x, d == FORWARD ? a->weight : a->turned,
+                                             y);
+        return;
+    }
     if (K != LOG_PLUS) {
         any_step(K, WHOLE, m, a, d, x, y, x);
         return;
@@ -147,8 +189,8 @@ static inline void pruned_axes(tensor *m, const double *x);
 /* Steps all axes; the result lies in m->x, which `x` may be. */
 static inline void all_axes(tensor *m, semiring K, direction d, const double *x) {
     /* Where few rows fall out, looking for them does not pay. */
-    const int pays = m->asked < 8 * m->axis[0].S || 2 * m->out > m->asked;
-    if (m->pruned && pays && K == MAX_PLUS && d == BACKWARD && x != m->x) {
+    const int pays = m->pruned && (m->asked < 8 * m->axis[0].S || 2 * m->out > m->asked);
+    if (pays && K == MAX_PLUS && d == BACKWARD && x != m->x) {
         pruned_axes(m, x);
         return;
     }

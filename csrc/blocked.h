@@ -11,8 +11,8 @@
 /* --- Proposals ------------------------------------------------------------------------------- */
 
 static inline void tempered_arcs(sampler *g, int64_t t, double by) {
-    const int64_t S = g->graph->S, P = g->P;
-    const double *from = arcs_into(g->graph, t);
+    const int64_t S = g->machine->S, P = g->P;
+    const double *from = arcs_into(g->axis, t);
     for (int64_t i = 0; i < S; i++) {
         for (int64_t j = 0; j < S; j++) g->arc[i * P + j] = from[i * S + j] * by;
         for (int64_t j = S; j < P; j++) g->arc[i * P + j] = FC_NEVER;
@@ -21,7 +21,7 @@ static inline void tempered_arcs(sampler *g, int64_t t, double by) {
 
 /* top[j] = max_i before[i] + arc[i][j] */
 static inline void max_into(sampler *g, const double *restrict before) {
-    const int64_t S = g->graph->S, P = g->P;
+    const int64_t S = g->machine->S, P = g->P;
     double *restrict top = g->top;
     fc_fill(P, FC_NEVER, top);
     for (int64_t i = 0; i < S; i++) {
@@ -36,7 +36,7 @@ static inline void max_into(sampler *g, const double *restrict before) {
 
 /* sum[j] = sum_i exp(before[i] + arc[i][j] - top[j]) */
 static inline void sum_into(sampler *g, const double *restrict before) {
-    const int64_t S = g->graph->S, P = g->P;
+    const int64_t S = g->machine->S, P = g->P;
     double *restrict top = g->top, *restrict sum = g->sum;
     fc_fill(P, 0.0, sum);
     for (int64_t i = 0; i < S; i++) {
@@ -51,14 +51,14 @@ static inline void sum_into(sampler *g, const double *restrict before) {
 
 /* alpha[t][j]: log of the sum (or the maximum) over all beginnings that end in j at t. */
 static inline void filter(sampler *g, int64_t first, int64_t end, double by, int best) {
-    const int64_t S = g->graph->S, P = g->P;
+    const int64_t S = g->machine->S, P = g->P;
     for (int64_t t = first; t < end; t++) {
         double *restrict a = g->alpha + (t - first) * P;
-        const double *node = g->batch->node + t * S, *top = g->top, *sum = g->sum;
+        const double *node = g->node + t * S, *top = g->top, *sum = g->sum;
         if (t == first) {
-            for (int64_t j = 0; j < S; j++) a[j] = (g->graph->initial[j] + node[j]) * by;
+            for (int64_t j = 0; j < S; j++) a[j] = (g->machine->initial[j] + node[j]) * by;
         } else {
-            if (g->graph->moving) tempered_arcs(g, t, by);
+            if (g->axis->moving) tempered_arcs(g, t, by);
             max_into(g, a - P);
             if (!best) sum_into(g, a - P);
             for (int64_t j = 0; j < S; j++) {
@@ -75,14 +75,14 @@ static inline void filter(sampler *g, int64_t first, int64_t end, double by, int
 /* Draws a path of the sentence into g->path, or finds the best one. */
 static inline void trace(sampler *g, int64_t first, int64_t end, double by, int best,
                          const double *uniform) {
-    const int64_t S = g->graph->S, P = g->P;
+    const int64_t S = g->machine->S, P = g->P;
     int32_t next = -1;
     for (int64_t t = end - 1; t >= first; t--) {
         const double *a = g->alpha + (t - first) * P;
-        const double *arc = t + 1 < end ? arcs_into(g->graph, t + 1) : NULL;
+        const double *arc = t + 1 < end ? arcs_into(g->axis, t + 1) : NULL;
         int32_t peak = 0;
         for (int64_t i = 0; i < S; i++) {
-            g->top[i] = a[i] + by * (arc == NULL ? g->graph->final[i] : arc[i * S + next]);
+            g->top[i] = a[i] + by * (arc == NULL ? g->machine->final[i] : arc[i * S + next]);
             if (g->top[i] > g->top[peak]) peak = (int32_t)i;
         }
         next = draw(S, g->top, peak, best ? 0.0 : 1.0, uniform[t - first]);

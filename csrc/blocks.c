@@ -48,7 +48,8 @@ static void go_to(const tensor *m, const fc_block *b, int64_t i, int64_t cell, i
     const int64_t from = b->t + i > 0 ? *q : cell / m->plane;
     const int64_t place = b->t + i > 0 ? cell : cell - from * m->plane;
     path[i] = joint_state(m, place);
-    *q = (int32_t)next_state(m, from, place);
+    const int64_t to = next_state(m, from, place);
+    *q = to < 0 ? 0 : (int32_t)to; /* refused only where scores have changed meanwhile */
 }
 
 fc_status fc_block_best(const fc_machine *machine, const fc_block *b, int32_t *path,
@@ -63,8 +64,9 @@ fc_status fc_block_best(const fc_machine *machine, const fc_block *b, int32_t *p
         const int32_t before = b->t + i > 0 ? path[i - 1] : 0;
         const int64_t cells = row_of(&m, MAX_PLUS, b, i, before, *residual);
         const double top = fc_max(cells, m.row);
-        if (top == FC_NEVER) return FC_ERANGE;
-        go_to(&m, b, i, first_equal(cells, m.row, top), path, residual);
+        const int64_t cell = top > FC_NEVER ? first_equal(cells, m.row, top) : -1;
+        if (cell < 0) return FC_ERANGE;
+        go_to(&m, b, i, cell, path, residual);
     }
     return FC_OK;
 }
@@ -96,8 +98,7 @@ fc_status fc_block_sample(const fc_machine *machine, const fc_block *b, int64_t 
 }
 
 /* Posteriors of the block's tokens; F of the token behind goes to b->before. */
-static outcome block_forward(tensor *m, semiring K, const fc_block *b, double log_z,
-                             const answers *out) {
+static outcome block_forward(tensor *m, semiring K, const fc_block *b, const answers *out) {
     block_enter(m, K, b);
     if (out->entropy != NULL && b->t == 0) {
         first_row(m, K, m->row);
@@ -105,7 +106,7 @@ static outcome block_forward(tensor *m, semiring K, const fc_block *b, double lo
     }
     for (int64_t i = 0; i < b->n; i++) {
         const int last = i + 1 == b->n && sentence_ends(b);
-        if (!cell_posteriors(m, K, m->suffix + i * m->full)) return LOST;
+        if (!cell_posteriors(m, K, m->suffix + i * m->full, m->norm + i)) return LOST;
         project(m, K, i, out);
         if (out->entropy != NULL && !last) *out->entropy += next_entropy(m, K, b->first, i);
         if (last) break;
@@ -117,27 +118,31 @@ static outcome block_forward(tensor *m, semiring K, const fc_block *b, double lo
             m->x = m->y;
             m->y = swap;
         }
-        if (K == SUM_TIMES) normalise(m, m->x);
-        advance(m, K, b->first, i + 1, log_z, out);
+        normalise(m, K, m->x);
+        if (m->single) memcpy(m->begun + i * m->P, m->x, (size_t)m->P * sizeof *m->x);
+        advance(m, K, b->first, i + 1, out);
         if (K == SUM_TIMES && any_lost(m)) return LOST;
     }
-    if (!sentence_ends(b)) memcpy(b->before, m->x, (size_t)m->full * sizeof *m->x);
+    if (!sentence_ends(b)) {
+        memcpy(b->before, m->x, (size_t)m->full * sizeof *m->x);
+        if (!cell_posteriors(m, K, m->suffix + b->n * m->full, m->norm + b->n)) return LOST;
+    }
+    if (m->single) single_arcs(m, K, b->first, b->n + !sentence_ends(b), out);
     return DONE;
 }
 
-fc_status fc_block_marginals(const fc_machine *machine, const fc_block *b, double log_z,
-                             double *const *node, double *const *arc, double *entropy,
-                             double *work) {
+fc_status fc_block_marginals(const fc_machine *machine, const fc_block *b, double *const *node,
+                             double *const *arc, double *entropy, double *work) {
     if (!block_ok(b)) return FC_EINVAL;
     tensor m;
     const semiring K = kind_of(b);
     double total = 0.0;
-    answers out = {.entropy = entropy};
+    answers out = {.weight = 1.0, .entropy = entropy};
     lay_out_block(&m, machine, b->n, work);
     for (int64_t c = 0; c < m.n; c++) {
         out.node[c] = node[c];
         out.arc[c] = arc == NULL ? NULL : arc[c];
     }
     if (block_backward(&m, K, b, &total) != DONE) return FC_ERANGE;
-    return block_forward(&m, K, b, log_z, &out) == DONE ? FC_OK : FC_ERANGE;
+    return block_forward(&m, K, b, &out) == DONE ? FC_OK : FC_ERANGE;
 }

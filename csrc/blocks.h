@@ -30,8 +30,8 @@ static inline outcome block_backward(tensor *m, semiring K, const fc_block *b, d
         all_axes(m, K, BACKWARD, m->suffix + b->n * m->full);
     }
     for (int64_t i = b->n - 1; i >= 0; i--) {
-        *total += read_token(m, K, b->first + i, i);
-        if (*total == FC_NEVER) return any_lost(m) ? LOST : NO_PATH;
+        *total += read_token(m, K, b->first, i, b->n);
+        if (*total == FC_NEVER) return K == SUM_TIMES && any_lost(m) ? LOST : NO_PATH;
         if (i == 0) break;
         *total += m->step[i] = load_arcs(m, K, b->first + i);
         all_axes(m, K, BACKWARD, m->suffix + i * m->full);
@@ -40,7 +40,7 @@ static inline outcome block_backward(tensor *m, semiring K, const fc_block *b, d
     if (b->t > 0) return DONE;
     const double z = total_score(m, K);
     if (K == SUM_TIMES && (any_lost(m) || (z > 0.0 && z < FAINT))) return LOST;
-    *total = K == SUM_TIMES ? *total + log(z) : z;
+    *total += K == SUM_TIMES ? log(z) : z;
     return *total > FC_NEVER ? DONE : NO_PATH;
 }
 

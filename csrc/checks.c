@@ -5,53 +5,22 @@
 #include "checks.h"
 #include "vec.h"
 
-/* Above, a sum over a sentence could be +inf. */
+/* Beyond, a sum over a sentence could be infinite. */
 #define LARGEST 1e300
 
-/* Index of the first NaN or +inf (or nearly so), or -1. Blocks, so that the usual answer is found
+static inline int allowed(double x) { return (x <= LARGEST) & ((x >= -LARGEST) | (x == FC_NEVER)); }
+
+/* Index of the first that is no potential, or -1. Blocks, so that the usual answer is found
  * vectorised. */
 int64_t fc_first_invalid(int64_t n, const double *x) {
     for (int64_t start = 0; start < n; start += 256) {
         const int64_t end = start + 256 < n ? start + 256 : n;
         int bad = 0;
-        for (int64_t i = start; i < end; i++) bad |= !(x[i] <= LARGEST);
+        for (int64_t i = start; i < end; i++) bad |= !allowed(x[i]);
         for (int64_t i = start; bad && i < end; i++)
-            if (!(x[i] <= LARGEST)) return i;
+            if (!allowed(x[i])) return i;
     }
     return -1;
-}
-
-fc_status fc_check_graph(const fc_graph *g, int64_t N, int64_t *where) {
-    *where = 0;
-    if (g == NULL || g->S < 1 || g->S > INT32_MAX / 2 || g->A < 0 || N < 0) return FC_EINVAL;
-    if (g->A == 0 && g->S > 32768) return FC_EINVAL;
-    if (g->A > 0) {
-        if (g->row[0] != 0 || g->row[g->S] != g->A) return FC_EINVAL;
-        for (int64_t i = 0; i < g->S; i++)
-            if (g->row[i] > g->row[i + 1]) return fail(FC_EINVAL, i, where);
-        for (int64_t i = 0; i < g->S; i++)
-            for (int64_t a = g->row[i]; a < g->row[i + 1]; a++) {
-                const int32_t target = g->target[a];
-                if (g->source[a] != i || target < 0 || target >= g->S ||
-                    (a > g->row[i] && g->target[a - 1] >= target))
-                    return fail(FC_EINVAL, a, where);
-            }
-    }
-    const int64_t arcs = arcs_of(g), skipped = g->moving ? 1 : 0;
-    int64_t bad = -1;
-    if (!g->moving) bad = fc_first_invalid(arcs, g->score);
-    if (g->moving && N > 1) bad = fc_first_invalid((N - skipped) * arcs, g->score + arcs);
-    if (bad >= 0) return fail(FC_ENUMERIC, bad + skipped * arcs, where);
-    bad = fc_first_invalid(g->S, g->initial);
-    if (bad < 0) bad = fc_first_invalid(g->S, g->final);
-    return bad < 0 ? FC_OK : fail(FC_ENUMERIC, bad, where);
-}
-
-fc_status fc_check_batch(const fc_graph *g, const fc_batch *batch, int64_t *where) {
-    const fc_status status = check_offsets(batch, where);
-    if (status != FC_OK) return status;
-    const int64_t bad = fc_first_invalid(batch->offsets[batch->B] * g->S, batch->node);
-    return bad < 0 ? FC_OK : fail(FC_ENUMERIC, bad, where);
 }
 
 fc_status fc_check_rows(int64_t N, int64_t R, int64_t n_index, const int64_t *indptr,
@@ -65,21 +34,22 @@ fc_status fc_check_rows(int64_t N, int64_t R, int64_t n_index, const int64_t *in
     return FC_OK;
 }
 
-static int has_arc(const fc_graph *g, int32_t i, int32_t j) {
+static int has_arc(const fc_axis *g, int32_t i, int32_t j) {
     if (g->A == 0) return 1;
     for (int64_t a = g->row[i]; a < g->row[i + 1]; a++)
         if (g->target[a] == j) return 1;
     return 0;
 }
 
-fc_status fc_check_path(const fc_graph *g, const fc_batch *batch, const int32_t *path,
+fc_status fc_check_path(const fc_machine *g, const fc_batch *batch, const int32_t *path,
                         int64_t *where) {
     const fc_status status = check_offsets(batch, where);
     if (status != FC_OK) return status;
+    if (!is_chain(g)) return FC_EINVAL;
     for (int64_t b = 0; b < batch->B; b++)
         for (int64_t n = batch->offsets[b]; n < batch->offsets[b + 1]; n++) {
             if (path[n] < 0 || path[n] >= g->S) return fail(FC_EINVAL, n, where);
-            if (n > batch->offsets[b] && !has_arc(g, path[n - 1], path[n]))
+            if (n > batch->offsets[b] && !has_arc(g->axis, path[n - 1], path[n]))
                 return fail(FC_EINVAL, n, where);
         }
     return FC_OK;
@@ -125,7 +95,8 @@ static int deterministic(const fc_residual *r) {
 }
 
 static fc_status check_axis(const fc_axis *a, int64_t pre) {
-    if (a->S < 1 || a->S > 32768 || a->A < 0) return FC_EINVAL;
+    if (a->S < 1 || a->S > INT32_MAX / 2 || a->A < 0) return FC_EINVAL;
+    if (a->A == 0 && a->S > 32768) return FC_EINVAL;
     if (a->A > 0 && !arcs_ok(a->S, a->A, a->row, a->source, a->target, 1)) return FC_EINVAL;
     if (!places_ok(pre, a->contexts, a->place)) return FC_EINVAL;
     const int64_t arcs = a->A == 0 ? a->S * a->S : a->A;
@@ -161,7 +132,7 @@ fc_status fc_check_machine(const fc_machine *m, int64_t *where) {
         if (pre > INT32_MAX) return fail(FC_EINVAL, c, where);
     }
     if (m->outer != pre || m->S != m->axis[m->axes - 1].S) return FC_EINVAL;
-    if (m->outer * m->S > INT32_MAX) return FC_EINVAL;
+    if (m->outer > INT32_MAX / fc_padded(m->S)) return FC_EINVAL;
     for (int64_t k = 0; k < m->factors; k++) {
         const fc_status status = check_factor(&m->factor[k], m->outer, m->S);
         if (status != FC_OK) return fail(status, 100 + k, where);

@@ -8,7 +8,7 @@
 
 #include "fstcrf.h"
 
-static inline int64_t arcs_of(const fc_graph *g) { return g->A == 0 ? g->S * g->S : g->A; }
+static inline int64_t arcs_of(const fc_axis *a) { return a->A == 0 ? a->S * a->S : a->A; }
 
 static inline fc_status fail(fc_status status, int64_t place, int64_t *where) {
     *where = place;
@@ -28,6 +28,22 @@ static inline fc_status check_offsets(const fc_batch *batch, int64_t *where) {
     *where = 0;
     if (batch == NULL) return FC_EINVAL;
     return check_bounds(batch->B, batch->offsets, where);
+}
+
+/* Tokens of the longest sentence. */
+static inline int64_t longest_of(int64_t B, const int64_t *offsets) {
+    int64_t longest = 0;
+    for (int64_t b = 0; b < B; b++) {
+        const int64_t T = offsets[b + 1] - offsets[b];
+        longest = T > longest ? T : longest;
+    }
+    return longest;
+}
+
+/* A machine of one axis: what learners, samplers and the sweep run on. Its node potentials, where they
+ * are read, are one row a token. */
+static inline int is_chain(const fc_machine *m) {
+    return m->axes == 1 && m->residual == NULL && m->axis->contexts == 1;
 }
 
 static inline int domain_known(fc_domain domain) {

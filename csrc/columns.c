@@ -205,6 +205,7 @@ fc_status fc_rows_size(int64_t N, int64_t C, const fc_column *column, int64_t n_
             const int32_t id = from->ids[n];
             *where = n;
             if (id < 0 || id >= from->count) return FC_EINVAL;
+            if (from->offset[id] < 0 || from->offset[id + 1] < from->offset[id]) return FC_EINVAL;
             total += from->offset[id + 1] - from->offset[id];
         }
     }

@@ -8,7 +8,7 @@
 #ifndef FSTCRF_CURVATURE_H
 #define FSTCRF_CURVATURE_H
 
-int64_t fc_curvature_work(const fc_graph *g, const fc_shard *s) {
+int64_t fc_curvature_work(const fc_machine *g, const fc_shard *s) {
     return fc_sweep_work(g, s) + (g->S + 3) / 4 * 4 * padded(g->S);
 }
 
@@ -28,12 +28,12 @@ static void add_variances(int64_t n, double weight, const double *p, double *sum
     for (int64_t j = 0; j < n; j++) sum[j] += weight * fmax(p[j] * (1.0 - p[j]), 0.0);
 }
 
-fc_status fc_curvature(const fc_graph *graph, const fc_shard *s, const float *weight,
+fc_status fc_curvature(const fc_machine *machine, const fc_shard *s, const float *weight,
                        const float *row_square, const float *single_square, float *variance,
                        double *arc, double *begin, double *end, double *work) {
-    if (graph->A != 0 || graph->moving) return FC_EINVAL;
+    if (!is_dense_chain(machine)) return FC_EINVAL;
     sweep w;
-    lay_out(&w, graph, s, work + (graph->S + 3) / 4 * 4 * padded(graph->S));
+    lay_out(&w, machine, s, work + (machine->S + 3) / 4 * 4 * padded(machine->S));
     load(&w);
     const int64_t S = w.S, Q = w.Q, P = s->P, cells = (S + 3) / 4 * 4 * Q;
     double *total = w.total, *squares = work;
@@ -41,8 +41,8 @@ fc_status fc_curvature(const fc_graph *graph, const fc_shard *s, const float *we
     squared.row_value = row_square;
     squared.single_value = single_square;
     int always = 1;
-    for (int64_t a = 0; a < S * S; a++) always &= graph->score[a] > FC_NEVER;
-    for (int64_t j = 0; j < S; j++) always &= graph->initial[j] > FC_NEVER;
+    for (int64_t a = 0; a < S * S; a++) always &= machine->axis->score[a] > FC_NEVER;
+    for (int64_t j = 0; j < S; j++) always &= machine->initial[j] > FC_NEVER;
     for (int64_t j = 0; j < Q; j++) {
         w.pad[j] = j < S ? 0.0f : -1e30f;
         w.faint[j] = j < S ? FAINT : -1.0f;

@@ -113,10 +113,10 @@ static inline void step_dense(const fc_descent *d, int64_t n, double rate, const
 }
 
 /* Gradient of the slots of one token. */
-static inline void slot_gradient(const fc_graph *graph, const fc_learner *l, double c,
+static inline void slot_gradient(int64_t S, const fc_learner *l, double c,
                                  const double *restrict node, double *restrict g) {
     fc_fill(l->W, 0.0, g);
-    for (int64_t s = 0; s < graph->S; s++)
+    for (int64_t s = 0; s < S; s++)
         for (int64_t k = 0; k < l->K; k++) g[l->slot[s * l->K + k]] += c * node[s];
 }
 
@@ -132,10 +132,10 @@ FC_INLINE void add_row(int64_t W, const fc_learner *l, int64_t row, double v,
 }
 
 /* The constant rate needs no sums over the tokens of a row. */
-FC_INLINE void step_rows(int64_t W, const fc_graph *graph, const fc_learner *l, fc_descent *d,
-                         int64_t first, int64_t T, double c, const double *node, double *g) {
+FC_INLINE void step_rows(int64_t W, int64_t S, const fc_learner *l, fc_descent *d, int64_t first,
+                         int64_t T, double c, const double *node, double *g) {
     for (int64_t t = 0; t < T; t++) {
-        slot_gradient(graph, l, c, node + t * graph->S, g);
+        slot_gradient(S, l, c, node + t * S, g);
         for (int64_t k = l->indptr[first + t]; k < l->indptr[first + t + 1]; k++)
             add_row(W, l, l->index[k], l->value == NULL ? -1.0 : -(double)l->value[k], g,
                     d->theta->table + l->index[k] * W);
@@ -145,12 +145,11 @@ FC_INLINE void step_rows(int64_t W, const fc_graph *graph, const fc_learner *l, 
 /* The gradient of each row of a sentence, in d->sums; returns how many rows there are. d->place [R]
  * and d->rows list them: row x is the k-th when place[x] = k and rows[k] = x, whatever else place
  * holds. */
-FC_INLINE int64_t sum_rows(int64_t W, const fc_graph *graph, const fc_learner *l,
-                           const fc_descent *d, int64_t first, int64_t T, double c,
-                           const double *node, double *g) {
+FC_INLINE int64_t sum_rows(int64_t W, int64_t S, const fc_learner *l, const fc_descent *d,
+                           int64_t first, int64_t T, double c, const double *node, double *g) {
     int64_t used = 0;
     for (int64_t t = 0; t < T; t++) {
-        slot_gradient(graph, l, c, node + t * graph->S, g);
+        slot_gradient(S, l, c, node + t * S, g);
         for (int64_t k = l->indptr[first + t]; k < l->indptr[first + t + 1]; k++) {
             const int32_t row = l->index[k];
             int64_t at = d->place[row];
@@ -168,9 +167,9 @@ FC_INLINE int64_t sum_rows(int64_t W, const fc_graph *graph, const fc_learner *l
 }
 
 /* Slots of a row that are more than padding, half a register at a time: roots are what takes the time. */
-static inline int64_t slots_of(const fc_graph *graph, const fc_learner *l) {
+static inline int64_t slots_of(int64_t S, const fc_learner *l) {
     int32_t most = 0;
-    for (int64_t k = 0; k < graph->S * l->K; k++) most = l->slot[k] > most ? l->slot[k] : most;
+    for (int64_t k = 0; k < S * l->K; k++) most = l->slot[k] > most ? l->slot[k] : most;
     return (most + FC_LANES / 2) / (FC_LANES / 2) * (FC_LANES / 2);
 }
 
@@ -198,13 +197,13 @@ FC_INLINE void step_summed_rows(int64_t W, int64_t slots, fc_descent *d, int64_t
     }
 }
 
-FC_INLINE void step_tokens(int64_t W, int64_t slots, const fc_graph *graph, const fc_learner *l,
-                           fc_descent *d, int64_t first, int64_t T, double c, double rate,
-                           const double *node, double *g) {
+FC_INLINE void step_tokens(int64_t W, int64_t slots, int64_t S, const fc_learner *l, fc_descent *d,
+                           int64_t first, int64_t T, double c, double rate, const double *node,
+                           double *g) {
     if (d->rule == FC_CONSTANT)
-        step_rows(W, graph, l, d, first, T, rate * c, node, g);
+        step_rows(W, S, l, d, first, T, rate * c, node, g);
     else
-        step_summed_rows(W, slots, d, sum_rows(W, graph, l, d, first, T, c, node, g), rate);
+        step_summed_rows(W, slots, d, sum_rows(W, S, l, d, first, T, c, node, g), rate);
 }
 
 #define FC_LONGEST 1e100 /* a step beyond it has diverged: nothing adds up any more */
@@ -218,24 +217,23 @@ static inline int step_is_finite(const fc_descent *d, double signal) {
 /* The step itself: true parameters lose rate * decay of themselves, then move along -c * direction.
  *   node [T][S], arc [M]  the direction
  *   g    [T][W]           scratch */
-static inline void descend_along(const fc_graph *graph, const fc_learner *l, fc_descent *d,
-                                 int64_t first, int64_t T, double c, const double *node,
-                                 const double *arc, double *g) {
+static inline void descend_along(int64_t S, const fc_learner *l, fc_descent *d, int64_t first,
+                                 int64_t T, double c, const double *node, const double *arc,
+                                 double *g) {
     const double scale = *d->scale * kept(d), rate = d->rate / scale;
-    const int64_t S = graph->S;
     double *arcs = d->small;
     *d->scale = scale;
-    const int64_t slots = slots_of(graph, l);
+    const int64_t slots = slots_of(S, l);
     if (l->W == 8 && slots == 4)
-        step_tokens(8, 4, graph, l, d, first, T, c, rate, node, g);
+        step_tokens(8, 4, S, l, d, first, T, c, rate, node, g);
     else if (l->W == 8)
-        step_tokens(8, 8, graph, l, d, first, T, c, rate, node, g);
+        step_tokens(8, 8, S, l, d, first, T, c, rate, node, g);
     else if (l->W == 16 && slots == 12)
-        step_tokens(16, 12, graph, l, d, first, T, c, rate, node, g);
+        step_tokens(16, 12, S, l, d, first, T, c, rate, node, g);
     else if (l->W == 16)
-        step_tokens(16, 16, graph, l, d, first, T, c, rate, node, g);
+        step_tokens(16, 16, S, l, d, first, T, c, rate, node, g);
     else
-        step_tokens(l->W, l->W, graph, l, d, first, T, c, rate, node, g);
+        step_tokens(l->W, l->W, S, l, d, first, T, c, rate, node, g);
     const fc_parameters *x = d->theta, *one = d->first, *two = d->second;
     for (int64_t m = 0; m < l->M; m++) arcs[m] = l->arc_mask[m] ? c * arc[m] : 0.0;
     step_dense(d, l->M, rate, arcs, x->arc, one->arc, two->arc);

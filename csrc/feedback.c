@@ -13,36 +13,21 @@ static int64_t sentence_length(const fc_batch *batch, int64_t b) {
 
 /* --- Samples --------------------------------------------------------------------------------- */
 
-/* First of n at which the running sum of p passes u times its total; -1 where all are zero. */
-static int32_t drawn(int64_t n, const double *p, double u) {
-    double total = 0.0, sum = 0.0;
-    for (int64_t j = 0; j < n; j++) total += p[j];
-    const double wanted = u * total;
-    int32_t last = -1;
-    for (int64_t j = 0; j < n; j++) {
-        if (!(p[j] > 0.0)) continue;
-        sum += p[j];
-        last = (int32_t)j;
-        if (sum > wanted) break;
-    }
-    return last;
-}
-
-/* w->spare[i] proportional to P(state i at token t | state j at t + 1), from the forward rows */
-static void predecessors(workspace *w, int64_t t, int32_t j) {
-    const machine *m = &w->m;
-    const double *restrict a = w->alpha + t * m->P;
-    double *restrict p = w->spare;
-    const int logs = m->state == SCORES;
-    if (m->dense) {
-        const double *restrict into = m->weight[BACKWARD] + j * m->P;
-        for (int64_t i = 0; i < m->P; i++) p[i] = logs ? a[i] + into[i] : a[i] * into[i];
+/* m->row[i] proportional to P(state i at token t | state j at t + 1), from the forward rows */
+static void predecessors(tensor *m, int64_t t, int32_t j) {
+    const loaded_axis *a = &m->axis[0];
+    const int logs = m->loaded == 1 + LOG_PLUS;
+    const double *restrict F = m->begun + t * m->P;
+    double *restrict p = m->row;
+    if (a->dense) {
+        const double *restrict into = a->turned + j * m->P;
+        for (int64_t i = 0; i < m->P; i++) p[i] = logs ? F[i] + into[i] : F[i] * into[i];
     } else {
         fc_fill(m->P, logs ? FC_NEVER : 0.0, p);
-        for (int64_t k = 0; k < m->arcs; k++) {
-            if (m->graph->target[k] != j) continue;
-            const int32_t i = m->graph->source[k];
-            p[i] = logs ? a[i] + m->weight[FORWARD][k] : a[i] * m->weight[FORWARD][k];
+        for (int64_t k = 0; k < a->arcs; k++) {
+            if (a->axis->target[k] != j) continue;
+            const int32_t i = a->axis->source[k];
+            p[i] = logs ? F[i] + a->weight[k] : F[i] * a->weight[k];
         }
     }
     if (!logs) return;
@@ -51,13 +36,13 @@ static void predecessors(workspace *w, int64_t t, int32_t j) {
 }
 
 /* An exact sample of a sentence whose forward rows and posteriors are there. */
-static int draw_path(workspace *w, int64_t T, const double *posterior, const double *uniform,
+static int draw_path(tensor *m, int64_t T, const double *posterior, const double *uniform,
                      int32_t *path) {
-    const int64_t S = w->m.S;
-    path[T - 1] = drawn(S, posterior + (T - 1) * S, uniform[T - 1]);
+    const int64_t S = m->S;
+    path[T - 1] = (int32_t)drawn(S, posterior + (T - 1) * S, uniform[T - 1]);
     for (int64_t t = T - 1; t > 0 && path[t] >= 0; t--) {
-        predecessors(w, t - 1, path[t]);
-        path[t - 1] = drawn(S, w->spare, uniform[t - 1]);
+        predecessors(m, t - 1, path[t]);
+        path[t - 1] = (int32_t)drawn(S, m->row, uniform[t - 1]);
         if (path[t - 1] < 0) return 0;
     }
     return path[T - 1] >= 0;
@@ -67,33 +52,27 @@ static int draw_path(workspace *w, int64_t T, const double *posterior, const dou
 
 /* The potentials of p_{-w}: what is forbidden stays forbidden. */
 static void negate(online *o, int64_t T) {
-    for (int64_t k = 0; k < T * o->graph.S; k++) o->node[k] = -o->node[k];
-    for (int64_t a = 0; a < o->w.m.arcs; a++)
-        o->arc[a] = o->arc[a] > FC_NEVER ? -o->arc[a] : FC_NEVER;
-    for (int64_t s = 0; s < 2 * o->graph.S; s++)
+    for (int64_t k = 0; k < T * o->S; k++) o->node[k] = -o->node[k];
+    for (int64_t a = 0; a < o->arcs; a++) o->arc[a] = o->arc[a] > FC_NEVER ? -o->arc[a] : FC_NEVER;
+    for (int64_t s = 0; s < 2 * o->S; s++)
         o->ends[s] = o->ends[s] > FC_NEVER ? -o->ends[s] : FC_NEVER;
-    o->w.m.state = NOT_LOADED;
+    o->m.loaded = 0;
 }
 
 /* Draws a path and adds sign * (its features - their expectation) to the direction. */
 static int sample(online *o, int64_t T, double sign, const double *uniform, int32_t *path,
                   double *node, double *arc, double *log_p) {
-    machine *m = &o->w.m;
-    const int64_t S = o->graph.S;
+    const int64_t S = o->S;
     double log_z;
-    memset(m->outer, 0, (size_t)m->size * sizeof *m->outer);
-    memset(o->arc_out, 0, (size_t)m->arcs * sizeof *o->arc_out);
-    if (forward_backward(&o->w, o->node, 0, T, FC_AUTO, 1.0, &log_z, o->out, o->arc_out) != DONE)
-        return 0;
-    if (!draw_path(&o->w, T, o->out, uniform, path)) return 0;
-    load(m, 0, LINEAR);
-    collect_arcs(m, o->arc_out);
+    if (posteriors(o, T, &log_z) != DONE) return 0;
+    if (!draw_path(&o->m, T, o->out, uniform, path)) return 0;
+    collect_outer(&o->m, o->arc_out);
     *log_p = path_score(o, T, path) - log_z;
     if (!isfinite(*log_p)) return 0;
     for (int64_t k = 0; k < T * S; k++) node[k] -= sign * o->out[k];
     for (int64_t t = 0; t < T; t++) node[t * S + path[t]] += sign;
-    for (int64_t t = 1; t < T; t++) o->arc_out[arc_of(&o->graph, path[t - 1], path[t])] -= 1.0;
-    for (int64_t a = 0; a < m->arcs; a++) arc[o->learner->arc_slot[a]] -= sign * o->arc_out[a];
+    for (int64_t t = 1; t < T; t++) o->arc_out[arc_of(&o->axis, path[t - 1], path[t])] -= 1.0;
+    for (int64_t a = 0; a < o->arcs; a++) arc[o->learner->arc_slot[a]] -= sign * o->arc_out[a];
     return 1;
 }
 
@@ -103,7 +82,7 @@ static int propose(online *o, const fc_bandit *bandit, fc_descent *descent, int6
                    double *arc, double *log_p) {
     catch_up_tokens(o->learner, descent, first, T);
     potentials(o, first, T, descent->theta, *descent->scale / bandit->temperature);
-    fc_fill(T * o->graph.S, 0.0, node);
+    fc_fill(T * o->S, 0.0, node);
     fc_fill(o->learner->M, 0.0, arc);
     if (!sample(o, T, 1.0, uniform, path, node, arc, log_p)) return 0;
     if (bandit->objective != FC_PREFERENCE) return 1;
@@ -114,14 +93,14 @@ static int propose(online *o, const fc_bandit *bandit, fc_descent *descent, int6
 
 /* --- Entry points ------------------------------------------------------------ */
 
-int64_t fc_feedback_work(const fc_graph *g, const fc_learner *learner, int64_t longest) {
-    return fc_learner_work(g, learner, longest) + longest * (g->S + 1) + learner->M;
+int64_t fc_feedback_work(const fc_machine *machine, const fc_learner *learner, int64_t longest) {
+    return fc_learner_work(machine, learner, longest) + longest * (machine->S + 1) + learner->M;
 }
 
-static fc_status check_bandit(const fc_graph *graph, const fc_batch *batch,
+static fc_status check_bandit(const fc_machine *machine, const fc_batch *batch,
                               const fc_learner *learner, int64_t n_order, const int64_t *order,
                               const fc_bandit *bandit, int64_t *where) {
-    const fc_status status = check_learner(graph, batch, learner, n_order, order, where);
+    const fc_status status = check_learner(machine, batch, learner, n_order, order, where);
     if (status != FC_OK) return status;
     if (bandit->objective != FC_EXPECTED_LOSS && bandit->objective != FC_PREFERENCE &&
         bandit->objective != FC_CROSS_ENTROPY)
@@ -151,21 +130,21 @@ static fc_status check_judge(const fc_batch *batch, const fc_learner *learner, i
     return FC_OK;
 }
 
-fc_status fc_propose(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+fc_status fc_propose(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
                      int64_t n_order, const int64_t *order, const fc_bandit *bandit,
                      fc_descent *descent, const double *uniform, int32_t *path, int32_t *other,
                      double *node, double *arc, double *log_p, double *work, int64_t *where) {
-    fc_status status = check_bandit(graph, batch, learner, n_order, order, bandit, where);
+    fc_status status = check_bandit(machine, batch, learner, n_order, order, bandit, where);
     if (status == FC_OK) status = check_descent(descent);
     if (status == FC_OK && bandit->objective == FC_PREFERENCE && other == NULL) status = FC_EINVAL;
     if (status != FC_OK) return status;
     online o;
-    prepare(&o, graph, batch, learner, work);
+    prepare(&o, machine, batch, learner, work);
     const int64_t draws = bandit->objective == FC_PREFERENCE ? 2 : 1;
     for (int64_t k = 0, n = 0; k < n_order; k++) {
         const int64_t b = order[k], T = sentence_length(batch, b);
         if (!propose(&o, bandit, descent, batch->offsets[b], T, uniform + draws * n, path + n,
-                     other == NULL ? NULL : other + n, node + n * graph->S, arc + k * learner->M,
+                     other == NULL ? NULL : other + n, node + n * machine->S, arc + k * learner->M,
                      log_p + k)) {
             *where = k;
             return FC_ENUMERIC;
@@ -274,48 +253,44 @@ static int learn(online *o, const fc_bandit *bandit, fc_baseline *baseline, fc_d
     const double signal = signal_of(bandit, reward, log_p);
     if (!step_is_finite(descent, signal)) return 0;
     *coefficient = signal - baseline_of(bandit, baseline, b, signal);
-    descend_along(&o->graph, o->learner, descent, first, T, *coefficient, node, arc, o->slots);
+    descend_along(o->S, o->learner, descent, first, T, *coefficient, node, arc, o->slots);
     return 1;
 }
 
-fc_status fc_reinforce(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+fc_status fc_reinforce(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
                        int64_t n_order, const int64_t *order, const fc_bandit *bandit,
                        fc_baseline *baseline, fc_descent *descent, const double *reward,
                        const double *log_p, const double *node, const double *arc,
                        double *coefficient, double *work, int64_t *where) {
-    fc_status status = check_bandit(graph, batch, learner, n_order, order, bandit, where);
+    fc_status status = check_bandit(machine, batch, learner, n_order, order, bandit, where);
     if (status == FC_OK) status = check_descent(descent);
     if (status != FC_OK) return status;
     online o;
-    prepare(&o, graph, batch, learner, work);
+    prepare(&o, machine, batch, learner, work);
     for (int64_t k = 0, n = 0; k < n_order; k++) {
         const int64_t b = order[k], T = sentence_length(batch, b);
         *where = k;
         if (!learn(&o, bandit, baseline, descent, b, batch->offsets[b], T, reward[k], log_p[k],
-                   node + n * graph->S, arc + k * learner->M, coefficient + k))
+                   node + n * machine->S, arc + k * learner->M, coefficient + k))
             return FC_ENUMERIC;
         n += T;
     }
     return FC_OK;
 }
 
-fc_status fc_feedback_epoch(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
-                            int64_t n_order, const int64_t *order, const fc_bandit *bandit,
-                            const fc_judge *judge, fc_baseline *baseline, fc_descent *descent,
-                            const double *uniform, double *reward, double *log_p,
-                            double *coefficient, double *work, int64_t *where) {
-    fc_status status = check_bandit(graph, batch, learner, n_order, order, bandit, where);
+fc_status fc_feedback_epoch(const fc_machine *machine, const fc_batch *batch,
+                            const fc_learner *learner, int64_t n_order, const int64_t *order,
+                            const fc_bandit *bandit, const fc_judge *judge, fc_baseline *baseline,
+                            fc_descent *descent, const double *uniform, double *reward,
+                            double *log_p, double *coefficient, double *work, int64_t *where) {
+    fc_status status = check_bandit(machine, batch, learner, n_order, order, bandit, where);
     if (status == FC_OK) status = check_descent(descent);
-    if (status == FC_OK) status = check_judge(batch, learner, graph->S, judge, where);
+    if (status == FC_OK) status = check_judge(batch, learner, machine->S, judge, where);
     if (status != FC_OK) return status;
     online o;
-    double *rest = prepare(&o, graph, batch, learner, work);
-    int64_t longest = 0;
-    for (int64_t b = 0; b < batch->B; b++) {
-        const int64_t T = sentence_length(batch, b);
-        longest = T > longest ? T : longest;
-    }
-    double *node = rest, *arc = node + longest * graph->S;
+    double *rest = prepare(&o, machine, batch, learner, work);
+    const int64_t longest = longest_of(batch->B, batch->offsets);
+    double *node = rest, *arc = node + longest * machine->S;
     int32_t *path = (int32_t *)(arc + learner->M), *other = path + longest;
     const int64_t draws = bandit->objective == FC_PREFERENCE ? 2 : 1;
     for (int64_t k = 0, n = 0; k < n_order; k++) {

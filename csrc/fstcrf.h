@@ -14,7 +14,6 @@
 #endif
 
 #include "api/status.api.h"
-#include "api/graphs.api.h"
 #include "api/machines.api.h"
 #include "api/blocks.api.h"
 #include "api/segments.api.h"

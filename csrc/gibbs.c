@@ -39,7 +39,7 @@ static double sweep_tokens(sampler *g, double total, double temperature, const d
 
 static double sweep_sentences(sampler *g, double total, double temperature, const double *uniform) {
     const double *accept = uniform + g->N;
-    if (!g->graph->moving) tempered_arcs(g, 0, temperature == 0.0 ? 1.0 : 1.0 / temperature);
+    if (!g->axis->moving) tempered_arcs(g, 0, temperature == 0.0 ? 1.0 : 1.0 / temperature);
     for (int64_t b = 0; b < g->batch->B; b++) {
         const int64_t first = g->batch->offsets[b], end = g->batch->offsets[b + 1];
         total += resample_sentence(g, first, end, temperature, uniform + first, accept[b]);
@@ -47,8 +47,8 @@ static double sweep_sentences(sampler *g, double total, double temperature, cons
     return total;
 }
 
-int64_t fc_gibbs_work(const fc_graph *graph, const fc_labelling *lab, int64_t longest) {
-    return sampler_room(graph, lab, longest);
+int64_t fc_gibbs_work(const fc_machine *machine, const fc_labelling *lab, int64_t longest) {
+    return sampler_room(machine, lab, longest);
 }
 
 static fc_status check_fields(int64_t N, const fc_agreement *a, int64_t *where) {
@@ -84,27 +84,37 @@ static fc_status check_agreement(const fc_batch *batch, const fc_labelling *lab,
     return check_fields(N, a, where);
 }
 
-static fc_status check_labelling(const fc_graph *graph, const fc_labelling *lab, int64_t *where) {
-    if (graph->A > 0 || lab->L < 1) return fail(FC_EINVAL, 0, where);
-    for (int64_t s = 0; s < graph->S; s++)
+static fc_status check_labelling(const fc_machine *machine, const fc_labelling *lab,
+                                 int64_t *where) {
+    const fc_factor *f = machine->factor;
+    if (!is_chain(machine) || machine->axis->A > 0 || machine->factors != 1 || !f->moving ||
+        f->rows != 1 || f->width != machine->S || lab->L < 1)
+        return fail(FC_EINVAL, 0, where);
+    for (int64_t s = 0; s < machine->S; s++)
         if (lab->label[s] < 0 || lab->label[s] >= lab->L) return fail(FC_EINVAL, s, where);
-    for (int64_t k = 0; k < (graph->S + 1) * lab->L; k++)
-        if (lab->next[k] < -1 || lab->next[k] >= graph->S) return fail(FC_EINVAL, k, where);
+    for (int64_t k = 0; k < (machine->S + 1) * lab->L; k++)
+        if (lab->next[k] < -1 || lab->next[k] >= machine->S) return fail(FC_EINVAL, k, where);
     return FC_OK;
 }
 
-fc_status fc_gibbs(const fc_graph *graph, const fc_batch *batch, const fc_labelling *lab,
+fc_status fc_gibbs(const fc_machine *machine, const fc_batch *batch, const fc_labelling *lab,
                    const fc_agreement *agree, int64_t sweeps, const double *temperature,
                    const uint8_t *whole, const double *uniform, int32_t *path, double *score,
                    int32_t *best, double *best_score, double *work, int64_t *where) {
-    fc_status status = check_labelling(graph, lab, where);
+    fc_status status = check_labelling(machine, lab, where);
     if (status == FC_OK) status = check_agreement(batch, lab, agree, where);
     for (int64_t k = 0; status == FC_OK && k < sweeps; k++)
         if (!(temperature[k] >= 0.0)) status = fail(FC_ENUMERIC, k, where);
     for (int64_t n = 0; status == FC_OK && n < batch->offsets[batch->B]; n++)
-        if (path[n] < 0 || path[n] >= graph->S) status = fail(FC_EINVAL, n, where);
+        if (path[n] < 0 || path[n] >= machine->S) status = fail(FC_EINVAL, n, where);
     if (status != FC_OK) return status;
-    sampler g = {.graph = graph, .batch = batch, .lab = lab, .agree = agree, .path = path};
+    sampler g = {.machine = machine,
+                 .axis = machine->axis,
+                 .node = machine->factor->value,
+                 .batch = batch,
+                 .lab = lab,
+                 .agree = agree,
+                 .path = path};
     sampler_lay_out(&g, work);
     turn_arcs(&g);
     double total = score_all(&g);

@@ -22,7 +22,7 @@ static fc_status sentence(explorer *s, int64_t limit, int64_t width, int64_t *st
     if (a->phase == FRESH) {
         double top;
         no_paths(s, s->n);
-        a->found = a->popped = a->work = a->deepest = 0;
+        a->found = a->popped = a->work = 0;
         a->stamp++;
         *proven = 0;
         *bound = FC_NEVER;
@@ -59,10 +59,11 @@ fc_status fc_lazy_nbest(const fc_machine *machine, const fc_conjunction *grammar
     const fc_status status = check_bounds(B, offsets, &where);
     if (status != FC_OK) return status;
     tensor m;
-    int64_t longest = 0;
-    for (int64_t b = 0; b < B; b++)
-        longest = offsets[b + 1] - offsets[b] > longest ? offsets[b + 1] - offsets[b] : longest;
-    lay_out_tensor(&m, machine, longest, work);
+    /* Cells of a row and tokens are numbered in 32 bits. */
+    const int64_t rows = machine->residual == NULL ? 1 : machine->residual->Q;
+    if (rows > INT32_MAX / (machine->outer * fc_padded(machine->S))) return FC_EINVAL;
+    if (longest_of(B, offsets) >= INT32_MAX) return FC_EINVAL;
+    lay_out_tensor(&m, machine, longest_of(B, offsets), work);
     m.forgets = 1;
     load_static(&m, MAX_PLUS);
     explorer s = {.m = &m, .g = grammar, .a = arena, .n = n, .N = offsets[B], .path = path};

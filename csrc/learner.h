@@ -5,14 +5,18 @@
 #define FSTCRF_LEARNER_H
 
 #include "checks.h"
-#include "sentence.h"
+#include "recursion.h"
 
 #define FC_AHEAD 8 /* rows of prefetch */
 
 typedef struct {
     const fc_learner *learner;
-    fc_graph graph; /* the caller's structure over the parameters of the moment */
-    workspace w;
+    /* The caller's structure over the parameters of the moment. */
+    fc_machine machine;
+    fc_axis axis;
+    fc_factor factor;
+    tensor m;
+    int64_t S, arcs;
     double *slots;   /* [longest][W] potentials of slots, then their gradient */
     double *node;    /* [longest][S] */
     double *out;     /* [longest][S] posteriors */
@@ -22,17 +26,18 @@ typedef struct {
 } online;
 
 /* Sentences, slots and their order, for whatever learns one sentence at a time. */
-static inline fc_status check_learner(const fc_graph *graph, const fc_batch *batch,
+static inline fc_status check_learner(const fc_machine *machine, const fc_batch *batch,
                                       const fc_learner *learner, int64_t n_order,
                                       const int64_t *order, int64_t *where) {
     const fc_status status = check_offsets(batch, where);
     if (status != FC_OK) return status;
-    if (graph->moving || learner->K < 1 || learner->W < FC_LANES || learner->W % FC_LANES != 0)
+    if (!is_chain(machine) || machine->axis->moving || learner->K < 1 || learner->W < FC_LANES ||
+        learner->W % FC_LANES != 0)
         return FC_EINVAL;
-    for (int64_t i = 0; i < graph->S * learner->K; i++)
+    for (int64_t i = 0; i < machine->S * learner->K; i++)
         if (learner->slot[i] < 0 || learner->slot[i] >= learner->W)
             return fail(FC_EINVAL, i, where);
-    for (int64_t a = 0; a < arcs_of(graph); a++)
+    for (int64_t a = 0; a < arcs_of(machine->axis); a++)
         if (learner->arc_slot[a] < 0 || learner->arc_slot[a] >= learner->M)
             return fail(FC_EINVAL, a, where);
     for (int64_t k = 0; k < n_order; k++)
@@ -41,27 +46,30 @@ static inline fc_status check_learner(const fc_graph *graph, const fc_batch *bat
 }
 
 /* Lays out the scratch of an epoch; returns what is behind it. */
-static inline double *prepare(online *o, const fc_graph *graph, const fc_batch *batch,
+static inline double *prepare(online *o, const fc_machine *machine, const fc_batch *batch,
                               const fc_learner *learner, double *work) {
-    int64_t longest = 0;
-    for (int64_t b = 0; b < batch->B; b++) {
-        const int64_t T = batch->offsets[b + 1] - batch->offsets[b];
-        longest = T > longest ? T : longest;
-    }
-    const int64_t arcs = graph->A == 0 ? graph->S * graph->S : graph->A;
+    const int64_t longest = longest_of(batch->B, batch->offsets), S = machine->S;
+    const int64_t arcs = arcs_of(machine->axis);
     o->learner = learner;
-    o->graph = *graph;
+    o->S = S;
+    o->arcs = arcs;
     o->slots = work;
     o->node = o->slots + longest * learner->W;
-    o->out = o->node + longest * graph->S;
-    o->arc = o->out + longest * graph->S;
+    o->out = o->node + longest * S;
+    o->arc = o->out + longest * S;
     o->arc_out = o->arc + arcs;
     o->ends = o->arc_out + arcs;
-    lay_out(&o->w, &o->graph, longest, o->ends + 2 * graph->S);
-    o->graph.score = o->arc;
-    o->graph.initial = o->ends;
-    o->graph.final = o->ends + graph->S;
-    return work + fc_learner_work(graph, learner, longest);
+    o->axis = *machine->axis;
+    o->axis.score = o->arc;
+    o->factor = (fc_factor){.rows = 1, .width = S, .moving = 1, .value = o->node};
+    o->machine = *machine;
+    o->machine.factors = 1;
+    o->machine.axis = &o->axis;
+    o->machine.factor = &o->factor;
+    o->machine.initial = o->ends;
+    o->machine.final = o->ends + S;
+    lay_out_tensor(&o->m, &o->machine, longest, o->ends + 2 * S);
+    return work + fc_learner_work(machine, learner, longest);
 }
 
 static inline void prefetch_row(int64_t W, const double *x) {
@@ -85,7 +93,7 @@ FC_INLINE void sum_weights(int64_t W, const fc_learner *r, int64_t first, int64_
 static inline void potentials(online *o, int64_t first, int64_t T, const fc_parameters *theta,
                               double scale) {
     const fc_learner *r = o->learner;
-    const int64_t S = o->graph.S;
+    const int64_t S = o->S;
     if (r->W == 8)
         sum_weights(8, r, first, T, theta->table, o->slots);
     else if (r->W == 16)
@@ -100,16 +108,16 @@ static inline void potentials(online *o, int64_t first, int64_t T, const fc_para
             o->node[t * S + s] = scale * sum;
         }
     }
-    for (int64_t a = 0; a < o->w.m.arcs; a++) o->arc[a] = scale * theta->arc[r->arc_slot[a]];
+    for (int64_t a = 0; a < o->arcs; a++) o->arc[a] = scale * theta->arc[r->arc_slot[a]];
     for (int64_t s = 0; s < S; s++) {
         o->ends[s] = scale * theta->initial[s];
         o->ends[S + s] = scale * theta->final[s];
     }
-    o->w.m.state = NOT_LOADED;
+    o->m.loaded = 0;
 }
 
 /* The arc from i to j; every gold and best path has one. */
-static inline int64_t arc_of(const fc_graph *g, int32_t i, int32_t j) {
+static inline int64_t arc_of(const fc_axis *g, int32_t i, int32_t j) {
     if (g->A == 0) return i * g->S + j;
     int64_t a = g->row[i];
     while (g->target[a] != j) a++;
@@ -117,11 +125,27 @@ static inline int64_t arc_of(const fc_graph *g, int32_t i, int32_t j) {
 }
 
 static inline double path_score(const online *o, int64_t T, const int32_t *path) {
-    const fc_graph *g = &o->graph;
-    double score = g->initial[path[0]] + g->final[path[T - 1]];
-    for (int64_t t = 0; t < T; t++) score += o->node[t * g->S + path[t]];
-    for (int64_t t = 1; t < T; t++) score += g->score[arc_of(g, path[t - 1], path[t])];
+    double score = o->machine.initial[path[0]] + o->machine.final[path[T - 1]];
+    for (int64_t t = 0; t < T; t++) score += o->node[t * o->S + path[t]];
+    for (int64_t t = 1; t < T; t++) score += o->arc[arc_of(&o->axis, path[t - 1], path[t])];
     return score;
+}
+
+/* The best path under the parameters of the moment; returns its score. The states of a residual
+ * automaton, which there is none of, would go behind it. */
+static inline double best_path(online *o, int64_t T, int32_t *path) {
+    double top;
+    o->m.forgets = 1;
+    backward(&o->m, MAX_PLUS, 0, T, &top);
+    return walk_best(&o->m, 0, T, path, path + T);
+}
+
+/* Posteriors into o->out and, but for what collect_outer adds, o->arc_out. */
+static inline outcome posteriors(online *o, int64_t T, double *log_z) {
+    const answers out = {.weight = 1.0, .node = {o->out}, .sum = {o->arc_out}};
+    fc_fill(o->arcs, 0.0, o->arc_out);
+    fc_fill(o->m.axis[0].size, 0.0, o->m.outer_sum);
+    return sentence_marginals(&o->m, 0, T, FC_AUTO, log_z, &out);
 }
 
 /* Tokens at which two paths have other labels. */
@@ -149,7 +173,7 @@ static inline void add_path_ends(const online *o, int64_t T, const int32_t *path
                                  fc_parameters *p) {
     const fc_learner *r = o->learner;
     for (int64_t t = 1; t < T; t++) {
-        const int32_t m = r->arc_slot[arc_of(&o->graph, path[t - 1], path[t])];
+        const int32_t m = r->arc_slot[arc_of(&o->axis, path[t - 1], path[t])];
         if (r->arc_mask[m]) p->arc[m] += rate;
     }
     if (r->ends) {

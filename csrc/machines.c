@@ -7,32 +7,10 @@
 
 #define MOST_CHOICES 500000
 
-static int64_t longest_of(int64_t B, const int64_t *offsets) {
-    int64_t longest = 0;
-    for (int64_t b = 0; b < B; b++) {
-        const int64_t T = offsets[b + 1] - offsets[b];
-        longest = T > longest ? T : longest;
-    }
-    return longest;
-}
-
 int64_t fc_machine_work(const fc_machine *machine, int64_t longest) {
     tensor m;
     /* With the residual states of a path, or the trace of a sentence. */
     return lay_out_tensor(&m, machine, longest, NULL) + longest * (m.full + 3) + m.P;
-}
-
-/* Backward sums in the domain that holds the sentence; *K says which that is. */
-static outcome backward_sums(tensor *m, int64_t first, int64_t T, fc_domain domain, semiring *K,
-                             double *log_z) {
-    outcome result = LOST;
-    *K = SUM_TIMES;
-    if (domain != FC_LOG) result = backward(m, SUM_TIMES, first, T, log_z);
-    if (result == LOST && domain != FC_LINEAR) {
-        *K = LOG_PLUS;
-        result = backward(m, LOG_PLUS, first, T, log_z);
-    }
-    return result;
 }
 
 fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *offsets,
@@ -115,70 +93,65 @@ fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const i
     return FC_OK;
 }
 
+/* The answers of a sentence are part of those of the batch. */
 static void sentence_answers(const tensor *m, int64_t first, double *const *node,
-                             double *const *arc, double *entropy, answers *out) {
-    out->entropy = entropy;
+                             double *const *arc, double *const *sum, answers *out) {
     for (int64_t c = 0; c < m->n; c++) {
         out->node[c] = node[c] + first * m->axis[c].S;
         out->arc[c] = arc == NULL || arc[c] == NULL ? NULL : arc[c] + first * m->axis[c].arcs;
-    }
-}
-
-static void fill_answers(const tensor *m, int64_t T, double value, const answers *out) {
-    if (out->entropy != NULL) *out->entropy = 0.0;
-    for (int64_t c = 0; c < m->n; c++) {
-        fc_fill(T * m->axis[c].S, value, out->node[c]);
-        if (out->arc[c] != NULL) fc_fill(T * m->axis[c].arcs, 0.0, out->arc[c]);
+        out->sum[c] = sum == NULL ? NULL : sum[c];
     }
 }
 
 fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,
-                               fc_domain domain, double *log_z, double *const *node,
-                               double *const *arc, double *entropy, double *work, int64_t *where) {
+                               fc_domain domain, const double *weight, double *log_z,
+                               double *const *node, double *const *arc, double *const *sum,
+                               double *entropy, double *work, int64_t *where) {
     *where = 0;
     if (!domain_known(domain)) return FC_EINVAL;
     const fc_status status = check_bounds(B, offsets, where);
     if (status != FC_OK) return status;
     tensor m;
-    answers out;
     lay_out_tensor(&m, machine, longest_of(B, offsets), work);
+    for (int64_t c = 0; c < m.n && sum != NULL; c++)
+        if (sum[c] != NULL) fc_fill(m.axis[c].arcs, 0.0, sum[c]);
+    if (m.single) fc_fill(m.axis[0].size, 0.0, m.outer_sum);
     for (int64_t b = 0; b < B; b++) {
         const int64_t first = offsets[b], T = offsets[b + 1] - first;
-        semiring K;
-        *where = b;
-        sentence_answers(&m, first, node, arc, entropy == NULL ? NULL : entropy + b, &out);
+        answers out = {.weight = weight == NULL ? 1.0 : weight[b],
+                       .entropy = entropy == NULL ? NULL : entropy + b};
+        sentence_answers(&m, first, node, arc, sum, &out);
         for (int64_t c = 0; c < m.n; c++) /* no arc leads into a first token */
             if (out.arc[c] != NULL) fc_fill(m.axis[c].arcs, 0.0, out.arc[c]);
-        outcome result = backward_sums(&m, first, T, domain, &K, log_z + b);
-        if (result == DONE) result = forward(&m, K, first, T, log_z[b], &out);
-        if (result == LOST && domain == FC_AUTO && K == SUM_TIMES) {
-            K = LOG_PLUS;
-            result = backward(&m, K, first, T, log_z + b);
-            if (result == DONE) result = forward(&m, K, first, T, log_z[b], &out);
-        }
-        if (result == LOST) return FC_ERANGE;
-        if (result == NO_PATH) fill_answers(&m, T, 0.0, &out);
+        *where = b;
+        if (sentence_marginals(&m, first, T, domain, log_z + b, &out) == LOST) return FC_ERANGE;
     }
+    if (m.single && sum != NULL && sum[0] != NULL && !m.axis[0].axis->moving)
+        collect_outer(&m, sum[0]);
     return FC_OK;
 }
 
 fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,
-                                   double *const *node, double *work) {
+                                   double *const *node, int32_t *path, double *score, double *begun,
+                                   double *ahead, double *work) {
     int64_t where;
     const fc_status status = check_bounds(B, offsets, &where);
     if (status != FC_OK) return status;
     tensor m;
-    answers out;
-    lay_out_tensor(&m, machine, longest_of(B, offsets), work);
+    const int64_t longest = longest_of(B, offsets);
+    int32_t *q = (int32_t *)(work + lay_out_tensor(&m, machine, longest, work));
+    const int64_t cells = m.Q * m.outer * m.S;
     for (int64_t b = 0; b < B; b++) {
         const int64_t first = offsets[b], T = offsets[b + 1] - first;
         double top;
+        answers out = {.weight = 1.0,
+                       .begun = begun == NULL ? NULL : begun + first * cells,
+                       .ahead = ahead == NULL ? NULL : ahead + first * cells};
         sentence_answers(&m, first, node, NULL, NULL, &out);
-        if (backward(&m, MAX_PLUS, first, T, &top) == DONE) {
-            forward(&m, MAX_PLUS, first, T, top, &out);
-        } else {
-            fill_answers(&m, T, FC_NEVER, &out);
-        }
+        const outcome result = backward(&m, MAX_PLUS, first, T, &top);
+        if (path != NULL) score[b] = walk_best(&m, first, T, path + first, q);
+        if (result == DONE || begun != NULL) forward(&m, MAX_PLUS, first, T, &out);
+        if (result != DONE) fill_answers(&m, T, FC_NEVER, &out);
     }
     return FC_OK;
 }

@@ -3,7 +3,6 @@
  * Learning one sentence at a time: averaged perceptron, passive-aggressive steps, adaptive
  * regularisation of weights, stochastic gradient descent. */
 
-#include "batch.h"
 #include "difference.h"
 #include "learner.h"
 #include "checks.h"
@@ -14,26 +13,28 @@ static fc_status numeric(int64_t k, int64_t *where) {
     return FC_ENUMERIC;
 }
 
-int64_t fc_learner_work(const fc_graph *g, const fc_learner *learner, int64_t longest) {
-    return longest * (learner->W + 2 * g->S) + 2 * arcs_of(g) + 2 * g->S + fc_work_size(g, longest);
+int64_t fc_learner_work(const fc_machine *machine, const fc_learner *learner, int64_t longest) {
+    return longest * (learner->W + 2 * machine->S) + 2 * arcs_of(machine->axis) + 2 * machine->S +
+           fc_machine_work(machine, longest);
 }
 
-int64_t fc_difference_work(const fc_graph *g, const fc_batch *batch, const fc_learner *learner) {
+int64_t fc_difference_work(const fc_machine *machine, const fc_batch *batch,
+                           const fc_learner *learner) {
     int64_t where;
     if (check_offsets(batch, &where) != FC_OK) return 0;
-    return fc_learner_work(g, learner, batch_longest(batch)) +
+    return fc_learner_work(machine, learner, longest_of(batch->B, batch->offsets)) +
            difference_room(most_cells(batch, learner));
 }
 
-fc_status fc_perceptron(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+fc_status fc_perceptron(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
                         int64_t n_order, const int64_t *order, const int32_t *gold,
                         const double *weight, fc_parameters *theta, fc_parameters *sums,
                         double *step, int64_t *errors, double *loss, double *work) {
     int64_t where;
-    const fc_status status = check_learner(graph, batch, learner, n_order, order, &where);
+    const fc_status status = check_learner(machine, batch, learner, n_order, order, &where);
     if (status != FC_OK) return status;
     online o;
-    prepare(&o, graph, batch, learner, work);
+    prepare(&o, machine, batch, learner, work);
     int32_t *path = (int32_t *)o.out;
     *errors = 0;
     *loss = 0.0;
@@ -41,7 +42,7 @@ fc_status fc_perceptron(const fc_graph *graph, const fc_batch *batch, const fc_l
         const int64_t b = order[k], first = batch->offsets[b], T = batch->offsets[b + 1] - first;
         const int32_t *right = gold + first;
         potentials(&o, first, T, theta, 1.0);
-        best_path(&o.w, o.node, 0, T, path);
+        best_path(&o, T, path);
         const int64_t wrong = path[0] < 0 ? T : wrong_labels(learner, T, path, right);
         const double rate = weight[b], late = rate * *step;
         *errors += wrong;
@@ -67,7 +68,7 @@ fc_status fc_perceptron(const fc_graph *graph, const fc_batch *batch, const fc_l
  * Cells number the parameters: table, arcs, initial, final, one after the other. */
 
 static double *place_of(const online *o, const fc_parameters *p, int64_t cell) {
-    const int64_t table = o->learner->R * o->learner->W, M = o->learner->M, S = o->graph.S;
+    const int64_t table = o->learner->R * o->learner->W, M = o->learner->M, S = o->S;
     if (cell < table) return p->table + cell;
     cell -= table;
     if (cell < M) return p->arc + cell;
@@ -91,9 +92,9 @@ static void differ_state(const fc_learner *r, int64_t n, int32_t state, double c
 static void differ_path_ends(const online *o, int64_t T, const int32_t *path, double c,
                              difference *d) {
     const fc_learner *r = o->learner;
-    const int64_t arcs = r->R * r->W, initial = arcs + r->M, final = initial + o->graph.S;
+    const int64_t arcs = r->R * r->W, initial = arcs + r->M, final = initial + o->S;
     for (int64_t t = 1; t < T; t++) {
-        const int32_t m = r->arc_slot[arc_of(&o->graph, path[t - 1], path[t])];
+        const int32_t m = r->arc_slot[arc_of(&o->axis, path[t - 1], path[t])];
         if (r->arc_mask[m]) difference_add(d, arcs + m, c);
     }
     if (r->ends) {
@@ -120,7 +121,7 @@ static void differ(const online *o, int64_t first, int64_t T, const int32_t *rig
 static double ahead_of_gold(online *o, int64_t first, int64_t T, const int32_t *right,
                             const fc_parameters *theta, int32_t *path, int64_t *wrong) {
     potentials(o, first, T, theta, 1.0);
-    const double best = best_path(&o->w, o->node, 0, T, path);
+    const double best = best_path(o, T, path);
     *wrong = path[0] < 0 ? T : wrong_labels(o->learner, T, path, right);
     if (path[0] < 0) return NAN;
     return *wrong == 0 ? 0.0 : best - path_score(o, T, right);
@@ -133,19 +134,19 @@ static double pa_step(fc_pa kind, double loss, double norm2, double aggressivene
     return kind == FC_PA_I && step > aggressiveness ? aggressiveness : step;
 }
 
-fc_status fc_passive_aggressive(const fc_graph *graph, const fc_batch *batch,
+fc_status fc_passive_aggressive(const fc_machine *machine, const fc_batch *batch,
                                 const fc_learner *learner, int64_t n_order, const int64_t *order,
                                 const int32_t *gold, const double *weight, fc_pa kind,
                                 double aggressiveness, int errors_count, fc_parameters *theta,
                                 fc_parameters *sums, double *step, double *loss, double *work,
                                 int64_t *where) {
-    const fc_status status = check_learner(graph, batch, learner, n_order, order, where);
+    const fc_status status = check_learner(machine, batch, learner, n_order, order, where);
     if (status != FC_OK) return status;
     if ((kind != FC_PA && kind != FC_PA_I && kind != FC_PA_II) || !(aggressiveness > 0.0))
         return FC_EINVAL;
     online o;
     difference d;
-    double *rest = prepare(&o, graph, batch, learner, work);
+    double *rest = prepare(&o, machine, batch, learner, work);
     difference_lay_out(&d, most_cells(batch, learner), rest);
     int32_t *path = (int32_t *)o.out;
     *loss = 0.0;
@@ -172,16 +173,16 @@ fc_status fc_passive_aggressive(const fc_graph *graph, const fc_batch *batch,
     return FC_OK;
 }
 
-fc_status fc_arow(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+fc_status fc_arow(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
                   int64_t n_order, const int64_t *order, const int32_t *gold, const double *weight,
                   double gamma, fc_parameters *theta, fc_parameters *variance, double *loss,
                   double *work, int64_t *where) {
-    const fc_status status = check_learner(graph, batch, learner, n_order, order, where);
+    const fc_status status = check_learner(machine, batch, learner, n_order, order, where);
     if (status != FC_OK) return status;
     if (!(gamma > 0.0)) return FC_EINVAL;
     online o;
     difference d;
-    double *rest = prepare(&o, graph, batch, learner, work);
+    double *rest = prepare(&o, machine, batch, learner, work);
     difference_lay_out(&d, most_cells(batch, learner), rest);
     int32_t *path = (int32_t *)o.out;
     *loss = 0.0;
@@ -219,9 +220,9 @@ fc_status fc_arow(const fc_graph *graph, const fc_batch *batch, const fc_learner
 static void descend(online *o, int64_t first, int64_t T, const int32_t *gold, double rate,
                     fc_parameters *theta) {
     const fc_learner *r = o->learner;
-    const int64_t S = o->graph.S, W = r->W;
+    const int64_t S = o->S, W = r->W;
     for (int64_t t = 0; t < T; t++) o->out[t * S + gold[t]] -= 1.0;
-    for (int64_t t = 1; t < T; t++) o->arc_out[arc_of(&o->graph, gold[t - 1], gold[t])] -= 1.0;
+    for (int64_t t = 1; t < T; t++) o->arc_out[arc_of(&o->axis, gold[t - 1], gold[t])] -= 1.0;
     for (int64_t t = 0; t < T; t++) {
         double *g = o->slots + t * W;
         fc_fill(W, 0.0, g);
@@ -234,7 +235,7 @@ static void descend(online *o, int64_t first, int64_t T, const int32_t *gold, do
             for (int64_t j = 0; j < W; j++) row[j] -= v * g[j] * (double)mask[j];
         }
     }
-    for (int64_t a = 0; a < o->w.m.arcs; a++) {
+    for (int64_t a = 0; a < o->arcs; a++) {
         const int32_t m = r->arc_slot[a];
         if (r->arc_mask[m]) theta->arc[m] -= rate * o->arc_out[a];
     }
@@ -244,28 +245,23 @@ static void descend(online *o, int64_t first, int64_t T, const int32_t *gold, do
     }
 }
 
-fc_status fc_sgd(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+fc_status fc_sgd(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
                  int64_t n_order, const int64_t *order, const int32_t *gold, const double *weight,
                  const double *rate, double decay, fc_parameters *theta, double *scale,
                  double *loss, double *work, int64_t *where) {
-    const fc_status status = check_learner(graph, batch, learner, n_order, order, where);
+    const fc_status status = check_learner(machine, batch, learner, n_order, order, where);
     if (status != FC_OK) return status;
     online o;
-    machine *m = &o.w.m;
-    prepare(&o, graph, batch, learner, work);
+    prepare(&o, machine, batch, learner, work);
     *loss = 0.0;
     for (int64_t k = 0; k < n_order; k++) {
         const int64_t b = order[k], first = batch->offsets[b], T = batch->offsets[b + 1] - first;
         double log_z;
         potentials(&o, first, T, theta, *scale);
-        memset(m->outer, 0, (size_t)m->size * sizeof *m->outer);
-        memset(o.arc_out, 0, (size_t)m->arcs * sizeof *o.arc_out);
-        const outcome result =
-            forward_backward(&o.w, o.node, 0, T, FC_AUTO, 1.0, &log_z, o.out, o.arc_out);
+        const outcome result = posteriors(&o, T, &log_z);
         const double nll = log_z - path_score(&o, T, gold + first);
         if (result != DONE || !isfinite(nll)) return numeric(k, where);
-        load(m, 0, LINEAR);
-        collect_arcs(m, o.arc_out);
+        collect_outer(&o.m, o.arc_out);
         *loss += weight[b] * nll;
         *scale *= 1.0 - rate[k] * decay;
         const double step = rate[k] * weight[b] / *scale;

@@ -10,8 +10,8 @@
  *
  *   F_0 = initial     F_{t+1} = axes(residual(node_t (x) F_t))     P(q, k at t) = F_t (x) G_t / Z
  *
- * Linear domain. Potentials are shifted by their largest, rows of G and F scaled to sum to one. All
- * terms are products and sums of positive numbers, so each is exact to a few last bits *unless it
+ * Potentials that are summed are shifted by their largest, rows of G and F scaled: to sum to one in
+ * the linear domain, to a largest of zero in the log domain. In the linear domain all terms are products and sums of positive numbers, so each is exact to a few last bits *unless it
  * underflows*, and the processor notices underflow by itself: it raises a flag. A sentence in which the
  * flag was raised, or a finite potential was taken for zero, is done again in the log domain. */
 #ifndef FSTCRF_RECURSION_H
@@ -38,8 +38,16 @@ FC_INLINE int underflown(void) { return fetestexcept(FE_UNDERFLOW) != 0; }
 
 typedef enum { DONE, NO_PATH, LOST } outcome;
 
-/* Scales a tensor to sum to one; returns the log of its sum, -inf for none. */
-static inline double normalise(const tensor *m, double *x) {
+/* Scales a tensor where cells are summed: to a sum of one, logs to a largest of zero. Returns the log
+ * of what was divided out, -inf for an empty one. */
+static inline double normalise(const tensor *m, semiring K, double *x) {
+    if (K == MAX_PLUS) return 0.0;
+    if (K == LOG_PLUS) {
+        const double top = fc_max(m->full, x);
+        if (top > FC_NEVER)
+            for (int64_t j = 0; j < m->full; j++) x[j] -= top;
+        return top;
+    }
     const double sum = fc_sum(m->full, x);
     if (!(sum > 0.0)) return FC_NEVER;
     fc_scale(m->full, 1.0 / sum, x);
@@ -64,8 +72,16 @@ static inline double total_score(tensor *m, semiring K) {
 }
 
 /* G_t from B_t, which lies in m->x; returns the log of what was divided out. */
-static inline double read_token(tensor *m, semiring K, int64_t token, int64_t t) {
+static inline double read_token(tensor *m, semiring K, int64_t first, int64_t t, int64_t T) {
+    const int64_t token = first + t;
+    if (m->plain) ask_for_row(m, first + 2 * T - 1 - t); /* of the next sentence */
     double *G = m->suffix + t * m->full, *node = m->node + (m->forgets ? 0 : t * m->plane);
+    if (K == MAX_PLUS && m->plain && m->forgets) { /* as it lies there */
+        const double *restrict value = plain_row(m, token), *restrict x = m->x;
+        for (int64_t j = 0; j < m->S; j++) G[j] = x[j] + value[j];
+        fc_fill(m->P - m->S, FC_NEVER, G + m->S);
+        return 0.0;
+    }
     double shift = m->shifts[t] = load_node(m, K, token, node);
     if (m->machine->residual == NULL) {
         times_plane(m, K, m->x, node, G);
@@ -74,11 +90,11 @@ static inline double read_token(tensor *m, semiring K, int64_t token, int64_t t)
         times_plane(m, K, G, node, G);
         shift += m->edge_shift;
     }
-    return m->read[t] = K == SUM_TIMES ? shift + normalise(m, G) : shift;
+    return m->read[t] = shift + normalise(m, K, G);
 }
 
-/* suffix[t] = G_t for every token, and log Z (MAX_PLUS: the best score). In the linear domain rows are
- * scaled, and node potentials are kept as the forward recursion wants them. */
+/* suffix[t] = G_t for every token, and log Z (MAX_PLUS: the best score). Where cells are summed, rows
+ * are scaled, and node potentials are kept as the forward recursion wants them. */
 static inline outcome backward(tensor *m, semiring K, int64_t first, int64_t T, double *log_z) {
     load_static(m, K);
     m->lost = m->static_lost;
@@ -87,35 +103,42 @@ static inline outcome backward(tensor *m, semiring K, int64_t first, int64_t T, 
     spread_ends(m, K, m->final, m->ends[1], m->x);
     *log_z = FC_NEVER;
     for (int64_t t = T - 1; t >= 0; t--) {
-        total += read_token(m, K, first + t, t);
-        if (total == FC_NEVER) return any_lost(m) ? LOST : NO_PATH;
+        total += read_token(m, K, first, t, T);
+        if (total == FC_NEVER) return K == SUM_TIMES && any_lost(m) ? LOST : NO_PATH;
         if (t == 0) break;
         total += m->step[t] = load_arcs(m, K, first + t);
         all_axes(m, K, BACKWARD, m->suffix + t * m->full);
     }
     const double z = total_score(m, K);
     if (K == SUM_TIMES && (any_lost(m) || (z > 0.0 && z < FAINT))) return LOST;
-    *log_z = K == SUM_TIMES ? total + log(z) : z;
+    *log_z = total + (K == SUM_TIMES ? log(z) : z);
     return *log_z > FC_NEVER ? DONE : NO_PATH;
 }
 
 /* --- Posteriors ------------------------------------------------------------------------------ */
 
-/* Where the answers of one sentence go: for every axis [T][S_c], and [T][arcs] or NULL; the entropy of
- * its paths, or NULL. */
+/* Where the answers of one sentence go, each of which may be NULL but for the first. */
 typedef struct {
-    double *node[FC_MAX_AXES], *arc[FC_MAX_AXES], *entropy;
+    double weight;             /* of what is a probability */
+    double *node[FC_MAX_AXES]; /* [T][S_c] for every axis */
+    double *arc[FC_MAX_AXES];  /* [T][arcs] */
+    double *sum[FC_MAX_AXES];  /* [arcs] what is added to */
+    double *entropy;           /* of the paths */
+    double *begun, *ahead;     /* [T][Q][outer][S] MAX_PLUS: F (x) node, and G */
 } answers;
 
-/* m->row = F (x) G, normalised to probabilities where those are sums. 0: what a sum lost matters. */
-static inline int cell_posteriors(tensor *m, semiring K, const double *G) {
+/* m->row = F (x) G, normalised to probabilities where those are sums, and its norm. 0: what a sum lost
+ * matters. */
+static inline int cell_posteriors(tensor *m, semiring K, const double *G, double *norm) {
+    double top = 0.0;
     for (int64_t j = 0; j < m->full; j++) m->row[j] = times(K, m->x[j], G[j]);
     if (K == MAX_PLUS) return 1;
     if (K == LOG_PLUS) {
-        const double top = fc_max(m->full, m->row); /* log Z, but for rounding */
+        top = fc_max(m->full, m->row);
         for (int64_t j = 0; j < m->full; j++) m->row[j] = fc_exp(m->row[j] - top);
     }
     const double mass = fc_sum(m->full, m->row);
+    *norm = K == LOG_PLUS ? top + log(mass) : mass;
     if (!(mass > FAINT)) return 0;
     fc_scale(m->full, 1.0 / mass, m->row);
     return 1;
@@ -123,6 +146,11 @@ static inline int cell_posteriors(tensor *m, semiring K, const double *G) {
 
 /* Adds the cells of m->row up (or takes their maximum) over everything but one axis. */
 static inline void project(const tensor *m, semiring K, int64_t t, const answers *out) {
+    if (m->single) {
+        double *restrict node = out->node[0] + t * m->S;
+        for (int64_t j = 0; j < m->S; j++) node[j] = m->row[j] * out->weight;
+        return;
+    }
     const double zero = K == MAX_PLUS ? FC_NEVER : 0.0;
     double *last = m->best; /* [P] */
     for (int64_t c = 0; c < m->n; c++) fc_fill(m->axis[c].S, zero, out->node[c] + t * m->axis[c].S);
@@ -145,26 +173,32 @@ static inline void project(const tensor *m, semiring K, int64_t t, const answers
         }
     }
     memcpy(out->node[m->n - 1] + t * m->S, last, (size_t)m->S * sizeof *last);
+    for (int64_t c = 0; c < m->n && out->weight != 1.0; c++)
+        fc_scale(m->axis[c].S, out->weight, out->node[c] + t * m->axis[c].S);
 }
 
-/* sum over cells of F (x) arc (x) G for one arc of an axis, F before its step and G behind it. */
+/* sum over cells of F (x) arc (x) G for one arc of an axis, F before its step and G behind it; logs less
+ * `top`, or their largest where K is MAX_PLUS. */
 static inline double arc_mass(const tensor *m, semiring K, const loaded_axis *a, int64_t r,
-                              int64_t i, int64_t j, double weight, const double *F,
+                              int64_t i, int64_t j, double weight, double top, const double *F,
                               const double *G) {
     const int64_t W = a->last ? 1 : a->post;
     const int64_t row = a->last ? m->P : a->S * a->post;
     const double *x = F + r * row + i * W, *y = G + r * row + j * W;
-    double sum = 0.0;
-    if (K == SUM_TIMES)
-        for (int64_t l = 0; l < W; l++) sum += x[l] * y[l];
-    if (K == SUM_TIMES) return sum * weight;
-    for (int64_t l = 0; l < W; l++) sum += fc_exp(x[l] + weight + y[l]);
-    return sum;
+    double sum = none(K == MAX_PLUS ? MAX_PLUS : SUM_TIMES);
+    for (int64_t l = 0; l < W; l++) {
+        if (K == SUM_TIMES) sum += x[l] * y[l];
+        if (K == LOG_PLUS) sum += fc_exp(x[l] + weight + y[l] - top);
+        if (K == MAX_PLUS && x[l] + weight + y[l] > sum) sum = x[l] + weight + y[l];
+    }
+    return K == SUM_TIMES ? sum * weight : sum;
 }
 
-static inline void axis_arcs(const tensor *m, semiring K, const loaded_axis *a, const double *F,
-                             const double *G, double log_z, double *restrict out) {
-    fc_fill(a->arcs, 0.0, out);
+/* out[k] (+)= the mass of each arc of an axis: probabilities, after division by their sum, or maxima of
+ * scores. */
+static inline void arc_masses(const tensor *m, semiring K, semiring loaded, const loaded_axis *a,
+                              double top, const double *F, const double *G, double *restrict out) {
+    fc_fill(a->arcs, none(K == MAX_PLUS ? MAX_PLUS : SUM_TIMES), out);
     for (int64_t r = 0; r < m->Q * a->pre; r++) {
         const int64_t context = a->axis->place == NULL ? 0 : a->axis->place[r % a->pre];
         const double *weight = a->weight + context * a->size;
@@ -172,14 +206,108 @@ static inline void axis_arcs(const tensor *m, semiring K, const loaded_axis *a, 
             const int64_t i = a->dense ? k / a->S : a->axis->source[k];
             const int64_t j = a->dense ? k % a->S : a->axis->target[k];
             const double w = weight[a->dense && a->last ? i * m->P + j : k];
-            if (w != none(K))
-                out[k] += arc_mass(m, K, a, r, i, j, K == SUM_TIMES ? w : w - log_z, F, G);
+            if (w == none(loaded)) continue;
+            const double mass = arc_mass(m, K, a, r, i, j, w, top, F, G);
+            out[k] = K != MAX_PLUS ? out[k] + mass : mass > out[k] ? mass : out[k];
         }
     }
-    double sum = 0.0;
-    for (int64_t k = 0; k < a->arcs; k++) sum += out[k];
-    if (sum > 0.0)
-        for (int64_t k = 0; k < a->arcs; k++) out[k] /= sum;
+}
+
+/* Posteriors of the arcs of an axis into token t, times the weight of the sentence. */
+static inline void axis_arcs(const tensor *m, semiring K, int64_t c, int64_t t, const double *F,
+                             const double *G, const answers *out) {
+    const loaded_axis *a = &m->axis[c];
+    double *restrict row = out->arc[c] == NULL ? m->outer_one : out->arc[c] + t * a->arcs;
+    double top = 0.0, sum = 0.0;
+    if (K == LOG_PLUS) {
+        arc_masses(m, MAX_PLUS, K, a, top, F, G, row);
+        top = finite_or_zero(largest(a->arcs, row));
+    }
+    arc_masses(m, K, K, a, top, F, G, row);
+    for (int64_t k = 0; k < a->arcs; k++) sum += row[k];
+    const double by = sum > 0.0 ? out->weight / sum : 0.0;
+    for (int64_t k = 0; k < a->arcs; k++) row[k] *= by;
+    for (int64_t k = 0; out->sum[c] != NULL && k < a->arcs; k++) out->sum[c][k] += row[k];
+}
+
+/* --- Arcs of a single axis: when all rows are known -------------------------------------------- */
+
+/* to += weight * P(arc into t): F of t - 1 in m->begun, G of t, arcs as loaded. */
+static inline void add_arcs(const tensor *m, semiring K, int64_t t, double weight, double *to) {
+    const loaded_axis *a = &m->axis[0];
+    const int64_t S = m->S, P = m->P;
+    const double *F = m->begun + (t - 1) * P, *G = m->suffix + t * P;
+    const double norm = m->norm[t], by = weight / norm;
+    for (int64_t k = 0; k < a->arcs && !a->dense; k++) {
+        const double x = F[a->axis->source[k]], y = G[a->axis->target[k]];
+        to[k] += K == SUM_TIMES ? by * x * a->weight[k] * y
+                                : weight * fc_exp(x + a->weight[k] + y - norm);
+    }
+    for (int64_t i = 0; i < S && a->dense; i++) {
+        const double *restrict w = a->weight + i * P;
+        double *restrict out = to + i * S;
+        if (K == SUM_TIMES) {
+            for (int64_t j = 0; j < S; j++) out[j] += by * F[i] * w[j] * G[j];
+        } else {
+            for (int64_t j = 0; j < S; j++) out[j] += weight * fc_exp(F[i] + w[j] + G[j] - norm);
+        }
+    }
+}
+
+/* m->outer_sum += sum over tokens of weight / norm * F (x) G: all of a sentence, but for the weights of
+ * the arcs. Scales m->begun. */
+static inline void add_outer(tensor *m, int64_t T, double weight) {
+    const loaded_axis *a = &m->axis[0];
+    const int64_t P = m->P;
+    for (int64_t t = 1; t < T; t++) fc_scale(P, weight / m->norm[t], m->begun + (t - 1) * P);
+    if (!a->dense) {
+        const int32_t *source = a->axis->source, *target = a->axis->target;
+        for (int64_t t = 1; t < T; t++) {
+            const double *restrict F = m->begun + (t - 1) * P, *restrict G = m->suffix + t * P;
+            for (int64_t k = 0; k < a->arcs; k++) m->outer_sum[k] += F[source[k]] * G[target[k]];
+        }
+        return;
+    }
+    const block b = {.rows = m->S,
+                     .n = T - 1,
+                     .lanes = P,
+                     .s = m->begun,
+                     .s_row = 1,
+                     .s_in = P,
+                     .V = m->suffix + P,
+                     .v_in = P,
+                     .C = m->outer_one,
+                     .c_row = P};
+    product_sum(&b);
+    for (int64_t k = 0; k < a->size; k++) m->outer_sum[k] += m->outer_one[k];
+}
+
+/* sum += weights of arcs * m->outer_sum. */
+static inline void collect_outer(tensor *m, double *sum) {
+    const loaded_axis *a = &m->axis[0];
+    load_static(m, SUM_TIMES);
+    for (int64_t k = 0; k < a->arcs && !a->dense; k++) sum[k] += m->outer_sum[k] * a->weight[k];
+    for (int64_t i = 0; i < m->S && a->dense; i++)
+        for (int64_t j = 0; j < m->S; j++)
+            sum[i * m->S + j] += m->outer_sum[i * m->P + j] * a->weight[i * m->P + j];
+}
+
+static inline void single_arcs(tensor *m, semiring K, int64_t first, int64_t T,
+                               const answers *out) {
+    double *arc = out->arc[0], *sum = out->sum[0];
+    const int64_t arcs = m->axis[0].arcs;
+    if (arc == NULL && sum == NULL) return;
+    if (arc == NULL && K == SUM_TIMES && !m->axis[0].axis->moving) {
+        add_outer(m, T, out->weight);
+        return;
+    }
+    for (int64_t t = 1; t < T; t++) {
+        double *row = arc == NULL ? sum : arc + t * arcs;
+        load_arcs(m, K, first + t);
+        if (arc != NULL) fc_fill(arcs, 0.0, row);
+        add_arcs(m, K, t, out->weight, row);
+        for (int64_t k = 0; arc != NULL && sum != NULL && k < arcs; k++) sum[k] += row[k];
+    }
 }
 
 /* Entropy of a row of weights (LOG_PLUS: of their logs). */
@@ -214,18 +342,17 @@ static inline double next_entropy(tensor *m, semiring K, int64_t first, int64_t 
 }
 
 /* Steps F (in m->x) into token t; on the way, posteriors of the arcs into it. */
-static inline void advance(tensor *m, semiring K, int64_t first, int64_t t, double log_z,
-                           const answers *out) {
+static inline void advance(tensor *m, semiring K, int64_t first, int64_t t, const answers *out) {
     load_arcs(m, K, first + t);
     for (int64_t c = 0; c < m->n; c++) {
-        const loaded_axis *a = &m->axis[c];
-        if (out->arc[c] != NULL) { /* G_t stepped back along the later axes: m->row */
+        if (!m->single && (out->arc[c] != NULL || out->sum[c] != NULL)) {
+            /* G_t stepped back along the later axes: m->row */
             memcpy(m->row, m->suffix + t * m->full, (size_t)m->full * sizeof *m->row);
             for (int64_t d = m->n - 1; d > c; d--) {
                 axis_step(m, K, d, BACKWARD, m->row, m->y);
                 memcpy(m->row, m->y, (size_t)m->full * sizeof *m->row);
             }
-            axis_arcs(m, K, a, m->x, m->row, log_z, out->arc[c] + t * a->arcs);
+            axis_arcs(m, K, c, t, m->x, m->row, out);
         }
         axis_step(m, K, c, FORWARD, m->x, m->y);
         double *swap = m->x;
@@ -234,32 +361,81 @@ static inline void advance(tensor *m, semiring K, int64_t first, int64_t t, doub
     }
 }
 
+/* Copies a tensor without its padding. */
+static inline void copy_cells(const tensor *m, const double *x, double *out) {
+    for (int64_t r = 0; r < m->Q * m->outer; r++)
+        memcpy(out + r * m->S, x + r * m->P, (size_t)m->S * sizeof *out);
+}
+
 /* The forward recursion over a sentence whose suffixes are there: posteriors, or max-marginals. */
-static inline outcome forward(tensor *m, semiring K, int64_t first, int64_t T, double log_z,
-                              const answers *out) {
+static inline outcome forward(tensor *m, semiring K, int64_t first, int64_t T, const answers *out) {
+    const int64_t cells = m->Q * m->outer * m->S;
     spread_ends(m, K, m->initial, m->ends[0], m->x);
     if (out->entropy != NULL) {
         first_row(m, K, m->row);
         *out->entropy = row_entropy(K, m->full, m->row);
     }
     for (int64_t t = 0; t < T; t++) {
-        if (!cell_posteriors(m, K, m->suffix + t * m->full)) return LOST;
+        if (!cell_posteriors(m, K, m->suffix + t * m->full, m->norm + t)) return LOST;
         project(m, K, t, out);
+        if (out->ahead != NULL) copy_cells(m, m->suffix + t * m->full, out->ahead + t * cells);
         if (out->entropy != NULL && t + 1 < T) *out->entropy += next_entropy(m, K, first, t);
-        if (t + 1 == T) break;
+        if (t + 1 == T && out->begun == NULL) break;
         forget_underflow(); /* what a posterior loses is harmless */
         times_plane(m, K, m->x, m->node + t * m->plane, m->x);
+        if (out->begun != NULL) copy_cells(m, m->x, out->begun + t * cells);
+        if (t + 1 == T) break;
         if (m->machine->residual != NULL) {
             residual_step(m, K, FORWARD, m->x, m->y);
             double *swap = m->x;
             m->x = m->y;
             m->y = swap;
         }
-        if (K == SUM_TIMES) normalise(m, m->x);
-        advance(m, K, first, t + 1, log_z, out);
+        normalise(m, K, m->x);
+        if (m->single) memcpy(m->begun + t * m->P, m->x, (size_t)m->P * sizeof *m->x);
+        advance(m, K, first, t + 1, out);
         if (K == SUM_TIMES && any_lost(m)) return LOST;
     }
+    if (m->single) single_arcs(m, K, first, T, out);
     return DONE;
+}
+
+/* --- Either domain ------------------------------------------------------------------------------ */
+
+/* Backward sums in the domain that holds the sentence; *K says which that is. */
+static inline outcome backward_sums(tensor *m, int64_t first, int64_t T, fc_domain domain,
+                                    semiring *K, double *log_z) {
+    outcome result = LOST;
+    *K = SUM_TIMES;
+    if (domain != FC_LOG) result = backward(m, SUM_TIMES, first, T, log_z);
+    if (result == LOST && domain != FC_LINEAR) {
+        *K = LOG_PLUS;
+        result = backward(m, LOG_PLUS, first, T, log_z);
+    }
+    return result;
+}
+
+static inline void fill_answers(const tensor *m, int64_t T, double value, const answers *out) {
+    if (out->entropy != NULL) *out->entropy = 0.0;
+    for (int64_t c = 0; c < m->n; c++) {
+        fc_fill(T * m->axis[c].S, value, out->node[c]);
+        if (out->arc[c] != NULL) fc_fill(T * m->axis[c].arcs, 0.0, out->arc[c]);
+    }
+}
+
+/* log Z and posteriors of a sentence in the domain that holds both. */
+static inline outcome sentence_marginals(tensor *m, int64_t first, int64_t T, fc_domain domain,
+                                         double *log_z, const answers *out) {
+    semiring K;
+    outcome result = backward_sums(m, first, T, domain, &K, log_z);
+    if (result == DONE) result = forward(m, K, first, T, out);
+    if (result == LOST && domain == FC_AUTO && K == SUM_TIMES) {
+        double again; /* log Z stays what fc_machine_log_partition says, to the bit */
+        result = backward(m, LOG_PLUS, first, T, &again);
+        if (result == DONE) result = forward(m, LOG_PLUS, first, T, out);
+    }
+    if (result == NO_PATH) fill_answers(m, T, 0.0, out);
+    return result;
 }
 
 /* First token at which no path is left; T - 1 where only the end is shut. Scores must be loaded. */

@@ -11,7 +11,7 @@
 
 #include "recursion.h"
 
-/* Forward rows of a sentence, scaled in the linear domain, and the logs of what was divided out before
+/* Forward rows of a sentence, scaled, and the logs of what was divided out before
  * each token (and behind it, of the suffix rows). */
 typedef struct {
     double *forward; /* [T][full] F_t, before token t is read */
@@ -33,7 +33,7 @@ static inline double read_and_step(tensor *m, semiring K, int64_t first, int64_t
         m->y = swap;
         scale += m->edge_shift;
     }
-    if (K == SUM_TIMES) scale += normalise(m, m->x);
+    scale += normalise(m, K, m->x);
     if (t + 1 < T) {
         scale += load_arcs(m, K, first + t + 1);
         all_axes(m, K, FORWARD, m->x);

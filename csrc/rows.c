@@ -45,7 +45,8 @@ fc_status fc_gather(int64_t N, int64_t R, int64_t W, const int64_t *indptr, cons
 
 fc_status fc_scatter(int64_t K, const int64_t *token, const int64_t *slot, const double *mass,
                      int64_t N, int64_t R, int64_t W, const int64_t *indptr, const int32_t *index,
-                     const float *value, const int32_t *place, double *out, int64_t *where) {
+                     const float *value, const int32_t *place, int64_t size, double *out,
+                     int64_t *where) {
     *where = 0;
     if (K < 0 || N < 0 || R < 0 || W < 1) return FC_EINVAL;
     for (int64_t k = 0; k < K; k++) {
@@ -58,7 +59,8 @@ fc_status fc_scatter(int64_t K, const int64_t *token, const int64_t *slot, const
                 __builtin_prefetch(place + index[e] * W + slot[k + 1]);
         for (int64_t e = indptr[token[k]]; e < indptr[token[k] + 1]; e++) {
             const int32_t to = place[index[e] * W + slot[k]];
-            if (to >= 0) out[to] += value == NULL ? mass[k] : mass[k] * (double)value[e];
+            if (to >= 0 && to < size)
+                out[to] += value == NULL ? mass[k] : mass[k] * (double)value[e];
         }
     }
     return FC_OK;

@@ -103,12 +103,33 @@ static inline int32_t joint_state(const tensor *m, int64_t cell) {
     return (int32_t)(cell / m->P * m->S + cell % m->P);
 }
 
+/* First of n numbers that equals `value`, or -1. Where it lies cannot be foreseen: no branches within
+ * 64 of them. */
 static inline int64_t first_equal(int64_t n, const double *x, double value) {
-    for (int64_t j = 0; j < n; j += FC_LANES) {
-        int found = 0;
-        for (int l = 0; l < FC_LANES; l++) found |= x[j + l] == value;
-        for (int64_t l = j; found; l++)
-            if (x[l] == value) return l;
+    for (int64_t start = 0; start < n; start += 64) {
+        const int64_t end = n - start < 64 ? n - start : 64;
+        uint64_t found = 0;
+        for (int64_t j = 0; j < end; j += REG)
+            found |= reg_equal(*(const reg *)(x + start + j), value) << j;
+        if (found != 0) return start + __builtin_ctzll(found);
+    }
+    return -1;
+}
+
+/* First best of n cells of x + y, and its value; -1 where there is none. */
+static inline int64_t first_best(int64_t n, const double *x, const double *y, double *top) {
+    reg best = (reg){0} + FC_NEVER;
+    for (int64_t j = 0; j < n; j += REG)
+        best = reg_max(*(const reg *)(x + j) + *(const reg *)(y + j), best);
+    *top = reg_largest(best);
+    for (int64_t start = 0; *top > FC_NEVER && start < n; start += 64) {
+        const int64_t end = n - start < 64 ? n - start : 64;
+        uint64_t found = 0;
+        for (int64_t j = 0; j < end; j += REG) {
+            const reg sum = *(const reg *)(x + start + j) + *(const reg *)(y + start + j);
+            found |= reg_equal(sum, *top) << j;
+        }
+        if (found != 0) return start + __builtin_ctzll(found);
     }
     return -1;
 }
@@ -129,22 +150,39 @@ static inline void step_to(const tensor *m, int64_t t, int64_t cell, int32_t *pa
     const int64_t from = t > 0 ? q[t - 1] : m->Q == 1 ? 0 : cell / m->plane;
     const int64_t place = t > 0 ? cell : cell - from * m->plane;
     path[t] = joint_state(m, place);
-    q[t] = (int32_t)next_state(m, from, place);
+    const int64_t to = next_state(m, from, place);
+    q[t] = to < 0 ? 0 : (int32_t)to; /* refused only where scores have changed meanwhile */
+}
+
+/* The same for a single dense axis whose arcs are loaded. */
+static inline double walk_single(const tensor *m, int64_t T, int32_t *path) {
+    const int64_t P = m->P;
+    double score, top;
+    int64_t state = first_best(P, m->initial, m->suffix, &score);
+    for (int64_t t = 0; t < T; t++) {
+        path[t] = (int32_t)state;
+        if (t + 1 < T && state >= 0)
+            state = first_best(P, m->axis[0].weight + state * P, m->suffix + (t + 1) * P, &top);
+    }
+    return score;
 }
 
 /* Best path of a sentence whose suffixes are maxima; returns its score. q [T] is scratch. */
 static inline double walk_best(const tensor *m, int64_t first, int64_t T, int32_t *path,
                                int32_t *q) {
     double score = FC_NEVER;
+    if (m->single && m->axis[0].dense && !m->axis[0].axis->moving) return walk_single(m, T, path);
     for (int64_t t = 0; t < T; t++) {
         const int64_t cells = row_into(m, MAX_PLUS, first, t, path, q, m->row);
         const double top = fc_max(cells, m->row);
         if (t == 0) score = top;
-        if (top == FC_NEVER) break;
-        step_to(m, t, first_equal(cells, m->row, top), path, q);
+        const int64_t cell = top > FC_NEVER ? first_equal(cells, m->row, top) : -1;
+        if (cell < 0) { /* no path, or scores that have changed meanwhile */
+            for (; t < T; t++) path[t] = -1;
+            break;
+        }
+        step_to(m, t, cell, path, q);
     }
-    if (score == FC_NEVER)
-        for (int64_t t = 0; t < T; t++) path[t] = -1;
     return score;
 }
 
@@ -206,6 +244,7 @@ static inline int64_t queue_best(const tensor *m, queue *h, int64_t cells, doubl
     const double value = fc_max(cells, m->row);
     if (value == FC_NEVER) return -1;
     const int64_t cell = first_equal(cells, m->row, value);
+    if (cell < 0) return -1;
     push(h, (deviation){.priority = base + value,
                         .value = value,
                         .cell = cell,
@@ -224,7 +263,9 @@ static inline void drop_taken(const tensor *m, int64_t cells, const deviation *d
 
 static inline void find_choice(const tensor *m, int64_t cells, choice *c) {
     c->top = fc_max(cells, m->row);
-    c->cell = (int32_t)first_equal(cells, m->row, c->top);
+    c->cell = c->top > FC_NEVER ? (int32_t)first_equal(cells, m->row, c->top) : -1;
+    c->other = -1;
+    if (c->cell < 0) return;
     m->row[c->cell] = FC_NEVER;
     c->second = fc_max(cells, m->row);
     c->other = c->second == FC_NEVER ? -1 : (int32_t)first_equal(cells, m->row, c->second);
@@ -252,6 +293,7 @@ static inline void walk_on(const tensor *m, queue *h, int64_t first, int64_t T, 
     choice spare;
     for (; t < T; t++) {
         const choice *c = best_two(m, h, first, t, path, q, &spare);
+        if (c->cell < 0) return; /* scores have changed meanwhile: the path stays -1 */
         if (!last && c->other >= 0)
             push(h, (deviation){.priority = score - c->top + c->second,
                                 .value = c->second,

@@ -21,27 +21,31 @@
 
 typedef struct {
     const fc_segments *labels;
-    int64_t W;             /* lanes of a type */
-    int64_t cells;         /* of all types */
-    int64_t *count, *base; /* [types] cells of a type, and the first of them */
-    int64_t *cell, *spot;  /* [cells] their places in a tensor, and in a plane */
-    uint8_t *ends;         /* [cells] a span may end there */
-    int64_t *states;       /* [types + 1] the states of a type: mine[states[k]] ... */
-    int64_t *mine;         /* [S] */
-    int64_t *carries;      /* [types + 1] arcs that carry: from[carries[k]] ... */
-    int64_t *from, *to,
-        *arc;       /* [arcs that carry] ends among the states of the type; the weight's place */
-    double *x, *y;  /* [cells][W] lanes, and scratch */
-    double *kept;   /* [cells][W] where lanes are kept from block to block */
-    int64_t *open;  /* [types] lanes in use */
-    int64_t *start; /* [types][W] first tokens */
+    int64_t W;              /* lanes of a type */
+    int64_t cells;          /* of all types */
+    int64_t *count, *base;  /* [types] cells of a type, and the first of them */
+    int64_t *cell, *spot;   /* [cells] their places in a tensor, and in a plane */
+    uint8_t *ends;          /* [cells] a span may end there */
+    int64_t *states;        /* [types + 1] the states of a type: mine[states[k]] ... */
+    int64_t *mine;          /* [S] */
+    int64_t *into;          /* [S + 1] arcs that carry to the states of `mine` */
+    int64_t *from, *to;     /* [arcs that carry] ends among the states of the type */
+    int64_t *arc, *back;    /* [arcs that carry] places of their weights, and turned */
+    double *along;          /* [arcs that carry] their weights at a token, one axis */
+    double *shut, *on;      /* [S] shares of what ends in a state, and of what goes on from it */
+    double *x, *y;          /* [cells][W] lanes, and scratch */
+    double *kept;           /* [cells][W] where lanes are kept from block to block */
+    int64_t *open, *likely; /* [types] lanes in use; whether spans may begin at a token */
+    int64_t *start;         /* [types][W] first tokens */
     int64_t *next, *stop;   /* [types][W] spans asked for that begin there */
     double *before, *begun; /* [full] F and U of new spans */
-    double *value, *token;  /* [W], [full]: masses of lanes; weights of a token's cells */
+    double *value, *mass;   /* [W] shares of lanes: that end, that go on */
+    double *token;          /* [full] what closes at a token */
     double *read, *ahead;   /* [full] F' and the next F */
     double *begin, *close,
-        *turned;    /* weights of the arcs that open, and of those that do not carry */
-    int64_t cursor; /* of the spans asked for */
+        *turned;     /* weights of the arcs that open, and of those that do not carry */
+    double *opening; /* one dense axis: begin by target, else NULL */
+    int64_t cursor;  /* of the spans asked for */
 } follower;
 
 static int64_t *take_longs(double **work, int64_t n) { return (int64_t *)take(work, n); }
@@ -54,6 +58,7 @@ static int64_t lay_out_lanes(follower *s, const tensor *m, const fc_segments *la
     int64_t states = 0;
     for (int64_t i = 0; i < S; i++) states += labels->type[i] >= 0;
     s->labels = labels;
+    lanes = fc_padded(lanes);
     s->W = lanes;
     s->cells = m->Q * m->outer * m->S / S * states;
     s->open = take_longs(&memory, types);
@@ -66,6 +71,11 @@ static int64_t lay_out_lanes(follower *s, const tensor *m, const fc_segments *la
     return memory - start;
 }
 
+/* One dense axis without a residual automaton: few of its states can be summed up by themselves. */
+static int plain_dense(const tensor *m) {
+    return m->n == 1 && m->machine->residual == NULL && m->axis[0].dense;
+}
+
 static int64_t lay_out_scratch(follower *s, const tensor *m, double *work) {
     double *const start = work;
     const int64_t types = s->labels->types;
@@ -74,30 +84,61 @@ static int64_t lay_out_scratch(follower *s, const tensor *m, double *work) {
     int64_t carries = 0;
     for (int64_t k = 0; k < a->arcs; k++) carries += s->labels->arc[k] == FC_CARRIES;
     s->count = take_longs(&work, types);
+    s->likely = take_longs(&work, types);
     s->base = take_longs(&work, types + 1);
     s->cell = take_longs(&work, s->cells);
     s->spot = take_longs(&work, s->cells);
     s->ends = (uint8_t *)take(&work, s->cells / 8 + 1);
     s->states = take_longs(&work, types + 1);
     s->mine = take_longs(&work, a->S);
-    s->carries = take_longs(&work, types + 1);
+    s->into = take_longs(&work, a->S + 1);
+    s->along = take(&work, carries);
+    s->shut = take(&work, a->S);
+    s->on = take(&work, a->S);
     s->from = take_longs(&work, carries);
     s->to = take_longs(&work, carries);
     s->arc = take_longs(&work, carries);
+    s->back = take_longs(&work, carries);
     s->y = take(&work, s->cells * s->W);
     s->value = take(&work, s->W);
+    s->mass = take(&work, s->W);
     double **full[] = {&s->token, &s->read, &s->ahead};
     for (int k = 0; k < 3; k++) *full[k] = take(&work, m->full);
     s->begin = take(&work, weights);
     s->close = take(&work, weights);
     s->turned = take(&work, weights);
+    s->opening = plain_dense(m) ? take(&work, weights) : NULL;
     return work - start;
+}
+
+/* Sorts the arcs that carry by their targets, in the order of `mine`: into[i] ... into[i + 1] - 1. */
+static void sort_arcs(follower *s, const loaded_axis *a, int64_t P, const int64_t *local) {
+    const fc_segments *g = s->labels;
+    const int64_t n = s->states[g->types];
+    for (int64_t i = 0; i <= n; i++) s->into[i] = 0;
+    for (int64_t k = 0; k < a->arcs; k++) {
+        if (g->arc[k] != FC_CARRIES) continue;
+        const int64_t j = a->dense ? k % a->S : a->axis->target[k];
+        s->into[s->states[g->type[j]] + local[j]]++;
+    }
+    for (int64_t i = 0, sum = 0; i <= n; i++)
+        s->into[i] = sum += s->into[i]; /* ends, then starts */
+    for (int64_t k = a->arcs - 1; k >= 0; k--) {
+        if (g->arc[k] != FC_CARRIES) continue;
+        const int64_t i = a->dense ? k / a->S : a->axis->source[k];
+        const int64_t j = a->dense ? k % a->S : a->axis->target[k];
+        const int64_t place = --s->into[s->states[g->type[j]] + local[j]];
+        s->from[place] = local[i];
+        s->to[place] = local[j];
+        s->arc[place] = a->dense && a->last ? i * P + j : k;
+        s->back[place] = j * P + i;
+    }
 }
 
 /* Sorts states by type, and arcs that carry; `local` [S] is scratch. */
 static void sort_states(follower *s, const loaded_axis *a, int64_t P, int64_t *local) {
     const fc_segments *g = s->labels;
-    int64_t n = 0, arcs = 0;
+    int64_t n = 0;
     for (int64_t k = 0; k < g->types; k++) {
         s->states[k] = n;
         for (int64_t i = 0; i < a->S; i++)
@@ -107,23 +148,7 @@ static void sort_states(follower *s, const loaded_axis *a, int64_t P, int64_t *l
             }
     }
     s->states[g->types] = n;
-    for (int64_t k = 0; k <= g->types; k++) s->carries[k] = 0;
-    for (int64_t k = 0; k < a->arcs; k++)
-        if (g->arc[k] == FC_CARRIES)
-            s->carries[g->type[a->dense ? k / a->S : a->axis->source[k]]]++;
-    for (int64_t k = 0; k <= g->types; k++) { /* counts become ends, then starts */
-        arcs += s->carries[k];
-        s->carries[k] = arcs;
-    }
-    for (int64_t k = a->arcs - 1; k >= 0; k--) {
-        if (g->arc[k] != FC_CARRIES) continue;
-        const int64_t i = a->dense ? k / a->S : a->axis->source[k];
-        const int64_t j = a->dense ? k % a->S : a->axis->target[k];
-        const int64_t place = --s->carries[g->type[i]];
-        s->from[place] = local[i];
-        s->to[place] = local[j];
-        s->arc[place] = a->dense && a->last ? i * P + j : k;
-    }
+    sort_arcs(s, a, P, local);
 }
 
 /* Lists the cells of each type: the tensor with the states of the type alone on the axis. */
@@ -145,25 +170,39 @@ static void list_cells(follower *s, const tensor *m) {
     }
 }
 
+/* s->opening: the weights of the arcs that open a span, by target. */
+static void part_turned(follower *s, const loaded_axis *a, int64_t P, semiring K) {
+    fc_fill(a->size, none(K), s->opening);
+    for (int64_t i = 0; i < a->S; i++) {
+        const uint8_t *kind = s->labels->arc + i * a->S;
+        for (int64_t j = 0; j < a->S; j++)
+            if (kind[j] == FC_OPENS) s->opening[j * P + i] = a->turned[j * P + i];
+    }
+}
+
 /* The weights of the arcs that open, and of those that do not carry, into the token that is loaded. */
 static void part_weights(follower *s, const tensor *m, semiring K) {
     const loaded_axis *a = &m->axis[s->labels->axis];
-    const int64_t contexts = a->axis->contexts;
-    const uint8_t *kind = s->labels->arc;
-    memcpy(s->begin, a->weight, (size_t)(contexts * a->size) * sizeof *s->begin);
-    memcpy(s->close, a->weight, (size_t)(contexts * a->size) * sizeof *s->close);
-    if (a->turned != NULL)
-        memcpy(s->turned, a->turned, (size_t)(contexts * a->size) * sizeof *s->turned);
-    for (int64_t c = 0; c < contexts; c++)
-        for (int64_t k = 0; k < a->arcs; k++) {
-            const int64_t i = a->turned == NULL ? 0 : k / a->S,
-                          j = a->turned == NULL ? k : k % a->S;
-            const int64_t place = c * a->size + (a->turned == NULL ? k : i * m->P + j);
-            if (kind[k] != FC_OPENS) s->begin[place] = none(K);
-            if (kind[k] == FC_CARRIES) s->close[place] = none(K);
-            if (kind[k] == FC_CARRIES && a->turned != NULL)
-                s->turned[c * a->size + j * m->P + i] = none(K);
+    const int64_t weights = a->axis->contexts * a->size,
+                  carries = s->into[s->states[s->labels->types]];
+    const int64_t rows = a->dense ? a->S : 1, width = a->dense ? a->S : a->arcs;
+    const int64_t stride = a->turned == NULL ? width : m->P;
+    fc_fill(weights, none(K), s->begin);
+    memcpy(s->close, a->weight, (size_t)weights * sizeof *s->close);
+    if (a->turned != NULL) memcpy(s->turned, a->turned, (size_t)weights * sizeof *s->turned);
+    if (s->opening != NULL) part_turned(s, a, m->P, K);
+    for (int64_t c = 0; c < weights; c += a->size) {
+        for (int64_t i = 0; i < rows; i++) {
+            const uint8_t *kind = s->labels->arc + i * width;
+            const double *w = a->weight + c + i * stride;
+            double *begin = s->begin + c + i * stride;
+            for (int64_t j = 0; j < width; j++) begin[j] = kind[j] == FC_OPENS ? w[j] : none(K);
         }
+        for (int64_t e = 0; e < carries; e++) {
+            s->close[c + s->arc[e]] = none(K);
+            if (a->turned != NULL) s->turned[c + s->back[e]] = none(K);
+        }
+    }
 }
 
 /* --- Lanes ----------------------------------------------------------------------------------- */
@@ -173,51 +212,68 @@ static inline double log_add(double x, double y) {
     return top == FC_NEVER ? top : top + log1p(exp(least - top));
 }
 
+/* Lanes are gone over eight at a time: those behind the last hold what they hold. */
+FC_INLINE void clear_lanes(semiring K, int64_t n, double *restrict x) {
+    for (int64_t l = 0; l < n; l += FC_LANES)
+        for (int64_t i = l; i < l + FC_LANES; i++) x[i] = none(K);
+}
+
 /* y (+)= x (x) w */
-static inline void add_lanes(semiring K, int64_t n, double w, const double *restrict x,
-                             double *restrict y) {
-    if (K == SUM_TIMES) {
-        for (int64_t l = 0; l < n; l++) y[l] += x[l] * w;
-    } else {
-        for (int64_t l = 0; l < n; l++) y[l] = log_add(y[l], x[l] + w);
-    }
+FC_INLINE void add_lanes(semiring K, int64_t n, double w, const double *restrict x,
+                         double *restrict y) {
+    for (int64_t l = 0; l < n; l += FC_LANES)
+        for (int64_t i = l; i < l + FC_LANES; i++)
+            y[i] = K == SUM_TIMES ? y[i] + x[i] * w : log_add(y[i], x[i] + w);
 }
 
 /* x (x)= w */
-static inline void scale_lanes(semiring K, int64_t n, double w, double *restrict x) {
-    for (int64_t l = 0; l < n; l++) x[l] = times(K, x[l], w);
+FC_INLINE void scale_lanes(semiring K, int64_t n, double w, double *restrict x) {
+    for (int64_t l = 0; l < n; l += FC_LANES)
+        for (int64_t i = l; i < l + FC_LANES; i++) x[i] = times(K, x[i], w);
+}
+
+/* sum += exp(x + w - mass), linear: x w */
+FC_INLINE void weigh_cell(semiring K, int64_t n, double w, double mass, const double *restrict x,
+                          double *restrict sum) {
+    for (int64_t l = 0; l < n; l += FC_LANES)
+        for (int64_t i = l; i < l + FC_LANES; i++)
+            sum[i] += K == SUM_TIMES ? x[i] * w : fc_exp(x[i] + w - mass);
 }
 
 /* s->value[lane] = the sum of its weights times those of a tensor, divided by `mass`. A tensor of
  * what closes counts where a span may end. */
-static void weigh_lanes(follower *s, semiring K, int64_t k, const double *row, double mass,
-                        int closing) {
+FC_INLINE void weigh_lanes_in(follower *s, semiring K, int64_t k, const double *row, double mass,
+                              int closing, double *restrict value) {
     const int64_t n = s->open[k], first = s->base[k];
     const double *x = s->x + first * s->W;
-    double *restrict value = s->value;
-    fc_fill(n, 0.0, value);
+    clear_lanes(SUM_TIMES, n, value);
     for (int64_t i = first; i < first + s->count[k]; i++, x += s->W) {
         if (closing && !s->ends[i]) continue;
         const double w = row[s->cell[i]];
         if (w == none(K)) continue;
-        if (K == SUM_TIMES) {
-            for (int64_t l = 0; l < n; l++) value[l] += x[l] * w;
-        } else {
-            for (int64_t l = 0; l < n; l++) value[l] += fc_exp(x[l] + w - mass);
-        }
+        weigh_cell(K, n, w, mass, x, value);
     }
-    if (K == SUM_TIMES) fc_scale(n, 1.0 / mass, value);
+    if (K == SUM_TIMES) scale_lanes(SUM_TIMES, n, 1.0 / mass, value);
+}
+
+static void weigh_lanes(follower *s, semiring K, int64_t k, const double *row, double mass,
+                        int closing, double *restrict value) {
+    if (K == SUM_TIMES) {
+        weigh_lanes_in(s, SUM_TIMES, k, row, mass, closing, value);
+    } else {
+        weigh_lanes_in(s, LOG_PLUS, k, row, mass, closing, value);
+    }
 }
 
 /* Keeps the lanes of a type with a value above a floor, or with spans asked for. */
-static void keep_lanes(follower *s, int64_t k, double floor) {
+static void keep_lanes(follower *s, int64_t k, double floor, double *lanes) {
     const int64_t n = s->open[k];
     int64_t *start = s->start + k * s->W, *next = s->next + k * s->W, *stop = s->stop + k * s->W;
     int64_t kept = 0;
     for (int64_t l = 0; l < n; l++) {
-        if (!(floor < 0.0 ? next[l] < stop[l] : s->value[l] > floor)) continue;
+        if (!(floor < 0.0 ? next[l] < stop[l] : s->mass[l] > floor)) continue;
         if (kept < l) {
-            double *x = s->x + s->base[k] * s->W;
+            double *x = lanes + s->base[k] * s->W;
             for (int64_t i = 0; i < s->count[k]; i++, x += s->W) x[kept] = x[l];
             start[kept] = start[l];
             next[kept] = next[l];
@@ -229,16 +285,17 @@ static void keep_lanes(follower *s, int64_t k, double floor) {
 }
 
 /* The token is read: its potentials, the scale of F, the residual automaton. */
-static void read_lanes(follower *s, const tensor *m, semiring K, int64_t k, const double *node,
-                       double scale) {
-    const int64_t n = s->open[k], W = s->W, plane = s->count[k] / m->Q;
+FC_INLINE void read_lanes_in(follower *s, const tensor *m, semiring K, int64_t k,
+                             const double *node, double scale) {
+    const int64_t n = s->open[k], W = s->W;
     const int64_t *cell = s->cell + s->base[k];
     double *x = s->x + s->base[k] * W, *y = s->y + s->base[k] * W;
     for (int64_t i = 0; i < s->count[k]; i++)
         scale_lanes(K, n, times(K, node[s->spot[s->base[k] + i]], scale), x + i * W);
     const fc_residual *r = m->machine->residual;
     if (r == NULL) return;
-    for (int64_t i = 0; i < s->count[k]; i++) fc_fill(n, none(K), y + i * W);
+    const int64_t plane = s->count[k] / m->Q;
+    for (int64_t i = 0; i < s->count[k]; i++) clear_lanes(K, n, y + i * W);
     for (int64_t e = 0; e < r->E; e++)
         for (int64_t i = 0; i < plane; i++) {
             const int64_t o = cell[i] / m->P, j = cell[i] % m->P, wide = r->width > 1;
@@ -251,6 +308,15 @@ static void read_lanes(follower *s, const tensor *m, semiring K, int64_t k, cons
     for (int64_t i = 0; i < s->count[k]; i++) memcpy(x + i * W, y + i * W, (size_t)n * sizeof *x);
 }
 
+static void read_lanes(follower *s, const tensor *m, semiring K, int64_t k, const double *node,
+                       double scale) {
+    if (K == SUM_TIMES) {
+        read_lanes_in(s, m, SUM_TIMES, k, node, scale);
+    } else {
+        read_lanes_in(s, m, LOG_PLUS, k, node, scale);
+    }
+}
+
 /* The outer index of row r of an axis behind that of the spans. */
 static int64_t outer_index(const follower *s, const tensor *m, int64_t k, int64_t d, int64_t r) {
     const loaded_axis *a = &m->axis[s->labels->axis];
@@ -259,23 +325,48 @@ static int64_t outer_index(const follower *s, const tensor *m, int64_t k, int64_
     return (above * a->S + s->mine[s->states[k] + i]) * mid + r % mid;
 }
 
+/* All arcs of a dense axis, linear: a matrix product for each run of lanes. */
+static void dense_lanes(const follower *s, const loaded_axis *a, int64_t P, int64_t k, int64_t post,
+                        const double *weight, const double *x, double *y) {
+    for (int64_t l = 0; l < post; l++) {
+        const block b = {.rows = a->S,
+                         .n = a->S,
+                         .lanes = fc_padded(s->open[k]),
+                         .s = weight,
+                         .s_row = 1,
+                         .s_in = a->last ? P : a->S,
+                         .V = x + l * s->W,
+                         .v_in = post * s->W,
+                         .C = y + l * s->W,
+                         .c_row = post * s->W};
+        product_sum(&b);
+    }
+}
+
 /* Goes along one axis: the arcs that carry on that of the spans, all arcs on the others. */
-static void step_lanes(follower *s, const tensor *m, semiring K, int64_t k, int64_t d) {
+FC_INLINE void step_lanes_in(follower *s, const tensor *m, semiring K, int64_t k, int64_t d) {
     const loaded_axis *a = &m->axis[d];
     const int64_t own = s->labels->axis, n = s->open[k], W = s->W;
     const int64_t size = s->states[k + 1] - s->states[k];
     const int64_t S = d == own ? size : a->S;
+    /* One axis needs no divisions, which would cost more than the rest. */
     const int64_t rows = m->Q * (d > own ? a->pre / m->axis[own].S * size : a->pre);
-    const int64_t post = s->count[k] / rows / S;
+    const int64_t post = m->n == 1 ? 1 : s->count[k] / rows / S;
     const double *x = s->x + s->base[k] * W;
     double *y = s->y + s->base[k] * W;
-    for (int64_t i = 0; i < s->count[k]; i++) fc_fill(n, none(K), y + i * W);
-    const int64_t first = d == own ? s->carries[k] : 0;
-    const int64_t end = d == own ? s->carries[k + 1] : a->arcs;
+    for (int64_t i = 0; i < s->count[k]; i++) clear_lanes(K, n, y + i * W);
+    const int64_t first = d == own ? s->into[s->states[k]] : 0;
+    const int64_t end = d == own ? s->into[s->states[k + 1]] : a->arcs;
     for (int64_t r = 0; r < rows; r++) {
-        const int64_t o = d > own ? outer_index(s, m, k, d, r) : r % a->pre;
+        const int64_t o = a->axis->place == NULL ? 0
+                          : d > own              ? outer_index(s, m, k, d, r)
+                                                 : r % a->pre;
         const double *weight =
             a->weight + (a->axis->place == NULL ? 0 : a->axis->place[o]) * a->size;
+        if (K == SUM_TIMES && d != own && a->dense) {
+            dense_lanes(s, a, m->P, k, post, weight, x + r * S * post * W, y + r * S * post * W);
+            continue;
+        }
         for (int64_t e = first; e < end; e++) {
             const int64_t i = d == own ? s->from[e] : a->dense ? e / a->S : a->axis->source[e];
             const int64_t j = d == own ? s->to[e] : a->dense ? e % a->S : a->axis->target[e];
@@ -285,6 +376,14 @@ static void step_lanes(follower *s, const tensor *m, semiring K, int64_t k, int6
             double *out = y + (r * S + j) * post * W;
             for (int64_t l = 0; l < post; l++) add_lanes(K, n, w, in + l * W, out + l * W);
         }
+    }
+}
+
+static void step_lanes(follower *s, const tensor *m, semiring K, int64_t k, int64_t d) {
+    if (K == SUM_TIMES) {
+        step_lanes_in(s, m, SUM_TIMES, k, d);
+    } else {
+        step_lanes_in(s, m, LOG_PLUS, k, d);
     }
 }
 
@@ -306,15 +405,24 @@ static int share_out(tensor *m, semiring K, const double *F, const double *G, do
     return 1;
 }
 
-/* May a span of some type that begins at token t be of interest? m->row has the shares of its cells. */
-static int may_begin(const follower *s, const fc_segment_search *f, const tensor *m, int64_t t) {
-    if (f->mode == FC_ASKED) return s->cursor < f->asked && f->span[3 * s->cursor] == t;
+/* Cells of the types of which a span may begin at token t and be of interest: s->likely says which. m->row
+ * has the shares of the cells. */
+static int64_t may_begin(follower *s, const fc_segment_search *f, const tensor *m, int64_t t) {
+    int64_t cells = 0;
+    if (f->mode == FC_ASKED) {
+        for (int64_t k = 0; k < s->labels->types; k++) s->likely[k] = 0;
+        for (int64_t c = s->cursor; c < f->asked && f->span[3 * c] == t; c++)
+            s->likely[f->span[3 * c + 2]] = 1;
+        for (int64_t k = 0; k < s->labels->types; k++) cells += s->likely[k] ? s->count[k] : 0;
+        return cells;
+    }
     for (int64_t k = 0; k < s->labels->types; k++) {
         double share = 0.0;
         for (int64_t i = s->base[k]; i < s->base[k] + s->count[k]; i++) share += m->row[s->cell[i]];
-        if (share > f->floor * SLACK) return 1;
+        s->likely[k] = share > f->floor * SLACK;
+        cells += s->likely[k] ? s->count[k] : 0;
     }
-    return 0;
+    return cells;
 }
 
 static void open_lane(follower *s, int64_t k, int64_t t, int64_t next, int64_t stop) {
@@ -329,13 +437,15 @@ static void open_lane(follower *s, int64_t k, int64_t t, int64_t next, int64_t s
 /* Opens a lane for what begins at token t, where more than the floor begins. */
 static void open_above(follower *s, semiring K, double floor, int64_t t, const double *G,
                        double mass) {
+    const double share = 1.0 / mass;
     for (int64_t k = 0; k < s->labels->types; k++) {
         double sum = 0.0;
+        if (!s->likely[k]) continue;
         for (int64_t i = s->base[k]; i < s->base[k] + s->count[k]; i++) {
             const double u = s->begun[s->cell[i]], g = G[s->cell[i]];
             sum += K == SUM_TIMES ? u * g : fc_exp(u + g - mass);
         }
-        if (K == SUM_TIMES) sum /= mass;
+        if (K == SUM_TIMES) sum *= share;
         if (sum > floor * SLACK && s->open[k] < s->W) open_lane(s, k, t, 0, 0);
     }
 }
@@ -355,6 +465,7 @@ static void open_asked(follower *s, const fc_segment_search *f, int64_t t) {
 static void open_merged(follower *s, semiring K) {
     for (int64_t k = 0; k < s->labels->types; k++) {
         double *x = s->x + s->base[k] * s->W;
+        if (!s->likely[k]) continue;
         for (int64_t i = 0; i < s->count[k]; i++) {
             const double u = s->begun[s->cell[s->base[k] + i]];
             double *cell = x + i * s->W;
@@ -364,15 +475,9 @@ static void open_merged(follower *s, semiring K) {
     }
 }
 
-/* Gives up what does not go on, and opens what begins at token t. */
+/* Opens what begins at token t. */
 static void open_spans(follower *s, semiring K, const fc_segment_search *f, int64_t t,
-                       const double *G, double mass, int begins) {
-    for (int64_t k = 0; k < s->labels->types; k++) {
-        if (f->mode == FC_COUNTED || s->open[k] == 0) continue;
-        if (f->mode == FC_ABOVE) weigh_lanes(s, K, k, G, mass, 0);
-        keep_lanes(s, k, f->mode == FC_ABOVE ? f->floor * SLACK : -1.0);
-    }
-    if (!begins) return;
+                       const double *G, double mass) {
     if (f->mode == FC_ABOVE) {
         open_above(s, K, f->floor, t, G, mass);
     } else if (f->mode == FC_ASKED) {
@@ -382,38 +487,34 @@ static void open_spans(follower *s, semiring K, const fc_segment_search *f, int6
     }
 }
 
-/* Does any open span count that ends before token `end`? */
-static int may_end(const follower *s, const fc_segment_search *f, int64_t end) {
+/* Cells of the types with open spans, if any of those counts that end before token `end`. */
+static int64_t may_end(const follower *s, const fc_segment_search *f, int64_t end) {
+    int64_t cells = 0, counts = f->mode != FC_ASKED;
     for (int64_t k = 0; k < s->labels->types; k++) {
-        if (s->open[k] > 0 && f->mode != FC_ASKED) return 1;
-        for (int64_t l = k * s->W; l < k * s->W + s->open[k]; l++)
-            if (f->span[3 * s->next[l] + 1] == end) return 1;
+        if (s->open[k] > 0) cells += s->count[k];
+        for (int64_t l = k * s->W; !counts && l < k * s->W + s->open[k]; l++)
+            counts = f->span[3 * s->next[l] + 1] == end;
     }
-    return 0;
+    return counts ? cells : 0;
 }
 
 static inline double at_most_one(double p) { return p > 1.0 ? 1.0 : p; }
 
-/* Writes down the spans that end before token `end`; `row` closes them. */
-static fc_status close_spans(follower *s, semiring K, fc_segment_search *f, int64_t end,
-                             const double *row, double mass) {
-    for (int64_t k = 0; k < s->labels->types; k++) {
-        if (s->open[k] == 0) continue;
-        weigh_lanes(s, K, k, row, mass, 1);
-        for (int64_t l = 0; l < s->open[k]; l++) {
-            const int64_t place = k * s->W + l;
-            if (f->mode == FC_COUNTED) {
-                f->probability[k] += s->value[l];
-            } else if (f->mode == FC_ASKED) {
-                if (f->span[3 * s->next[place] + 1] == end)
-                    f->probability[s->next[place]++] = at_most_one(s->value[l]);
-            } else if (s->value[l] > f->floor) {
-                if (f->found == f->room) return FC_EFULL;
-                f->probability[f->found] = at_most_one(s->value[l]);
-                f->span[3 * f->found] = (int32_t)s->start[place];
-                f->span[3 * f->found + 1] = (int32_t)end;
-                f->span[3 * f->found++ + 2] = (int32_t)k;
-            }
+/* Writes down the spans of a type that end before token `end`: their shares are in s->value. */
+static fc_status write_spans(follower *s, fc_segment_search *f, int64_t k, int64_t end) {
+    for (int64_t l = 0; l < s->open[k]; l++) {
+        const int64_t place = k * s->W + l;
+        if (f->mode == FC_COUNTED) {
+            f->probability[k] += s->value[l];
+        } else if (f->mode == FC_ASKED) {
+            if (f->span[3 * s->next[place] + 1] == end)
+                f->probability[s->next[place]++] = at_most_one(s->value[l]);
+        } else if (at_most_one(s->value[l]) > f->floor) {
+            if (f->found == f->room) return FC_EFULL;
+            f->probability[f->found] = at_most_one(s->value[l]);
+            f->span[3 * f->found] = (int32_t)s->start[place];
+            f->span[3 * f->found + 1] = (int32_t)end;
+            f->span[3 * f->found++ + 2] = (int32_t)k;
         }
     }
     return FC_OK;
@@ -428,6 +529,33 @@ static void masked_axes(follower *s, tensor *m, semiring K, direction d, const d
     all_axes(m, K, d, x);
     a->weight = weight;
     a->turned = turned;
+}
+
+/* A product of few cells costs more than a whole step from so many of them on. */
+#define FEW 1
+
+/* s->token: what closes the open spans between two tokens. */
+static void close_row(follower *s, tensor *m, semiring K, const double *G, int64_t cells) {
+    if (K != SUM_TIMES || s->opening == NULL || FEW * cells > m->S) {
+        masked_axes(s, m, K, BACKWARD, G);
+        memcpy(s->token, m->x, (size_t)m->full * sizeof *m->x);
+        return;
+    }
+    for (int64_t k = 0; k < s->labels->types; k++)
+        for (int64_t i = s->base[k]; s->open[k] > 0 && i < s->base[k] + s->count[k]; i++)
+            s->token[s->cell[i]] = s->ends[i] ? fc_dot(m->P, s->close + s->cell[i] * m->P, G) : 0.0;
+}
+
+/* s->begun: the likely spans that begin at the second of two tokens. */
+static void begin_row(follower *s, tensor *m, semiring K, int64_t cells) {
+    if (K != SUM_TIMES || s->opening == NULL || FEW * cells > m->S) {
+        masked_axes(s, m, K, FORWARD, s->read);
+        memcpy(s->begun, m->x, (size_t)m->full * sizeof *m->x);
+        return;
+    }
+    for (int64_t k = 0; k < s->labels->types; k++)
+        for (int64_t i = s->base[k]; s->likely[k] && i < s->base[k] + s->count[k]; i++)
+            s->begun[s->cell[i]] = fc_dot(m->P, s->opening + s->cell[i] * m->P, s->read);
 }
 
 /* s->begun of a sentence's first token. */
@@ -459,18 +587,116 @@ static double read_row(tensor *m, semiring K, const double *node) {
 }
 
 /* The last token of a sentence: what is open ends with it. */
-static fc_status end_sentence(follower *s, tensor *m, semiring K, fc_segment_search *f, int64_t T) {
+static fc_status end_sentence(follower *s, tensor *m, semiring K, fc_segment_search *f, int64_t T,
+                              const double *node, double scale) {
     double mass;
     memcpy(s->read, m->x, (size_t)m->full * sizeof *m->x);
     spread_ends(m, K, m->final, m->ends[1], s->ahead);
     if (!share_out(m, K, s->read, s->ahead, &mass)) return FC_ERANGE;
-    return close_spans(s, K, f, T, s->ahead, mass);
+    for (int64_t k = 0; k < s->labels->types; k++) {
+        if (s->open[k] == 0) continue;
+        read_lanes(s, m, K, k, node, scale);
+        weigh_lanes(s, K, k, s->ahead, mass, 1, s->value);
+        const fc_status status = write_spans(s, f, k, T);
+        if (status != FC_OK) return status;
+    }
+    return FC_OK;
+}
+
+/* Between two tokens. */
+typedef struct {
+    int64_t t;          /* number of the second one */
+    const double *node; /* potentials of the first one, and what F was scaled with there */
+    double scale;
+    const double *G;     /* suffix of the second one */
+    double mass;         /* its F (x) G */
+    const double *close; /* what ends between them, or NULL */
+} between;
+
+typedef double eight __attribute__((vector_size(8 * FC_LANES), aligned(8), may_alias));
+
+/* One axis, linear, no residual automaton: reading, stepping and weighing are one linear map of a
+ * type's few states. s->value, s->mass: the shares of what ends and of what goes on. */
+static void carry_plain(follower *s, const tensor *m, int64_t k, const between *w) {
+    const loaded_axis *a = &m->axis[0];
+    const int64_t first = s->base[k], size = s->count[k], W = s->W, states = s->states[k];
+    const double *weight = a->weight + (a->axis->place == NULL ? 0 : a->axis->place[0]) * a->size;
+    const double share = 1.0 / w->mass;
+    double *restrict shut = s->shut, *restrict on = s->on;
+    for (int64_t i = 0; i < size; i++) {
+        const int64_t cell = s->cell[first + i];
+        const double read = w->node[cell] * w->scale;
+        on[i] = 0.0;
+        shut[i] = w->close != NULL && s->ends[first + i] ? read * share * w->close[cell] : 0.0;
+    }
+    for (int64_t e = s->into[states]; e < s->into[states + size]; e++) {
+        const int64_t i = s->from[e];
+        s->along[e] = w->node[s->cell[first + i]] * w->scale * weight[s->arc[e]];
+        on[i] += s->along[e] * share * w->G[s->cell[first + s->to[e]]];
+    }
+    for (int64_t l = 0; l < s->open[k]; l += FC_LANES) {
+        const double *x = s->x + first * W + l;
+        double *y = s->y + first * W + l;
+        eight ends = {0}, goes = {0};
+        for (int64_t i = 0; i < size; i++) {
+            const eight u = *(const eight *)(x + i * W);
+            ends += u * shut[i];
+            goes += u * on[i];
+        }
+        *(eight *)(s->value + l) = ends;
+        *(eight *)(s->mass + l) = goes;
+        for (int64_t j = 0; j < size; j++) {
+            eight sum = {0};
+            for (int64_t e = s->into[states + j]; e < s->into[states + j + 1]; e++)
+                sum += *(const eight *)(x + s->from[e] * W) * s->along[e];
+            *(eight *)(y + j * W) = sum;
+        }
+    }
+}
+
+/* The same for any machine; lanes end where they were, or in the scratch, as axes are odd or even. */
+static void carry_any(follower *s, const tensor *m, semiring K, int64_t k, const between *w) {
+    double *const x = s->x, *const y = s->y;
+    read_lanes(s, m, K, k, w->node, w->scale);
+    if (w->close != NULL) weigh_lanes(s, K, k, w->close, w->mass, 1, s->value);
+    for (int64_t d = 0; d < m->n; d++) {
+        step_lanes(s, m, K, k, d);
+        double *swap = s->x;
+        s->x = s->y;
+        s->y = swap;
+    }
+    weigh_lanes(s, K, k, w->G, w->mass, 0, s->mass);
+    s->x = x;
+    s->y = y;
+}
+
+/* All open spans go from token to token. */
+static fc_status carry(follower *s, const tensor *m, semiring K, fc_segment_search *f,
+                       const between *w) {
+    const int plain = m->n == 1 && K == SUM_TIMES && m->machine->residual == NULL;
+    const double floor = f->mode == FC_ABOVE ? f->floor * SLACK : -1.0;
+    for (int64_t k = 0; k < s->labels->types; k++) {
+        if (s->open[k] == 0) continue;
+        if (plain) {
+            carry_plain(s, m, k, w);
+        } else {
+            carry_any(s, m, K, k, w);
+        }
+        const fc_status status = w->close == NULL ? FC_OK : write_spans(s, f, k, w->t);
+        if (status != FC_OK) return status;
+        if (f->mode != FC_COUNTED) keep_lanes(s, k, floor, m->n % 2 == 1 ? s->y : s->x);
+    }
+    if (m->n % 2 == 1) {
+        double *swap = s->x;
+        s->x = s->y;
+        s->y = swap;
+    }
+    return FC_OK;
 }
 
 /* From token t, which is read, to the next one, of which G is known. */
 static fc_status next_token(follower *s, tensor *m, semiring K, fc_segment_search *f, int64_t token,
-                            int64_t t, const double *G, double scale, const double *node,
-                            double *mass, int *begins) {
+                            between *w) {
     const size_t bytes = (size_t)m->full * sizeof *m->x;
     memcpy(s->read, m->x, bytes);
     load_arcs(m, K, token + 1);
@@ -478,26 +704,15 @@ static fc_status next_token(follower *s, tensor *m, semiring K, fc_segment_searc
     all_axes(m, K, FORWARD, s->read);
     if (K == SUM_TIMES && any_lost(m)) return FC_ERANGE;
     memcpy(s->ahead, m->x, bytes);
-    if (!share_out(m, K, s->ahead, G, mass)) return FC_ERANGE;
-    *begins = may_begin(s, f, m, t + 1);
-    for (int64_t k = 0; k < s->labels->types; k++)
-        if (s->open[k] > 0) read_lanes(s, m, K, k, node, scale);
-    if (may_end(s, f, t + 1)) {
-        masked_axes(s, m, K, BACKWARD, G);
-        memcpy(s->token, m->x, bytes);
-        const fc_status status = close_spans(s, K, f, t + 1, s->token, *mass);
-        if (status != FC_OK) return status;
-    }
-    for (int64_t d = 0; d < m->n; d++) {
-        for (int64_t k = 0; k < s->labels->types; k++)
-            if (s->open[k] > 0) step_lanes(s, m, K, k, d);
-        double *swap = s->x;
-        s->x = s->y;
-        s->y = swap;
-    }
-    if (*begins) {
-        masked_axes(s, m, K, FORWARD, s->read);
-        memcpy(s->begun, m->x, bytes);
+    if (!share_out(m, K, s->ahead, w->G, &w->mass)) return FC_ERANGE;
+    const int64_t begins = may_begin(s, f, m, w->t), ends = may_end(s, f, w->t);
+    w->close = ends > 0 ? s->token : NULL;
+    if (ends > 0) close_row(s, m, K, w->G, ends);
+    const fc_status status = carry(s, m, K, f, w);
+    if (status != FC_OK) return status;
+    if (begins > 0) {
+        begin_row(s, m, K, begins);
+        open_spans(s, K, f, w->t, w->G, w->mass);
     }
     memcpy(m->x, s->ahead, bytes);
     return FC_OK;
@@ -512,38 +727,42 @@ static void keep_for_next(follower *s, const tensor *m) {
             memcpy(s->kept + i * s->W, s->x + i * s->W, (size_t)s->open[k] * sizeof *s->x);
 }
 
+/* F of the first token, and what is open there. */
+static fc_status enter_block(follower *s, tensor *m, semiring K, const fc_block *b,
+                             const fc_segment_search *f) {
+    double mass;
+    part_weights(s, m, K);
+    fc_fill(s->cells * s->W, none(K), s->y);
+    if (b->t > 0) {
+        memcpy(m->x, s->before, (size_t)m->full * sizeof *m->x);
+        return FC_OK;
+    }
+    for (int64_t k = 0; k < s->labels->types; k++) s->open[k] = 0;
+    fc_fill(s->cells * s->W, none(K), s->x);
+    spread_ends(m, K, m->initial, m->ends[0], m->x);
+    first_spans(s, m, K);
+    if (!share_out(m, K, m->x, m->suffix, &mass)) return FC_ERANGE;
+    may_begin(s, f, m, 0);
+    open_spans(s, K, f, 0, m->suffix, mass);
+    return FC_OK;
+}
+
 /* The block's tokens, whose suffixes are there. */
 static fc_status follow(follower *s, tensor *m, semiring K, const fc_block *b,
                         fc_segment_search *f) {
-    double mass;
-    int begins = 1;
-    part_weights(s, m, K);
-    if (b->t == 0) {
-        spread_ends(m, K, m->initial, m->ends[0], m->x);
-        for (int64_t k = 0; k < s->labels->types; k++) s->open[k] = 0;
-        first_spans(s, m, K);
-    } else {
-        memcpy(m->x, s->before, (size_t)m->full * sizeof *m->x);
-    }
-    if (!share_out(m, K, m->x, m->suffix, &mass)) return FC_ERANGE;
-    if (b->t > 0) begins = may_begin(s, f, m, b->t);
-    for (int64_t i = 0; i < b->n; i++) {
+    fc_status status = enter_block(s, m, K, b, f);
+    for (int64_t i = 0; status == FC_OK && i < b->n; i++) {
         const double *node = m->node + i * m->plane;
-        open_spans(s, K, f, b->t + i, m->suffix + i * m->full, mass, begins);
         forget_underflow(); /* what a lane loses is harmless */
         const double scale = read_row(m, K, node);
-        if (i + 1 == b->n && sentence_ends(b)) {
-            for (int64_t k = 0; k < s->labels->types; k++)
-                if (s->open[k] > 0) read_lanes(s, m, K, k, node, scale);
-            return end_sentence(s, m, K, f, b->t + b->n);
-        }
-        const double *G = m->suffix + (i + 1) * m->full;
-        const fc_status status =
-            next_token(s, m, K, f, b->first + i, b->t + i, G, scale, node, &mass, &begins);
-        if (status != FC_OK) return status;
+        if (i + 1 == b->n && sentence_ends(b))
+            return end_sentence(s, m, K, f, b->t + b->n, node, scale);
+        between w = {
+            .t = b->t + i + 1, .node = node, .scale = scale, .G = m->suffix + (i + 1) * m->full};
+        status = next_token(s, m, K, f, b->first + i, &w);
     }
-    keep_for_next(s, m);
-    return FC_OK;
+    if (status == FC_OK) keep_for_next(s, m);
+    return status;
 }
 
 static void prepare(follower *s, tensor *m, const fc_machine *machine, const fc_segments *labels,
@@ -571,9 +790,13 @@ static int segments_ok(const fc_machine *machine, const fc_segments *g) {
     for (int64_t i = 0; i < a->S; i++)
         if (g->type[i] < -1 || g->type[i] >= g->types) return 0;
     const int64_t arcs = a->A == 0 ? a->S * a->S : a->A;
-    for (int64_t k = 0; k < arcs; k++) {
-        const int32_t from = g->type[a->A == 0 ? k / a->S : a->source[k]];
-        const int32_t to = g->type[a->A == 0 ? k % a->S : a->target[k]];
+    for (int64_t k = 0, i = 0, j = 0; k < arcs; k++, j++) {
+        if (j == a->S) {
+            i++;
+            j = 0;
+        }
+        const int32_t from = g->type[a->A == 0 ? i : a->source[k]];
+        const int32_t to = g->type[a->A == 0 ? j : a->target[k]];
         if (g->arc[k] > FC_CARRIES || (g->arc[k] == FC_OPENS && to < 0)) return 0;
         if (g->arc[k] == FC_CARRIES && (from < 0 || from != to)) return 0;
     }

@@ -20,14 +20,15 @@ typedef struct {
     sweep w;
     const fc_stochastic *steps;
     fc_averaged *weights;
-    fc_graph graph; /* the caller's structure over potentials of the moment */
-    int dense;      /* float32 takes dense graphs alone */
-    int always;     /* every state can be reached at every token */
-    int outer;      /* expectations of arcs are cheaper by whole outer products */
-    double *score;  /* [arcs] */
-    double *ends;   /* [2][S] */
-    double *change; /* [D] gradient of arcs and ends */
-    float *own;     /* [n] potentials of trained arcs, then their expectations */
+    fc_machine machine; /* the caller's structure over potentials of the moment */
+    fc_axis axis;       /* its only one */
+    int dense;          /* float32 takes dense graphs alone */
+    int always;         /* every state can be reached at every token */
+    int outer;          /* expectations of arcs are cheaper by whole outer products */
+    double *score;      /* [arcs] */
+    double *ends;       /* [2][S] */
+    double *change;     /* [D] gradient of arcs and ends */
+    float *own;         /* [n] potentials of trained arcs, then their expectations */
 } stepper;
 
 /* Hands out parts of the scratch; without any, counts. */
@@ -42,20 +43,23 @@ static void *take(arena *a, int64_t count, int64_t width) {
     return a->base == NULL ? NULL : a->base + at;
 }
 
-static int64_t lay_out_steps(stepper *e, const fc_graph *g, const fc_shard *s,
+static int64_t lay_out_steps(stepper *e, const fc_machine *g, const fc_shard *s,
                              const fc_stochastic *steps, double *work) {
     sweep *w = &e->w;
-    const int64_t S = g->S, Q = padded(S), Q4 = (S + 3) / 4 * 4, T = s->longest, A = arcs_of(g);
+    const int64_t S = g->S, Q = padded(S), Q4 = (S + 3) / 4 * 4, T = s->longest,
+                  A = arcs_of(g->axis);
     arena a = {(char *)work, 0};
     if (work != NULL) a.base += (64 - (uintptr_t)work % 64) % 64;
     const int64_t f = sizeof(float), d = sizeof(double);
     w->shard = s;
-    w->graph = &e->graph;
+    w->machine = &e->machine;
     w->S = S;
     w->Q = Q;
     e->steps = steps;
-    e->graph = *g;
-    e->dense = g->A == 0;
+    e->machine = *g;
+    e->axis = *g->axis;
+    e->machine.axis = &e->axis;
+    e->dense = g->axis->A == 0;
     /* T multiply-adds for an arc, one after the other, or for all in whole registers */
     e->outer = e->dense && steps->n * 8 > S * Q;
     const int64_t matrix = e->dense ? Q4 * Q : 0;
@@ -80,23 +84,23 @@ static int64_t lay_out_steps(stepper *e, const fc_graph *g, const fc_shard *s,
     e->ends = take(&a, 2 * S, d);
     e->change = take(&a, steps->D, d);
     e->own = take(&a, steps->n, f);
-    w->rest = take(&a, fc_work_size(g, T), d);
-    e->graph.score = e->score;
-    e->graph.initial = e->ends;
-    e->graph.final = e->ends + S;
+    w->rest = take(&a, fc_machine_work(g, T), d);
+    e->axis.score = e->score;
+    e->machine.initial = e->ends;
+    e->machine.final = e->ends + S;
     return a.used + 64;
 }
 
-int64_t fc_asgd_work(const fc_graph *graph, const fc_shard *shard, const fc_stochastic *steps) {
+int64_t fc_asgd_work(const fc_machine *machine, const fc_shard *shard, const fc_stochastic *steps) {
     stepper e;
-    return lay_out_steps(&e, graph, shard, steps, NULL) / (int64_t)sizeof(double);
+    return lay_out_steps(&e, machine, shard, steps, NULL) / (int64_t)sizeof(double);
 }
 
 /* What does not change from step to step. */
-static void begin_steps(stepper *e, const fc_graph *g) {
+static void begin_steps(stepper *e, const fc_machine *g) {
     sweep *w = &e->w;
-    const int64_t S = w->S, Q = w->Q, A = arcs_of(g);
-    memcpy(e->score, g->score, (size_t)A * sizeof *e->score);
+    const int64_t S = w->S, Q = w->Q, A = arcs_of(g->axis);
+    memcpy(e->score, g->axis->score, (size_t)A * sizeof *e->score);
     memcpy(e->ends, g->initial, (size_t)S * sizeof *e->ends);
     memcpy(e->ends + S, g->final, (size_t)S * sizeof *e->ends);
     memset(w->initial, 0, (size_t)Q * sizeof *w->initial);
@@ -112,7 +116,7 @@ static void begin_steps(stepper *e, const fc_graph *g) {
     e->always = 1;
     for (int64_t i = 0; i < S; i++) {
         for (int64_t j = 0; j < S; j++) {
-            w->open[i * Q + j] = g->score[i * S + j] > FC_NEVER;
+            w->open[i * Q + j] = g->axis->score[i * S + j] > FC_NEVER;
             e->always &= w->open[i * Q + j];
         }
         e->always &= g->initial[i] > FC_NEVER;
@@ -154,7 +158,7 @@ static void load_arcs(stepper *e) {
     }
 }
 
-static void load_ends(stepper *e, const fc_graph *g) {
+static void load_ends(stepper *e, const fc_machine *g) {
     sweep *w = &e->w;
     const int64_t S = w->S;
     const double *u = e->weights->dense, scale = e->weights->scale;
@@ -274,7 +278,7 @@ static void move_token(const stepper *e, int64_t n, const float *g) {
     }
 }
 
-static int64_t arc_between(const fc_graph *g, int32_t i, int32_t j) {
+static int64_t arc_between(const fc_axis *g, int32_t i, int32_t j) {
     if (g->A == 0) return i * g->S + j;
     int64_t a = g->row[i];
     while (a < g->row[i + 1] && g->target[a] != j) a++;
@@ -294,7 +298,7 @@ static double leave_gold(stepper *e, int64_t first, int64_t T) {
         for (int64_t i = 0; i < s->K; i++) score += (double)x[s->slot[gold[t] * s->K + i]];
     }
     for (int64_t t = 1; t < T; t++) {
-        const int32_t m = k->arc_slot[arc_between(&e->graph, gold[t - 1], gold[t])];
+        const int32_t m = k->arc_slot[arc_between(&e->axis, gold[t - 1], gold[t])];
         if (m < 0) continue;
         arcs += u[m];
         e->change[m] -= 1.0;
@@ -409,15 +413,15 @@ static void settle(const stepper *e) {
     x->mass = 0.0;
 }
 
-fc_status fc_asgd(const fc_graph *graph, const fc_shard *shard, const fc_stochastic *steps,
+fc_status fc_asgd(const fc_machine *machine, const fc_shard *shard, const fc_stochastic *steps,
                   int64_t n_order, const int64_t *order, const double *rate, double decay,
                   int averaging, fc_averaged *weights, double *loss, int64_t *rescued, double *work,
                   int64_t *where) {
     stepper e;
     const int64_t *offsets = shard->offsets;
-    lay_out_steps(&e, graph, shard, steps, work);
+    lay_out_steps(&e, machine, shard, steps, work);
     e.weights = weights;
-    begin_steps(&e, graph);
+    begin_steps(&e, machine);
     *loss = 0.0;
     *rescued = 0;
     for (int64_t k = 0; k < n_order; k++)
@@ -428,7 +432,7 @@ fc_status fc_asgd(const fc_graph *graph, const fc_shard *shard, const fc_stochas
         for (int64_t t = 0; t < T; t++)
             slot_sums(shard, first + t, weights, e.w.slots + t * shard->P);
         if (e.dense) load_arcs(&e);
-        load_ends(&e, graph);
+        load_ends(&e, machine);
         memset(e.change, 0, (size_t)steps->D * sizeof *e.change);
         const double score = leave_gold(&e, first, T);
         const double nll = expect(&e, first, T, rescued) - score;
@@ -456,7 +460,7 @@ static fc_status check_places(int64_t n, const int32_t *place, int64_t D, int64_
     return FC_OK;
 }
 
-static fc_status check_trained(const fc_graph *g, const fc_stochastic *s, int64_t *where) {
+static fc_status check_trained(const fc_axis *g, const fc_stochastic *s, int64_t *where) {
     const int64_t arcs = arcs_of(g);
     int64_t before = -1;
     for (int64_t k = 0; k < s->n; k++) {
@@ -471,28 +475,30 @@ static fc_status check_trained(const fc_graph *g, const fc_stochastic *s, int64_
 }
 
 /* Gold states exist, and so do the arcs between them. */
-static fc_status check_gold(const fc_graph *g, const fc_shard *s, const int32_t *gold,
+static fc_status check_gold(const fc_machine *g, const fc_shard *s, const int32_t *gold,
                             int64_t *where) {
     for (int64_t b = 0; b < s->B; b++)
         for (int64_t n = s->offsets[b]; n < s->offsets[b + 1]; n++) {
             if (gold[n] < 0 || gold[n] >= g->S) return fail(FC_EINVAL, n, where);
             if (n == s->offsets[b]) continue;
-            const int64_t a = arc_between(g, gold[n - 1], gold[n]);
-            if (a < 0 || !(g->score[a] > FC_NEVER)) return fail(FC_EINVAL, n, where);
+            const int64_t a = arc_between(g->axis, gold[n - 1], gold[n]);
+            if (a < 0 || !(g->axis->score[a] > FC_NEVER)) return fail(FC_EINVAL, n, where);
         }
     return FC_OK;
 }
 
-fc_status fc_check_stochastic(const fc_graph *graph, const fc_shard *shard, const fc_layout *layout,
-                              const fc_stochastic *steps, int64_t *where) {
+fc_status fc_check_stochastic(const fc_machine *machine, const fc_shard *shard,
+                              const fc_layout *layout, const fc_stochastic *steps, int64_t *where) {
     *where = 0;
-    if (graph->moving || steps->D < 0 || steps->n < 0) return FC_EINVAL;
-    fc_status status = check_attributes(graph, shard, layout, where);
-    if (status == FC_OK) status = check_places(arcs_of(graph), steps->arc_slot, steps->D, where);
-    if (status == FC_OK) status = check_places(graph->S, steps->initial, steps->D, where);
-    if (status == FC_OK) status = check_places(graph->S, steps->final, steps->D, where);
-    if (status == FC_OK) status = check_trained(graph, steps, where);
-    if (status == FC_OK) status = check_gold(graph, shard, steps->gold, where);
+    if (!is_chain(machine) || machine->axis->moving || steps->D < 0 || steps->n < 0)
+        return FC_EINVAL;
+    fc_status status = check_attributes(machine, shard, layout, where);
+    if (status == FC_OK)
+        status = check_places(arcs_of(machine->axis), steps->arc_slot, steps->D, where);
+    if (status == FC_OK) status = check_places(machine->S, steps->initial, steps->D, where);
+    if (status == FC_OK) status = check_places(machine->S, steps->final, steps->D, where);
+    if (status == FC_OK) status = check_trained(machine->axis, steps, where);
+    if (status == FC_OK) status = check_gold(machine, shard, steps->gold, where);
     return status;
 }
 

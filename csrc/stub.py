@@ -76,7 +76,7 @@ def _argument(declared: str, enums: set[str]) -> str:
     if kind == "const char":
         given = "bytes | CData"
     elif "*" in kind:  # an array of pointers
-        given = "Sequence[CData]"
+        given = "Sequence[CData] | CData"
     return f"{name}: {given}"
 
 

@@ -12,7 +12,7 @@
  *   singles  attributes with few slots, as (slot, weight) entries of a token: a few bytes each
  *            where a padded row is 4 P
  *
- * The recursions are those of sentence.h with Rabiner's scaling: the backward rows take the scales
+ * The recursions are those of recursion.h with Rabiner's scaling: the backward rows take the scales
  * c_t of the forward rows, so that a_t(j) b_t(j) is the posterior without further ado:
  *
  *   a_t = c_t (A' a_{t-1}) * e_t        sum_j a_t(j) = 1
@@ -22,7 +22,7 @@
  * Why one guard is enough. Every reachable a_t(j) is at least FAINT before scaling. Then no b_t(j)
  * exceeds 1 / a_t(j), and whatever underflows on the way back belongs to a state whose posterior is
  * below the smallest float. Arcs that underflow in A carry less than 1e-38 / FAINT of their target.
- * A sentence that fails the guard is done in float64 by sentence.h, in the log domain if need be. */
+ * A sentence that fails the guard is done in float64 by recursion.h, in the log domain if need be. */
 
 #include <stddef.h>
 
@@ -114,7 +114,7 @@ static void scatter(const fc_shard *s, int64_t n, const float *p, float *gradien
 
 typedef struct {
     const fc_shard *shard;
-    const fc_graph *graph;
+    const fc_machine *machine;
     int64_t S, Q; /* states; the same, padded */
     double shift, initial_shift, final_shift;
     float *forward;      /* [Q4][Q] exp(arc - shift) by source; Q4 = S rounded up to 4 */
@@ -135,23 +135,23 @@ typedef struct {
     double *node;        /* [longest][S] for a sentence in float64 */
     double *posterior;   /* [longest][S] */
     double *arc;         /* [S * S] its expectations of arcs */
-    double *rest;        /* scratch of sentence.h */
+    double *rest;        /* scratch of fc_machine_marginals */
 } sweep;
 
 static int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
-int64_t fc_sweep_work(const fc_graph *g, const fc_shard *s) {
+int64_t fc_sweep_work(const fc_machine *g, const fc_shard *s) {
     const int64_t S = g->S, Q = padded(S), Q4 = (S + 3) / 4 * 4, T = s->longest;
     const int64_t floats = 2 * Q4 * Q + 4 * Q + T * (s->P + 2 * Q) + padded(T) + 2 * Q + LANES;
     const int64_t bytes = S * Q + 2 * Q;
-    const int64_t doubles = Q4 * Q + 2 * Q + 2 * T * S + S * S + fc_work_size(g, T);
+    const int64_t doubles = Q4 * Q + 2 * Q + 2 * T * S + S * S + fc_machine_work(g, T);
     return (floats + 1) / 2 + bytes / 8 + 1 + doubles + LANES;
 }
 
-static void lay_out(sweep *w, const fc_graph *g, const fc_shard *s, double *work) {
+static void lay_out(sweep *w, const fc_machine *g, const fc_shard *s, double *work) {
     const int64_t S = g->S, Q = padded(S), Q4 = (S + 3) / 4 * 4, T = s->longest;
     w->shard = s;
-    w->graph = g;
+    w->machine = g;
     w->S = S;
     w->Q = Q;
     float *f = (float *)work;
@@ -165,7 +165,7 @@ static void lay_out(sweep *w, const fc_graph *g, const fc_shard *s, double *work
     }
     double *d = (double *)(void *)f;
     double **whole[] = {&w->total, &w->begin, &w->end, &w->node, &w->posterior, &w->arc, &w->rest};
-    const int64_t width[] = {Q4 * Q, Q, Q, T * S, T * S, S * S, fc_work_size(g, T)};
+    const int64_t width[] = {Q4 * Q, Q, Q, T * S, T * S, S * S, fc_machine_work(g, T)};
     for (int k = 0; k < 7; k++) {
         *whole[k] = d;
         d += width[k];
@@ -181,9 +181,10 @@ static double top_of(int64_t n, const double *x) {
 }
 
 static void load(sweep *w) {
-    const fc_graph *g = w->graph;
+    const fc_machine *g = w->machine;
+    const double *score = g->axis->score;
     const int64_t S = w->S, Q = w->Q;
-    w->shift = top_of(S * S, g->score);
+    w->shift = top_of(S * S, score);
     w->initial_shift = top_of(S, g->initial);
     w->final_shift = top_of(S, g->final);
     /* forward, backward, initial and final lie side by side; so do total, begin and end */
@@ -191,10 +192,10 @@ static void load(sweep *w) {
     memset(w->open, 0, (size_t)S * (size_t)Q);
     for (int64_t i = 0; i < S; i++) {
         for (int64_t j = 0; j < S; j++) {
-            const float a = (float)fc_exp(g->score[i * S + j] - w->shift);
+            const float a = (float)fc_exp(score[i * S + j] - w->shift);
             w->forward[i * Q + j] = a;
             w->backward[j * Q + i] = a;
-            w->open[i * Q + j] = g->score[i * S + j] > FC_NEVER;
+            w->open[i * Q + j] = score[i * S + j] > FC_NEVER;
         }
         w->initial[i] = (float)fc_exp(g->initial[i] - w->initial_shift);
         w->final[i] = (float)fc_exp(g->final[i] - w->final_shift);
@@ -209,7 +210,7 @@ static __attribute__((noinline)) int guard(sweep *w, int64_t t) {
     memset(then, 0, (size_t)w->Q);
     if (t == 0) {
         memset(now, 0, (size_t)w->Q);
-        for (int64_t j = 0; j < w->S; j++) then[j] = w->graph->initial[j] > FC_NEVER;
+        for (int64_t j = 0; j < w->S; j++) then[j] = w->machine->initial[j] > FC_NEVER;
     } else {
         for (int64_t i = 0; i < w->S; i++)
             if (now[i])
@@ -322,17 +323,22 @@ static int backward_rows(sweep *w, int64_t T, int always, double weight, double 
 }
 
 /* The same in float64, for a sentence that float32 cannot hold. */
-static void in_double(sweep *w, int64_t T, double weight, double *log_z) {
+static fc_status in_double(sweep *w, int64_t T, double weight, double *log_z) {
     const int64_t S = w->S, P = w->shard->P;
     for (int64_t t = 0; t < T; t++) {
         to_states(w, w->slots + t * P, w->emission);
         for (int64_t j = 0; j < S; j++) w->node[t * S + j] = (double)w->emission[j];
     }
     const int64_t offsets[2] = {0, T};
-    const fc_batch one = {1, offsets, w->node};
+    const fc_factor factor = {.rows = 1, .width = S, .moving = 1, .value = w->node};
+    fc_machine one = *w->machine;
+    one.factors = 1;
+    one.factor = &factor;
+    double *const node[] = {w->posterior}, *const sum[] = {w->arc};
     int64_t where;
-    fc_forward_backward(w->graph, &one, FC_AUTO, &weight, log_z, w->posterior, w->arc, w->rest,
-                        &where);
+    const fc_status status = fc_machine_marginals(&one, 1, offsets, FC_AUTO, &weight, log_z, node,
+                                                  NULL, sum, NULL, w->rest, &where);
+    if (status != FC_OK) return status;
     for (int64_t t = 0; t < T; t++) {
         for (int64_t j = 0; j < w->Q; j++)
             w->beta[j] = j < S ? (float)w->posterior[t * S + j] : 0.0f;
@@ -342,6 +348,7 @@ static void in_double(sweep *w, int64_t T, double weight, double *log_z) {
         w->begin[j] += w->posterior[j];
         w->end[j] += w->posterior[(T - 1) * S + j];
     }
+    return FC_OK;
 }
 
 static fc_status check_ptr(int64_t n, const int64_t *ptr, int64_t *where) {
@@ -357,14 +364,17 @@ static fc_status check_below(int64_t n, const int32_t *index, int64_t limit, int
     return FC_OK;
 }
 
+static int is_dense_chain(const fc_machine *m) {
+    return is_chain(m) && m->axis->A == 0 && !m->axis->moving;
+}
+
 /* Attributes of tokens and their parameters. */
-static fc_status check_attributes(const fc_graph *graph, const fc_shard *s, const fc_layout *l,
+static fc_status check_attributes(const fc_machine *machine, const fc_shard *s, const fc_layout *l,
                                   int64_t *where) {
     *where = 0;
     if (s->P < 8 || s->P % 8 != 0 || s->R < 0 || s->M < 0) return FC_EINVAL;
-    if (s->K < 0 || (s->K == 0 && fc_padded(graph->S) != s->P)) return FC_EINVAL;
-    const fc_batch batch = {s->B, s->offsets, NULL};
-    fc_status status = check_offsets(&batch, where);
+    if (s->K < 0 || (s->K == 0 && fc_padded(machine->S) != s->P)) return FC_EINVAL;
+    fc_status status = check_bounds(s->B, s->offsets, where);
     if (status == FC_OK && s->offsets[s->B] != s->N) status = FC_EINVAL;
     for (int64_t b = 0; status == FC_OK && b < s->B; b++)
         if (s->offsets[b + 1] - s->offsets[b] > s->longest) status = fail(FC_EINVAL, b, where);
@@ -376,7 +386,7 @@ static fc_status check_attributes(const fc_graph *graph, const fc_shard *s, cons
     if (status == FC_OK) status = check_below(s->single_ptr[s->N], s->single, s->M, where);
     if (status == FC_OK) status = check_below(s->R, s->rows, l->attributes, where);
     if (status == FC_OK) status = check_below(s->M, s->singles, l->parameters, where);
-    if (status == FC_OK) status = check_below(graph->S * s->K, s->slot, s->P, where);
+    if (status == FC_OK) status = check_below(machine->S * s->K, s->slot, s->P, where);
     for (int64_t k = 0; status == FC_OK && k < s->single_ptr[s->N]; k++)
         if (s->single_slot[k] >= s->P) status = fail(FC_EINVAL, k, where);
     for (int64_t k = 0; status == FC_OK && k < l->ptr[l->attributes]; k++)
@@ -384,11 +394,11 @@ static fc_status check_attributes(const fc_graph *graph, const fc_shard *s, cons
     return status;
 }
 
-fc_status fc_check_shard(const fc_graph *graph, const fc_shard *s, const fc_layout *l,
+fc_status fc_check_shard(const fc_machine *machine, const fc_shard *s, const fc_layout *l,
                          int64_t *where) {
     *where = 0;
-    if (graph->A != 0 || graph->moving) return FC_EINVAL;
-    return check_attributes(graph, s, l, where);
+    if (!is_dense_chain(machine)) return FC_EINVAL;
+    return check_attributes(machine, s, l, where);
 }
 
 static int within(int64_t m, const int64_t *runs, int64_t size) {
@@ -397,17 +407,17 @@ static int within(int64_t m, const int64_t *runs, int64_t size) {
     return m >= 0;
 }
 
-fc_status fc_sweep(const fc_graph *graph, const fc_shard *s, const float *weight, float *gradient,
-                   double *loss, double *arc, double *begin, double *end, int64_t *rescued,
-                   double *work) {
-    if (graph->A != 0 || graph->moving) return FC_EINVAL;
+fc_status fc_sweep(const fc_machine *machine, const fc_shard *s, const float *weight,
+                   float *gradient, double *loss, double *arc, double *begin, double *end,
+                   int64_t *rescued, double *work) {
+    if (!is_dense_chain(machine)) return FC_EINVAL;
     sweep w;
-    lay_out(&w, graph, s, work);
+    lay_out(&w, machine, s, work);
     load(&w);
     const int64_t S = w.S, Q = w.Q, P = s->P;
     int always = 1; /* every state can be reached at every token */
-    for (int64_t a = 0; a < S * S; a++) always &= graph->score[a] > FC_NEVER;
-    for (int64_t j = 0; j < S; j++) always &= graph->initial[j] > FC_NEVER;
+    for (int64_t a = 0; a < S * S; a++) always &= machine->axis->score[a] > FC_NEVER;
+    for (int64_t j = 0; j < S; j++) always &= machine->initial[j] > FC_NEVER;
     for (int64_t j = 0; j < Q; j++) {
         w.pad[j] = j < S ? 0.0f : -1e30f;
         w.faint[j] = j < S ? FAINT : -1.0f;
@@ -424,7 +434,8 @@ fc_status fc_sweep(const fc_graph *graph, const fc_shard *s, const float *weight
             log_z += (double)(T - 1) * w.shift + w.initial_shift + w.final_shift;
         } else {
             for (int64_t t = 0; t < T; t++) potentials(s, first + t, weight, w.slots + t * P);
-            in_double(&w, T, s->weight[b], &log_z);
+            const fc_status status = in_double(&w, T, s->weight[b], &log_z);
+            if (status != FC_OK) return status;
             for (int64_t a = 0; a < S * S; a++) arc[a] += w.arc[a];
             *rescued += 1;
         }

@@ -7,7 +7,7 @@
 #ifndef FSTCRF_TENSOR_H
 #define FSTCRF_TENSOR_H
 
-#include "fstcrf.h"
+#include "checks.h"
 #include "semiring.h"
 
 /* An axis with its arc weights: scores, or exp(score - shift). */
@@ -30,8 +30,14 @@ typedef struct {
     double *lead_by;    /* [S_0][S_0] pruned: the least by which arcs into i exceed arcs into j */
     int32_t *kept;      /* [S_0] pruned: the states that are left */
     double *columns;    /* [S_0][S_0] pruned: scratch for the arcs into the states that are left */
+    int single;         /* one axis and no residual automaton: a tensor is a row of states */
+    int plain;          /* ... whose node potentials are one row a token */
     int forgets;        /* nothing runs forward: one row of node potentials will do */
-    int loaded;         /* static weights: 0 none, 1 scores, 2 linear */
+    int loaded;         /* static weights: 0 none, else 1 + the semiring */
+    double *begun;      /* [longest][P] single: F_t (x) node_t, where paths into t + 1 come from */
+    double *outer_sum;  /* single: sums of outer products along arcs, laid out like weights */
+    double *outer_one;  /* ... of a sentence; else [arcs] of an axis at a token */
+    double *norm;       /* [longest] sums (LOG_PLUS: their logs) of F_t (x) G_t */
     double *initial;    /* [plane] */
     double *final;      /* [plane] */
     double *edge;       /* [E][rows][P or 1] of the residual */
@@ -48,8 +54,6 @@ typedef struct {
      * reading a token added, and the shifts of the arcs into it. */
     double *shifts, *read, *step;
 } tensor;
-
-FC_INLINE int64_t arc_count(const fc_axis *a) { return a->A == 0 ? a->S * a->S : a->A; }
 
 static inline double *take(double **work, int64_t n) {
     double *found = *work;
@@ -72,12 +76,12 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
     m->loaded = 0;
     m->forgets = 0;
     m->lost = m->static_lost = 0;
-    int64_t pre = 1, widest = 0;
+    int64_t pre = 1, widest = 0, arcs = 0;
     for (int64_t c = 0; c < m->n; c++) {
         loaded_axis *a = &m->axis[c];
         a->axis = &machine->axis[c];
         a->S = a->axis->S;
-        a->arcs = arc_count(a->axis);
+        a->arcs = arcs_of(a->axis);
         a->dense = a->axis->A == 0;
         a->last = c == m->n - 1;
         a->pre = pre;
@@ -87,6 +91,7 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
         a->weight = take(&work, a->axis->contexts * a->size);
         a->turned = a->dense && a->last ? take(&work, a->axis->contexts * a->size) : NULL;
         widest = a->S > widest ? a->S : widest;
+        arcs = a->size > arcs ? a->size : arcs;
     }
     m->initial = take(&work, m->plane);
     m->final = take(&work, m->plane);
@@ -103,6 +108,13 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
     const loaded_axis *one = &m->axis[0], *two = &m->axis[m->n - 1];
     m->pruned = m->n == 2 && one->dense && two->dense && !one->axis->moving &&
                 one->axis->contexts == 1 && two->axis->contexts == 1;
+    m->single = m->n == 1 && r == NULL && machine->axis->contexts == 1;
+    const fc_factor *f = machine->factor;
+    m->plain = m->single && machine->factors == 1 && f->width == m->S && f->rows == 1;
+    m->begun = take(&work, m->single ? longest * m->P : 0);
+    m->outer_sum = take(&work, m->single ? arcs : 0);
+    m->outer_one = take(&work, arcs);
+    m->norm = take(&work, longest);
     m->asked = m->out = 0;
     m->lead_by = take(&work, m->pruned ? one->S * one->S : 0);
     m->kept = (int32_t *)take(&work, m->pruned ? one->S : 0);
@@ -133,15 +145,26 @@ static inline int64_t exp_scores(int64_t n, double shift, const double *x, doubl
 
 static inline double finite_or_zero(double x) { return x > FC_NEVER ? x : 0.0; }
 
-/* Copies rows of `width` scores to rows of `padded`, as scores or as exp(score - shift). */
+/* What scores are shifted by where they are summed: their largest. */
+static inline double shift_of(semiring K, int64_t n, const double *x) {
+    return K == MAX_PLUS ? 0.0 : finite_or_zero(largest(n, x));
+}
+
+/* y: scores as a semiring wants them, as they are or shifted or exp(score - shift). */
+static inline void copy_scores(tensor *m, semiring K, int64_t n, double shift, const double *x,
+                               double *y) {
+    if (K == SUM_TIMES) {
+        m->lost += exp_scores(n, shift, x, y);
+    } else {
+        for (int64_t i = 0; i < n; i++) y[i] = x[i] - shift;
+    }
+}
+
+/* Copies rows of `width` scores to rows of `padded`. */
 static inline void copy_rows(tensor *m, semiring K, int64_t rows, int64_t width, int64_t padded,
                              double shift, const double *x, double *y) {
     for (int64_t r = 0; r < rows; r++, x += width, y += padded) {
-        if (K == SUM_TIMES) {
-            m->lost += exp_scores(width, shift, x, y);
-        } else {
-            memcpy(y, x, (size_t)width * sizeof *y);
-        }
+        copy_scores(m, K, width, shift, x, y);
         fc_fill(padded - width, none(K), y + width);
     }
 }
@@ -149,13 +172,9 @@ static inline void copy_rows(tensor *m, semiring K, int64_t rows, int64_t width,
 static inline void load_axis(tensor *m, semiring K, loaded_axis *a, int64_t token) {
     const int64_t contexts = a->axis->contexts, n = contexts * a->arcs;
     const double *score = a->axis->score + (a->axis->moving ? token * n : 0);
-    a->shift = K == SUM_TIMES ? finite_or_zero(largest(n, score)) : 0.0;
+    a->shift = shift_of(K, n, score);
     if (a->turned == NULL) {
-        if (K == SUM_TIMES) {
-            m->lost += exp_scores(n, a->shift, score, a->weight);
-        } else {
-            memcpy(a->weight, score, (size_t)n * sizeof *score);
-        }
+        copy_scores(m, K, n, a->shift, score, a->weight);
         return;
     }
     copy_rows(m, K, contexts * a->S, a->S, m->P, a->shift, score, a->weight);
@@ -170,18 +189,13 @@ static inline void load_axis(tensor *m, semiring K, loaded_axis *a, int64_t toke
 
 static inline void load_residual(tensor *m, semiring K) {
     const fc_residual *r = m->machine->residual;
-    const int linear = K == SUM_TIMES;
     const int64_t values = r->E * r->rows;
-    m->edge_shift = linear ? finite_or_zero(largest(values * r->width, r->value)) : 0.0;
+    m->edge_shift = shift_of(K, values * r->width, r->value);
     copy_rows(m, K, values, r->width, r->width == 1 ? 1 : m->P, m->edge_shift, r->value, m->edge);
     const double *ends[] = {r->initial, r->final};
     for (int e = 0; e < 2; e++) {
-        const double shift = linear ? finite_or_zero(largest(m->Q, ends[e])) : 0.0;
-        if (linear) {
-            m->lost += exp_scores(m->Q, shift, ends[e], m->ends[e]);
-        } else {
-            memcpy(m->ends[e], ends[e], (size_t)m->Q * sizeof *m->ends[e]);
-        }
+        const double shift = shift_of(K, m->Q, ends[e]);
+        copy_scores(m, K, m->Q, shift, ends[e], m->ends[e]);
         m->shift += shift;
     }
 }
@@ -206,23 +220,22 @@ static inline void load_static(tensor *m, semiring K) {
     const fc_machine *f = m->machine;
     const fc_residual *r = f->residual;
     const int64_t cells = m->outer * m->S;
-    const int linear = K == SUM_TIMES;
-    if (m->loaded == 1 + linear) return;
-    m->loaded = 1 + linear;
+    if (m->loaded == 1 + (int)K) return;
+    m->loaded = 1 + (int)K;
     m->lost = 0;
     for (int64_t c = 0; c < m->n; c++)
         if (!m->axis[c].axis->moving) load_axis(m, K, &m->axis[c], 0);
-    const double first = linear ? finite_or_zero(largest(cells, f->initial)) : 0.0;
-    const double last = linear ? finite_or_zero(largest(cells, f->final)) : 0.0;
+    const double first = shift_of(K, cells, f->initial), last = shift_of(K, cells, f->final);
     copy_rows(m, K, m->outer, m->S, m->P, first, f->initial, m->initial);
     copy_rows(m, K, m->outer, m->S, m->P, last, f->final, m->final);
     m->shift = first + last;
     m->edge_shift = 0.0;
     if (r != NULL) load_residual(m, K);
-    if (r == NULL) m->ends[0][0] = m->ends[1][0] = linear ? 1.0 : 0.0;
+    if (r == NULL) m->ends[0][0] = m->ends[1][0] = K == SUM_TIMES ? 1.0 : 0.0;
     m->static_lost = m->lost;
-    if (m->pruned && !linear) load_leads(m);
+    if (m->pruned && K == MAX_PLUS) load_leads(m);
 }
+
 /* Arc weights of the arcs into a token; returns the sum of their shifts. */
 static inline double load_arcs(tensor *m, semiring K, int64_t token) {
     double shift = 0.0;
@@ -249,11 +262,30 @@ static inline void add_rows(const tensor *m, const fc_factor *f, const double *t
     }
 }
 
+/* Where node potentials are one row a token: that row. */
+static inline const double *plain_row(const tensor *m, int64_t token) {
+    const fc_factor *f = m->machine->factor;
+    return f->value + (f->moving ? token * m->S : 0);
+}
+
+/* Asks memory for it; the row need not be there. */
+static inline void ask_for_row(const tensor *m, int64_t token) {
+    const fc_factor *f = m->machine->factor;
+    const uintptr_t row = (uintptr_t)f->value + (uintptr_t)(f->moving ? token * m->S * 8 : 0);
+    for (int64_t at = 0; at < m->S * 8; at += 64)
+        __builtin_prefetch((const void *)(row + (uintptr_t)at));
+}
+
 /* Potentials of the joint states of a token, [plane], as scores: first what all rows share and what is
  * constant along a row, then the tables. */
 static inline void node_scores(const tensor *m, int64_t token, double *out) {
     const fc_machine *f = m->machine;
     const int64_t S = m->S, P = m->P;
+    if (m->plain) {
+        memcpy(out, plain_row(m, token), (size_t)S * sizeof *out);
+        fc_fill(P - S, FC_NEVER, out + S);
+        return;
+    }
     double *shared = m->shared, *offset = m->shared + P;
     fc_fill(S, 0.0, shared);
     fc_fill(P - S, FC_NEVER, shared + S);
@@ -280,9 +312,9 @@ static inline void node_scores(const tensor *m, int64_t token, double *out) {
 /* The same as the semiring wants them; returns the shift. */
 static inline double load_node(tensor *m, semiring K, int64_t token, double *out) {
     node_scores(m, token, out);
-    if (K != SUM_TIMES) return 0.0;
+    if (K == MAX_PLUS) return 0.0;
     const double shift = finite_or_zero(fc_max(m->plane, out));
-    m->lost += exp_scores(m->plane, shift, out, out);
+    copy_scores(m, K, m->plane, shift, out, out);
     return shift;
 }
 

@@ -55,15 +55,22 @@ FC_INLINE double fc_exp(double x) {
     return x < -708.0 ? 0.0 : y;
 }
 
+/* The largest of FC_LANES numbers, in few steps that wait for each other. */
+FC_INLINE double fc_largest_lane(const double *x) {
+    double four[4];
+    for (int l = 0; l < 4; l++) four[l] = x[l] > x[l + 4] ? x[l] : x[l + 4];
+    const double a = four[0] > four[2] ? four[0] : four[2];
+    const double b = four[1] > four[3] ? four[1] : four[3];
+    return a > b ? a : b;
+}
+
 /* max_j x[j], lane by lane first: a scalar reduction would not be vectorised. */
 FC_INLINE double fc_max(int64_t P, const double *restrict x) {
     double lane[FC_LANES];
     for (int l = 0; l < FC_LANES; l++) lane[l] = x[l];
     for (int64_t j = FC_LANES; j < P; j += FC_LANES)
         for (int l = 0; l < FC_LANES; l++) lane[l] = x[j + l] > lane[l] ? x[j + l] : lane[l];
-    double best = lane[0];
-    for (int l = 1; l < FC_LANES; l++) best = lane[l] > best ? lane[l] : best;
-    return best;
+    return fc_largest_lane(lane);
 }
 
 FC_INLINE double fc_sum(int64_t P, const double *restrict x) {

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bools", "Bytes", "Floats", "Ints", "Longs", "Singles"]
+__all__ = ["Array", "Bools", "Bytes", "Floats", "Ints", "Longs", "Singles"]
+
+Array: TypeAlias = NDArray[Any]
+"""Of any type: what a file holds before it is checked."""
 
 Bools = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]

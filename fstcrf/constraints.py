@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fstcrf.corpus.schemes import Scheme
 from fstcrf.grammar import Grammar, constraint
-from fstcrf.grammar.constraint import Neighbours, Options
+from fstcrf.grammar.constraint import Neighbours, RuleOptions
 from fstcrf.grammar.labels import ANY, Names, SchemeName, label, spans
 
 __all__ = [
@@ -66,7 +66,7 @@ def at_most(
     >>> once.accepts(["B-NP", "I-NP", "O"]), once.accepts(["B-NP", "O", "B-NP"])
     (True, False)
     """
-    options = Options(tape, scheme, weight)
+    options = RuleOptions(tape, scheme, weight)
     return Grammar([constraint.counted("at_most", k, name, options=options)])
 
 
@@ -79,7 +79,7 @@ def at_least(
     weight: float | None = None,
 ) -> Grammar:
     """At least k occurrences; softly, each missing one is a violation."""
-    options = Options(tape, scheme, weight)
+    options = RuleOptions(tape, scheme, weight)
     return Grammar([constraint.counted("at_least", k, name, options=options)])
 
 
@@ -92,7 +92,7 @@ def exactly(
     weight: float | None = None,
 ) -> Grammar:
     """Exactly k occurrences; softly, each further or missing one is a violation."""
-    options = Options(tape, scheme, weight)
+    options = RuleOptions(tape, scheme, weight)
     return Grammar([constraint.counted("exactly", k, name, options=options)])
 
 
@@ -109,7 +109,7 @@ def contiguous(
     ``O`` never counts. Each label, or type, is an acceptor of its own. Softly, each run after the
     first is a violation. With ``scheme=None``, labels such as ``B-NP`` are labels like any other.
     """
-    return Grammar([constraint.contiguous(labels, options=Options(tape, scheme, weight))])
+    return Grammar([constraint.contiguous(labels, options=RuleOptions(tape, scheme, weight))])
 
 
 # --- Where, in which order -----------------------------------------------------------------------
@@ -127,7 +127,7 @@ def before(
 
     Softly, each occurrence of the first that comes too late is a violation.
     """
-    options = Options(tape, scheme, weight)
+    options = RuleOptions(tape, scheme, weight)
     return Grammar([constraint.about("before", first, second, options=options)])
 
 
@@ -143,7 +143,7 @@ def requires(
 
     Softly, a sentence with the first and without the other is one violation.
     """
-    options = Options(tape, scheme, weight)
+    options = RuleOptions(tape, scheme, weight)
     return Grammar([constraint.about("requires", name, other, options=options)])
 
 
@@ -180,7 +180,7 @@ def if_present(
     (True, False)
     """
     parts = then.constraints if isinstance(then, Grammar) else (then,)
-    options = Options(tape, scheme, weight)
+    options = RuleOptions(tape, scheme, weight)
     return Grammar([constraint.if_present(name, *parts, options=options)])
 
 
@@ -192,7 +192,8 @@ def never(
     weight: float | None = None,
 ) -> Grammar:
     """No token has such a label, or a label of such a type; softly, each one is a violation."""
-    return Grammar([constraint.about("never", name, options=Options(tape, scheme, weight))])
+    options = RuleOptions(tape, scheme, weight)
+    return Grammar([constraint.about("never", name, options=options)])
 
 
 def start_with(
@@ -203,7 +204,9 @@ def start_with(
     weight: float | None = None,
 ) -> Grammar:
     """Begin with such a label, or a label of such a type."""
-    return Grammar([constraint.about("start_with", name, options=Options(tape, scheme, weight))])
+    return Grammar(
+        [constraint.about("start_with", name, options=RuleOptions(tape, scheme, weight))]
+    )
 
 
 def end_with(
@@ -214,7 +217,8 @@ def end_with(
     weight: float | None = None,
 ) -> Grammar:
     """End with such a label, or a label of such a type."""
-    return Grammar([constraint.about("end_with", name, options=Options(tape, scheme, weight))])
+    options = RuleOptions(tape, scheme, weight)
+    return Grammar([constraint.about("end_with", name, options=options)])
 
 
 # --- Which labels may touch ----------------------------------------------------------------------
@@ -244,7 +248,7 @@ def tagging_scheme(
     >>> legal.accepts(["B-NP", "I-NP"]), legal.accepts(["O", "I-NP"])
     (True, False)
     """
-    return Grammar([constraint.tagging_scheme(scheme, options=Options(tape, weight=weight))])
+    return Grammar([constraint.tagging_scheme(scheme, options=RuleOptions(tape, weight=weight))])
 
 
 def bio(*, tape: str | None = None, weight: float | None = None) -> Grammar:
@@ -288,7 +292,7 @@ def transitions(
     >>> rule.accepts(["go", "stop"]), rule.accepts(["stop", "go"])
     (True, False)
     """
-    return Grammar([constraint.transitions(allowed, options=Options(tape, weight=weight))])
+    return Grammar([constraint.transitions(allowed, options=RuleOptions(tape, weight=weight))])
 
 
 # --- Several tapes -------------------------------------------------------------------------------

@@ -77,6 +77,7 @@ class DataError(FstcrfError, ValueError):
         sentence: int | None = None,
         token: int | None = None,
     ) -> None:
+        self.message = message
         self.path, self.line, self.sentence, self.token = path, line, sentence, token
         super().__init__(_located(message, path, line, sentence, token))
 
@@ -131,6 +132,14 @@ class NoPathError(FstcrfError, ArithmeticError):
     constraints : tuple of str
         Names of constraints that have no path together: with any one fewer there is one. Empty
         where that is not known, or where no constraint is needed for it.
+    blame : str
+        What by itself forbids every label sequence, forced labels, grammar or scheme, in words;
+        empty where nothing is forced.
+
+    Attributes
+    ----------
+    reason : str
+        The message without its place and without blame.
     """
 
     def __init__(
@@ -140,9 +149,12 @@ class NoPathError(FstcrfError, ArithmeticError):
         position: int | None = None,
         sentence: int | None = None,
         constraints: tuple[str, ...] = (),
+        blame: str = "",
     ) -> None:
         self.position, self.sentence, self.constraints = position, sentence, constraints
-        super().__init__(_located(message, None, None, sentence, position))
+        self.reason, self.blame = message, blame
+        text = f"{blame}: {message}" if blame else message
+        super().__init__(_located(text, None, None, sentence, position))
 
 
 class ContradictionError(GrammarError, NoPathError):

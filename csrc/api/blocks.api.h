@@ -4,11 +4,8 @@
  * of every block's first token, then forward with each block's rows made again. The answers have the bits
  * of those for the whole sentence. FC_ERANGE: the linear domain cannot hold the sentence (take logs), or
  * there is no path. */
-typedef enum {
-    FC_BEST,
-    FC_SUM,
-    FC_LOGS
-} fc_kind; /* maxima; sums in the linear domain; their logs */
+/* Maxima; sums in the linear domain; their logs. */
+typedef enum { FC_BEST, FC_SUM, FC_LOGS } fc_kind;
 
 typedef struct {
     int64_t first, n; /* tokens within the batch */
@@ -43,6 +40,5 @@ fc_status fc_block_sample(const fc_machine *machine, const fc_block *block, int6
 /* As fc_machine_marginals, of the block's tokens; FC_BEST: as fc_machine_max_marginals.
  *   arc      or NULL  rows of the tokens behind the first one of the block, and of the one behind it
  *   entropy  or NULL  in, out  of the blocks so far */
-fc_status fc_block_marginals(const fc_machine *machine, const fc_block *block, double log_z,
-                             double *const *node, double *const *arc, double *entropy,
-                             double *work);
+fc_status fc_block_marginals(const fc_machine *machine, const fc_block *block, double *const *node,
+                             double *const *arc, double *entropy, double *work);

@@ -1,6 +1,6 @@
 /* --- Documents: Gibbs sampling under penalties for spans that disagree ---------------------------
  *
- * The score of a document is that of its sentences' paths by a dense graph, and for each two spans
+ * The score of a document is that of its sentences' paths by a machine of one dense axis, and for each two spans
  *
  *   the same token sequence, types y and z      length * same[y][z]
  *   one, of type y, has the other's tokens      length of the inner one * within[y][z]
@@ -46,10 +46,10 @@ typedef struct {
 } fc_agreement;
 
 /* Doubles of scratch for a document whose longest sentence has `longest` tokens. */
-int64_t fc_gibbs_work(const fc_graph *graph, const fc_labelling *lab, int64_t longest);
+int64_t fc_gibbs_work(const fc_machine *machine, const fc_labelling *lab, int64_t longest);
 
 /* Sweeps over a document. At temperature c tokens are drawn from P(label | all others)^(1/c); at 0
- * the best is taken. In a sweep over whole sentences each is drawn from the graph by forward
+ * the best is taken. In a sweep over whole sentences each is drawn from the machine by forward
  * filtering and backward sampling, and taken with the probability min(1, ratio of penalties).
  *   temperature [sweeps]
  *   whole       [sweeps]           sentences rather than tokens
@@ -57,7 +57,7 @@ int64_t fc_gibbs_work(const fc_graph *graph, const fc_labelling *lab, int64_t lo
  *   path        [N]       in, out  legal states
  *   score       [sweeps]  out      of the document after each sweep
  *   best        [N]       in, out  replaced where a sweep ends with a score above *best_score */
-fc_status fc_gibbs(const fc_graph *graph, const fc_batch *batch, const fc_labelling *lab,
+fc_status fc_gibbs(const fc_machine *machine, const fc_batch *batch, const fc_labelling *lab,
                    const fc_agreement *agree, int64_t sweeps, const double *temperature,
                    const uint8_t *whole, const double *uniform, int32_t *path, double *score,
                    int32_t *best, double *best_score, double *work, int64_t *where);

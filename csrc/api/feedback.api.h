@@ -73,7 +73,7 @@ typedef struct {
  *   arc   [n_order][M]   out  ... of arc slots
  *   log_p [n_order]      out  log p_w(y)
  * FC_ENUMERIC with *where = k when the k-th has no path, or potentials that are not finite. */
-fc_status fc_propose(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+fc_status fc_propose(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
                      int64_t n_order, const int64_t *order, const fc_bandit *bandit,
                      fc_descent *descent, const double *uniform, int32_t *path, int32_t *other,
                      double *node, double *arc, double *log_p, double *work, int64_t *where);
@@ -87,18 +87,18 @@ fc_status fc_judge_paths(const fc_batch *batch, const fc_learner *learner, int64
 /* A step for each proposal, in their order.
  *   coefficient [n_order] out  signal - control
  * FC_ENUMERIC with *where = k when the k-th step is not finite; it and what follows are not done. */
-fc_status fc_reinforce(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+fc_status fc_reinforce(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
                        int64_t n_order, const int64_t *order, const fc_bandit *bandit,
                        fc_baseline *baseline, fc_descent *descent, const double *reward,
                        const double *log_p, const double *node, const double *arc,
                        double *coefficient, double *work, int64_t *where);
 
 /* All three in turn, one sentence after the other. */
-fc_status fc_feedback_epoch(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
-                            int64_t n_order, const int64_t *order, const fc_bandit *bandit,
-                            const fc_judge *judge, fc_baseline *baseline, fc_descent *descent,
-                            const double *uniform, double *reward, double *log_p,
-                            double *coefficient, double *work, int64_t *where);
+fc_status fc_feedback_epoch(const fc_machine *machine, const fc_batch *batch,
+                            const fc_learner *learner, int64_t n_order, const int64_t *order,
+                            const fc_bandit *bandit, const fc_judge *judge, fc_baseline *baseline,
+                            fc_descent *descent, const double *uniform, double *reward,
+                            double *log_p, double *coefficient, double *work, int64_t *where);
 
 /* Doubles of scratch for the functions above. */
-int64_t fc_feedback_work(const fc_graph *graph, const fc_learner *learner, int64_t longest);
+int64_t fc_feedback_work(const fc_machine *machine, const fc_learner *learner, int64_t longest);

@@ -28,15 +28,15 @@ typedef struct {
 /* One epoch of the averaged perceptron over the sentences order[0 .. n_order - 1]:
  *   theta += rate_b * (features(gold) - features(best path)), where they differ, and
  *   sums  += step * (the same), so that the average over all steps is theta - sums / step.
- * The potentials of `graph` and `batch` are not read: structure and offsets are; scores come from
- * theta, where -inf forbids. The graph must not move. gold has passed fc_check_path.
+ * The potentials of the machine, of one axis, are not read: its structure is; scores come from
+ * theta, where -inf forbids. Its axis must not move. gold has passed fc_check_path.
  *   gold   [N]  in      states
  *   weight [B]  in      rate of each sentence
  *   step   [1]  in/out  sentences seen so far, from 1
  *   errors [1]  out     tokens whose label was wrong
  *   loss   [1]  out     sum of rate_b * (wrong labels / tokens)
  *   work        fc_learner_work doubles */
-fc_status fc_perceptron(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+fc_status fc_perceptron(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
                         int64_t n_order, const int64_t *order, const int32_t *gold,
                         const double *weight, fc_parameters *theta, fc_parameters *sums,
                         double *step, int64_t *errors, double *loss, double *work);
@@ -54,7 +54,7 @@ typedef enum { FC_PA = 0, FC_PA_I = 1, FC_PA_II = 2 } fc_pa;
  *   work          fc_difference_work doubles
  * FC_ENUMERIC with *where = k when the loss of the k-th of order is not finite.
  * Source: Crammer et al. (2006), figures 1 and 4, with the best path for the prediction. */
-fc_status fc_passive_aggressive(const fc_graph *graph, const fc_batch *batch,
+fc_status fc_passive_aggressive(const fc_machine *machine, const fc_batch *batch,
                                 const fc_learner *learner, int64_t n_order, const int64_t *order,
                                 const int32_t *gold, const double *weight, fc_pa kind,
                                 double aggressiveness, int errors_count, fc_parameters *theta,
@@ -69,7 +69,7 @@ fc_status fc_passive_aggressive(const fc_graph *graph, const fc_batch *batch,
  *   loss [1] out  sum of weight_b * l
  *   work          fc_difference_work doubles
  * FC_ENUMERIC as above. Source: Crammer, Kulesza and Dredze (2009), with a diagonal covariance. */
-fc_status fc_arow(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+fc_status fc_arow(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
                   int64_t n_order, const int64_t *order, const int32_t *gold, const double *weight,
                   double gamma, fc_parameters *theta, fc_parameters *variance, double *loss,
                   double *work, int64_t *where);
@@ -81,12 +81,13 @@ fc_status fc_arow(const fc_graph *graph, const fc_batch *batch, const fc_learner
  *   loss  [1] out     sum of weight_b * (log Z_b - score(gold_b)), each before its own step
  * FC_ENUMERIC with *where = k when a step leaves the finite numbers.
  * Source: Shalev-Shwartz, Singer and Srebro (2007), Pegasos; Bottou (2010). */
-fc_status fc_sgd(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner,
+fc_status fc_sgd(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
                  int64_t n_order, const int64_t *order, const int32_t *gold, const double *weight,
                  const double *rate, double decay, fc_parameters *theta, double *scale,
                  double *loss, double *work, int64_t *where);
 
 /* Doubles of scratch for the perceptron and gradient descent; for the two that need a sentence's
  * difference of features; 0 where a size is outside what it may be. */
-int64_t fc_learner_work(const fc_graph *graph, const fc_learner *learner, int64_t longest);
-int64_t fc_difference_work(const fc_graph *graph, const fc_batch *batch, const fc_learner *learner);
+int64_t fc_learner_work(const fc_machine *machine, const fc_learner *learner, int64_t longest);
+int64_t fc_difference_work(const fc_machine *machine, const fc_batch *batch,
+                           const fc_learner *learner);

@@ -56,11 +56,22 @@ typedef struct {
     const double *final;         /* [outer][S] */
 } fc_machine;
 
+/* Sentences, one after the other: sentence b has the tokens offsets[b] .. offsets[b + 1] - 1, at least
+ * one. */
+typedef struct {
+    int64_t B;
+    const int64_t *offsets; /* [B + 1], offsets[0] = 0 */
+} fc_batch;
+
+/* In which domain sums are taken. FC_AUTO: linear, scaled at every token; a sentence in which a
+ * reachable state underflows is done again in the log domain. */
+typedef enum { FC_AUTO = 0, FC_LINEAR = 1, FC_LOG = 2 } fc_domain;
+
 /* Checks a machine once: sizes, indices, static potentials; the other functions take it for granted.
  * *where: the number of the axis, 100 + the number of the factor, 200 the residual, 300 the ends. */
 fc_status fc_check_machine(const fc_machine *machine, int64_t *where);
 
-/* Index of the first of n potentials that is NaN, +inf or beyond 1e300, or -1. */
+/* Index of the first of n potentials that is NaN, +inf or beyond 1e300 either way, or -1. */
 int64_t fc_first_invalid(int64_t n, const double *x);
 
 /* Doubles of scratch for sentences of up to `longest` tokens. */
@@ -87,18 +98,29 @@ int64_t fc_queue_size(const fc_machine *machine, int64_t n, int64_t longest);
 fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const int64_t *offsets,
                                    fc_domain domain, double *log_z, double *work, int64_t *where);
 
-/* log Z and posterior probabilities of the states of every axis, 0 where no path exists.
+/* log Z and posterior probabilities, 0 where no path exists, times the weight of the sentence.
+ *   weight [B] in, or NULL: 1
+ *   log_z  [B] out  unweighted
  *   node  [axes] of [N][S_c] out
  *   arc   [axes] of [N][arcs of c] out, or NULL; rows of first tokens are 0; summed over contexts
- *   entropy [B] out, or NULL: of the paths, in nats; costs a row of joint states for each of them */
+ *   sum   [axes] of [arcs of c] out, or NULL: the same summed over all tokens
+ *   entropy [B] out, or NULL: of the paths, in nats; costs a row of joint states for each of them
+ * Sums of one axis cost as much as a step; of several, and single tokens, an arc at a time. */
 fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,
-                               fc_domain domain, double *log_z, double *const *node,
-                               double *const *arc, double *entropy, double *work, int64_t *where);
+                               fc_domain domain, const double *weight, double *log_z,
+                               double *const *node, double *const *arc, double *const *sum,
+                               double *entropy, double *work, int64_t *where);
 
-/* Score of the best path through each state of every axis; -inf where there is none.
- *   node  [axes] of [N][S_c] out */
+/* Score of the best path through each state of every axis, -inf where there is none; and what
+ * competitors are read off: best paths, and both halves of the scores of joint states.
+ *   node  [axes] of [N][S_c] out
+ *   path [N], score [B]      out, or NULL  as of fc_machine_best
+ *   begun [N][Q][outer][S]   out, or NULL  score of the best beginning that ends in a joint state, its
+ *                                          own potentials included; Q before it is read
+ *   ahead [N][Q][outer][S]   out, or NULL  ... of a joint state and the best of what can follow it */
 fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,
-                                   double *const *node, double *work);
+                                   double *const *node, int32_t *path, double *score, double *begun,
+                                   double *ahead, double *work);
 
 /* Totals of C variants of sentences: log Z, or the best score where `best` is 1, with other node
  * potentials at some tokens. The machine has one axis. A variant without changes is the sentence itself.
@@ -124,3 +146,7 @@ fc_status fc_machine_dead(const fc_machine *machine, int64_t B, const int64_t *o
  *   path    [n][N] out  -1 throughout a sentence that has no path */
 fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t *offsets, int64_t n,
                             const double *uniform, int32_t *path, double *work);
+
+/* Checks for a machine of one axis that gold states [N] are states and that consecutive ones of a sentence have an arc. */
+fc_status fc_check_path(const fc_machine *machine, const fc_batch *batch, const int32_t *path,
+                        int64_t *where);

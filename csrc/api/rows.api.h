@@ -14,12 +14,13 @@ fc_status fc_gather(int64_t N, int64_t R, int64_t W, const int64_t *indptr, cons
  *   out[place[index[e] * W + slot[k]]] += mass[k] * value[e]      e: entries of row token[k], k < K
  *
  *   token, slot [K]   in      below N and W
- *   place [R][W]      in      number of a parameter, taken for granted; negative where there is none
- *   out   [parameters] in/out
+ *   place [R][W]      in      number of a parameter; negative where there is none, as from `size` on
+ *   out   [size]      in/out
  * FC_EINVAL: *where is the k of a token or slot out of range. */
 fc_status fc_scatter(int64_t K, const int64_t *token, const int64_t *slot, const double *mass,
                      int64_t N, int64_t R, int64_t W, const int64_t *indptr, const int32_t *index,
-                     const float *value, const int32_t *place, double *out, int64_t *where);
+                     const float *value, const int32_t *place, int64_t size, double *out,
+                     int64_t *where);
 
 /* Checks indptr [N + 1] (from 0, not falling, ending at n_index) and index (below R) once. */
 fc_status fc_check_rows(int64_t N, int64_t R, int64_t n_index, const int64_t *indptr,

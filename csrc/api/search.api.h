@@ -47,19 +47,17 @@ typedef struct {
     int64_t *table;                        /* [slots] stamp and visit + 1 */
     int64_t stamp; /* of the sentence; rises as long as the memory is used, below 2^31 */
     int64_t sentence, found, visits, queued, popped;
-    int64_t
-        allowance; /* the caller's: operations a token that a sentence is worth; 0: any number */
-    int64_t work, deepest; /* of the sentence: operations done, tokens of the longest path taken */
-    int phase;             /* 0 at a new sentence, 1 searching, 2 giving up */
+    int64_t allowance; /* the caller's: operations a token that a search may do; 0: any number */
+    int64_t work;      /* of the sentence: operations done */
+    int phase;         /* 0 at a new sentence, 1 searching, 2 giving up */
 } fc_arena;
 
 /* The n best paths that a machine and a grammar accept, by best-first search over states that are made
  * as they are met. A sentence for which `limit` states have been taken from the queue gets what a beam
  * of `width` states finds, if nothing has been found; so does the present one with `give_up` 1, and it
- * and all later ones with 2. A sentence whose search has done a quarter of what it is worth by the
- * arena's allowance, and more than its progress is worth, is left at once, without a beam: its bound is
- * that of the queue. An operation is a nanosecond's
- * work, roughly: a row of successors counts 64 and its cells 5/8 each, a comparison in the queue 4.
+ * and all later ones with 2. A sentence whose search has done more operations than the arena allows
+ * is left at once, without a beam: its bound is that of the queue. An operation is a nanosecond's
+ * work, roughly: a row of successors counts 80 and one a cell, a comparison in the queue 5.
  *   path   [n][N] out  joint states; -1 beyond the paths found
  *   score  [B][n] out  falling; -inf beyond them
  *   count  [B]    out  paths found

@@ -6,11 +6,10 @@ enum { FC_OPENS = 1, FC_CARRIES = 2 };
 typedef struct {
     int64_t axis, types;
     const int32_t
-        *type; /* [S] of the spans that a state belongs to, or -1; each type has a state */
+        *type; /* [S] type of the spans that a state belongs to, or -1; each has a state */
     const uint8_t *first; /* [S] a sentence that begins with this state begins with a span */
-    const uint8_t
-        *arc; /* [arcs] FC_OPENS: a span begins at its target; FC_CARRIES: one goes on; 0 */
-    const uint8_t *last; /* [S] a span may end with this state */
+    const uint8_t *arc;   /* [arcs] FC_OPENS: a span begins at its target; FC_CARRIES; or 0 */
+    const uint8_t *last;  /* [S] a span may end with this state */
 } fc_segments;
 
 /* FC_ABOVE: all spans with a probability above the floor. FC_ASKED: those that are given, sorted by start

@@ -3,7 +3,7 @@
  *
  * The kernel is a calculator: no I/O, no threads, no allocation, no state but the chosen variant.
  * The caller owns every buffer and passes every size. Buffers never overlap. Potentials are
- * natural-log scores; -inf forbids; NaN, +inf and numbers beyond 1e300 are errors. Names of sizes:
+ * natural-log scores; -inf forbids; NaN, +inf and numbers beyond 1e300 either way are errors. Names of sizes:
  *
  *   B  sentences of a batch      N  tokens of the batch     S  states      A  arcs
  *   R  rows of a weight table    W  width of a row (slots, padded)

@@ -25,8 +25,8 @@ typedef struct {
 
 /* Checks all indices once, and that gold paths exist. The graph is dense or sparse, not moving; its
  * potentials are those of what has no weight: 0 or -inf. */
-fc_status fc_check_stochastic(const fc_graph *graph, const fc_shard *shard, const fc_layout *layout,
-                              const fc_stochastic *steps, int64_t *where);
+fc_status fc_check_stochastic(const fc_machine *machine, const fc_shard *shard,
+                              const fc_layout *layout, const fc_stochastic *steps, int64_t *where);
 
 /* Steps on  weight_b (log Z_b - score(gold_b)) + decay / 2 |weights|^2  over the sentences
  * order[0 .. n_order - 1], with rate[k] for the k-th, in float32: rows of the next sentence are asked
@@ -38,11 +38,11 @@ fc_status fc_check_stochastic(const fc_graph *graph, const fc_shard *shard, cons
  *   work         fc_asgd_work doubles
  * FC_ENUMERIC with *where = k when a step leaves the finite numbers.
  * Source: Polyak and Juditsky (1992); Xu (2011), section 4, for the sums; Bottou (2010). */
-fc_status fc_asgd(const fc_graph *graph, const fc_shard *shard, const fc_stochastic *steps,
+fc_status fc_asgd(const fc_machine *machine, const fc_shard *shard, const fc_stochastic *steps,
                   int64_t n_order, const int64_t *order, const double *rate, double decay,
                   int averaging, fc_averaged *weights, double *loss, int64_t *rescued, double *work,
                   int64_t *where);
-int64_t fc_asgd_work(const fc_graph *graph, const fc_shard *shard, const fc_stochastic *steps);
+int64_t fc_asgd_work(const fc_machine *machine, const fc_shard *shard, const fc_stochastic *steps);
 
 /* u = theta, v = 0; and theta = a * u + b * v, of attributes. */
 fc_status fc_asgd_spread(const fc_shard *shard, const fc_layout *layout, const double *theta,

@@ -28,20 +28,20 @@ typedef struct {
 } fc_layout;
 
 /* Checks a shard and a layout once: every index within its size. */
-fc_status fc_check_shard(const fc_graph *graph, const fc_shard *shard, const fc_layout *layout,
+fc_status fc_check_shard(const fc_machine *machine, const fc_shard *shard, const fc_layout *layout,
                          int64_t *where);
 
-/* One sweep: log Z and gradient of a shard over a dense graph that does not move.
+/* One sweep: log Z and gradient of a shard over one dense axis that does not move.
  *   weight   [R * P + M] in
  *   gradient [R * P + M] in/out  posterior counts are added
  *   loss     [1]         out     sum of weight_b * log Z_b
  *   arc      [S * S]     out     expected arcs
  *   begin, end [S]       out     expected first and last states
  *   rescued  [1]         out     sentences that float32 could not hold and were done in float64 */
-fc_status fc_sweep(const fc_graph *graph, const fc_shard *shard, const float *weight,
+fc_status fc_sweep(const fc_machine *machine, const fc_shard *shard, const float *weight,
                    float *gradient, double *loss, double *arc, double *begin, double *end,
                    int64_t *rescued, double *work);
-int64_t fc_sweep_work(const fc_graph *graph, const fc_shard *shard);
+int64_t fc_sweep_work(const fc_machine *machine, const fc_shard *shard);
 
 /* The diagonal of the Hessian of what fc_sweep sums; arguments as there.
  *   row_square, single_square  in      squares of the shard's values, or NULL
@@ -49,10 +49,10 @@ int64_t fc_sweep_work(const fc_graph *graph, const fc_shard *shard);
  *   arc [S * S], begin, end [S] out    the same of arcs and ends; of arcs of sentences that float32
  *                                      cannot hold, sums of p
  *   work                       fc_curvature_work doubles */
-fc_status fc_curvature(const fc_graph *graph, const fc_shard *shard, const float *weight,
+fc_status fc_curvature(const fc_machine *machine, const fc_shard *shard, const float *weight,
                        const float *row_square, const float *single_square, float *variance,
                        double *arc, double *begin, double *end, double *work);
-int64_t fc_curvature_work(const fc_graph *graph, const fc_shard *shard);
+int64_t fc_curvature_work(const fc_machine *machine, const fc_shard *shard);
 
 /* weight = the shard's view of theta. */
 fc_status fc_spread(const fc_shard *shard, const fc_layout *layout, const double *theta,

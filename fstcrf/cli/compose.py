@@ -26,7 +26,7 @@ from fstcrf.features import FeatureIndex
 from fstcrf.interruption import undisturbed
 from fstcrf.joint import Composition
 from fstcrf.joint import compose as composed
-from fstcrf.joint.tuning import Trial
+from fstcrf.joint.tuning import WeightTrial
 
 __all__ = ["compose"]
 
@@ -167,7 +167,7 @@ def _tuned(
     dev = model_input(joint, targets=columns.values(), **how).read(path)
     check_columns(joint, dev)
 
-    def report(trial: Trial) -> None:
+    def report(trial: WeightTrial) -> None:
         shown = ", ".join(f"{weight:g}" for weight in trial.weights)
         tell(f"weights {shown:<12}  {metric} {100 * trial.score:.2f}")
 

@@ -79,7 +79,7 @@ def demo(folder: str | None, method: MethodName) -> None:
     for number in _interesting(field, tagged):
         _show(pos, field, test[number], tagged[number])
     _heading("5  The two, deciding together")
-    chain = show_composed(compose(pos, field), dev, test)
+    chain = show_composed(compose(pos, field, normalize="product"), dev, test)
     _heading("6  A grammar")
     grammar = grammar_path()
     show_grammar(chain, Grammar.from_file(grammar), grammar.read_text("utf-8"), test)

@@ -1,4 +1,4 @@
-"""``fstcrf tag --document-consistency``: documents as a whole."""
+"""Documents as a whole: ``fstcrf tag --document-consistency``, and the models that it takes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,28 @@ from typing import Any
 import click
 
 from fstcrf import documents as library
-from fstcrf.cli.models import Model, spare_inputs
+from fstcrf.cli.models import Model, spare_inputs, tape_columns
 from fstcrf.cli.options import Command, SchemeName, input_options
 from fstcrf.cli.reporting import say
-from fstcrf.cli.sources import Input, training_input
-from fstcrf.corpus import Corpus, check_writable
+from fstcrf.cli.sources import InputFile, training_input
+from fstcrf.cli.tagging import (
+    NOTHING,
+    Outcomes,
+    label_biases,
+    placed,
+    shown_names,
+    write_tagged,
+)
+from fstcrf.corpus import Column, Corpus, check_writable
 from fstcrf.corpus.batches import whole_documents
+from fstcrf.errors import NoPathError
 
 __all__ = [
     "check_alone",
     "consistency",
     "document_options",
-    "document_source",
-    "document_tagger",
     "fields",
+    "tag_documents",
 ]
 
 _OPTIONS = (
@@ -74,6 +82,12 @@ _OPTIONS = (
         "--seed", metavar="N", type=click.IntRange(min=0), help="Of the sampling.  [default: 0]"
     ),
 )
+_SENTENCES = {
+    **dict.fromkeys(("nbest", "decode", "joint", "max_states", "max_seconds")),
+    **dict.fromkeys(("probabilities", "marginals", "confidence", "span_probabilities"), False),
+    "threads": 1,
+}
+"""Options of decoding sentences that sampling has not, and their defaults."""
 _ALONE = ("sweeps", "schedule", "draw", "start", "take", "chains", "seed")
 
 
@@ -97,19 +111,28 @@ def check_alone(given: dict[str, Any]) -> None:
             raise click.UsageError(f"--{name} belongs to --document-consistency")
 
 
-def document_tagger(model: Model, given: dict[str, Any]) -> library.DocumentTagger:
-    """Return the tagger with saved models of consistency or of fields.
+def tag_documents(
+    model: Model, source: InputFile, path: str, output: str, given: dict[str, Any]
+) -> None:
+    """Tag documents as a whole, by saved models of consistency or of fields.
 
     Raises
     ------
+    click.UsageError
+        More is asked for than labels.
     ModelFileError
         A file is no such model.
     LabelError, OptionError
         It does not go with the tagger.
     """
-    return library.DocumentTagger(
+    for name, usual in _SENTENCES.items():
+        if given[name] != usual:
+            flag = "cascade" if name == "joint" else name.replace("_", "-")
+            if (name, given[name]) not in (("joint", True), ("decode", "joint")):
+                raise click.UsageError(f"--{flag} cannot go with --document-consistency")
+    tagger = library.DocumentTagger(
         model,
-        [library.agreement.load(path) for path in given["document_consistency"]],
+        [library.scores.load(path) for path in given["document_consistency"]],
         library.Annealing(given["sweeps"] or 200, given["schedule"] or "linear"),
         sweeps=given["draw"] or "mixed",
         start=given["start"] or "viterbi",
@@ -117,23 +140,44 @@ def document_tagger(model: Model, given: dict[str, Any]) -> library.DocumentTagg
         take=given["take"] or "best",
         seed=given["seed"] or 0,
     )
+    force, outcomes, done = given["force"], Outcomes(), 0
+    asked: Any = {
+        "forced": None if force is None else tape_columns("--force", force, tagger.tapes),
+        "bias": label_biases(given["bias"], tagger.tapes) or None,
+        "on_no_path": given["on_no_path"],
+        "tapes": shown_names("tape", given["names"], tagger.tapes),
+    }
+
+    def answer(batch: Corpus) -> tuple[Column, ...]:
+        nonlocal done
+        try:
+            found = tagger.decode(batch, first=done, **asked)
+        except NoPathError as error:
+            raise placed(error, batch) from None
+        done += len(batch.document_slices())
+        found.exact[:] = True  # samples are not counted as searches that were cut short
+        outcomes.add(found)
+        return tuple(found[tape].column(missing=NOTHING) for tape in found.tapes)
+
+    write_tagged(answer, _whole_documents(source), path, output)
+    outcomes.report()
 
 
 @dataclass(frozen=True, slots=True)
-class _WholeDocuments(Input):
+class _WholeDocuments(InputFile):
     """An input whose batches end where documents do."""
 
     def stream(self, path: str) -> Iterator[Corpus]:
         """Read a file of any size, some documents at a time."""
         begun: bool | None = None  # there are no sentences
-        for batch in whole_documents(Input.stream(self, path)):
+        for batch in whole_documents(InputFile.stream(self, path)):
             begun = bool(begun or any(batch.document_headers) or batch.documents[-1] > 0)
             yield batch
         if begun is False:
             say("warning: no lines -DOCSTART-: the input was decided as one document")
 
 
-def document_source(source: Input) -> Input:
+def _whole_documents(source: InputFile) -> InputFile:
     """Return the input in batches that hold whole documents."""
     return _WholeDocuments(**{f.name: getattr(source, f.name) for f in dataclasses.fields(source)})
 

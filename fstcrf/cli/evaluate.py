@@ -10,12 +10,11 @@ from typing import Any, NamedTuple, cast
 
 import click
 
-from fstcrf.cli.answers import Counts, Search
 from fstcrf.cli.models import Model, load_model, taggers, tape_columns
 from fstcrf.cli.options import SchemeName, input_options, threads_option
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import check_columns, model_input, scored_input
-from fstcrf.cli.tagging import Wishes, cascaded, tagged
+from fstcrf.cli.tagging import tagged
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError
 from fstcrf.evaluate import SpanReport, TokenReport, evaluate_spans, evaluate_tokens
@@ -240,11 +239,8 @@ def _of_model(
 
 def _decoded(model: Model, data: Corpus, *, joint: bool, threads: int) -> tuple[Column, ...]:
     if not joint:
-        return cascaded(cast("Composition", model), data, threads).columns
-    counts = Counts()
-    found = tagged(model, data, Wishes(Search(threads=threads)), counts)
-    counts.report()
-    return found.columns
+        return cast("Composition", model).cascade(data, threads=threads)
+    return tagged(model, data, threads=threads)
 
 
 def _gold(

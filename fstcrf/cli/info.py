@@ -11,7 +11,7 @@ import msgspec
 
 from fstcrf.cli.models import Model, load_model, plan_text
 from fstcrf.cli.options import input_options
-from fstcrf.cli.sources import Input, model_input
+from fstcrf.cli.sources import InputFile, model_input
 from fstcrf.corpus import Sentence
 from fstcrf.errors import OptionError
 from fstcrf.features import FeatureIndex
@@ -208,7 +208,7 @@ def explain(
     click.echo(str(found))
 
 
-def _sentence(source: Input, path: str, number: int) -> Sentence:
+def _sentence(source: InputFile, path: str, number: int) -> Sentence:
     seen = 0
     for batch in source.stream(path):
         if number < seen + len(batch):

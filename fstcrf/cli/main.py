@@ -23,7 +23,7 @@ from fstcrf.cli.reporting import (
     warned,
 )
 
-__all__ = ["COMMANDS", "Program", "main"]
+__all__ = ["COMMANDS", "Commands", "main"]
 
 
 class Listed(NamedTuple):
@@ -62,7 +62,7 @@ COMMANDS = {
 """The commands in the order of their use."""
 
 
-class Program(click.Group):
+class Commands(click.Group):
     """Commands whose failures are one line on stderr and an exit status."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -155,7 +155,7 @@ def _show(error: click.ClickException) -> None:
 
 
 @click.group(
-    cls=Program,
+    cls=Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

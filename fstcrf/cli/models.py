@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -17,8 +17,7 @@ from fstcrf.cli.reporting import Failure
 from fstcrf.errors import DataError, FstcrfError
 from fstcrf.interop.formats import HEAD, is_native
 from fstcrf.joint import CRF
-from fstcrf.model.record import TrainingRecord
-from fstcrf.train.loop import saved_iteration
+from fstcrf.lazy import LazyModule
 
 __all__ = [
     "Model",
@@ -36,6 +35,12 @@ __all__ = [
     "tapes",
     "warn_of_earlier",
 ]
+
+if TYPE_CHECKING:
+    from fstcrf.model.model import TrainingRecord
+    from fstcrf.train import loop
+else:  # a tagger that is loaded does not wait for training
+    loop = LazyModule("fstcrf.train.loop")
 
 Model: TypeAlias = "CRF | joint.Composition"
 
@@ -284,7 +289,7 @@ def save_interrupted(
 
 def _goes_on(checkpoint: str, record: TrainingRecord, command: str) -> str:
     """Say how the run goes on; nothing where it has left no state."""
-    iteration = saved_iteration(checkpoint)
+    iteration = loop.saved_iteration(checkpoint)
     if iteration is None:
         return ""
     where = "" if iteration == record.iterations else f" from iteration {iteration}"

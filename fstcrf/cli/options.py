@@ -14,11 +14,20 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fstcrf import corpus
 from fstcrf.errors import NumericError, OptionError, SchemeError
+from fstcrf.lazy import LazyModule
+
+if TYPE_CHECKING:
+    from fstcrf import hyperparameters
+    from fstcrf.model import options
+else:  # tagging does not wait for what only training needs
+    hyperparameters = LazyModule("fstcrf.hyperparameters")
+    options = LazyModule("fstcrf.model.options")
 
 __all__ = [
     "Assignment",
@@ -34,6 +43,7 @@ __all__ = [
     "search_options",
     "spoken",
     "threads_option",
+    "with_options",
 ]
 
 
@@ -80,13 +90,11 @@ def given_options(context: click.Context, given: Mapping[str, Any]) -> dict[str,
     given : mapping of str to value
         Of the command; what is no option of training stays.
     """
-    from fstcrf.model.options import DEFAULTS
-
     usual = click.core.ParameterSource.DEFAULT
     return {
         name: value
         for name, value in given.items()
-        if name not in DEFAULTS or context.get_parameter_source(name) is not usual
+        if name not in options.DEFAULTS or context.get_parameter_source(name) is not usual
     }
 
 
@@ -103,10 +111,8 @@ def check_training(given: Mapping[str, Any]) -> None:
     OptionError
         They do not go together, one is outside what it may be, or is not read.
     """
-    from fstcrf.model.options import DEFAULTS, checked_options
-
-    checked_options(
-        {name: value for name, value in given.items() if name in DEFAULTS},
+    options.checked_options(
+        {name: value for name, value in given.items() if name in options.DEFAULTS},
         reads=bool(given["reads"]),
         dev=given["dev"] is not None,
         warm_start=given["warm_start"] is not None,
@@ -168,15 +174,15 @@ class Choices(click.ParamType):  # type: ignore[type-arg]
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[Any, ...]:
         """Split at commas; ``0.01..10`` becomes a `Range`."""
-        from fstcrf.hyperparameters import Range
-
         if isinstance(value, tuple):
             return value
         found: list[Any] = []
         for part in str(value).split(","):
             low, dots, high = part.partition("..")
             try:
-                found.append(Range(float(low), float(high)) if dots else float(part))
+                found.append(
+                    hyperparameters.Range(float(low), float(high)) if dots else float(part)
+                )
             except ValueError:
                 self.fail(f"{value!r} is not numbers or ranges, such as 0,0.01..10", param, ctx)
         return tuple(found)
@@ -189,11 +195,8 @@ class SchemeName(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Look it up."""
-        from fstcrf.corpus import named_scheme
-        from fstcrf.errors import OptionError
-
         try:
-            named_scheme(str(value))
+            corpus.named_scheme(str(value))
         except OptionError as error:
             self.fail(str(error), param, ctx)
         return str(value)
@@ -243,7 +246,8 @@ _INPUT = (
 )
 
 
-def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
+def with_options(options: Sequence[Callable[[Any], Any]], command: Command) -> Command:
+    """Add options, which stand in this order in the help."""
     for option in reversed(options):
         command = option(command)
     return command
@@ -251,7 +255,7 @@ def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> 
 
 def input_options(command: Command) -> Command:
     """Add the options that say how the input is to be read."""
-    return _with(_INPUT, command)
+    return with_options(_INPUT, command)
 
 
 def grammar_option(command: Command) -> Command:
@@ -294,7 +298,7 @@ _SEARCH = (
 
 def search_options(command: Command) -> Command:
     """Add the options that say what a search for the best labels may cost, and what if it fails."""
-    return _with(_SEARCH, command)
+    return with_options(_SEARCH, command)
 
 
 def threads_option(command: Command) -> Command:

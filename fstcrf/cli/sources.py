@@ -25,14 +25,14 @@ from fstcrf.errors import DataError
 from fstcrf.features import FeatureIndex, LiteralIndex
 from fstcrf.joint import CRF
 
-__all__ = ["Input", "check_columns", "model_input", "scored_input", "training_input"]
+__all__ = ["InputFile", "check_columns", "model_input", "scored_input", "training_input"]
 
 _SEPARATORS = {"any": None, "tab": "\t", "space": " "}
 _CONLLU_ENDINGS = (".conllu", ".conllu.gz")
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class InputFile:
     """How the input is read.
 
     Parameters
@@ -141,7 +141,7 @@ def training_input(
     kind: str | None,
     separator: str,
     features: tuple[str, ...] | None,
-) -> Input:
+) -> InputFile:
     """Return how training files are read; files called .conllu are CoNLL-U.
 
     Raises
@@ -156,13 +156,13 @@ def training_input(
         raise click.UsageError("--feature-columns belongs to --format conllu")
     if columns is None:
         raise click.UsageError("--columns is missing: name each column, such as word,pos,chunk")
-    return Input(columns, separator=_SEPARATORS[separator])
+    return InputFile(columns, separator=_SEPARATORS[separator])
 
 
-def _conllu(columns: tuple[str, ...] | None, features: tuple[str, ...]) -> Input:
+def _conllu(columns: tuple[str, ...] | None, features: tuple[str, ...]) -> InputFile:
     if columns is not None:
         raise click.UsageError("--columns is for column files; those of CoNLL-U have names")
-    return Input(conllu=True, features=features)
+    return InputFile(conllu=True, features=features)
 
 
 def model_input(
@@ -173,7 +173,7 @@ def model_input(
     separator: str,
     targets: Iterable[str] = (),
     wanted: Iterable[str] = (),
-) -> Input:
+) -> InputFile:
     """Return how the input of a model is read: like its training data, unless options differ.
 
     Parameters
@@ -198,16 +198,16 @@ def model_input(
                 "--columns and --format are for models over columns; this one reads lists of "
                 "attributes, as CRFsuite's item text: LABEL, and attributes, between tabs"
             )
-        return Input(items=True)
+        return InputFile(items=True)
     read = _columns_read(model) | set(targets)
     if columns is not None and kind != "conllu":
         aliases = _by_place(columns, read | set(wanted))
-        return Input(
+        return InputFile(
             columns, separator=_SEPARATORS[separator], aliases=aliases, least=max(1, len(read))
         )
     named = [tagger for tagger in parts if not _counts(tagger)]
     if not named and kind != "conllu":
-        return Input(separator=_SEPARATORS[separator], aliases=_labels_behind(parts))
+        return InputFile(separator=_SEPARATORS[separator], aliases=_labels_behind(parts))
     numbers = set() if len(named) == len(parts) else set(filter(_is_number, read))
     known = _common_columns(named or parts, read - numbers, set(wanted))
     trained_on_conllu = known[: len(CONLLU)] == CONLLU or known[len(CONLLU) :][:1] == (JOINED,)
@@ -218,7 +218,7 @@ def model_input(
     aliases, least = _by_place(known, numbers), max(1, len(read))
     read |= {name for _, name in aliases}
     last = max((i for i, name in enumerate(known, 1) if name in read), default=1)
-    return Input(
+    return InputFile(
         known,
         min_columns=last,
         separator=_SEPARATORS[separator],
@@ -310,8 +310,8 @@ def _common_columns(parts: Sequence[CRF], read: set[str], wanted: set[str]) -> t
 
 def scored_input(
     path: str, *, columns: tuple[str, ...] | None, kind: str | None, separator: str
-) -> Input:
+) -> InputFile:
     """Return how a file of labels is read; without names, columns are numbered."""
     if kind == "conllu" or (kind is None and columns is None and path.endswith(_CONLLU_ENDINGS)):
         return _conllu(columns, ())
-    return Input(columns, separator=_SEPARATORS[separator])
+    return InputFile(columns, separator=_SEPARATORS[separator])

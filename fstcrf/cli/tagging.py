@@ -1,51 +1,179 @@
-"""One batch of sentences as the columns that `fstcrf tag` adds to it.
+"""What the commands that tag share: their options, what is asked of a tagger, what is printed.
 
-============  =================================================
-Wishes        what is asked for beside the labels
-Addition      columns to add, and a line before each sentence
-tagged        tag a batch
-check_sums    that the probabilities that are wanted can be had
-cascaded      tag a batch with one tagger after the other
-shown         names of tapes that an option gives, in the order of the model
-write_tagged  write a file again with what is added to batches
-============  =================================================
+===============  ==================================================================
+tagging_options  the options of `fstcrf tag` and `fstcrf pipeline tag`
+question         what these options ask, checked against the tagger
+Question         that: what is searched for, what is known, what is printed
+tag_file         write a file again with the answers of a tagger
+tagged           the best labels of a corpus, a column for each tape
+Outcomes         how many sentences were not answered as asked
+===============  ==================================================================
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
-from fstcrf.cli.answers import NOTHING, Answer, Counts, Search, answered, searching
-from fstcrf.cli.reporting import counted
-from fstcrf.errors import NoPathError, TooLargeError
+from fstcrf.cli.models import tape_columns
+from fstcrf.cli.options import (
+    Assignment,
+    Command,
+    grammar_option,
+    input_options,
+    search_options,
+    threads_option,
+    with_options,
+)
+from fstcrf.cli.reporting import counted, place, say, working
+from fstcrf.cli.sources import InputFile
+from fstcrf.corpus import Column, ColumnWriter, Corpus
+from fstcrf.corpus.files import open_target
+from fstcrf.errors import DataError, NoPathError, TooLargeError
+from fstcrf.joint import CRF
+from fstcrf.joint.tagger import OnNoPath, Tagger
+from fstcrf.kernel import Budget
+from fstcrf.lattice import Answer, Path
+from fstcrf.lazy import LazyModule
+
+__all__ = [
+    "Outcomes",
+    "Question",
+    "label_biases",
+    "placed",
+    "question",
+    "shown_names",
+    "tag_file",
+    "tagged",
+    "tagging_options",
+    "write_tagged",
+]
 
 if TYPE_CHECKING:
-    from fstcrf.cli.models import Model
-    from fstcrf.cli.sources import Input
-    from fstcrf.corpus import Column, Corpus
-    from fstcrf.joint import Composition
-    from fstcrf.lattice import Path
+    from fstcrf import grammar
     from fstcrf.lattice.confidence import Confidence
+else:  # plain tagging does not wait for it
+    grammar = LazyModule("fstcrf.grammar")
 
-__all__ = ["Addition", "Wishes", "cascaded", "check_sums", "shown", "tagged", "write_tagged"]
+NOTHING = "_"
+"""In a column: no label, no span that starts here."""
 
 _RUN_NUMBERS = 4_000_000
 """Joint states of the tokens that are looked at together."""
+_LONG = 10.0
+"""Seconds after which something is said of a search."""
+_AT_ONCE = 1e-6
+"""Seconds of a search for which no time is left."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """What is asked for beside the labels.
+# --- Options --------------------------------------------------------------------------------------
+
+
+def tagging_options(tape: str) -> Callable[[Command], Command]:
+    """Return a decorator that adds the options of tagging.
 
     Parameters
     ----------
-    search : Search
+    tape : str
+        What a tape is called there: ``--tape`` or ``--task``.
+    """
+    several = (
+        click.option(
+            "-o",
+            "--output",
+            metavar="OUT",
+            default="-",
+            help="Where to; .gz is compressed.  [default: standard output]",
+        ),
+        input_options,
+        click.option(
+            "--decode",
+            type=click.Choice(["cascade", "marginals", "joint", "product", "chain"]),
+            help="cascade: one tagger after the other, by the best labels of those before it. "
+            "marginals: the same, by what those before it think of every label. joint: all "
+            "together, as they were composed; product, chain: by this kind of composition.  "
+            "[default: as they were composed; of a pipeline what its file says, else cascade]",
+        ),
+        grammar_option,
+        click.option(
+            "--nbest",
+            metavar="K",
+            type=click.IntRange(1, 2**31 - 1),
+            help="Print the K best, each after # i p.",
+        ),
+        click.option(
+            "--probabilities",
+            is_flag=True,
+            help="Print label/probability, and before each sentence # and the probability of its "
+            "labels together, as CRF++ does.",
+        ),
+        click.option(
+            "--marginals",
+            is_flag=True,
+            help="The same, and a column label/probability for every label.",
+        ),
+        click.option(
+            "--confidence",
+            is_flag=True,
+            help="Before each sentence, bounds of the probability of its labels among the legal "
+            "ones, and of the model's probability that labels are legal.",
+        ),
+        click.option(
+            "--span-probabilities",
+            is_flag=True,
+            help="Add a column with the probability of each span at its first token.",
+        ),
+        click.option(
+            "--force",
+            metavar="COLUMN",
+            help="Labels known beforehand: _ is unknown, a|b one of several. TAPE=COLUMN,... "
+            "where there are several tapes.",
+        ),
+        click.option(
+            "--bias",
+            type=Assignment(),
+            multiple=True,
+            help="Add to the score of a label everywhere: O=-1 finds more spans; TAPE:O=-1 where "
+            "there are several tapes. Repeatable.",
+        ),
+        click.option(
+            f"--{tape}",
+            "names",
+            metavar="NAME",
+            multiple=True,
+            help=f"Print only this {tape}; --nbest is of those printed. Repeatable.",
+        ),
+        search_options,
+        threads_option,
+    )
+    return lambda command: with_options(several, command)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is searched for, what is known beforehand, and what is printed.
+
+    Parameters
+    ----------
+    n : int
+        How many paths.
+    force : mapping of str to str, optional
+        For a tape, the column with its labels known beforehand.
+    bias : mapping of str to mapping of str to float, optional
+        For a tape, what is added to the potential of a label everywhere.
+    on_no_path : {"error", "skip", "relax"}
+    budget : Budget, optional
+        When to give up on a sentence that is searched.
+    threads : int
+    tapes : tuple of str, optional
+        Those printed, in which paths differ; all when absent.
     ranked : bool
         Number the paths, best first.
     probabilities : bool
@@ -58,7 +186,13 @@ class Wishes:
         Tapes for whose spans, read as conlleval reads them, probabilities are wanted.
     """
 
-    search: Search = field(default_factory=Search)
+    n: int = 1
+    force: Mapping[str, str] | None = None
+    bias: Mapping[str, Mapping[str, float]] | None = None
+    on_no_path: OnNoPath = "error"
+    budget: Budget | None = None
+    threads: int = 1
+    tapes: tuple[str, ...] | None = None
     ranked: bool = False
     probabilities: bool = False
     marginals: bool = False
@@ -66,110 +200,60 @@ class Wishes:
     spans: tuple[str, ...] = ()
 
     @property
-    def plain(self) -> bool:
-        """Nothing but the best labels is wanted, and nothing is known beforehand."""
-        known = self.search.force or self.search.tapes is not None
-        return not (self.commented or self.spans or known)
-
-    @property
     def commented(self) -> bool:
         """Something is written before each sentence."""
         return self.ranked or self.probabilities or self.marginals or self.confidence
 
+    @property
+    def plain(self) -> bool:
+        """Nothing but labels is wanted."""
+        return not (self.commented or self.spans)
 
-@dataclass(frozen=True, slots=True)
-class Addition:
-    """What is added to the sentences of a batch.
+
+def question(tagger: Tagger, given: Mapping[str, Any], *, tape: str) -> Question:
+    """Return what the options ask of a tagger.
 
     Parameters
     ----------
-    columns : tuple of Column
-    comments : list of str, optional
-        A line before each sentence.
-    sentences : list of int, optional
-        The sentences, where some come several times.
-    """
-
-    columns: tuple[Column, ...]
-    comments: list[str] | None = None
-    sentences: list[int] | None = None
-
-
-class _Block(NamedTuple):
-    """A sentence with one of its paths, as it is written."""
-
-    sentence: int
-    comment: str
-    columns: list[list[str]]
-
-
-def tagged(model: Model, batch: Corpus, wishes: Wishes, counts: Counts) -> Addition:
-    """Tag a batch.
+    tagger : Tagger
+    given : mapping of str to value
+        The options of `tagging_options`.
+    tape : str
+        As for `tagging_options`.
 
     Raises
     ------
-    DataError
-        A label known beforehand that the model does not have; names file and line.
-    NoPathError
-        A sentence has no legal label sequence, and `wishes` does not say what to do.
-    """
-    with counted():
-        return _tagged(model, batch, wishes, counts)
-
-
-def _tagged(model: Model, batch: Corpus, wishes: Wishes, counts: Counts) -> Addition:
-    from fstcrf.joint import CRF
-
-    if wishes.plain and (isinstance(model, CRF) or not wishes.search.bias):
-        try:
-            return Addition(_best(model, batch, wishes.search, counts))
-        except NoPathError:
-            pass  # the careful way knows where, and what is to be done
-    from fstcrf.joint import compose
-
-    composition = compose(model)
-    blocks = [
-        block
-        for first, run in _runs(composition, batch)
-        for block in _blocks(composition, first, run, wishes, counts)
-    ]
-    width = len(blocks[0].columns) if blocks else 0
-    columns = tuple(_interned(block.columns[k] for block in blocks) for k in range(width))
-    return Addition(
-        columns,
-        [block.comment for block in blocks] if wishes.commented else None,
-        [block.sentence for block in blocks] if wishes.ranked else None,
-    )
-
-
-def check_sums(model: Model, wishes: Wishes) -> None:
-    """Check before anything is decoded that probabilities can be had where they are wanted.
-
-    Raises
-    ------
+    click.UsageError
+        What the tagger has no way to do, or names that there are not.
     TooLargeError
-        A grammar too large to multiply out.
+        Probabilities, under a grammar too large to multiply out.
     """
-    from fstcrf.joint import CRF
+    _check(tagger, given)
+    several = tagger.tapes
+    shown = shown_names(tape, given["names"], several)
+    force, states, seconds = given["force"], given["max_states"], given["max_seconds"]
+    budget = None
+    if states is not None or seconds is not None:
+        budget = Budget(seconds=seconds) if states is None else Budget(states, seconds)
+    asked = Question(
+        n=given["nbest"] or 1,
+        force=None if force is None else tape_columns("--force", force, several),
+        bias=label_biases(given["bias"], several) or None,
+        on_no_path=given["on_no_path"],
+        budget=budget,
+        threads=given["threads"],
+        tapes=shown,
+        ranked=given["nbest"] is not None,
+        probabilities=given["probabilities"],
+        marginals=given["marginals"],
+        confidence=given["confidence"],
+        spans=_span_tapes(tagger, shown) if given["span_probabilities"] else (),
+    )
+    _check_sums(tagger, asked)
+    return asked
 
-    wanted = wishes.probabilities or wishes.marginals
-    if not wanted or isinstance(model, CRF) or model.conditional:
-        return
-    try:
-        _ = model.program.machine
-    except TooLargeError:
-        raise TooLargeError(
-            "the grammar is too large to multiply out, which probabilities of single labels need; "
-            "--confidence bounds those of whole answers"
-        ) from None
 
-
-def cascaded(model: Composition, batch: Corpus, threads: int) -> Addition:
-    """Tag a batch with one tagger after the other, each reading the labels of those before it."""
-    return Addition(model.cascade(batch, threads=threads))
-
-
-def shown(option: str, names: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...] | None:
+def shown_names(option: str, names: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...] | None:
     """Return the tapes that an option names, in the order of the model; None for all of them.
 
     Raises
@@ -179,183 +263,390 @@ def shown(option: str, names: Sequence[str], tapes: Sequence[str]) -> tuple[str,
     """
     odd = [name for name in names if name not in tapes]
     if odd:
-        raise click.UsageError(f"{option} {odd[0]}: the {option[2:]}s are {', '.join(tapes)}")
+        raise click.UsageError(f"--{option} {odd[0]}: the {option}s are {', '.join(tapes)}")
     found = tuple(tape for tape in tapes if tape in names)
     return None if found in ((), tuple(tapes)) else found
 
 
-def write_tagged(
-    answer: Callable[[Corpus], Addition], source: Input, path: str, output: str
-) -> None:
-    """Write a file again, with what is added to each batch of it."""
-    from fstcrf.corpus import ColumnWriter
-    from fstcrf.corpus.files import open_target
-
-    writer: ColumnWriter | None = None
-    with open_target(output) as file:
-        for batch in source.stream(path):
-            found = answer(batch)
-            kept, between = source.written(batch)
-            added = [f"%{k}" for k in range(len(found.columns))]
-            writer = writer or ColumnWriter(file, [*kept, *added], separator=between)
-            rows = batch if found.sentences is None else batch.select(found.sentences)
-            for name, column in zip(added, found.columns, strict=True):
-                rows = rows.with_interned(name, column)
-            writer.write(rows, comments=found.comments)
+def _check(tagger: Tagger, given: Mapping[str, Any]) -> None:
+    joint = tagger.decision()
+    if joint is not None and joint.conditional:
+        for name in ("probabilities", "marginals", "confidence", "span_probabilities"):
+            if given[name]:
+                raise click.UsageError(
+                    f"{_flag(name)} needs a transducer, and a joint decision by normalize = "
+                    '"chain" is none: --decode product has it'
+                )
+    if joint is None and not isinstance(tagger, CRF):
+        for name in ("grammar", "max_states", "max_seconds"):
+            if given[name] not in (None, ()):
+                raise click.UsageError(f"{_flag(name)} needs a joint decision: --decode joint")
 
 
-def _best(model: Model, batch: Corpus, search: Search, counts: Counts) -> tuple[Column, ...]:
-    """Return the best labels the fast way.
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def label_biases(
+    pairs: Sequence[tuple[str, float]], tapes: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """Return the biases of each tape; of several tapes each label is after its tape and a colon."""
+    found: dict[str, dict[str, float]] = {}
+    for name, number in pairs:
+        tape, colon, label = name.partition(":")
+        if len(tapes) == 1 and not (colon and tape == tapes[0]):
+            tape, label = tapes[0], name
+        if tape not in tapes:
+            raise click.UsageError(
+                f"--bias {name}={number:g}: expected TAPE:LABEL=NUMBER, the tapes are "
+                f"{', '.join(tapes)}"
+            )
+        found.setdefault(tape, {})[label] = number
+    return found
+
+
+def _span_tapes(tagger: Tagger, printed: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the printed tapes whose labels look like those of spans; an only tape in any case."""
+    if len(tagger.tapes) == 1:
+        return tagger.tapes
+    found = tuple(
+        name
+        for name, labels in tagger.label_sets.items()
+        if any(label[:2] in {"B-", "I-"} for label in labels) and name in (printed or tagger.tapes)
+    )
+    if not found:
+        raise click.UsageError("--span-probabilities: no tape has labels of spans, such as B-NP")
+    return found
+
+
+def _check_sums(tagger: Tagger, asked: Question) -> None:
+    """Check before anything is decoded that probabilities can be had where they are wanted."""
+    joint = tagger.decision()
+    if not (asked.probabilities or asked.marginals) or joint is None:
+        return
+    try:
+        _ = joint.program.machine
+    except TooLargeError:
+        raise TooLargeError(
+            "the grammar is too large to multiply out, which probabilities of single labels need; "
+            "--confidence bounds those of whole answers"
+        ) from None
+
+
+# --- Asking ---------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """Sentences that were not answered as asked, by what became of them.
+
+    Parameters
+    ----------
+    skipped : int
+        Without a legal label sequence.
+    grammar, forced, both : int
+        Answered without the grammar, without the labels known beforehand, without either.
+    inexact : int
+        Whose answer is the best found, not proven to be the best.
+    """
+
+    skipped: int = 0
+    grammar: int = 0
+    forced: int = 0
+    both: int = 0
+    inexact: int = 0
+
+    def add(self, answer: Answer) -> None:
+        """Count the sentences of an answer."""
+        unproven = ~answer.exact & (answer.scores > -np.inf)
+        self.skipped += int(answer.dead.sum())
+        self.inexact += int(unproven.reshape(len(answer), answer.n).any(axis=1).sum())
+        for change in ("grammar", "forced", "both"):
+            count = getattr(self, change) + int((answer.changed == change).sum())
+            setattr(self, change, count)
+
+    def report(self) -> None:
+        """Say on standard error how many there were."""
+        for number, what in (
+            (self.skipped, "tagged _: no label sequence is legal"),
+            (self.grammar, "tagged without the grammar: with it no label sequence is legal"),
+            (self.forced, "tagged without the forced labels, which no legal sequence has"),
+            (self.both, "tagged without the grammar and the forced labels"),
+            (self.inexact, "tagged with the best labels found, not proven to be the best"),
+        ):
+            if number:
+                say(f"{number} sentence{'s' if number > 1 else ''} {what}")
+
+
+def tagged(tagger: Tagger, data: Corpus, *, threads: int = 1) -> tuple[Column, ...]:
+    """Return the best labels of a corpus, a column for each tape; say what is not proven."""
+    outcomes = Outcomes()
+    answer = _decoded(tagger, data, Question(threads=threads), data, 0)
+    outcomes.add(answer)
+    outcomes.report()
+    return tuple(answer[tape].column() for tape in answer.tapes)
+
+
+def _answers(tagger: Tagger, batch: Corpus, asked: Question) -> Iterator[tuple[int, Answer]]:
+    """Yield the answers of a batch some sentences at a time, with the number of the first.
+
+    Rankings of a chain go sentence by sentence, and share the time of the batch.
+    """
+    joint, started, told = tagger.decision(), time.monotonic(), False
+    chain = joint is not None and joint.conditional
+    single = chain and (asked.n > 1 or asked.tapes is not None)
+    for first, end in _runs(tagger, batch, asked, single=single):
+        spent = time.monotonic() - started
+        if single and not told and spent > _LONG:
+            say(
+                f"{first} of {len(batch)} sentences so far: the n best of a chain take long; "
+                "--max-states N looks at fewer labellings"
+            )
+            told = True
+        budget = asked.budget
+        if single and budget is not None and budget.seconds is not None:
+            budget = replace(budget, seconds=max(budget.seconds - spent, _AT_ONCE))
+        run = batch if end - first == len(batch) else batch[first:end]
+        mine = replace(asked, budget=budget)
+        yield first, _decoded(tagger, run, mine, batch, first if single else None)
+
+
+def _runs(
+    tagger: Tagger, batch: Corpus, asked: Question, *, single: bool
+) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of the sentences that are asked about together."""
+    joint = tagger.decision()
+    if asked.plain and not single and asked.tapes is None:
+        yield 0, len(batch)
+        return
+    cells = max(len(labels) ** 2 for labels in tagger.label_sets.values())
+    if joint is not None:
+        cells = 1 if joint.conditional else int(np.prod(joint.program.shape))
+    limit, first = max(1, _RUN_NUMBERS // cells), 0
+    while first < len(batch):
+        reach = batch.offsets[first] + limit
+        end = int(np.searchsorted(batch.offsets, reach, side="right")) - 1
+        end = first + 1 if single else max(first + 1, end)
+        yield first, end
+        first = end
+
+
+def _decoded(
+    tagger: Tagger, run: Corpus, asked: Question, batch: Corpus, number: int | None
+) -> Answer:
+    """Ask about a run of a batch, or one sentence of it; a long search says that it goes on.
 
     Raises
     ------
     NoPathError
-        A sentence has no legal label sequence.
+        With file and line of the first token that is to blame.
     """
-    from fstcrf.joint import CRF
-
-    if isinstance(model, CRF):
-        return (model.tag_column(batch, threads=search.threads, bias=search.bias or None),)
-    with searching(model, batch):
-        _, columns, inexact = model.decide(batch, threads=search.threads, budget=search.budget)
-    counts.inexact += inexact
-    return columns
-
-
-def _runs(model: Composition, batch: Corpus) -> Iterator[tuple[int, Corpus]]:
-    """Yield the sentences some at a time, with the number of the first."""
-    import numpy as np
-
-    cells = 1 if model.conditional else int(np.prod(model.program.shape))
-    limit = max(1, _RUN_NUMBERS // cells)
-    first = 0
-    while first < len(batch):
-        end = int(np.searchsorted(batch.offsets, batch.offsets[first] + limit, side="right")) - 1
-        end = max(first + 1, end)
-        yield first, batch[first:end]
-        first = end
+    joint = tagger.decision()
+    searched = joint is not None and (joint.conditional or joint.program.decoder.lazy)
+    with counted(), _telling(batch if number is not None else run, number, wanted=searched):
+        try:
+            return tagger.decode(
+                run,
+                n=asked.n,
+                forced=asked.force,
+                bias=asked.bias,
+                on_no_path=asked.on_no_path,
+                budget=asked.budget,
+                threads=asked.threads,
+                tapes=asked.tapes,
+            )
+        except NoPathError as error:
+            raise placed(error, run) from None
 
 
-def _interned(lists: Iterator[list[str]]) -> Column:
-    from fstcrf.corpus import Column
+@contextmanager
+def _telling(batch: Corpus, number: int | None, *, wanted: bool) -> Iterator[None]:
+    """Say what is being worked on, where best paths are searched and that takes long."""
+    if wanted and len(batch):
+        with working(place(batch, number)):
+            yield
+    else:
+        yield
 
-    return Column.from_strings(itertools.chain.from_iterable(lists))
+
+def placed(error: NoPathError, run: Corpus) -> NoPathError:
+    """Return the error with file and line, and what is to be done."""
+    if error.sentence is None:
+        return error
+    why = error.reason
+    if error.position is not None:
+        why = "no label sequence is legal from here on"
+        if error.constraints:
+            why += f" under {grammar.listed_names(error.constraints)}"
+            why += " together" * (len(error.constraints) > 1)
+    blame = f"{error.blame}: " if error.blame else ""
+    where = run.where(int(run.offsets[error.sentence]) + (error.position or 0))
+    message = DataError(f"{blame}{why}; --on-no-path skip or relax goes on", **where)
+    return NoPathError(str(message), constraints=error.constraints)
 
 
-# --- Blocks ---------------------------------------------------------------------------------------
+# --- Printing -------------------------------------------------------------------------------------
 
 
-def _blocks(
-    model: Composition, first: int, run: Corpus, wishes: Wishes, counts: Counts
-) -> Iterator[_Block]:
-    """Yield what is written of a run of sentences, the first of which has a number."""
-    answers = answered(model, run, wishes.search, counts)
-    lengths = [b - a for a, b in itertools.pairwise(run.offsets.tolist())]
-    rows = _marginals(answers, wishes)
-    for k, (answer, length) in enumerate(zip(answers, lengths, strict=True)):
-        cells = _Cells(model, wishes, answer, rows[k])
-        sure = _sure(answer, wishes)
-        for number, path in enumerate(answer.paths or (None,)):
-            words = ["#", str(number)] if wishes.ranked else ["#"]
-            words.append(_probability(answer, number, sure))
-            if sure is not None and wishes.confidence:
+@dataclass(slots=True)
+class _Addition:
+    """What is added to the sentences of a batch.
+
+    Parameters
+    ----------
+    columns : list of Column or list of list of str
+    comments : list of str
+        A line before each sentence, where there is any.
+    sentences : list of int
+        The sentences, where some come several times.
+    """
+
+    columns: list[Any] = field(default_factory=list)
+    comments: list[str] = field(default_factory=list)
+    sentences: list[int] = field(default_factory=list)
+
+
+def tag_file(tagger: Tagger, source: InputFile, path: str, output: str, asked: Question) -> None:
+    """Write a file again, with what is asked for added to each sentence."""
+    outcomes = Outcomes()
+
+    def added(batch: Corpus) -> _Addition:
+        found = _Addition()
+        for first, answer in _answers(tagger, batch, asked):
+            outcomes.add(answer)
+            if asked.plain:
+                _add_columns(found, answer)
+            else:
+                with counted():
+                    _add_blocks(found, answer, asked, first)
+        return found
+
+    _write(added, source, path, output, asked)
+    outcomes.report()
+
+
+def write_tagged(
+    answer: Callable[[Corpus], tuple[Column, ...]], source: InputFile, path: str, output: str
+) -> None:
+    """Write a file again, with columns added to each batch of it."""
+    _write(lambda batch: _Addition(list(answer(batch))), source, path, output, Question())
+
+
+def _write(
+    added: Callable[[Corpus], _Addition],
+    source: InputFile,
+    path: str,
+    output: str,
+    asked: Question,
+) -> None:
+    writer: ColumnWriter | None = None
+    with open_target(output) as file:
+        for batch in source.stream(path):
+            found = added(batch)
+            kept, between = source.written(batch)
+            names = [f"%{k}" for k in range(len(found.columns))]
+            writer = writer or ColumnWriter(file, [*kept, *names], separator=between)
+            rows = batch.select(found.sentences) if asked.ranked else batch
+            for name, column in zip(names, found.columns, strict=True):
+                mine = column if isinstance(column, Column) else Column.from_strings(column)
+                rows = rows.with_interned(name, mine)
+            writer.write(rows, comments=found.comments if asked.commented else None)
+
+
+def _add_columns(found: _Addition, answer: Answer) -> None:
+    """Add the best labels of a run."""
+    columns = [answer[tape].column(missing=NOTHING) for tape in answer.tapes]
+    if found.columns:
+        pairs = zip(found.columns, columns, strict=True)
+        columns = [Column.from_strings([*old.strings(), *new.strings()]) for old, new in pairs]
+    found.columns = columns
+
+
+def _add_blocks(found: _Addition, answer: Answer, asked: Question, first: int) -> None:
+    """Add every path of every sentence of a run, with what is told of it."""
+    cells = _Cells(answer, asked)
+    for b in range(len(answer)):
+        paths: Sequence[Path | None] = answer.paths(b) or (None,)
+        sure = _sure(answer, b, paths[0], asked)
+        for k, path in enumerate(paths):
+            words = ["#", str(k)] if asked.ranked else ["#"]
+            words.append(f"{0.0:f}" if path is None else _probability(path, paths[0], sure))
+            if sure is not None and asked.confidence:
                 words.append(f"legal: {sure.legal}")
-            columns = cells.nothing(length) if path is None else cells.of(path)
-            yield _Block(first + k, " ".join(words), columns)
+            columns = cells.of(b, k, path)
+            found.columns = found.columns or [[] for _ in columns]
+            for whole, mine in zip(found.columns, columns, strict=True):
+                whole.extend(mine)
+            found.comments.append(" ".join(words))
+            found.sentences.append(first + b)
 
 
-def _sure(answer: Answer, wishes: Wishes) -> Confidence | None:
+def _sure(answer: Answer, b: int, path: Path | None, asked: Question) -> Confidence | None:
     """Return bounds of the best path's probability, where they are wanted or needed."""
-    if not answer.paths or answer.lattice is None or not wishes.commented:
+    if path is None or not asked.commented:
         return None
-    needed = math.isnan(answer.paths[0].probability) and wishes.search.tapes is None
-    if not (needed or wishes.confidence):
+    needed = math.isnan(path.probability) and asked.tapes is None
+    if not (needed or asked.confidence):
         return None
-    return answer.lattice.confidence(budget=wishes.search.budget)
+    sure: Confidence = answer.confidence(b)
+    return sure
 
 
-def _probability(answer: Answer, number: int, sure: Confidence | None) -> str:
+def _probability(path: Path, best: Path | None, sure: Confidence | None) -> str:
     """Return the probability of a path, with the width of its bounds where it is not exact."""
-    if not answer.paths:
-        return f"{0.0:f}"
-    path = answer.paths[number]
-    if sure is None or not math.isnan(path.probability):
+    if sure is None or best is None or not math.isnan(path.probability):
         return f"{path.probability:f}"
-    share = math.exp(path.score - answer.paths[0].score)  # of the best path's probability
+    share = math.exp(path.score - best.score)  # of the best path's probability
     return f"{share * sure.probability.middle:f} ± {share * sure.probability.width / 2:.4f}"
 
 
-def _marginals(answers: Sequence[Answer], wishes: Wishes) -> list[list[list[list[float]]]]:
-    """Return the probabilities of each answer's labels: for each tape, a row a token."""
-    found: list[list[list[list[float]]]] = [[] for _ in answers]
-    if not (wishes.probabilities or wishes.marginals):
-        return found
-    from fstcrf.lattice import marginals
-
-    live = [(k, a.lattice) for k, a in enumerate(answers) if a.lattice is not None and a.paths]
-    parts = marginals([lattice for _, lattice in live], threads=wishes.search.threads)
-    for (k, lattice), part in zip(live, parts, strict=True):
-        tapes = part if len(lattice.tapes) > 1 else (part,)
-        found[k] = [tape.tolist() for tape in tapes]
-    return found
-
-
-@dataclass(frozen=True, slots=True)
 class _Cells:
-    """The columns of a sentence: labels, probabilities of spans, probabilities of all labels."""
+    """The columns of sentences: labels, probabilities of spans, probabilities of all labels."""
 
-    model: Composition
-    wishes: Wishes
-    answer: Answer
-    rows: list[list[list[float]]]
+    def __init__(self, answer: Answer, asked: Question) -> None:
+        self.answer, self.asked = answer, asked
+        self.rows: dict[str, list[Any]] = {}
+        if asked.probabilities or asked.marginals:
+            self.rows = {tape: answer.marginals(tape) for tape in answer.tapes}
+        self.spans = {
+            (tape, k): (answer[tape].spans(k=k), answer.span_probabilities(tape, k))
+            for tape in asked.spans
+            for k in range(answer.n)
+        }
 
-    def of(self, path: Path) -> list[list[str]]:
-        """Return the columns of a path."""
-        several = len(self._shown) > 1
-        tapes = [list(labels) for labels in (path.labels if several else (path.labels,))]
-        found = dict(zip(self._shown, tapes, strict=True))
-        columns = [self._chosen(*pair) for pair in found.items()] if self.rows else tapes
-        spans = [self._spans(tape, found[tape]) for tape in self.wishes.spans]
-        return columns + spans + self._every(self._column)
+    def of(self, b: int, k: int, path: Path | None) -> list[list[str]]:
+        """Return the columns of a path; of a sentence without one, of nothing."""
+        tapes = self.answer.tapes
+        size = int(self.answer.offsets[b + 1] - self.answer.offsets[b])
+        if path is None:
+            every = sum(len(self.answer.label_sets[t]) for t in tapes) * self.asked.marginals
+            return [[NOTHING] * size] * (len(tapes) + len(self.asked.spans) + every)
+        labels = path.labels if len(tapes) > 1 else (path.labels,)
+        found = [self._labels(b, tape, mine) for tape, mine in zip(tapes, labels, strict=True)]
+        found += [self._spans(b, k, tape, size) for tape in self.asked.spans]
+        if self.asked.marginals:
+            found += [column for tape in tapes for column in self._every(b, tape)]
+        return found
 
-    @property
-    def _shown(self) -> tuple[str, ...]:
-        return self.wishes.search.tapes or self.model.tapes
+    def _labels(self, b: int, tape: str, labels: Sequence[str]) -> list[str]:
+        if not self.rows:
+            return list(labels)
+        index = {name: i for i, name in enumerate(self.answer.label_sets[tape])}
+        rows = self.rows[tape][b].tolist()
+        return [f"{name}/{row[index[name]]:f}" for name, row in zip(labels, rows, strict=True)]
 
-    def nothing(self, length: int) -> list[list[str]]:
-        """Return the columns of a sentence without a path."""
-        nothing = [NOTHING] * length
-        width = len(self._shown) + len(self.wishes.spans)
-        return [nothing] * width + self._every(lambda *_: nothing)
-
-    def _every(self, column: Callable[[str, str], list[str]]) -> list[list[str]]:
-        """Return a column for every label of every tape, where they are wanted."""
-        if not self.wishes.marginals:
-            return []
-        return [
-            column(tape, label) for tape in self._shown for label in self.model.label_sets[tape]
-        ]
-
-    def _chosen(self, tape: str, labels: list[str]) -> list[str]:
-        index = {name: i for i, name in enumerate(self.model.label_sets[tape])}
-        pairs = zip(labels, self._rows(tape), strict=True)
-        return [f"{label}/{row[index[label]]:f}" for label, row in pairs]
-
-    def _column(self, tape: str, label: str) -> list[str]:
-        i = self.model.label_sets[tape].index(label)
-        return [f"{label}/{row[i]:f}" for row in self._rows(tape)]
-
-    def _rows(self, tape: str) -> list[list[float]]:
-        return self.rows[self.model.tapes.index(tape)]
-
-    def _spans(self, tape: str, labels: list[str]) -> list[str]:
+    def _spans(self, b: int, k: int, tape: str, size: int) -> list[str]:
         """Return the probability of each span at its first token."""
-        from fstcrf.corpus import spans
-
-        cells = [NOTHING] * len(labels)
-        found = spans(labels)
-        if found and self.answer.lattice is not None:
-            chances = self.answer.lattice.span_probabilities(found, tape=tape)
-            for span, chance in zip(found, chances.tolist(), strict=True):
-                cells[span.start] = f"{chance:f}"
+        cells = [NOTHING] * size
+        spans, chances = self.spans[tape, k]
+        for span, chance in zip(spans[b], chances[b].tolist(), strict=True):
+            cells[span.start] = f"{chance:f}"
         return cells
+
+    def _every(self, b: int, tape: str) -> list[list[str]]:
+        """Return a column for every label of a tape."""
+        rows = self.rows[tape][b].tolist()
+        return [
+            [f"{label}/{row[i]:f}" for row in rows]
+            for i, label in enumerate(self.answer.label_sets[tape])
+        ]

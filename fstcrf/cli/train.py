@@ -12,7 +12,7 @@ import shlex
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -43,13 +43,12 @@ from fstcrf.cli.reporting import (
     warnings_to,
 )
 from fstcrf.cli.sources import training_input
+from fstcrf.corpus import Corpus, check_writable, concatenated
 from fstcrf.interruption import undisturbed
+from fstcrf.joint import CRF
 from fstcrf.model.options import CHOICES, DEFAULTS, fields_named, in_words, summary
+from fstcrf.train.loop import check_checkpoint, saved_iteration
 from fstcrf.train.settings import SettingField
-
-if TYPE_CHECKING:
-    from fstcrf.corpus import Corpus
-    from fstcrf.joint import CRF
 
 __all__ = [
     "train",
@@ -187,8 +186,6 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
     fstcrf train train.txt -o chunk.fstcrf --columns word,pos,chunk \\
         --target chunk --template chunk.tpl
     """
-    from fstcrf.corpus import check_writable, concatenated
-
     started, context = time.perf_counter(), click.get_current_context()
     command, given = context.command, given_options(context, given)
     with in_flags(command):
@@ -223,8 +220,6 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
 
 def _checkpoint(given: dict[str, Any], output: str, command: click.Command) -> tuple[str, bool]:
     """Return the file for the state of training, and whether it stays."""
-    from fstcrf.train.loop import check_checkpoint
-
     path = given.pop("checkpoint")
     if given["checkpoint_every"] is None and (path is not None or given["resume"]):
         given["checkpoint_every"] = _CHECKPOINT_EVERY
@@ -236,8 +231,6 @@ def _checkpoint(given: dict[str, Any], output: str, command: click.Command) -> t
 
 def _tell_where_it_begins(told: Reporter, output: str, checkpoint: str, *, resume: bool) -> None:
     """Say where training goes on from, and what it will replace."""
-    from fstcrf.train.loop import saved_iteration
-
     iteration = saved_iteration(checkpoint) if resume else None
     if iteration is not None:
         told.note(f"{checkpoint}: on from iteration {iteration:,}")
@@ -249,8 +242,6 @@ def _tell_where_it_begins(told: Reporter, output: str, checkpoint: str, *, resum
 def _train(
     data: Corpus, dev: Corpus | None, told: Reporter, checkpoint: str, given: dict[str, Any]
 ) -> CRF:
-    from fstcrf.joint import CRF
-
     weights = dict(given.pop("class_weight"))
     warm_start = given.pop("warm_start")
     try:

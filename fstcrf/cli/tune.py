@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from fstcrf import hyperparameters
 from fstcrf.cli.models import (
     grammar_of,
     save,
@@ -35,10 +36,13 @@ from fstcrf.cli.reporting import (
 )
 from fstcrf.cli.sources import training_input
 from fstcrf.cli.train import train, train_line
+from fstcrf.corpus import check_writable, concatenated
+from fstcrf.hyperparameters import Trial, Tuning
+from fstcrf.hyperparameters.search import searched
+from fstcrf.hyperparameters.study import installed
 from fstcrf.interruption import undisturbed
-
-if TYPE_CHECKING:
-    from fstcrf.hyperparameters import Trial, Tuning
+from fstcrf.model.options import DEFAULTS
+from fstcrf.train.loop import check_checkpoint
 
 __all__ = ["tune"]
 
@@ -135,9 +139,6 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
     fstcrf tune train.txt --columns word,pos,chunk --target chunk \\
         --template small.tpl --template large.tpl --dev dev.txt -o chunk.fstcrf
     """
-    from fstcrf.corpus import concatenated
-    from fstcrf.hyperparameters.study import installed
-
     installed()
     given = {"seed": given["seed"], **given_options(click.get_current_context(), given)}
     line = dict(given, paths=paths)
@@ -184,9 +185,6 @@ def _check_files(
     inputs: list[str | None], output: str | None, journal: str | None, *, resume: bool
 ) -> None:
     """Find out before the work what could not be written after it."""
-    from fstcrf.corpus import check_writable
-    from fstcrf.train.loop import check_checkpoint
-
     if output is not None:
         spare_inputs(output, inputs)
         check_writable(output)
@@ -204,9 +202,6 @@ def _check_files(
 
 def _asked(given: dict[str, Any]) -> dict[str, Any]:
     """Return what `fstcrf.tune` takes, checked as far as that needs no data."""
-    from fstcrf.hyperparameters.search import searched
-    from fstcrf.model.options import DEFAULTS
-
     choices: dict[str, Any] = {name: given.pop(name, None) for name in _SEARCHED}
     if choices["order"] is not None:
         choices["order"] = _orders(choices["order"])
@@ -239,8 +234,6 @@ def _asked(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _searched(data: Any, dev: Any, asked: dict[str, Any], *, as_json: bool) -> Tuning:
-    from fstcrf.hyperparameters import tune as library_tune
-
     best: list[float] = []
 
     def report(trial: Trial) -> None:
@@ -253,7 +246,7 @@ def _searched(data: Any, dev: Any, asked: dict[str, Any], *, as_json: bool) -> T
             tell(_told(trial, better=better))
 
     with in_flags(train), warnings_to(say):
-        return library_tune(data, dev=dev, report=report, keep_on_interrupt=True, **asked)
+        return hyperparameters.tune(data, dev=dev, report=report, keep_on_interrupt=True, **asked)
 
 
 def _distinct(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -285,8 +278,6 @@ def _told(trial: Trial, *, better: bool) -> str:
 
 
 def _line(best: Trial, given: dict[str, Any], output: str | None) -> str:
-    from fstcrf.model.options import DEFAULTS
-
     same = {*best.options, "seed", "patience"} - {*_SEARCHED, "resume"}
     used = {n: v for n, v in given.items() if n in same or n not in {*DEFAULTS, "resume"}}
     return train_line(

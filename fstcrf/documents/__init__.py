@@ -6,11 +6,10 @@ from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
     from fstcrf.documents.consistency import Consistency, Violation
-    from fstcrf.documents.document import Document
+    from fstcrf.documents.document import Document, Recounted, ViolationModel, Violations
     from fstcrf.documents.fields import Differing, Fields, Unlabelled
     from fstcrf.documents.sampler import Annealing, DocumentChain
     from fstcrf.documents.tagger import DocumentTagger
-    from fstcrf.documents.violations import Recounted, ViolationModel, Violations
 
 __all__ = [
     "Annealing",
@@ -37,10 +36,10 @@ __getattr__ = importer(
         "DocumentChain": "sampler",
         "DocumentTagger": "tagger",
         "Fields": "fields",
-        "Recounted": "violations",
+        "Recounted": "document",
         "Unlabelled": "fields",
         "Violation": "consistency",
-        "ViolationModel": "violations",
-        "Violations": "violations",
+        "ViolationModel": "document",
+        "Violations": "document",
     },
 )

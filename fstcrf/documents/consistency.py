@@ -14,15 +14,16 @@ import numpy as np
 from fstcrf.arrays import Floats, Longs
 from fstcrf.corpus import Corpus, Scheme, span_arrays
 from fstcrf.documents.document import (
+    DeclaredModel,
     Document,
     RepeatedSequences,
     SpanTables,
     documents,
+    each_a,
+    finite,
     repeated_sequences,
     span_tables,
 )
-from fstcrf.documents.options import each_a, finite
-from fstcrf.documents.violations import DeclaredModel
 from fstcrf.errors import DataError, OptionError
 
 __all__ = [

@@ -11,9 +11,15 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from fstcrf.documents.document import Document, span_tables
-from fstcrf.documents.options import each_a, finite
-from fstcrf.documents.violations import DeclaredModel, Recounted, Violations
+from fstcrf.documents.document import (
+    DeclaredModel,
+    Document,
+    Recounted,
+    Violations,
+    each_a,
+    finite,
+    span_tables,
+)
 from fstcrf.errors import OptionError
 
 __all__ = ["LONGEST", "VALUES", "Differing", "Fields", "Unlabelled", "last_word"]

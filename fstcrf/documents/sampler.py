@@ -11,11 +11,16 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints
-from fstcrf.documents.agreement import agreement, in_kernel, tape_of
-from fstcrf.documents.document import Document
-from fstcrf.documents.local import LocalScores
-from fstcrf.documents.options import number, one_of, whole_number
-from fstcrf.documents.violations import ViolationModel, bound_to, log_score
+from fstcrf.documents.document import (
+    Document,
+    ViolationModel,
+    bound_to,
+    log_score,
+    number,
+    one_of,
+    whole_number,
+)
+from fstcrf.documents.scores import LocalScores, agreement, in_kernel, tape_of
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel.gibbs import Gibbs, MarkovChain
 

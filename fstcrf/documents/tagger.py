@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias, Unpack
 
 import numpy as np
 
-from fstcrf.corpus import Column, Corpus
-from fstcrf.documents.agreement import check_types
-from fstcrf.documents.document import Document, documents
-from fstcrf.documents.local import LocalModel, Tagger
-from fstcrf.documents.options import each_a, one_of, whole_number
+from fstcrf import kernel
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.corpus import Corpus
+from fstcrf.documents.document import Document, ViolationModel, each_a, one_of, whole_number
 from fstcrf.documents.sampler import Annealing, DocumentChain, Start, Sweeps
-from fstcrf.documents.violations import ViolationModel
+from fstcrf.documents.scores import LocalModel, LocalScores, check_types
 from fstcrf.errors import DataError, NoPathError, OptionError
+from fstcrf.grammar import Grammar
+from fstcrf.joint import CRF, Composition, Tagger
+from fstcrf.joint.known import Bias, Forced, Known
+from fstcrf.joint.tagger import DecodeOptions
+from fstcrf.kernel import Budget
+from fstcrf.lattice import Answer
+from fstcrf.lattice.answer import shares
+from fstcrf.model.reading import Data
 from fstcrf.once import made_once
 from fstcrf.pipelines.trained import TrainedPipeline
+from fstcrf.plans import Search
 
 __all__ = ["DocumentTagger"]
 
@@ -26,7 +33,7 @@ Take: TypeAlias = Literal["best", "last"]
 
 
 @dataclass(frozen=True)
-class DocumentTagger:
+class DocumentTagger(Tagger):
     """A tagger and models of violations that decide a document together.
 
     Parameters
@@ -48,6 +55,8 @@ class DocumentTagger:
         The labels with the highest score, of the start and all sweeps, or those of the last sweep.
     seed : int
         A document's labels depend on the seed and its number alone.
+    first : int
+        Number of the first document.
 
     Raises
     ------
@@ -63,7 +72,7 @@ class DocumentTagger:
     >>> DocumentTagger(tagger, [model]).tag_all(test)  # doctest: +SKIP
     """
 
-    tagger: Tagger | TrainedPipeline
+    tagger: CRF | Composition | TrainedPipeline
     models: Sequence[ViolationModel] = ()
     annealing: Annealing = field(default_factory=Annealing)
     sweeps: Sweeps = "mixed"
@@ -71,13 +80,14 @@ class DocumentTagger:
     chains: int = 1
     take: Take = "best"
     seed: int = 0
+    first: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "models", _checked(self.models))
         each_a("annealing", [self.annealing], Annealing)
         for name, known in (("sweeps", Sweeps), ("start", Start), ("take", Take)):
             one_of(name, getattr(self, name), known)
-        for name, least in (("chains", 1), ("seed", 0)):
+        for name, least in (("chains", 1), ("seed", 0), ("first", 0)):
             whole_number(name, getattr(self, name), least)
         labels = self.local.composition.label_sets  # what cannot be done is said now
         for model in self.models:
@@ -95,13 +105,55 @@ class DocumentTagger:
         """Names of the tapes."""
         return self.local.tapes
 
-    def tag_all(self, corpus: Corpus) -> list[Any]:
-        """Return the labels of each sentence; of several tapes, a tuple of lists.
+    @property
+    def label_sets(self) -> dict[str, tuple[str, ...]]:
+        """The labels of each tape."""
+        return self.local.composition.label_sets
+
+    def constrained(
+        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
+    ) -> DocumentTagger:
+        """Return the same with the local model under one more grammar."""
+        return replace(self, tagger=self.tagger.constrained(grammar, search=search, budget=budget))
+
+    def without_grammar(self) -> DocumentTagger | None:
+        """Return the same without the grammar of the local model; None where it has none."""
+        free = self.local.composition.without_grammar()
+        return None if free is None else replace(self, tagger=free)
+
+    def decision(self) -> Composition:
+        """Return the local model."""
+        return self.local.composition
+
+    def as_transducer(self) -> Composition:
+        """Return the local model, which says where labellings have died."""
+        return self.local.composition
+
+    # --- Tagging ------------------------------------------------------------------------------
+
+    def decode(
+        self, sentences: Data, *, first: int = 0, **options: Unpack[DecodeOptions]
+    ) -> Answer:
+        """Return the labels that are drawn for each document, sentence by sentence.
+
+        The local model defines what stands beside the labels: the score of a sentence is that of
+        its labels by the tagger (natural log, forced labels, biases and grammar counted, models of
+        violations not), the probability their share among all its labellings, the bound the score
+        of its best one. Nothing is proven of what is sampled, so `exact` is false unless there are
+        no models and the tagger's best labels are taken; there is no warning of that. Marginals
+        and probabilities of spans are the local model's, too.
 
         Parameters
         ----------
-        corpus : Corpus
+        sentences : Corpus
             With its documents (``-DOCSTART-``); without any it is one document.
+        first : int
+            Number of its first document, where it is the rest of a text: labels are then those
+            that the whole text would have.
+        **options
+            Those of `fstcrf.CRF.decode`. `forced` and `bias` are the local model's. With `skip`, a
+            sentence without a path is left out of its document; with `relax` it is then decided
+            by itself. `tapes` shows some of the labels that were drawn.
 
         Raises
         ------
@@ -112,60 +164,76 @@ class DocumentTagger:
         NumericError
             A model returned NaN or +inf, or −inf for every start.
         OptionError
-            A model returned no number, or no scores that can be asked.
+            More than one labelling, or a budget: neither is there; a model returned no number, or
+            no scores that can be asked.
         """
-        columns = [column.strings() for column in self.tag_columns(corpus)]
-        bounds = corpus.offsets.tolist()
-        found = []
-        for a, b in itertools.pairwise(bounds):
-            parts = tuple(strings[a:b] for strings in columns)
-            found.append(parts[0] if len(parts) == 1 else parts)
-        return found
-
-    def tag_columns(self, corpus: Corpus, *, first: int = 0) -> tuple[Column, ...]:
-        """Return a column of labels for each tape; errors as for `tag_all`.
-
-        Parameters
-        ----------
-        corpus : Corpus
-            As for `tag_all`.
-        first : int
-            Number of its first document, where it is the rest of a text: labels are then those
-            that the whole text would have.
-        """
-        rows: list[list[str]] = [[] for _ in self.tapes]
-        for labels in self._tagged(corpus, first):
-            for k, strings in enumerate(zip(*labels, strict=True)):
-                rows[k] += strings
-        return tuple(Column.from_strings(row) for row in rows)
-
-    def _tagged(self, corpus: Corpus, first: int) -> Iterator[list[tuple[str, ...]]]:
-        kind = type(corpus).__name__
-        if not hasattr(corpus, "document_slices"):
+        tagger = replace(self, first=first) if first else self
+        if not isinstance(sentences, Corpus):
             raise DataError(
-                f"documents are a {kind}, expected a Corpus: Corpus.from_sentences makes one"
+                f"documents are a {type(sentences).__name__}, expected a Corpus: "
+                "Corpus.from_sentences makes one"
             )
-        done = 0
-        for document in documents(corpus, first):
-            if len(document):
-                try:
-                    yield self.tag_document(document)
-                except NoPathError as error:
-                    number = None if error.sentence is None else error.sentence + done
-                    raise NoPathError("no label sequence is legal", sentence=number) from None
-            done += len(document.corpus)
+        return super(DocumentTagger, tagger).decode(sentences, **options)
 
-    def tag_document(self, document: Document) -> list[tuple[str, ...]]:
-        """Return the labels of all tapes, for each token of a document.
+    def decoded(
+        self,
+        sentences: Data,
+        n: int,
+        forced: Sequence[Forced | None] | None,
+        bias: Bias | None,
+        budget: Budget | None,
+        threads: int,
+        *,
+        strict: bool,
+        tapes: Sequence[str] | None = None,
+        probabilities: bool = False,
+    ) -> Answer:
+        """Return what `decode` does; see `fstcrf.joint.Tagger.decoded`."""
+        del probabilities  # they are of the local model, and at hand
+        if n > 1:
+            raise OptionError(f"n is {n}: a document has the one labelling that was drawn; ask its "
+                              "tagger for the n best of sentences")  # fmt: skip
+        if budget is not None:
+            raise OptionError("budget is for searches; documents are sampled: Annealing(sweeps)")
+        assert isinstance(sentences, Corpus)  # noqa: S101 (decode has checked it)
+        known = Known.of(self.tapes, len(sentences), forced, bias)
+        parts: list[_Drawn] = []
+        numbers: list[int] = []
+        for number, part in enumerate(sentences.document_slices(), self.first):
+            several = list(range(len(sentences))[part])
+            drawn, places = self._drawn_with_paths(sentences, several, number, known, strict=strict)
+            numbers += places
+            parts += [] if drawn is None else [drawn]
+        return _joined(self, sentences, parts, numbers, tapes or self.tapes).with_posterior(
+            lambda: self.local.composition.posterior(sentences, known, None, threads)
+        )
 
-        Raises
-        ------
-        DataError
-            The document has no tokens.
+    def _drawn_with_paths(
+        self, corpus: Corpus, several: list[int], number: int, known: Known, *, strict: bool
+    ) -> tuple[_Drawn | None, list[int]]:
+        """Draw labels for the sentences of a document, and say which have some.
+
+        Without `strict`, sentences without a path are left out.
         """
-        if not len(document):
-            raise DataError(f"document {document.number} has no tokens")
-        scores = self.local.scores(document)
+        sizes = np.diff(corpus.offsets)
+        several = [k for k in several if sizes[k]]
+        while several:
+            mine = {tape: [rows[k] for k in several] for tape, rows in known.forced.items()}
+            document = Document(corpus.select(several), number)
+            try:
+                return self._drawn(document, replace(known, forced=mine)), several
+            except NoPathError as error:
+                if error.sentence is None:
+                    raise
+                dead = several[error.sentence]
+                if strict:
+                    raise NoPathError("no label sequence is legal", sentence=dead) from None
+                several = [k for k in several if k != dead]
+        return None, []
+
+    def _drawn(self, document: Document, known: Known | None = None) -> _Drawn:
+        """Draw the labels of a document that has tokens."""
+        scores = self.local.scores(document, known)
         temperatures = self.annealing.temperatures()
         found: DocumentChain | None = None
         reached = -np.inf
@@ -183,7 +251,94 @@ class DocumentTagger:
             if found is None or score > reached:
                 found, reached = chain, score
         assert found is not None  # noqa: S101 (there is at least one chain)
-        return found.labels(best=self.take == "best")
+        path = found.chain.best if self.take == "best" else found.chain.path
+        return _Drawn(scores, document.offsets, path)
+
+    def unproven(self, answer: Answer) -> int:
+        """Return 0: that samples are not proven needs no warning."""
+        del answer
+        return 0
+
+    def tag_document(self, document: Document) -> list[tuple[str, ...]]:
+        """Return the labels of all tapes, for each token of a document.
+
+        Raises
+        ------
+        DataError
+            The document has no tokens.
+        """
+        if not len(document):
+            raise DataError(f"document {document.number} has no tokens")
+        return self._drawn(document).labels()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Drawn:
+    """The labels that were drawn for a document: joint states of its tokens, int32 [N]."""
+
+    local: LocalScores
+    offsets: Longs
+    path: Ints
+
+    def labels(self) -> list[tuple[str, ...]]:
+        """Return the labels of all tapes, for each token."""
+        names, label = self.local.names, self.local.labelling.label
+        return [names[k] for k in label[self.path].tolist()]
+
+    def ids(self, tape: int, labels: Sequence[str]) -> Ints:
+        """Return the labels of one tape as numbers, int32 [N]."""
+        number = {label: k for k, label in enumerate(labels)}
+        table = np.asarray([number[names[tape]] for names in self.local.names], dtype=np.int32)
+        return table[self.local.labelling.label[self.path]]
+
+    def log_z(self) -> Floats:
+        """Return log Z of each sentence by the local model, float64 [B]."""
+        return kernel.log_partition(self.local.graph, self.offsets, self.local.node)
+
+
+def _joined(
+    tagger: DocumentTagger,
+    corpus: Corpus,
+    parts: Sequence[_Drawn],
+    numbers: Sequence[int],
+    tapes: Sequence[str],
+) -> Answer:
+    """Return the answer to sentences, those of some numbers from parts; others are dead."""
+    sizes = np.diff(corpus.offsets)
+    scores = np.where(sizes > 0, -np.inf, 0.0)
+    bounds, exact = scores.copy(), np.ones(len(sizes), dtype=bool)
+    nothing = np.empty(0)
+    best = [kernel.viterbi(part.local.graph, part.offsets, part.local.node)[1] for part in parts]
+    scores[numbers] = np.concatenate(
+        [nothing, *(part.local.of_path(part.path, part.offsets) for part in parts)]
+    )
+    bounds[numbers] = np.maximum(np.concatenate([nothing, *best]), scores[numbers])
+    proven = not tagger.models and tagger.take == "best" and tagger.start == "viterbi"
+    exact[numbers] = proven
+    there = np.zeros(len(sizes), dtype=bool)
+    there[numbers] = True
+    tokens = np.repeat(there, sizes)
+    flat = {}
+    for tape in tapes:
+        place, labels = tagger.tapes.index(tape), tagger.label_sets[tape]
+        flat[tape] = np.full((1, len(tokens)), -1, dtype=np.int32)
+        ids = [part.ids(place, labels) for part in parts]
+        flat[tape][0, tokens] = np.concatenate([np.empty(0, dtype=np.int32), *ids])
+
+    def probabilities() -> Floats:
+        log_z = np.zeros(len(sizes))
+        log_z[numbers] = np.concatenate([nothing, *(part.log_z() for part in parts)])
+        return shares(scores, log_z)
+
+    return Answer(
+        flat,
+        {tape: tagger.label_sets[tape] for tape in tapes},
+        corpus.offsets - corpus.offsets[0],
+        scores=scores,
+        probabilities=probabilities,
+        exact=exact,
+        bounds=bounds,
+    )
 
 
 def _checked(models: object) -> tuple[ViolationModel, ...]:

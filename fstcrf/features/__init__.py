@@ -1,42 +1,47 @@
 """From tokens to attributes: templates, derived columns, and the index of attributes."""
 
-from fstcrf.features.derive import Derived, Plain
-from fstcrf.features.design import AttributeIndex, Design
-from fstcrf.features.hashed import Collisions
-from fstcrf.features.index import FeatureIndex
-from fstcrf.features.literal import LiteralIndex, LiteralSentence, is_literal
-from fstcrf.features.objects import (
-    BOS,
-    EOS,
-    Pattern,
-    at,
-    bag,
-    bias,
-    charclass,
-    find,
-    lower,
-    match,
-    member,
-    ngrams,
-    prefix,
-    shape,
-    short_shape,
-    suffix,
-    tape,
-    template_set,
-    transitions,
-    value,
-    window,
-)
-from fstcrf.features.reader import Boundary
-from fstcrf.features.template import (
-    Macro,
-    Template,
-    TemplateSet,
-    parse_template,
-    read_template,
-    tape_column,
-)
+from typing import TYPE_CHECKING
+
+from fstcrf.lazy import importer
+
+if TYPE_CHECKING:
+    from fstcrf.features.derive import Derived, Plain
+    from fstcrf.features.design import AttributeIndex, Design
+    from fstcrf.features.hashed import Collisions
+    from fstcrf.features.index import FeatureIndex
+    from fstcrf.features.literal import LiteralIndex, LiteralSentence, is_literal
+    from fstcrf.features.objects import (
+        BOS,
+        EOS,
+        Pattern,
+        at,
+        bag,
+        bias,
+        charclass,
+        find,
+        lower,
+        match,
+        member,
+        ngrams,
+        prefix,
+        shape,
+        short_shape,
+        suffix,
+        tape,
+        template_set,
+        transitions,
+        value,
+        window,
+    )
+    from fstcrf.features.reader import Boundary
+    from fstcrf.features.template import (
+        Macro,
+        Template,
+        TemplateSet,
+        parse_template,
+        read_template,
+        tape_column,
+    )
 
 __all__ = [
     "BOS",
@@ -77,3 +82,46 @@ __all__ = [
     "value",
     "window",
 ]
+
+__getattr__ = importer(
+    __name__,
+    {
+        "AttributeIndex": "design",
+        "BOS": "objects",
+        "Boundary": "reader",
+        "Collisions": "hashed",
+        "Derived": "derive",
+        "Design": "design",
+        "EOS": "objects",
+        "FeatureIndex": "index",
+        "LiteralIndex": "literal",
+        "LiteralSentence": "literal",
+        "Macro": "template",
+        "Pattern": "objects",
+        "Plain": "derive",
+        "Template": "template",
+        "TemplateSet": "template",
+        "at": "objects",
+        "bag": "objects",
+        "bias": "objects",
+        "charclass": "objects",
+        "find": "objects",
+        "is_literal": "literal",
+        "lower": "objects",
+        "match": "objects",
+        "member": "objects",
+        "ngrams": "objects",
+        "parse_template": "template",
+        "prefix": "objects",
+        "read_template": "template",
+        "shape": "objects",
+        "short_shape": "objects",
+        "suffix": "objects",
+        "tape": "objects",
+        "tape_column": "template",
+        "template_set": "objects",
+        "transitions": "objects",
+        "value": "objects",
+        "window": "objects",
+    },
+)

@@ -56,6 +56,8 @@ class _PlainFamilies:
         Their places among the families.
     sources : list of Plain or Derived
         What they read: a column of codes for each.
+    width : int
+        How far from a token they read.
     """
 
     def __init__(
@@ -84,6 +86,8 @@ class _PlainFamilies:
             for i in self.numbers
         ]
         self.finder = RowFinder(made, reach=reach)
+        terms = [term for i in self.numbers for term in families[i].members[0]]
+        self.width = max((abs(term.offset) for term in terms), default=0)
 
 
 def _terms(family: Family, packing: Packing, place: dict[Source, int], reach: int) -> list[KeyTerm]:
@@ -196,6 +200,62 @@ class Vocabularies:
         return known + [place for place, pad in enumerate(pads) if pad == text]
 
 
+@dataclass(frozen=True, eq=False)
+class TokenRows:
+    """The attributes of a corpus's tokens, run by run; made by `Tables.runs`.
+
+    Parameters
+    ----------
+    tables : Tables
+    reader : Reader
+        The corpus.
+    codes : int32 [K, N]
+        The number of each token's string in each source of plain families.
+    """
+
+    tables: AttributeTables
+    reader: Reader
+    codes: Ints
+
+    def __call__(self, first: int, end: int) -> SparseRows:
+        """Return the attributes of the tokens of sentences first .. end."""
+        tables, corpus = self.tables, self.reader.corpus
+        found = tables._plain.finder.rows(self.codes, corpus.offsets[first : end + 1])  # noqa: SLF001
+        if tables.is_plain:
+            return SparseRows(*compacted(found), None, tables.n_rows)
+        whole = (first, end) == (0, len(corpus))
+        part = self.reader if whole else Reader(corpus[first:end], reach=self.reader.reach)
+        return tables._mixed(part, found)  # noqa: SLF001
+
+    def at(self, tokens: Longs, strings: Mapping[Source, Sequence[str]], ids: Ints) -> SparseRows:
+        """Return the attributes of tokens, each as if it had other strings of some sources.
+
+        Parameters
+        ----------
+        tokens : int64 [M]
+            A token may be there several times.
+        strings : mapping of source to sequence of str
+            Distinct strings of each of K sources.
+        ids : int32 [K, M]
+            Which of them each token is to have.
+        """
+        plain, offsets = self.tables._plain, self.reader.corpus.offsets  # noqa: SLF001
+        # A window holds all that the attributes of its middle depend on, ends of the sentence too.
+        sentence = np.searchsorted(offsets, tokens, side="right") - 1
+        first = np.maximum(tokens - plain.width, offsets[sentence])
+        length = np.minimum(tokens + plain.width + 1, offsets[sentence + 1]) - first
+        bounds = np.zeros(len(tokens) + 1, dtype=np.int64)
+        np.cumsum(length, out=bounds[1:])
+        windows = np.arange(bounds[-1]) + np.repeat(first - bounds[:-1], length)
+        codes, middle = self.codes[:, windows], bounds[:-1] + tokens - first
+        for (source, known), mine in zip(strings.items(), ids, strict=True):
+            if source in plain.sources:
+                numbers = self.tables.vocabularies.numbers(source, known)
+                codes[plain.sources.index(source), middle] = numbers[mine]
+        found = plain.finder.rows(np.ascontiguousarray(codes), bounds)
+        return SparseRows(*compacted(np.ascontiguousarray(found[middle])), None, self.tables.n_rows)
+
+
 @dataclass(frozen=True)
 class AttributeTables:
     """The attributes of families.
@@ -227,23 +287,13 @@ class AttributeTables:
         """Return the attributes of every token; unknown ones are absent."""
         return self.runs(reader)(0, len(reader.corpus))
 
-    def runs(self, reader: Reader) -> Callable[[int, int], SparseRows]:
+    def runs(self, reader: Reader) -> TokenRows:
         """Return the function from a run of sentences, (first, end), to its attributes.
 
         What is done per distinct string is done once for all runs.
         """
-        plain, offsets = self._plain, reader.corpus.offsets
-        codes = _string_codes(reader, plain.sources, self.vocabularies.numbers)
-
-        def rows(first: int, end: int) -> SparseRows:
-            found = plain.finder.rows(codes, offsets[first : end + 1])
-            if len(plain.numbers) == len(self.families):
-                return SparseRows(*compacted(found), None, self.n_rows)
-            whole = (first, end) == (0, len(reader.corpus))
-            part = reader if whole else Reader(reader.corpus[first:end], reach=reader.reach)
-            return self._mixed(part, found)
-
-        return rows
+        codes = _string_codes(reader, self._plain.sources, self.vocabularies.numbers)
+        return TokenRows(self, reader, codes)
 
     def of_one(self, sentence: Sentence) -> SparseRows | None:
         """Return the attributes of every token of a sentence; None where that needs a reader."""
@@ -253,6 +303,11 @@ class AttributeTables:
         codes = _sentence_codes(sentence, plain.sources, self.vocabularies.numbers)
         found = plain.finder.rows(codes, np.asarray([0, len(sentence)]))
         return SparseRows(*compacted(found), None, self.n_rows)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every family has one string a token, so that `TokenRows.at` can be asked."""
+        return len(self._plain.numbers) == len(self.families)
 
     def _mixed(self, reader: Reader, found: Ints) -> SparseRows:
         """Return the attributes of every token, those of plain families given."""

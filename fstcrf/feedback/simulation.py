@@ -21,9 +21,8 @@ from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet, is_literal
 from fstcrf.features.template import as_templates
 from fstcrf.joint import CRF
 from fstcrf.kernel import Aim, Rule
-from fstcrf.model.reading import read_sentences
+from fstcrf.model.reading import allowed_labels, read_sentences
 from fstcrf.model.source import has_spans, held_out_labels, held_out_score
-from fstcrf.model.targets import allowed_labels
 from fstcrf.topology import Topology, chain_topology
 from fstcrf.train import Bandit, Outcome, ParameterSpace, Problem, Progress, Schedule, fit
 
@@ -257,7 +256,7 @@ def problem_of(model: CRF, data: Corpus, target: str) -> Problem:
 def _held_out(start: CRF, dev: Corpus | None, target: str) -> Callable[[Floats], float] | None:
     """Return weights → how well they do on held-out data."""
     gold = held_out_labels(dev, None, target)
-    if gold is None:
+    if gold is None or dev is None:
         return None
     if has_spans(start.labels) and not any(map(has_spans, gold)):
         raise DataError("the held-out data has no gold segment: its F cannot choose an epoch")

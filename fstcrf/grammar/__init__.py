@@ -3,32 +3,37 @@
 The constraints that they are made of are in `fstcrf.constraints`.
 """
 
-from fstcrf.grammar.acceptor import (
-    Acceptor,
-    either,
-    equivalent,
-    intersect,
-    is_empty,
-    minimise,
-    on_tapes,
-    trim,
-)
-from fstcrf.grammar.constraint import Constraint
-from fstcrf.grammar.contradiction import (
-    ANY_ONE,
-    TOGETHER,
-    Word,
-    contradiction_error,
-    contradictory,
-    hardened,
-    irreducible,
-    listed_names,
-    overfull,
-    shortest,
-    wanted,
-)
-from fstcrf.grammar.grammar import Grammar
-from fstcrf.grammar.structure import TwoLocal, constrained_topology, simplified, two_local
+from typing import TYPE_CHECKING
+
+from fstcrf.lazy import importer
+
+if TYPE_CHECKING:
+    from fstcrf.grammar.acceptor import (
+        Acceptor,
+        either,
+        equivalent,
+        intersect,
+        is_empty,
+        minimise,
+        on_tapes,
+        trim,
+    )
+    from fstcrf.grammar.constraint import Constraint
+    from fstcrf.grammar.contradiction import (
+        ANY_ONE,
+        TOGETHER,
+        Word,
+        contradiction_error,
+        contradictory,
+        hardened,
+        irreducible,
+        listed_names,
+        overfull,
+        shortest,
+        wanted,
+    )
+    from fstcrf.grammar.grammar import Grammar
+    from fstcrf.grammar.structure import TwoLocal, constrained_topology, simplified, two_local
 
 __all__ = [
     "ANY_ONE",
@@ -57,3 +62,34 @@ __all__ = [
     "two_local",
     "wanted",
 ]
+
+__getattr__ = importer(
+    __name__,
+    {
+        "ANY_ONE": "contradiction",
+        "Acceptor": "acceptor",
+        "Constraint": "constraint",
+        "Grammar": "grammar",
+        "TOGETHER": "contradiction",
+        "TwoLocal": "structure",
+        "Word": "contradiction",
+        "constrained_topology": "structure",
+        "contradiction_error": "contradiction",
+        "contradictory": "contradiction",
+        "either": "acceptor",
+        "equivalent": "acceptor",
+        "hardened": "contradiction",
+        "intersect": "acceptor",
+        "irreducible": "contradiction",
+        "is_empty": "acceptor",
+        "listed_names": "contradiction",
+        "minimise": "acceptor",
+        "on_tapes": "acceptor",
+        "overfull": "contradiction",
+        "shortest": "contradiction",
+        "simplified": "structure",
+        "trim": "acceptor",
+        "two_local": "structure",
+        "wanted": "contradiction",
+    },
+)

@@ -20,21 +20,6 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.acyclic import connected
 
-__all__ = [
-    "Acceptor",
-    "Predecessors",
-    "coarsest",
-    "either",
-    "equivalent",
-    "intersect",
-    "is_empty",
-    "minimise",
-    "numbered",
-    "on_tapes",
-    "trim",
-]
-
-
 MAX_STATES = 10_000
 """States of a product, before trimming."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeAlias
@@ -37,19 +37,6 @@ from fstcrf.grammar.labels import (
     shown,
 )
 from fstcrf.once import making
-
-__all__ = [
-    "Constraint",
-    "Neighbours",
-    "Options",
-    "about",
-    "contiguous",
-    "counted",
-    "if_present",
-    "pairs",
-    "tagging_scheme",
-    "transitions",
-]
 
 MAX_COUNT = 10_000
 """A count is a state, and machines of so many states that are a chain take seconds to bind."""
@@ -79,19 +66,18 @@ class Constraint:
     build : callable
         Label sets to acceptors.
     content : tuple, optional
-        All that `build` depends on, where that can be compared.
+        All that `build` depends on, hashable, where that can be compared.
     """
 
     name: str
     build: Callable[[LabelSets], tuple[Acceptor, ...]]
-    content: tuple[Hashable, ...] | None = None
+    content: tuple[object, ...] | None = None
     _bound: dict[_Key, tuple[Acceptor, ...]] = field(default_factory=dict, repr=False)
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        same = isinstance(other, Constraint) and self.content is not None
-        return same and (self.name, self.content) == (other.name, other.content)
+        if self is other or self.content is None or not isinstance(other, Constraint):
+            return self is other
+        return (self.name, self.content) == (other.name, other.content)
 
     def __hash__(self) -> int:
         return id(self) if self.content is None else hash(self.content)
@@ -125,7 +111,7 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RuleOptions:
     """What every constraint may be told beside what it is about.
 
     Parameters
@@ -282,7 +268,7 @@ def _monitor(
 
 
 def counted(
-    kind: Literal["at_most", "at_least", "exactly"], k: int, names: Names, *, options: Options
+    kind: Literal["at_most", "at_least", "exactly"], k: int, names: Names, *, options: RuleOptions
 ) -> Constraint:
     """Return the constraint of how often names occur.
 
@@ -311,7 +297,7 @@ def counted(
 def about(
     kind: Literal["before", "requires", "never", "start_with", "end_with"],
     *names: Names,
-    options: Options,
+    options: RuleOptions,
 ) -> Constraint:
     """Return the constraint of a rule about where names occur.
 
@@ -334,7 +320,7 @@ def about(
     return Constraint(title, build, ("about", kind, *chosen, options))
 
 
-def contiguous(names: Names = ANY, *, options: Options) -> Constraint:
+def contiguous(names: Names = ANY, *, options: RuleOptions) -> Constraint:
     """Return the constraint of labels in one run of tokens each, and types in one span each."""
     chosen, once = frozen(names), _count(1, most=True)
 
@@ -350,7 +336,7 @@ def contiguous(names: Names = ANY, *, options: Options) -> Constraint:
     return Constraint(title, build, ("contiguous", chosen, options))
 
 
-def if_present(name: Names, *then: Names | Constraint, options: Options) -> Constraint:
+def if_present(name: Names, *then: Names | Constraint, options: RuleOptions) -> Constraint:
     """Return the constraint that some hold, or some names occur, where a name occurs.
 
     Raises
@@ -386,7 +372,7 @@ def _softened(acceptor: Acceptor, weight: float | None, name: str) -> Acceptor:
 # --- Labels that touch ---------------------------------------------------------------------------
 
 
-def tagging_scheme(scheme: str | Scheme, *, options: Options) -> Constraint:
+def tagging_scheme(scheme: str | Scheme, *, options: RuleOptions) -> Constraint:
     """Return the constraint of the successions of labels that a tagging scheme allows.
 
     Raises
@@ -400,7 +386,7 @@ def tagging_scheme(scheme: str | Scheme, *, options: Options) -> Constraint:
     return _touching(f"{name}()", lambda labels: legal_transitions(labels, table), options, content)
 
 
-def transitions(allowed: Neighbours, *, options: Options) -> Constraint:
+def transitions(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
     """Return the constraint of the neighbours that are allowed."""
     title = "transitions(…)"
     if callable(allowed):
@@ -448,8 +434,8 @@ def _legal(
 def _touching(
     title: str,
     legal: Callable[[tuple[str, ...]], Bools],
-    options: Options,
-    content: tuple[Hashable, ...] | None,
+    options: RuleOptions,
+    content: tuple[object, ...] | None,
 ) -> Constraint:
     def build(sets: LabelSets) -> tuple[Acceptor, ...]:
         labels = sets[only_tape(sets, options.tape)]
@@ -486,7 +472,7 @@ def pairs(
     wrong = next((labels for labels in chosen if len(labels) != len(names)), None)
     if wrong is not None:
         raise OptionError(f"pairs: {wrong!r}, expected a label of each of {listed(tapes)}")
-    weight = Options(weight=weight).weight
+    weight = RuleOptions(weight=weight).weight
     soft = weight is not None
     title = f"pairs(…, {names!r})"
 

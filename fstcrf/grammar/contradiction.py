@@ -20,20 +20,6 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import ContradictionError, TooLargeError
 from fstcrf.grammar.acceptor import Acceptor, intersect, minimise, trim
 
-__all__ = [
-    "ANY_ONE",
-    "TOGETHER",
-    "Word",
-    "contradiction_error",
-    "contradictory",
-    "hardened",
-    "irreducible",
-    "listed_names",
-    "overfull",
-    "shortest",
-    "wanted",
-]
-
 Word: TypeAlias = Mapping[str, Sequence[str]]
 """The labels of each tape."""
 

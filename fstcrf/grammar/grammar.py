@@ -17,15 +17,17 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import LabelSet
 from fstcrf.errors import GrammarError, LabelError
 from fstcrf.grammar.acceptor import Acceptor
-from fstcrf.grammar.automata import constraint_from_arrays, constraint_from_machine
 from fstcrf.grammar.constraint import Constraint
 from fstcrf.grammar.labels import Labels, LabelSets, label_sets, listed
-from fstcrf.grammar.language import parse_grammar, read_grammar, shipped_grammar
+from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:
     import pynini
 
-__all__ = ["Grammar"]
+    from fstcrf.grammar import automata, language
+else:  # a tagger that is loaded has its grammar compiled
+    automata = LazyModule("fstcrf.grammar.automata")
+    language = LazyModule("fstcrf.grammar.language")
 
 
 class Grammar:
@@ -85,7 +87,7 @@ class Grammar:
         OSError
             A file that cannot be read.
         """
-        return cls(read_grammar(path), labels)
+        return cls(language.read_grammar(path), labels)
 
     @classmethod
     def from_text(cls, text: str, labels: Labels | None = None) -> Grammar:
@@ -102,7 +104,7 @@ class Grammar:
         >>> Grammar.from_text(text, ["O", "B-NP", "I-NP"]).accepts(["O", "I-NP"])
         False
         """
-        return cls(parse_grammar(text), labels)
+        return cls(language.parse_grammar(text), labels)
 
     @classmethod
     def shipped(cls, name: str, labels: Labels | None = None) -> Grammar:
@@ -113,7 +115,7 @@ class Grammar:
         GrammarError
             There is none of that name.
         """
-        return cls.from_file(shipped_grammar(name), labels)
+        return cls.from_file(language.shipped_grammar(name), labels)
 
     @classmethod
     def from_fst(
@@ -141,7 +143,7 @@ class Grammar:
         OSError
             A file that cannot be read.
         """
-        return cls((constraint_from_machine(fst, tape, name),))
+        return cls((automata.constraint_from_machine(fst, tape, name),))
 
     @classmethod
     def from_arrays(
@@ -187,7 +189,7 @@ class Grammar:
         >>> even.bound(["A", "B"]).accepts(["A", "A"]), even.bound(["A", "B"]).accepts(["A"])
         (True, False)
         """
-        return cls((constraint_from_arrays(labels, target, score, final, tape, name),))
+        return cls((automata.constraint_from_arrays(labels, target, score, final, tape, name),))
 
     @classmethod
     def from_acceptor(cls, acceptor: Acceptor) -> Grammar:

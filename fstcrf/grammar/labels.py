@@ -19,25 +19,6 @@ from fstcrf.arrays import Bools
 from fstcrf.corpus.schemes import OUTSIDE, Scheme, named_scheme, split_label, tables
 from fstcrf.errors import GrammarError, OptionError
 
-__all__ = [
-    "ANY",
-    "LabelReading",
-    "LabelSets",
-    "Labels",
-    "Matching",
-    "Names",
-    "SchemeName",
-    "Spans",
-    "frozen",
-    "label",
-    "label_sets",
-    "listed",
-    "nearest",
-    "only_tape",
-    "shown",
-    "spans",
-]
-
 Labels: TypeAlias = LabelSet | Mapping[str, LabelSet]
 """The labels of the only tape, or of each tape by name."""
 
@@ -164,7 +145,7 @@ def spans(kind: str) -> Spans:
     return Spans(kind)
 
 
-def frozen(names: Names) -> Names:
+def frozen(names: Names) -> str | Matching | Spans | tuple[str | Matching | Spans, ...]:
     """Return names that can be read more than once."""
     if isinstance(names, str | Matching | Spans):
         return names

@@ -19,14 +19,19 @@ from fstcrf.arrays import Bools
 from fstcrf.errors import DataError, GrammarError, OptionError, TooLargeError
 from fstcrf.grammar import constraint, syntax
 from fstcrf.grammar.acceptor import Acceptor, is_empty
-from fstcrf.grammar.automata import constraint_from_machine
-from fstcrf.grammar.constraint import Constraint, Options
+from fstcrf.grammar.automata import (
+    Constrained,
+    Regular,
+    Symbol,
+    compiled,
+    constraint_from_machine,
+    has_scores,
+    leaves,
+)
+from fstcrf.grammar.constraint import Constraint, RuleOptions
 from fstcrf.grammar.labels import ANY, LabelSets, Matching, Names, Spans, nearest, only_tape
-from fstcrf.grammar.regular import Constrained, Regular, Symbol, compiled, has_scores, leaves
 from fstcrf.grammar.syntax import cut, fields, plain
 from fstcrf.once import memoised
-
-__all__ = ["parse_grammar", "read_grammar", "shipped_grammar"]
 
 
 def read_grammar(path: str | Path) -> tuple[Constraint, ...]:
@@ -105,7 +110,7 @@ def _scheme(name: str) -> _Form:
     return _Form(partial(constraint.tagging_scheme, name), (), ("tape", "weight"))
 
 
-def _machine(file: str, *, options: Options, folder: Path) -> Constraint:
+def _machine(file: str, *, options: RuleOptions, folder: Path) -> Constraint:
     path = folder / file
     try:
         return constraint_from_machine(path, options.tape)
@@ -150,7 +155,7 @@ def _constrained(
     if given.get("scheme") == "none":
         given["scheme"] = None
     more = {"folder": folder} if "file" in form.kinds else {}
-    return form.make(*values, options=Options(**given), **more)
+    return form.make(*values, options=RuleOptions(**given), **more)
 
 
 def _fits(value: object, kind: _Kind) -> bool:

@@ -17,8 +17,6 @@ from fstcrf.errors import GrammarError, ShapeError
 from fstcrf.grammar.acceptor import Acceptor, intersect, minimise, trim
 from fstcrf.topology import Topology
 
-__all__ = ["TwoLocal", "constrained_topology", "simplified", "two_local"]
-
 
 @dataclass(frozen=True, eq=False)
 class TwoLocal:

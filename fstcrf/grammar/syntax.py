@@ -16,30 +16,6 @@ if TYPE_CHECKING:
     from lark import Lark, Token, UnexpectedInput
     from lark.tree import Meta
 
-__all__ = [
-    "Argument",
-    "Call",
-    "Concatenation",
-    "Cost",
-    "Definition",
-    "Difference",
-    "Expression",
-    "File",
-    "FunctionDefinition",
-    "Name",
-    "Number",
-    "Option",
-    "Repetition",
-    "Text",
-    "Tree",
-    "Union",
-    "Weighted",
-    "cut",
-    "fields",
-    "parse",
-    "plain",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Text:

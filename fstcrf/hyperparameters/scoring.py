@@ -14,10 +14,10 @@ from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import FeatureIndex
 from fstcrf.hyperparameters.study import StepReport
 from fstcrf.joint import CRF
+from fstcrf.model.model import TrainingRecord
+from fstcrf.model.reading import UNKNOWN, label_set
 from fstcrf.model.reads import FoldProgress, folds, ordered, with_labels
-from fstcrf.model.record import TrainingRecord
 from fstcrf.model.source import has_spans
-from fstcrf.model.targets import UNKNOWN, label_set
 from fstcrf.train import Progress
 
 Labels = list[list[str]]

@@ -31,8 +31,8 @@ from fstcrf.hyperparameters.study import (
 )
 from fstcrf.joint import CRF
 from fstcrf.model.options import DEFAULTS, checked_options, is_read
+from fstcrf.model.reading import label_set
 from fstcrf.model.structure import fingerprint, order_of
-from fstcrf.model.targets import label_set
 
 _OUTCOME = {"complete": "", "stopped": "stopped early", "diverged": "diverged"}
 

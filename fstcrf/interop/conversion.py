@@ -16,7 +16,7 @@ from fstcrf.storage import file_kind
 
 __all__ = ["FORMATS", "format_of", "read_tagger", "written"]
 
-_COMPOSITION = "fstcrf-composition"  # as `fstcrf.joint.file` writes it, which is above
+_COMPOSITION = "fstcrf-composition"  # as `fstcrf.joint.jointmodel` writes it, which is above
 
 FORMATS: tuple[Format, ...] = (CRFSUITE, CRFPP, CRFPP_TEXT, WAPITI)
 

@@ -7,7 +7,7 @@ Tagger            what both are
 compose           taggers, or lattices, as one
 ChainLattice      one sentence under ``normalize="chain"``
 JointExplanation  what pushed which label at a token, tape by tape
-tune_weights      weights of taggers, chosen on held-out data; Trial: what it reports
+tune_weights      weights of taggers, chosen on held-out data; WeightTrial: what it reports
 load              a tagger or a composition from its file
 ================  ==================================================================
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fstcrf.joint.explain import JointExplanation
     from fstcrf.joint.tagger import Tagger
     from fstcrf.joint.taggers import CRF, Composition, compose, load
-    from fstcrf.joint.tuning import Trial, tune_weights
+    from fstcrf.joint.tuning import WeightTrial, tune_weights
 
 __all__ = [
     "CRF",
@@ -31,7 +31,7 @@ __all__ = [
     "Composition",
     "JointExplanation",
     "Tagger",
-    "Trial",
+    "WeightTrial",
     "compose",
     "load",
     "tune_weights",
@@ -45,7 +45,7 @@ __getattr__ = importer(
         "Composition": "taggers",
         "JointExplanation": "explain",
         "Tagger": "tagger",
-        "Trial": "tuning",
+        "WeightTrial": "tuning",
         "compose": "taggers",
         "load": "taggers",
         "tune_weights": "tuning",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,26 +19,13 @@ from fstcrf.features.template import tape_column
 from fstcrf.joint.component import as_read
 from fstcrf.joint.jointmodel import JointModel
 from fstcrf.joint.known import Known
-from fstcrf.lattice import Answer, Lattice, Path
-from fstcrf.lattice.answer import share, shares
-from fstcrf.model.decoding import tag_all, tag_column
+from fstcrf.lattice import Answer, Lattice
+from fstcrf.lattice.answer import shares
+from fstcrf.lattice.paths import nbest_of_tapes
+from fstcrf.model import decoding
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, Run, answered, as_sentences, runs_of
 from fstcrf.plans import Program, no_path_error
-
-__all__ = [
-    "as_corpus",
-    "best_paths",
-    "cascade",
-    "check_paths",
-    "check_scores",
-    "columns",
-    "decode",
-    "lattices",
-    "marginals",
-    "path_labels",
-    "runs",
-]
 
 
 def as_corpus(composition: JointModel, sentences: Data) -> tuple[list[int], Corpus]:
@@ -98,6 +85,7 @@ def _refuse_rows(taggers: Sequence[Model], sentences: Data) -> None:
 
 Values = tuple[Floats, ...]
 T = TypeVar("T", bound=np.generic)
+AnswerT = TypeVar("AnswerT")
 
 _RUN_NUMBERS = 500_000
 """Node potentials that a run of sentences may bring."""
@@ -106,9 +94,9 @@ _RUN_NUMBERS = 500_000
 def runs(
     composition: JointModel,
     sentences: Data,
-    answer: Callable[[Run, Values], Any],
+    answer: Callable[[Run, Values], AnswerT],
     threads: int,
-) -> tuple[list[int], list[Any]]:
+) -> tuple[list[int], list[AnswerT]]:
     """Answer run by run; the runs do not depend on the threads.
 
     Parameters
@@ -132,7 +120,7 @@ def runs(
     prepared = [component.prepare(sentences) for component in composition.components]
     lengths = lengths or prepared[0][0]
 
-    def of_run(run: Run) -> Any:
+    def of_run(run: Run) -> AnswerT:
         values = [v for _, make in prepared for v in make(run.first, run.end)]
         values += [tape_map.values(int(run.offsets[-1])) for tape_map in composition.maps]
         return answer(run, tuple(values))
@@ -142,70 +130,9 @@ def runs(
     return lengths, answered(several, of_run, threads)
 
 
-def columns(
-    composition: JointModel, sentences: Data, threads: int, budget: kernel.Budget | None = None
-) -> tuple[list[int], tuple[Column, ...], int]:
-    """Return lengths, a column of the best labels for each tape, and how many are not proven.
-
-    Raises
-    ------
-    NoPathError
-        No labelling of a sentence is legal.
-    """
-    tame = _tame(composition)
-    decoder = composition.program.decoder
-
-    def best(run: Run, values: Values) -> tuple[int, list[Ints]]:
-        bound = _bound(composition, decoder.machine, run, values, checked=tame)
-        searched = decoder.paths(bound, 1, budget)
-        check_paths(searched, run, bound, composition.program, values)
-        return int((searched.proven < 1).sum()), path_labels(composition, searched.path[0])
-
-    lengths, found = runs(composition, sentences, best, threads)
-    nothing = [np.empty(0, dtype=np.int32) for _ in composition.tapes]
-    parts = zip(nothing, *(ids for _, ids in found), strict=True)
-    labels = tuple(
-        Column(np.concatenate(list(part)), composition.label_sets[tape])
-        for tape, part in zip(composition.tapes, parts, strict=True)
-    )
-    return lengths, labels, sum(inexact for inexact, _ in found)
-
-
-def best_paths(
-    composition: JointModel, sentences: Data, threads: int, budget: kernel.Budget | None = None
-) -> list[Path | None]:
-    """Return the best path of each sentence; None where no legal one was found."""
-    program = composition.program
-
-    def answer(run: Run, values: Values) -> list[Path | None]:
-        bound = _bound(composition, program.decoder.machine, run, values)
-        searched = program.decoder.paths(bound, 1, budget)
-        scores, proven = searched.score[:, 0].tolist(), (searched.proven > 0).tolist()
-        log_z = np.full(len(scores), np.nan)
-        if program.summable:
-            whole = bound
-            if program.decoder.lazy:
-                whole = _bound(composition, program.machine, run, values)
-            log_z = kernel.log_partitions(whole)
-        tapes = path_labels(composition, searched.path[0])
-        reach = np.maximum(searched.bound, searched.score[:, 0]).tolist()
-        pairs = itertools.pairwise(run.offsets.tolist())
-        return [
-            Path(_labels_at(composition, tapes, a, b), s, share(s, z), exact=exact, bound=r)
-            if s > -np.inf
-            else None
-            for (a, b), s, z, exact, r in zip(
-                pairs, scores, log_z.tolist(), proven, reach, strict=True
-            )
-        ]
-
-    lengths, found = runs(composition, sentences, answer, threads)
-    full = iter([path for run in found for path in run])
-    nothing = Path(composition.per_tape(lambda _: ()), 0.0, 1.0, exact=True, bound=0.0)
-    return [next(full) if n else nothing for n in lengths]
-
-
-def marginals(composition: JointModel, sentences: Data, threads: int) -> list[Any]:
+def marginals(
+    composition: JointModel, sentences: Data, threads: int, known: Known | None = None
+) -> list[Floats | tuple[Floats, ...]]:
     """Return the probability of each label at each token, of each sentence.
 
     Raises
@@ -215,8 +142,9 @@ def marginals(composition: JointModel, sentences: Data, threads: int) -> list[An
     """
     program = composition.program
 
-    def answer(run: Run, values: Values) -> list[Any]:
-        bound = _bound(composition, program.machine, run, values)
+    def answer(run: Run, values: Values) -> list[Floats | tuple[Floats, ...]]:
+        values = values if known is None else known.applied(program, run, values)
+        bound = _bound(program, program.machine, run, values)
         found = kernel.axis_posterior(bound)
         check_scores(found.log_z, run, bound, program, values)
         states = dict(zip(program.order, found.node, strict=True))
@@ -246,6 +174,7 @@ def decode(
     threads: int = 1,
     budget: kernel.Budget | None = None,
     strict: bool = True,
+    probabilities: bool = False,
 ) -> Answer:
     """Return the n best paths of each sentence; those that are not proven are not warned of.
 
@@ -258,23 +187,29 @@ def decode(
     known : Known, optional
     strict : bool
         NoPathError where a sentence has no path.
+    probabilities : bool
+        They will be looked at: they are computed with the paths. Otherwise, if they are looked at
+        all the same, the sentences are read once more.
     """
     program, tapes = composition.program, composition.tapes
     decoder = program.decoder
+    tame = known is None and _tame(composition)
 
     def put(run: Run, values: Values) -> Values:
         return values if known is None else known.applied(program, run, values)
 
     def best(run: Run, values: Values) -> _Ranked:
         values = put(run, values)
-        bound = _bound(composition, decoder.machine, run, values)
+        bound = _bound(program, decoder.machine, run, values, checked=tame)
         searched = decoder.paths(bound, n, budget)
         if strict:
             check_paths(searched, run, bound, program, values)
-        return _Ranked.of(composition, searched, n, run)
+        whole = None if decoder.lazy else bound
+        log_z = _log_z(program, run, values, whole) if probabilities else None
+        return _Ranked.of(composition, searched, n, run, log_z)
 
     def sums(run: Run, values: Values) -> Floats:
-        return kernel.log_partitions(_bound(composition, program.machine, run, put(run, values)))
+        return _log_z(program, run, put(run, values))
 
     lengths, found = runs(composition, sentences, best, threads)
     full = np.asarray(lengths) > 0
@@ -289,11 +224,12 @@ def decode(
         for k, tape in enumerate(tapes)
     }
 
-    def probabilities() -> Floats:
-        log_z = np.where(full, np.nan, 0.0)
-        if program.summable:
+    def chances() -> Floats:
+        parts = [run.log_z for run in found if run.log_z is not None]
+        if not probabilities:
             parts = runs(composition, sentences, sums, threads)[1]
-            log_z[full] = np.concatenate([np.empty(0), *parts])
+        log_z = np.zeros(len(lengths))
+        log_z[full] = np.concatenate([np.empty(0), *parts])
         return _one(shares(scores, log_z[:, None]))
 
     return Answer(
@@ -301,24 +237,55 @@ def decode(
         composition.label_sets,
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         scores=_one(scores),
-        probabilities=probabilities,
+        probabilities=chances,
         exact=_one(exact),
         bounds=_one(bounds),
     )
 
 
+def decode_tapes(
+    composition: JointModel,
+    sentences: Data,
+    n: int,
+    tapes: Sequence[str],
+    *,
+    known: Known | None = None,
+    threads: int = 1,
+    budget: kernel.Budget | None = None,
+    strict: bool = True,
+) -> Answer:
+    """Return the n best labellings of some tapes of each sentence; other arguments as for `decode`.
+
+    Memory is that of the potentials of all sentences.
+    """
+    several = lattices(composition, sentences, known)
+    ranked = nbest_of_tapes(several, n, tapes, threads=threads, budget=budget)
+    if strict:
+        for number, (paths, lattice) in enumerate(zip(ranked, several, strict=True)):
+            if not paths:
+                raise no_path_error(composition.program, lattice.values, sentence=number)
+    sets = {tape: composition.label_sets[tape] for tape in tapes}
+    return Answer.of_paths(ranked, sets, [len(lattice) for lattice in several], n)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class _Ranked:
-    """The n best paths of a run: [B, n] each, and labels by tape, int32 [n, N]."""
+    """The n best paths of a run: [B, n] each, labels by tape, int32 [n, N], and log Z [B]."""
 
     score: Floats
     exact: Bools
     bound: Floats
     labels: list[Ints]
+    log_z: Floats | None
 
     @classmethod
     def of(
-        cls, composition: JointModel, searched: kernel.SearchResult, n: int, run: Run
+        cls,
+        composition: JointModel,
+        searched: kernel.SearchResult,
+        n: int,
+        run: Run,
+        log_z: Floats | None,
     ) -> _Ranked:
         missing = ((0, 0), (0, n - searched.score.shape[1]))
         score = np.pad(searched.score, missing, constant_values=-np.inf)
@@ -331,7 +298,7 @@ class _Ranked:
             np.where(path < 0, np.int32(-1), labels)
             for labels in path_labels(composition, np.maximum(path, 0))
         ]
-        return cls(score, exact, bound, ids)
+        return cls(score, exact, bound, ids, log_z)
 
 
 def _one(array: NDArray[T]) -> NDArray[T]:
@@ -339,11 +306,12 @@ def _one(array: NDArray[T]) -> NDArray[T]:
     return array[:, 0] if array.shape[1] == 1 else array
 
 
-def lattices(composition: JointModel, sentences: Data) -> list[Lattice]:
-    """Return the weighted transducer of each sentence."""
+def lattices(composition: JointModel, sentences: Data, known: Known | None = None) -> list[Lattice]:
+    """Return the weighted transducer of each sentence, with what is known put in."""
     program = composition.program
 
     def cut(run: Run, values: Values) -> list[Lattice]:
+        values = values if known is None else known.applied(program, run, values)
         return [
             Lattice(program, tuple(v[a:b] for v in values))
             for a, b in itertools.pairwise(run.offsets.tolist())
@@ -396,29 +364,27 @@ def path_labels(composition: JointModel, path: Ints) -> list[Ints]:
 
 
 def _bound(
-    composition: JointModel,
+    program: Program,
     machine: kernel.Machine,
     run: Run,
     values: Values,
     *,
     checked: bool = False,
 ) -> kernel.Bound:
-    per_token = composition.program.per_token(values)
-    return kernel.Bound(machine, run.offsets, per_token, checked=checked)
+    return kernel.Bound(machine, run.offsets, program.per_token(values), checked=checked)
+
+
+def _log_z(program: Program, run: Run, values: Values, bound: kernel.Bound | None = None) -> Floats:
+    """Return log Z of each sentence; NaN where the product is too large to expand for it."""
+    if not program.summable:
+        return np.full(len(run.numbers), np.nan)
+    return kernel.log_partitions(bound or _bound(program, program.machine, run, values))
 
 
 def _tame(composition: JointModel) -> bool:
     """Whether no sum of weights can overflow, whatever the (float32) values of attributes."""
     largest = max(float(np.abs(t.theta).max(initial=0.0)) for t in composition.taggers)
     return largest * max(composition.weights) < 1e200
-
-
-def _labels_at(composition: JointModel, tapes: Sequence[Ints], a: int, b: int) -> Any:
-    parts = {
-        name: tuple([composition.label_sets[name][i] for i in ids[a:b].tolist()])
-        for name, ids in zip(composition.tapes, tapes, strict=True)
-    }
-    return composition.per_tape(parts.__getitem__)
 
 
 # --- The same taggers one after the other ---------------------------------------------------------
@@ -452,9 +418,8 @@ def cascade(
     if composition.literal:  # such taggers read no tapes
         for tagger in composition.taggers:
             forced, bias = known.forced.get(tagger.tape), known.bias.get(tagger.tape)
-            labels = tag_all(tagger, sentences, threads=threads, forced=forced, bias=bias)
-            ids = tagger.topology.label_ids([label for one in labels for label in one])
-            found[tagger.tape] = Column(np.asarray(ids, dtype=np.int32), tagger.labels)
+            answer = decoding.decode(tagger, sentences, threads=threads, forced=forced, bias=bias)
+            found[tagger.tape] = answer.column()
         return tuple(found[tape] for tape in composition.tapes)
     lengths, corpus = as_corpus(composition, sentences)
     full = [number for number, length in enumerate(lengths) if length]
@@ -467,12 +432,13 @@ def cascade(
             component = components[tape]
             seen = as_read(corpus, component.readings)
             forced = known.forced.get(tape)
-            found[tape] = tag_column(
+            answer = decoding.decode(
                 component.tagger,
                 seen,
                 threads=threads,
                 forced=None if forced is None else [forced[number] for number in full],
                 bias=known.bias.get(tape),
             )
+            found[tape] = answer.column()
         corpus = corpus.with_interned(tape_column(tape), found[tape])
     return tuple(found[tape] for tape in composition.tapes)

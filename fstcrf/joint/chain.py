@@ -21,7 +21,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus import Corpus
 from fstcrf.errors import TooLargeError
 from fstcrf.joint.batches import decode
-from fstcrf.joint.jointmodel import BUDGET, JointModel
+from fstcrf.joint.jointmodel import BUDGET, WIDE_BUDGET, JointModel
 from fstcrf.joint.known import Known
 from fstcrf.joint.prefixes import Around, Prefixes
 from fstcrf.joint.stages import (
@@ -43,9 +43,10 @@ __all__ = [
 
 
 _FIRST = 16  # labellings of the first tape that are ranked at first; then 8 times as many
+_INNER = 4  # times as many labellings of a later tape, for all prefixes of a sentence together
 _PATH_TOKENS = 4_000_000  # labels in the labellings that are ranked at once
 _LOOK_TOKENS = 400_000  # tokens that later taggers are asked about at once
-_TIMED_TOKENS = 20_000  # the same where the time has an end: some hundredths of a second
+_PART_TOKENS = 20_000  # the same of one sentence, and where the time has an end
 
 
 class Search:
@@ -72,13 +73,15 @@ class Search:
         """Look at each tagger's best labels, given those of the taggers before it."""
         corpus, size = self.corpus, len(self.corpus)
         self.around: list[Around] = []
-        self.total, self.bound = np.zeros(size), np.full(size, -np.inf)
+        self.total, second = np.zeros(size), []
         labels: tuple[Ints, ...] = ()
         for k, stage in enumerate(self.stages):
             around = Around(stage, corpus, labels, partial(self.solver.given, k))
             self.around.append(around)
             given = around.given
-            normaliser = stage.weight * stage.log_z(given)
+            normaliser = np.zeros(size)
+            if k or self.solver.scored:  # the first one is the same for all labellings
+                normaliser = stage.weight * stage.log_z(given)
             if k == 0:
                 self.normaliser = normaliser
             bound = stage.legal_bound(given)
@@ -87,15 +90,24 @@ class Search:
             else:
                 ranked = kernel.nbest_paths(bound, 2)
                 path, score = ranked.path[0], ranked.score[:, 0]
-                second = self.total + ranked.score[:, 1] - normaliser + self.gain[k]
-                np.maximum(self.bound, second, out=self.bound)
+                second.append(self.total + ranked.score[:, 1] - normaliser)
+            if not stage.asks:
+                self._sure(k, score - normaliser)
             self.total += score - normaliser
             labels = (*labels, np.maximum(stage.labels(path), 0))  # of a dead sentence, any
             if k + 1 < len(self.stages):
                 corpus = with_tape(corpus, stage.tagger, labels[k])
         self.found = [mine.copy() for mine in labels[:-1]]
         self.last = labels[-1]
+        self.bound = np.max([s + gain for s, gain in zip(second, self.gain, strict=False)], axis=0)
         self.open = np.flatnonzero(self.bound > self.total)
+
+    def _sure(self, k: int, own: Floats) -> None:
+        """Note what stage k adds whatever the earlier tapes are, as it does not ask them."""
+        lengths = np.diff(self.offsets)
+        for j in range(k):
+            more = own - (self.solver.gain(k - 1, lengths) - self.solver.gain(k, lengths))
+            self.gain[j] = self.gain[j] + np.where(np.isfinite(more), more, 0.0)
 
     def run(self) -> Solved:
         """Look at more labellings until every sentence is proven."""
@@ -131,22 +143,27 @@ class Search:
 
     def _round(self, seen: int, wanted: int) -> None:
         """Look at the labellings seen .. wanted of the first tape of the open sentences."""
-        lengths = np.diff(self.offsets)[self.open].tolist()
-        for part in runs_of(lengths, max(1, _PATH_TOKENS // (wanted + 1))):
+        lengths = np.diff(self.offsets)[self.open]
+        size = _LOOK_TOKENS if not self.solver.timed else _PART_TOKENS
+        whole = lengths * (wanted + 1) <= _PART_TOKENS  # says a sentence alone, not its batch
+        together = self.open[whole]
+        for part in runs_of(lengths[whole].tolist(), max(1, size // (wanted + 1))):
             if self.solver.late:
                 break
-            self._rank(self.open[part.first : part.end], seen, wanted)
+            self._rank(together[part.first : part.end], seen, wanted, wanted)
+        for number, length in zip(self.open[~whole], lengths[~whole].tolist(), strict=True):
+            if self.solver.late:
+                break
+            self._rank(np.asarray([number]), seen, wanted, max(1, _PART_TOKENS // length))
         self.open = self.open[self.bound[self.open] > self.total[self.open]]
 
-    def _rank(self, sentences: Longs, seen: int, wanted: int) -> None:
+    def _rank(self, sentences: Longs, seen: int, wanted: int, step: int) -> None:
+        """Look at the labellings seen .. wanted of the first tape, `step` of a sentence at once."""
         stage, given = self.stages[0], self.around[0].given.of(sentences)
         ranked = kernel.nbest_paths(stage.legal_bound(given), wanted + 1)
         score = ranked.score - self.normaliser[sentences, None]
         reach = score + self.gain[0][sentences, None]  # what a labelling can become at most
-        labels = stage.labels(ranked.path)
-        size = _TIMED_TOKENS if self.solver.timed else _LOOK_TOKENS
-        step = max(1, size // int(given.offsets[-1]))
-        share = max(1, self.budget // -(-(wanted - seen) // step))
+        share = max(1, _INNER * self.budget // -(-(wanted - seen) // step))
         self.missed[sentences] = -np.inf
         end = wanted
         for first in range(seen, wanted, step):
@@ -157,7 +174,7 @@ class Search:
             place, number = np.nonzero(block > self.total[sentences, None])
             if len(place):
                 number += first
-                mine = _picked(labels, given.offsets, place, number)
+                mine = stage.labels(_picked(ranked.path, given.offsets, place, number))
                 prefixes = Prefixes(self.offsets, sentences[place], score[place, number], (mine,))
                 self._complete(1, prefixes, share)
         self.bound[sentences] = np.maximum(reach[:, end], self.missed[sentences])
@@ -175,7 +192,7 @@ class Search:
             return
         sentence = prefixes.sentence
         alive = np.flatnonzero(reach + self.gain[k][sentence] > self.total[sentence])
-        for n, some in _shares(sentence, alive, share):
+        for n, some in _shares(sentence, alive, share, self.budget):
             lengths = np.diff(self.offsets)[sentence[some]].tolist()
             for part in runs_of(lengths, max(1, _PATH_TOKENS // (n + 1))):
                 mine = some[part.first : part.end]
@@ -192,7 +209,7 @@ class Search:
         place, number = np.nonzero(reach[:, :n] > self.total[sentence, None])
         if len(place):
             base = prefixes.picked(place)
-            mine = _picked(around.stage.labels(ranked.path), given.offsets, place, number)
+            mine = around.stage.labels(_picked(ranked.path, given.offsets, place, number))
             longer = replace(base, score=score[place, number], labels=(*base.labels, mine))
             self._complete(k + 1, longer, n)
 
@@ -208,13 +225,13 @@ class Search:
             mine[to] = labels[at]
 
 
-def _shares(sentence: Longs, alive: Longs, share: int) -> Iterator[tuple[int, Longs]]:
+def _shares(sentence: Longs, alive: Longs, share: int, most: int) -> Iterator[tuple[int, Longs]]:
     """Yield how many labellings each of some prefixes may have, and which prefixes.
 
     A sentence shares among its prefixes; shares are rounded down to powers of two.
     """
     _, place, count = np.unique(sentence[alive], return_inverse=True, return_counts=True)
-    each = np.maximum(1, share // count[place])
+    each = np.clip(share // count[place], 1, most)
     power = np.floor(np.log2(each)).astype(np.int64)
     for p in np.unique(power).tolist():
         yield 1 << p, alive[power == p]
@@ -237,9 +254,12 @@ class Solver:
     ----------
     composition : JointModel
     budget : Budget, optional
-        Its states are labellings of a tape to look at, `BUDGET` where they are the usual ones.
+        Its states are labellings of a tape to look at; where they are the usual ones, `BUDGET`, or
+        `WIDE_BUDGET` under a grammar, known labels or biases.
     known : Known, optional
         Biases; known labels are columns of the corpora (`Known.written`).
+    scored : bool
+        Without it, totals and bounds are of no scale: they can be compared, of one sentence.
     """
 
     def __init__(
@@ -247,15 +267,20 @@ class Solver:
         composition: JointModel,
         budget: Budget | None = None,
         known: Known | None = None,
+        *,
+        scored: bool = True,
     ) -> None:
-        limit = budget or composition.budget or Budget()
+        self.scored = scored
+        limit = self._limit = budget or composition.budget or Budget()
         self.composition = composition
-        self.budget = BUDGET if limit.usual else limit.states
         self._end = None if limit.seconds is None else time.monotonic() + limit.seconds
         self.stages = composition.stages
+        self.known = known or Known({}, {})
+        free = not (composition.conjuncts or self.known.forced or self.known.bias)
+        self.usual = limit.usual
+        self.budget = (BUDGET if free else WIDE_BUDGET) if limit.usual else limit.states
         self.order = [stage.tagger.tape for stage in self.stages]
         self._gains: dict[int, Floats] = {}  # by stage, for each length
-        self.known = known or Known({}, {})
         self._bias = [self.known.state_biases(stage.tagger) for stage in self.stages]
 
     @property
@@ -280,7 +305,10 @@ class Solver:
         possible = possible_lengths(self.composition.skeleton, lengths)
         found = self.solve(corpus) if possible.all() else self._solved_part(corpus, possible)
         lost = np.flatnonzero(np.isneginf(found.total) & (found.bound > -np.inf))
-        if len(lost):
+        if len(lost) and not self.scored:  # totals of the product's answers are of another scale
+            whole = Solver(self.composition, self._limit, self.known)
+            found.put(corpus.offsets, lost, whole.best(corpus.select(lost)))
+        elif len(lost):
             found.put(corpus.offsets, lost, self._legal(corpus.select(lost), found.bound[lost]))
         return found
 

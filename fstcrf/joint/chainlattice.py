@@ -26,13 +26,12 @@ from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.grammar import Grammar
 from fstcrf.joint.batches import as_corpus, lattices
 from fstcrf.joint.chain import Solver
-from fstcrf.joint.jointmodel import JointModel, budget_of
+from fstcrf.joint.jointmodel import WIDE_BUDGET, JointModel, budget_of
 from fstcrf.joint.known import Known
 from fstcrf.joint.stages import Solved, possible_lengths, repeated, with_tape
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer, Lattice, Path
-from fstcrf.lattice.answer import labels_of_tapes
-from fstcrf.lattice.paths import shown_tapes
+from fstcrf.lattice.answer import labels_of_tapes, shown_tapes
 from fstcrf.model.reading import Data, Run, SentenceLike, answered, runs_of
 from fstcrf.plans import warn_unproven
 
@@ -63,7 +62,7 @@ def decide(
     NoPathError
         No labelling of a sentence is legal.
     """
-    lengths, solver, runs = solved_runs(composition, sentences, threads, budget)
+    lengths, solver, runs = solved_runs(composition, sentences, threads, budget, scored=False)
     inexact = 0
     for run, _, solved in runs:
         dead = np.flatnonzero(np.isneginf(solved.total))
@@ -96,9 +95,11 @@ def solved_runs(
     threads: int,
     budget: Budget | None,
     known: Known | None = None,
+    *,
+    scored: bool = True,
 ) -> tuple[list[int], Solver, list[tuple[Run, Corpus, Solved]]]:
     """Decode run by run; the runs do not depend on the threads."""
-    solver = Solver(composition, budget, known)
+    solver = Solver(composition, budget, known, scored=scored)
     lengths, corpus = as_corpus(composition, sentences)
     corpus = _told(composition, known, lengths, corpus)
 
@@ -148,13 +149,14 @@ def rank(
     threads: int = 1,
     budget: Budget | None = None,
     strict: bool = True,
+    tapes: Sequence[str] | None = None,
 ) -> Answer:
     """Return the n best labellings of each sentence; those that are not proven are not warned of.
 
-    Several labellings are searched sentence by sentence, and share the budget's time. NoPathError
-    where a sentence has none, where that is `strict`.
+    Several labellings, and those of some tapes, are searched sentence by sentence, and share the
+    budget's time. NoPathError where a sentence has none, where that is `strict`.
     """
-    if n == 1:
+    if n == 1 and tapes is None:
         return _best(composition, sentences, known, threads, budget, strict=strict)
     started = time.monotonic()
     ranked: list[list[Path]] = []
@@ -166,11 +168,12 @@ def rank(
             started = time.monotonic()
         mine = None if known is None else known.of_sentence(number)
         lattice = ChainLattice(composition, sentence, mine)
-        ranked.append(lattice.nbest(n, budget=budget))
+        ranked.append(lattice.nbest(n, budget=budget, tapes=tapes))
         lengths.append(len(lattice))
         if strict and not ranked[-1]:
             raise lattice.no_path(budget, number)
-    return Answer.of_paths(ranked, composition.label_sets, lengths, n)
+    sets = {tape: composition.label_sets[tape] for tape in tapes or composition.tapes}
+    return Answer.of_paths(ranked, sets, lengths, n)
 
 
 def _best(
@@ -331,7 +334,8 @@ class ChainLattice:
         solver = self._solver(budget_of(budget))
         if not possible_lengths(self.composition.skeleton, np.diff(self._corpus.offsets))[0]:
             return []
-        found, bound = _ranked(solver, self._corpus, 0, n, solver.budget, frozenset(shown))
+        size = max(solver.budget, WIDE_BUDGET if solver.usual else 1)
+        found, bound = _ranked(solver, self._corpus, 0, n, size, frozenset(shown))
         if not found and bound > -np.inf:
             for path in self._paths(budget):
                 if path is not None:

@@ -1,11 +1,5 @@
 """What a tagger reads of a tape that is decided together with its own.
 
-===========  ==================================================================
-Reading      the tape behind a name that a tagger reads, and its labels
-Relabelling  one of a composition: a tagger reads a tape by other labels
-as_read      labels of earlier tapes as a tagger reads them, when they are given
-===========  ==================================================================
-
 Without a relabelling a tagger reads the tape of that name, label by label. With one, it reads
 another tape or a coarser label set: the label that it sees is a function of the tape's label.
 """
@@ -31,16 +25,6 @@ from fstcrf.model.reading import Data
 from fstcrf.once import made_once
 from fstcrf.plans import Chain, Program
 from fstcrf.topology import Topology, chain_topology
-
-__all__ = [
-    "Component",
-    "Reading",
-    "Relabelling",
-    "TapeMap",
-    "as_read",
-    "bare_chain",
-    "pinned",
-]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -27,17 +27,8 @@ from fstcrf.joint.component import Relabelling, TapeMap
 from fstcrf.joint.jointmodel import JointModel, Normalize
 from fstcrf.model.model import Model
 
-__all__ = [
-    "MAX_STATES",
-    "Mapped",
-    "along",
-    "is_transducer",
-    "joined",
-    "mapped",
-    "pair_acceptor",
-    "places",
-    "split",
-]
+if TYPE_CHECKING:
+    import pynini
 
 MAX_STATES = 2_000
 """States that a map may have once it is deterministic."""
@@ -47,13 +38,13 @@ Tape = tuple[str, tuple[str, ...]]
 """Name and labels."""
 
 
-def is_transducer(part: object) -> bool:
+def is_transducer(part: object) -> TypeGuard[pynini.Fst]:
     """Tell whether something is a machine of pynini; without importing it."""
     loaded = (sys.modules.get(name) for name in ("_pywrapfst", "pywrapfst"))
     return any(module is not None and isinstance(part, module.Fst) for module in loaded)
 
 
-def pair_acceptor(fst: Any, read: Tape, written: Tape, tape: str) -> Acceptor:
+def pair_acceptor(fst: pynini.Fst, read: Tape, written: Tape, tape: str) -> Acceptor:
     """Return a transducer as the acceptor of the pairs of labels that go together.
 
     Parameters
@@ -247,7 +238,7 @@ class Mapped(NamedTuple):
     relabellings: tuple[Relabelling, ...]
 
 
-def split(parts: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
+def split(parts: Sequence[object]) -> tuple[list[object], dict[int, pynini.Fst]]:
     """Return the taggers of a call of `compose`, and each map by the place of its reader.
 
     Raises
@@ -255,8 +246,8 @@ def split(parts: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
     OptionError
         A map that does not stand between two taggers.
     """
-    taggers: list[Any] = []
-    maps: dict[int, Any] = {}
+    taggers: list[object] = []
+    maps: dict[int, pynini.Fst] = {}
     for part in parts:
         if not is_transducer(part):
             taggers.append(part)
@@ -269,7 +260,7 @@ def split(parts: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
     return taggers, maps
 
 
-def mapped(wholes: Sequence[JointModel], maps: Mapping[int, Any]) -> Mapped:
+def mapped(wholes: Sequence[JointModel], maps: Mapping[int, pynini.Fst]) -> Mapped:
     """Return what maps become.
 
     Parameters
@@ -364,14 +355,15 @@ def _free(name: str, names: Iterable[str]) -> str:
 
 
 def joined(
-    parts: Sequence[Any], weights: Sequence[float] | None, normalize: Normalize | None
+    parts: Sequence[object], weights: Sequence[float] | None, normalize: Normalize | None
 ) -> JointModel:
     """Return taggers, and maps between them, as one; arguments and errors as `fstcrf.compose`."""
-    taggers, transducers = split(parts)
-    wrong = [part for part in taggers if not isinstance(part, Model | JointModel)]
-    if wrong:
+    found, transducers = split(parts)
+    taggers = [part for part in found if isinstance(part, Model | JointModel)]
+    if len(taggers) < len(found):
+        wrong = next(part for part in found if not isinstance(part, Model | JointModel))
         raise OptionError(
-            f"cannot compose {wrong[0]!r}: expected taggers (and maps between them), or lattices"
+            f"cannot compose {wrong!r}: expected taggers (and maps between them), or lattices"
         )
     if weights is not None and len(weights) != len(taggers):
         raise OptionError(f"{len(weights)} weights for {len(taggers)} taggers")

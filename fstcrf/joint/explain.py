@@ -1,12 +1,5 @@
 """Why the labels of a token, in a composition: what each tagger pushes, and what couples the tapes.
 
-================  ==================================================================
-JointPush         what one feature of one tagger adds for a label
-TapeExplanation   what pushed which label of a tape at one token
-JointExplanation  the same of every tape
-explain           explain one token
-================  ==================================================================
-
 Each tape is looked at while the others have the best labels of the joint decision. Its labels are
 pushed by its own tagger, and by the taggers that read it: a feature that reads a tape couples the
 two, and counts on both sides. Under ``normalize="chain"`` these are scores before each tagger is
@@ -31,8 +24,6 @@ from fstcrf.joint.jointmodel import JointModel
 from fstcrf.model.decoding import marginals_all
 from fstcrf.model.explain import attributes_at, pushes_of
 from fstcrf.model.reading import Data, SentenceLike
-
-__all__ = ["JointExplanation", "JointPush", "TapeExplanation", "explain"]
 
 _LABELS, _PUSHES = 3, 15
 """How much of a tape is printed."""

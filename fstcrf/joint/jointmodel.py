@@ -1,36 +1,60 @@
-"""Models composed, as data: the parts of a composition, whether they go together, its program."""
+"""Models composed, as data: the parts, whether they go together, their program, their file."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
+import msgspec
 import numpy as np
 
 from fstcrf.arguments import real_number
-from fstcrf.errors import LabelError, OptionError, TooLargeError
+from fstcrf.arrays import Array
+from fstcrf.errors import (
+    FstcrfError,
+    LabelError,
+    ModelFileError,
+    OptionError,
+    TooLargeError,
+)
 from fstcrf.features import LiteralIndex
-from fstcrf.grammar import Acceptor, Grammar
-from fstcrf.joint.component import Component, Reading, Relabelling, TapeMap
-from fstcrf.joint.stages import Stage, skeleton, stages_of
 from fstcrf.kernel import Budget
+from fstcrf.lazy import LazyModule
+from fstcrf.model import model as models
 from fstcrf.model.model import Model
 from fstcrf.once import made_once
-from fstcrf.plans import Plan, Program, Search, check_consistent, plan_of
-from fstcrf.plans.chain import reading_order
+from fstcrf.storage import file_kind, read_arrays, write_arrays
 
-__all__ = ["BUDGET", "JointModel", "Normalize", "budget_of"]
+if TYPE_CHECKING:
+    from fstcrf import grammar as grammars
+    from fstcrf import plans
+    from fstcrf.grammar import Acceptor, Grammar
+    from fstcrf.joint import component, stages
+    from fstcrf.joint.component import Component, Relabelling, TapeMap
+    from fstcrf.joint.stages import Stage
+    from fstcrf.plans import Plan, Program, Search
+    from fstcrf.plans import chain as chains
+else:  # what tags with one tagger does without
+    component, stages = LazyModule("fstcrf.joint.component"), LazyModule("fstcrf.joint.stages")
+    plans, chains = LazyModule("fstcrf.plans"), LazyModule("fstcrf.plans.chain")
+    grammars = LazyModule("fstcrf.grammar")
 
 Normalize = Literal["product", "chain"]
+T = TypeVar("T")
 
-BUDGET = 64
+BUDGET = 16
 """Labellings of a tape that are looked at before the best one found is given as not proven.
 
 Measured on held-out sentences by ``tests.benchmarks.chain_budget``;
 docs/guides/joint-score.md says what came of it."""
+
+WIDE_BUDGET = 64
+"""The same under a grammar, known labels or biases, where the best labels are less probable, and
+for n best labellings."""
 
 _UNTUNED = (
     "weights of 1: unless tuned, a product of taggers that read each other tends to be worse than "
@@ -87,7 +111,7 @@ class JointModel:
         sizes = ", ".join(f"{tape} ({len(labels)})" for tape, labels in self.label_sets.items())
         return f"<{type(self).__name__}: {sizes}; {self.normalize}>"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return what it is made of: what was computed from that stays here."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
@@ -112,9 +136,10 @@ class JointModel:
         return self.tapes[0]
 
     @property
-    def labels(self) -> Any:
+    def labels(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
         """The labels; of several tapes, a tuple of them."""
-        return self.per_tape(self.label_sets.__getitem__)
+        sets = tuple(self.label_sets.values())
+        return sets if len(sets) > 1 else sets[0]
 
     @cached_property
     def label_sets(self) -> dict[str, tuple[str, ...]]:
@@ -126,14 +151,14 @@ class JointModel:
     def components(self) -> tuple[Component, ...]:
         """The taggers as parts of the composition."""
         other = {(r.reader, r.read): r.reading for r in self.relabellings}
-        same = {tape: Reading(tape, labels) for tape, labels in self.label_sets.items()}
+        same = {tape: component.Reading(tape, labels) for tape, labels in self.label_sets.items()}
         found = []
         for tagger, weight in zip(self.taggers, self.weights, strict=True):
             mine = {
                 t.name: other.get((tagger.tape, t.name), same.get(t.name)) for t in tagger.reads
             }
             readings = {read: reading for read, reading in mine.items() if reading is not None}
-            found.append(Component(tagger, weight, readings))
+            found.append(component.Component(tagger, weight, readings))
         return tuple(found)
 
     @cached_property
@@ -147,7 +172,7 @@ class JointModel:
         """
         reads = {c.tagger.tape: {r.tape for r in c.readings.values()} for c in self.components}
         reads |= {tape_map.tape: {tape_map.source} for tape_map in self.maps}
-        return reading_order(reads)
+        return chains.reading_order(reads)
 
     @property
     def conditional(self) -> bool:
@@ -168,27 +193,27 @@ class JointModel:
         OptionError
             Another search.
         """
-        chains = [component.chain for component in self.components]
-        chains += [tape_map.chain for tape_map in self.maps]
+        parts = [part.chain for part in self.components]
+        parts += [tape_map.chain for tape_map in self.maps]
         added = tuple(tape_map.acceptor for tape_map in self.maps)
-        return Program(chains, (), (*self.conjuncts, *added), self.search, self.budget)
+        return plans.Program(parts, (), (*self.conjuncts, *added), self.search, self.budget)
 
     @made_once
     def stages(self) -> tuple[Stage, ...]:
         """The taggers in the order in which ``normalize="chain"`` decides them."""
-        return stages_of(self.components, self.order, self.conjuncts)
+        return stages.stages_of(self.components, self.order, self.conjuncts)
 
     @made_once
     def skeleton(self) -> Program | None:
         """The tapes that the grammar connects, without potentials; None where there are none."""
-        return skeleton(self.taggers, self.conjuncts)
+        return stages.skeleton(self.taggers, self.conjuncts)
 
     def plan(self) -> Plan:
         """Return what the composition compiles to and what it costs; print it.
 
         Under the chain rule, of the product of the same taggers.
         """
-        plan = plan_of(self.program)
+        plan = plans.plan_of(self.program)
         read = any(component.readings for component in self.components)
         untuned = self.normalize == "product" and read and set(self.weights) == {1.0}
         return replace(plan, notes=(_UNTUNED,)) if untuned else plan
@@ -206,7 +231,7 @@ class JointModel:
             A grammar that does not go with the labels, or accepts nothing.
         """
         found = replace(self, conjuncts=(*self.conjuncts, *grammar.bind(self.label_sets)))
-        check_consistent(found.program)
+        plans.check_consistent(found.program)
         if not found.conditional:
             _ = found.program.decoder
             return found
@@ -216,7 +241,7 @@ class JointModel:
             _ = stage.legal.decoder
         return found
 
-    def per_tape(self, make: Callable[[str], Any]) -> Any:
+    def per_tape(self, make: Callable[[str], T]) -> T | tuple[T, ...]:
         """Return what a function makes of the only tape, or a tuple of what it makes of each."""
         if len(self.tapes) == 1:
             return make(self.tapes[0])
@@ -320,3 +345,154 @@ def _check_relabellings(composition: JointModel) -> None:
                 f"a relabelling of {r.tape!r} for {r.reader!r}, read as {r.read!r}, does not go "
                 "with the taggers"
             )
+
+
+# --- The file of a composition --------------------------------------------------------------------
+
+KIND, VERSION = "fstcrf-composition", 1
+
+
+class _Acceptor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tapes: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+    name: str
+
+
+class _Map(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tape: str
+    labels: tuple[str, ...]
+    acceptor: _Acceptor
+
+
+class _Relabelling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    reader: str
+    read: str
+    tape: str
+    labels: tuple[str, ...]
+
+
+class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    taggers: tuple[dict[str, str], ...]  # the metadata of each
+    weights: tuple[float, ...]
+    normalize: Literal["product", "chain"]
+    conjuncts: tuple[_Acceptor, ...]
+    maps: tuple[_Map, ...]
+    relabellings: tuple[_Relabelling, ...] = ()
+    search: Literal["auto", "lazy", "expanded"] = "auto"
+
+
+def save(composition: JointModel, path: str | os.PathLike[str]) -> None:
+    """Write a composition; the file appears complete or not at all.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+    arrays: dict[str, Array] = {}
+    taggers = []
+    for k, tagger in enumerate(composition.taggers):
+        own, metadata = models.encoded(tagger)
+        arrays |= {f"tagger{k}.{name}": array for name, array in own.items()}
+        taggers.append(metadata)
+    for k, acceptor in enumerate(composition.conjuncts):
+        arrays |= _acceptor_arrays(f"conjunct{k}.", acceptor)
+    for k, tape_map in enumerate(composition.maps):
+        arrays |= _acceptor_arrays(f"map{k}.", tape_map.acceptor)
+    for k, relabelling in enumerate(composition.relabellings):
+        arrays[f"relabelling{k}.place"] = relabelling.place
+    header = _Header(
+        taggers=tuple(taggers),
+        weights=composition.weights,
+        normalize=composition.normalize,
+        conjuncts=tuple(_acceptor_header(a) for a in composition.conjuncts),
+        maps=tuple(_Map(m.tape, m.labels, _acceptor_header(m.acceptor)) for m in composition.maps),
+        relabellings=tuple(
+            _Relabelling(r.reader, r.read, r.tape, r.labels) for r in composition.relabellings
+        ),
+        search=composition.search,
+    )
+    metadata = {"composition": msgspec.json.encode(header).decode()}
+    write_arrays(path, arrays, metadata, kind=KIND, version=VERSION)
+
+
+def read(path: str | os.PathLike[str]) -> Model | JointModel:
+    """Map a model file: a tagger or a composition of taggers.
+
+    Raises
+    ------
+    ModelFileError
+        Not a model file, of another version, or damaged.
+    OSError
+        The file cannot be opened.
+    """
+    if file_kind(path) != KIND:
+        return models.read(path)
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    name = os.fspath(path)
+    try:
+        header = msgspec.json.decode(metadata["composition"], type=_Header)
+        return _composition(header, arrays, name)
+    except KeyError as error:
+        raise ModelFileError(f"{name}: not a sound composition: no {error}") from None
+    except (msgspec.DecodeError, FstcrfError) as error:
+        raise ModelFileError(f"{name}: not a sound composition: {error}") from None
+
+
+def _composition(header: _Header, arrays: Mapping[str, Array], name: str) -> JointModel:
+    maps: list[TapeMap] = []
+    for k, known in enumerate(header.maps):
+        acceptor = _acceptor(known.acceptor, _group(arrays, f"map{k}."))
+        if len(acceptor.tapes) != 2 or acceptor.tapes[1] != known.tape:
+            raise ModelFileError(f"the map to {known.tape!r} has tapes {acceptor.tapes}")
+        maps.append(component.TapeMap(known.tape, known.labels, acceptor))
+    return JointModel(
+        taggers=tuple(
+            models.decoded(_group(arrays, f"tagger{k}."), metadata, name)
+            for k, metadata in enumerate(header.taggers)
+        ),
+        weights=header.weights,
+        conjuncts=tuple(
+            _acceptor(known, _group(arrays, f"conjunct{k}."))
+            for k, known in enumerate(header.conjuncts)
+        ),
+        maps=tuple(maps),
+        normalize=header.normalize,
+        relabellings=tuple(
+            component.Relabelling(
+                r.reader, r.read, r.tape, r.labels, arrays[f"relabelling{k}.place"]
+            )
+            for k, r in enumerate(header.relabellings)
+        ),
+        search=header.search,
+    )
+
+
+def _acceptor_arrays(prefix: str, acceptor: Acceptor) -> dict[str, Array]:
+    arrays: dict[str, Array] = {
+        f"{prefix}target": acceptor.target,
+        f"{prefix}final": acceptor.final,
+    }
+    if acceptor.score is not None:
+        arrays[f"{prefix}score"] = acceptor.score
+    return arrays
+
+
+def _acceptor_header(acceptor: Acceptor) -> _Acceptor:
+    return _Acceptor(acceptor.tapes, acceptor.labels, acceptor.name)
+
+
+def _acceptor(header: _Acceptor, arrays: Mapping[str, Array]) -> Acceptor:
+    target, final, score = arrays["target"], arrays["final"], arrays.get("score")
+    scores = (final,) if score is None else (final, score)
+    if final.ndim != 1 or any(array.dtype != np.float64 for array in scores):
+        raise ModelFileError(f"the scores of {header.name} are not float64 arrays")
+    return grammars.Acceptor(header.tapes, header.labels, target, score, final, header.name)
+
+
+def _group(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }

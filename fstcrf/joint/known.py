@@ -5,26 +5,63 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.corpus import Column, Corpus
-from fstcrf.errors import OptionError, ShapeError
+from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.model import decoding
 from fstcrf.model.model import Model
-from fstcrf.model.reading import Run
-from fstcrf.model.targets import UNKNOWN
-from fstcrf.plans import Program
+from fstcrf.model.reading import UNKNOWN, Data, Run
 from fstcrf.topology import Topology
 
-__all__ = ["Bias", "Forced", "Known"]
+if TYPE_CHECKING:
+    from fstcrf.plans import Program
+
+__all__ = ["Bias", "Columns", "Forced", "Known", "in_columns"]
 
 Forced: TypeAlias = decoding.Forced | Mapping[str, decoding.Forced]
 """Known labels of a sentence; of several tapes, by tape."""
 Bias: TypeAlias = decoding.Bias | Mapping[str, decoding.Bias]
 """What is added to the potentials of labels; of several tapes, by tape."""
+Columns: TypeAlias = str | Mapping[str, str]
+"""The column of a corpus that has the known labels; of several tapes, by tape."""
+
+
+def in_columns(
+    columns: Columns, sentences: Data, label_sets: Mapping[str, Sequence[str]]
+) -> tuple[dict[str, str], list[Forced | None]]:
+    """Return the column for each tape, and what columns of a corpus say is known.
+
+    Raises
+    ------
+    DataError
+        No such column, or a string that is neither label, nor ``a|b``, nor ``_``; names the place.
+    OptionError
+        No corpus, or several tapes and it does not say which.
+    """
+    if not isinstance(sentences, Corpus):
+        raise OptionError(f"forced={columns!r} names columns, but the sentences are no Corpus")
+    given = {"": columns} if isinstance(columns, str) else dict(columns)
+    if isinstance(columns, str) and len(label_sets) == 1:
+        given = {next(iter(label_sets)): columns}
+    odd = [tape for tape in given if tape not in label_sets]
+    if odd:
+        raise OptionError(f"forced={columns!r}: give columns by tape, of {', '.join(label_sets)}")
+    for tape, name in given.items():
+        column, labels = sentences.column(name), set(label_sets[tape])
+        for number, value in enumerate(column.values):
+            known = value == UNKNOWN or value in labels or labels.issuperset(value.split("|"))
+            if not known and len(tokens := np.flatnonzero(column.ids == number)):
+                raise DataError(
+                    f"{value!r} in column {name!r} is no label of the model; the labels are "
+                    f"{' '.join(label_sets[tape])}, and {UNKNOWN} where none is known",
+                    **sentences.where(int(tokens[0])),
+                )
+    each = {tape: sentences.column_lists(name) for tape, name in given.items()}
+    return given, [{t: rows[b] for t, rows in each.items()} for b in range(len(sentences))]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -186,7 +223,7 @@ def _column(tape: str) -> str:
 def _by_tape(tapes: Sequence[str], given: Any, what: str) -> dict[str, Any]:
     """Return what is given by tape; of the only tape it may be given as it is."""
     named = isinstance(given, Mapping) and not any(
-        isinstance(value, int | float) for value in given.values()
+        isinstance(value, int | float | complex | np.number) for value in given.values()
     )
     if not named:
         if len(tapes) > 1:

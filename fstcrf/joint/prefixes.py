@@ -16,7 +16,6 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.corpus import Corpus
 from fstcrf.joint.stages import (
-    AtLabels,
     Given,
     Stage,
     bounds_of,
@@ -109,7 +108,6 @@ class Around:
     ) -> None:
         self.stage, self.corpus, self.labels = stage, corpus, labels
         self.given, self._potentials = potentials(corpus), potentials
-        self._rows: dict[int, AtLabels] = {}
 
     def best(self, prefixes: Prefixes) -> tuple[Floats, Floats]:
         """Return the score of the best labels under each prefix, and the weighted log Z, [P]."""
@@ -158,24 +156,11 @@ class Around:
             differs |= prefixes.labels[i] != self.labels[i][tokens]
         at = np.flatnonzero(differs)
         where = tokens[at]
-        node = self.given.node[where]
-        for i in read:
-            new, old = prefixes.labels[i][at], self.labels[i][where]
-            other = np.flatnonzero(new != old)
-            if len(other):
-                node[other] += self._difference(i, where[other], new[other], old[other])
-        return _Changes(at, where, node)
-
-    def _difference(self, i: int, tokens: Longs, new: Ints, old: Ints) -> Floats:
-        """Return how much more the potentials of tokens are at new labels of tape i than at old."""
-        tagger = self.stage.earlier[i]
-        if i not in self._rows:
-            self._rows[i] = self.stage.at_labels(tagger.tape, self.corpus)
-        size = len(tagger.labels)
-        distinct, place = np.unique(
-            np.concatenate([tokens * size + new, tokens * size + old]), return_inverse=True
-        )
-        rows = self._rows[i](distinct // size, (distinct % size).astype(np.int32))
-        more, less = np.split(place, 2)
-        difference: Floats = rows[more] - rows[less]
-        return difference
+        labels = [mine[at] for mine in prefixes.labels]
+        key = where
+        for tagger, mine in zip(self.stage.earlier, labels, strict=True):
+            key = key * len(tagger.labels) + mine
+        _, first, place = np.unique(key, return_index=True, return_inverse=True)
+        distinct = [mine[first] for mine in labels]
+        node = self.stage.relabelled(self.given, where[first], distinct)
+        return _Changes(at, where, node[place])

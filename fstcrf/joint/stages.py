@@ -17,7 +17,7 @@ from fstcrf.features.template import tape_column
 from fstcrf.grammar import Acceptor
 from fstcrf.joint.component import Component, Reading, as_read, bare_chain, pinned
 from fstcrf.model.model import Model
-from fstcrf.model.potentials import Binding, bind
+from fstcrf.model.potentials import bind
 from fstcrf.once import made_once
 from fstcrf.plans import Program, scaled
 from fstcrf.topology import chain_topology
@@ -36,11 +36,6 @@ __all__ = [
 ]
 
 
-AtLabels = Callable[[Longs, Ints], Floats]
-
-_BLOCK = 500  # a table of all labels of so many tokens stays in cache
-
-
 @dataclass(frozen=True, eq=False)
 class Given:
     """Potentials of one tagger for some sentences, earlier tapes given.
@@ -56,6 +51,9 @@ class Given:
     told : float64 [N, S], optional
         What known labels and biases add to the potentials once these are weighted, −inf where a
         label is shut. They choose among labellings; normalisers do not know of them.
+    relabelled : callable, optional
+        Node potentials of tokens under other labels of earlier tapes, by what the tagger reads; as
+        `PreparedPotentials` has it.
     """
 
     offsets: Longs
@@ -63,6 +61,7 @@ class Given:
     arc: Floats | None
     fixed: tuple[Ints, ...]
     told: Floats | None = None
+    relabelled: Callable[[Longs, Ints], Floats] | None = None
 
     def of(self, sentences: Longs) -> Given:
         """Return the potentials of some of the sentences."""
@@ -122,53 +121,57 @@ class Stage:
 
     def given(self, corpus: Corpus) -> Given:
         """Return the potentials of sentences that have the earlier tapes as columns."""
-        _, values = self._closed.prepare(as_read(corpus, self.readings))
-        node, *arc = values(0, len(corpus))
-        return Given(corpus.offsets, node, arc[0] if arc else None, self.fixed_ids(corpus))
+        prepared = bind(self.tagger, {}).prepare(as_read(corpus, self.readings))
+        found = prepared.potentials(0, len(corpus))
+        (node,), arc = found.node, None
+        if self.free.chains[0].arc is None:
+            (term,) = found.arc
+            arc = np.broadcast_to(term.values, (len(node.values), *term.values.shape[1:]))
+        fixed = self.fixed_ids(corpus)
+        return Given(corpus.offsets, node.values, arc, fixed, relabelled=prepared.relabelled)
 
     def fixed_ids(self, corpus: Corpus) -> tuple[Ints, ...]:
         """Return the labels of the given tapes that the grammar reads, int32 [N] each."""
         return tuple(_label_ids(corpus, tagger) for tagger in self.fixed)
 
-    def at_labels(self, tape: str, corpus: Corpus) -> AtLabels:
-        """Return the node potentials of tokens that depend on one earlier tape, at some labels.
+    def relabelled(self, given: Given, tokens: Longs, labels: Sequence[Ints]) -> Floats:
+        """Return the node potentials of tokens under other labels of the earlier tapes.
+
+        Parameters
+        ----------
+        given : Given
+            What `given` says of the sentences.
+        tokens : int64 [M]
+        labels : sequence of int32 [M]
+            For each earlier tape.
 
         Returns
         -------
-        callable
-            (tokens int64 [M], labels int32 [M]) → float64 [M, S]
+        float64 [M, S]
         """
-        opened = {read: r for read, r in self.readings.items() if r.tape == tape}
-        binding = bind(self.tagger, {read: r.labels for read, r in opened.items()})
-        terms = binding.conditioned(as_read(corpus, self.readings))
-        width = self.tagger.topology.n_states
-
-        def found(tokens: Longs, label: Ints) -> Floats:
-            seen = {read: reading.seen(label) for read, reading in opened.items()}
-            distinct, place = np.unique(tokens, return_inverse=True)
-            out = np.zeros((len(tokens), width))
-            for start in range(0, len(distinct), _BLOCK):
-                mine = np.flatnonzero((place >= start) & (place < start + _BLOCK))
-                for term in terms(distinct[start : start + _BLOCK]):
-                    row = place[mine] - start if len(term.values) > 1 else np.zeros_like(mine)
-                    out[mine] += term.values[(row, *(seen[read][mine] for read in term.context))]
-            return out
-
-        return found
+        assert given.relabelled is not None  # noqa: S101 (as `moves` says)
+        of = {tagger.tape: mine for tagger, mine in zip(self.earlier, labels, strict=True)}
+        seen = [self.readings[tape.name] for tape in self.tagger.reads]
+        ids = [reading.seen(of[reading.tape]) for reading in seen]
+        shape = len(ids), len(tokens)
+        return given.relabelled(tokens, np.asarray(ids, dtype=np.int32).reshape(shape))
 
     def reads(self, tape: str) -> bool:
         """Whether the tagger reads a tape."""
         return any(reading.tape == tape for reading in self.readings.values())
 
-    @made_once
-    def moves(self) -> bool:
-        """Whether earlier tapes change nothing but node potentials, each tape for itself."""
-        apart = all(len(outline.context) < 2 for outline in self._open.node)
-        return apart and not self.fixed and self.free.chains[0].arc is not None
+    @cached_property
+    def asks(self) -> bool:
+        """Whether anything depends on earlier tapes."""
+        read = any(self.reads(tagger.tape) for tagger in self.earlier)
+        return read or bool(self.fixed)
 
-    @property
-    def _open(self) -> Binding:
-        return bind(self.tagger, {read: r.labels for read, r in self.readings.items()})
+    @cached_property
+    def moves(self) -> bool:
+        """Whether earlier tapes change node potentials alone, which can be had token by token."""
+        static = not self.fixed and self.free.chains[0].arc is not None
+        inside = all(tape.name in self.readings for tape in self.tagger.reads)
+        return static and inside and bind(self.tagger, {}).relabels
 
     # --- Answers ------------------------------------------------------------------------------
 
@@ -179,7 +182,8 @@ class Stage:
     def free_bound(self, given: Given) -> kernel.Bound:
         """Return the tagger alone with these potentials."""
         values = (given.node,) if given.arc is None else (given.node, given.arc)
-        return kernel.Bound(self.free.machine, given.offsets, self.free.per_token(values))
+        per_token = self.free.per_token(values)
+        return kernel.Bound(self.free.machine, given.offsets, per_token, checked=self._tame)
 
     def legal_bound(self, given: Given) -> kernel.Bound:
         """Return the tagger, weighted and under its grammar, with these potentials."""
@@ -192,7 +196,13 @@ class Stage:
             pinned(label, len(tagger.labels))
             for label, tagger in zip(given.fixed, self.fixed, strict=True)
         ]
-        return kernel.Bound(self.legal.machine, given.offsets, self.legal.per_token((*fixed, *own)))
+        per_token = self.legal.per_token((*fixed, *own))
+        return kernel.Bound(self.legal.machine, given.offsets, per_token, checked=self._tame)
+
+    @cached_property
+    def _tame(self) -> bool:
+        """Whether no sum of weights can overflow, whatever the (float32) values of attributes."""
+        return float(np.abs(self.tagger.theta).max(initial=0.0)) * max(1.0, self.weight) < 1e200
 
     def chosen(self, node: Floats, told: Floats | None) -> Floats:
         """Return node potentials as they count in the choice of labels: weighted, with `told`."""
@@ -201,7 +211,10 @@ class Stage:
 
     def labels(self, path: Ints) -> Ints:
         """Return the labels of the tagger's own tape along joint states; −1 stays."""
-        states = self.legal.machine.axis_states(path)[self.legal.order.index(self.tagger.tape)]
+        machine, order = self.legal.machine, self.legal.order
+        states = (
+            path if len(order) == 1 else machine.axis_states(path)[order.index(self.tagger.tape)]
+        )
         return np.where(states < 0, -1, self.tagger.topology.state_label[states])
 
     @made_once

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, Unpack, cast
 
 import numpy as np
 
-from fstcrf.corpus import Corpus
-from fstcrf.errors import OptionError
-from fstcrf.grammar import Grammar
-from fstcrf.joint.jointmodel import budget_of
-from fstcrf.joint.known import Bias, Forced
+from fstcrf.corpus import Column, Corpus
+from fstcrf.errors import NoPathError, OptionError, TooLargeError
+from fstcrf.joint.jointmodel import JointModel, budget_of
+from fstcrf.joint.known import Bias, Columns, Forced, in_columns
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Answer
-from fstcrf.lattice.answer import Change
+from fstcrf.lattice.answer import Answer, Change, Path, shown_tapes
+from fstcrf.lazy import LazyModule
 from fstcrf.model.reading import Data, SentenceLike
-from fstcrf.plans import Search, gathered, warn_unproven
+
+if TYPE_CHECKING:
+    from fstcrf import grammar as grammars
+    from fstcrf import plans
+    from fstcrf.grammar import Grammar
+    from fstcrf.plans import Search
+else:  # a tagger that is loaded does not wait for what few calls need
+    grammars, plans = LazyModule("fstcrf.grammar"), LazyModule("fstcrf.plans")
 
 if TYPE_CHECKING:  # with defaults, so that the parameters may be left out
     from typing_extensions import TypeVar
@@ -30,27 +36,25 @@ else:
 
     LabelsT, ArrayT = TypeVar("LabelsT"), TypeVar("ArrayT")
 
-__all__ = [
-    "ArrayT",
-    "DecodeOptions",
-    "LabelsT",
-    "OnNoPath",
-    "Tagger",
-]
-
 OnNoPath: TypeAlias = Literal["error", "skip", "relax"]
 
 
-class DecodeOptions(TypedDict, total=False):
-    """What `Tagger.decode` takes beside the sentences."""
+class TagOptions(TypedDict, total=False):
+    """What the views of `Tagger.decode` take beside the sentences."""
 
-    n: int
-    forced: Sequence[Forced | None] | None
+    forced: Sequence[Forced | None] | Columns | None
     bias: Bias | None
-    on_no_path: OnNoPath
     search: Search | None
     budget: int | Budget | None
     threads: int
+    tapes: Sequence[str] | None
+
+
+class DecodeOptions(TagOptions, total=False):
+    """What `Tagger.decode` takes beside the sentences."""
+
+    n: int
+    on_no_path: OnNoPath
 
 
 class Tagger(ABC, Generic[LabelsT, ArrayT]):
@@ -75,12 +79,13 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         sentences: Data,
         *,
         n: int = 1,
-        forced: Sequence[Forced | None] | None = None,
+        forced: Sequence[Forced | None] | Columns | None = None,
         bias: Bias | None = None,
         on_no_path: OnNoPath = "error",
         search: Search | None = None,
         budget: int | Budget | None = None,
         threads: int = 1,
+        tapes: Sequence[str] | None = None,
     ) -> Answer:
         """Return the n best paths of each sentence, tape by tape.
 
@@ -89,10 +94,11 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         sentences : Corpus or sequence of sentences
         n : int
             How many paths; they differ in the labels of some tape.
-        forced : sequence, optional
+        forced : sequence, or str or mapping of str to str, optional
             For each sentence its labels that are known beforehand: None or ``"_"`` where not,
             ``"a|b"`` for one of several. Of several tapes, a mapping of tape to that. None: nothing
-            is known of a sentence.
+            is known of a sentence. Or the column of a corpus that has them so, of several tapes a
+            mapping of tape to column.
         bias : mapping of str to float, optional
             Added to the potential of a label at every token: positive for more of it. Of several
             tapes, a mapping of tape to that.
@@ -107,35 +113,71 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
             found is given, as not exact, with an `InexactWarning`.
         threads : int
             The answer does not depend on it.
+        tapes : sequence of str, optional
+            Paths of these tapes alone, which differ in them: each stands for all paths that have
+            its labels there. Its score is that of the best of them, its probability their sum (NaN
+            where that has no closed form).
 
         Raises
         ------
         DataError
-            A sentence lacks a column, or is not what it should be.
+            A sentence lacks a column, or is not what it should be; a column of known labels has
+            what is no label.
         LabelError
             An unknown label in `forced` or `bias`.
         NoPathError
-            No label sequence of a sentence is legal, and `on_no_path` is error.
+            No label sequence of a sentence is legal, and `on_no_path` is error. Where labels are
+            forced, it says whether these, the grammar or the scheme are to blame.
         OptionError
             n below 1, another choice, or what the tagger has no way to do.
         """
+        given = (sentences, n, forced, bias, on_no_path, search, budget, threads, tapes)
+        return self._answer(*given, probabilities=False)
+
+    def _answer(
+        self,
+        sentences: Data,
+        n: int = 1,
+        forced: Sequence[Forced | None] | Columns | None = None,
+        bias: Bias | None = None,
+        on_no_path: OnNoPath = "error",
+        search: Search | None = None,
+        budget: int | Budget | None = None,
+        threads: int = 1,
+        tapes: Sequence[str] | None = None,
+        *,
+        probabilities: bool,
+    ) -> Answer:
         _check_choice("on_no_path", on_no_path, OnNoPath)
+        if search is not None:
+            _check_choice("search", search, plans.Search)
         if not 1 <= n < 1 << 31:
             raise OptionError(f"n is {n}, expected at least 1 and less than 2³¹")
+        shown = None if tapes is None else shown_tapes(self.tapes, tapes)
+        named: Mapping[str, str] = {}
+        if isinstance(forced, str | Mapping):
+            named, forced = in_columns(forced, sentences, self.label_sets)
         tagger = self if search is None else self._searched(search)
-        given, limit = (n, forced, bias), budget_of(budget)
-        with gathered():
-            strict = on_no_path == "error"
-            answer = tagger.decoded(sentences, *given, limit, threads, strict=strict)
+        limit = budget_of(budget)
+        with plans.gathered():
+            try:
+                answer = tagger.decoded(
+                    *(sentences, n, forced, bias, limit, threads),
+                    strict=on_no_path == "error",
+                    tapes=shown,
+                    probabilities=probabilities,
+                )
+            except NoPathError as error:
+                raise _explained(error, tagger, sentences, forced, named, limit) from None
             if on_no_path == "relax" and answer.dead.any():
                 for other, known, change in _relaxed(tagger, forced):
                     where = np.flatnonzero(answer.dead)
                     some = _selected(sentences, where)
                     mine = None if known is None else [known[i] for i in where.tolist()]
-                    part = other.decoded(some, n, mine, bias, limit, threads, strict=False)
+                    asked = (some, n, mine, bias, limit, threads)
+                    part = other.decoded(*asked, strict=False, tapes=shown)
                     answer = answer.with_part(where, part, change)
-            unproven = ~answer.exact.reshape(len(answer), -1).all(axis=1)
-            warn_unproven(int(unproven.sum()), len(answer))
+            plans.warn_unproven(tagger.unproven(answer), len(answer))
         return answer
 
     @abstractmethod
@@ -149,11 +191,13 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         threads: int,
         *,
         strict: bool,
+        tapes: Sequence[str] | None = None,
+        probabilities: bool = False,
     ) -> Answer:
         """Return what `decode` does, as it is asked; arguments are checked there.
 
-        With `strict`, NoPathError is raised for a sentence without a path. Sentences whose paths
-        are not proven are not warned of.
+        With `strict`, NoPathError is raised for a sentence without a path; `probabilities` says
+        that they will be looked at. Sentences whose paths are not proven are not warned of.
         """
 
     @abstractmethod
@@ -164,7 +208,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
 
     def __and__(self, grammar: Grammar) -> Tagger[LabelsT, ArrayT]:
         """Return ``self.constrained(grammar)``: only what the grammar accepts."""
-        if not isinstance(grammar, Grammar):
+        if not isinstance(grammar, grammars.Grammar):
             return NotImplemented
         return self.constrained(grammar)
 
@@ -176,6 +220,18 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
     def without_grammar(self) -> Tagger[LabelsT, ArrayT] | None:
         """Return the tagger without its grammar; None where it has none."""
         return None
+
+    def unproven(self, answer: Answer) -> int:
+        """Return of how many sentences a warning says that their paths are not proven."""
+        return int((~answer.exact.reshape(len(answer), answer.n).all(axis=1)).sum())
+
+    def decision(self) -> JointModel | None:
+        """Return the composition that decides all tapes together; None where there is none."""
+        return None
+
+    def as_transducer(self) -> Tagger:
+        """Return a tagger with the same legal labellings that says where all of them have died."""
+        return self
 
     def tag(
         self,
@@ -202,35 +258,162 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         known = None if forced is None else [forced]
         return self.tag_all([sentence], forced=known, bias=bias, search=search, budget=budget)[0]
 
-    def tag_all(
+    def tag_all(self, sentences: Data, **options: Unpack[TagOptions]) -> list[LabelsT]:
+        """Return the best labels of each sentence: a list, of several tapes a tuple of lists.
+
+        Options and errors as for `decode`: forced, bias, search, budget, threads.
+        """
+        answer = self.decode(sentences, **options)
+        tapes = [answer[tape].labels(0) for tape in answer.tapes]
+        found: Any = tapes[0] if len(tapes) == 1 else list(zip(*tapes, strict=True))
+        return cast("list[LabelsT]", found)
+
+    def tag_columns(self, corpus: Corpus, **options: Unpack[TagOptions]) -> tuple[Column, ...]:
+        """Return the best labels of a corpus as one column for each tape; see `tag_all`."""
+        answer = self.decode(corpus, **options)
+        return tuple(answer[tape].column() for tape in answer.tapes)
+
+    def tag_column(self, corpus: Corpus, **options: Unpack[TagOptions]) -> Column:
+        """Return the only one of `tag_columns`.
+
+        Raises
+        ------
+        OptionError
+            There are several tapes.
+        """
+        return self.decode(corpus, **options).column()
+
+    def paths_all(self, sentences: Data, **options: Unpack[TagOptions]) -> list[Path | None]:
+        """Return the best path of each sentence, with its probability; None where there is none.
+
+        Options as for `decode`. Probabilities are those among the label sequences that forced
+        labels and a grammar allow; under ``normalize="chain"`` that of the labels without them.
+        """
+        ranked = self.nbest_all(sentences, 1, **options)
+        return [next(iter(paths), None) for paths in ranked]
+
+    def nbest_all(self, sentences: Data, n: int, **options: Unpack[TagOptions]) -> list[list[Path]]:
+        """Return the n best paths of each sentence, best first; [] where there is none.
+
+        Options as for `decode`, probabilities as for `paths_all`.
+        """
+        return self._answer(sentences, n, on_no_path="skip", probabilities=True, **options).ranked()
+
+    def marginals_all(
         self,
         sentences: Data,
         *,
-        threads: int = 1,
         forced: Sequence[Forced | None] | None = None,
         bias: Bias | None = None,
-        search: Search | None = None,
-        budget: int | Budget | None = None,
-    ) -> list[LabelsT]:
-        """Return the best labels of each sentence: a list, of several tapes a tuple of lists.
+        threads: int = 1,
+    ) -> list[ArrayT]:
+        """Return the probability of each label at each token, float64 [T, L], of each sentence.
 
-        Arguments and errors as for `decode`.
+        Of several tapes, a tuple of arrays for each sentence.
+
+        Parameters
+        ----------
+        sentences, forced, bias, threads
+            As for `decode`; the probabilities are those among the paths that forced labels allow.
+
+        Raises
+        ------
+        DataError, LabelError, NoPathError
+            As `decode`.
+        OptionError
+            What the tagger has no way to do: a chain rule has marginals of its first tape alone.
         """
-        answer = self.decode(
-            sentences, threads=threads, forced=forced, bias=bias, search=search, budget=budget
-        )
-        return _sentence_labels(answer)
+        answer = self.decode(sentences, forced=forced, bias=bias, threads=threads)
+        tables = [answer.marginals(tape) for tape in answer.tapes]
+        found: Any = tables[0] if len(tables) == 1 else list(zip(*tables, strict=True))
+        return cast("list[ArrayT]", found)
 
 
-def _sentence_labels(answer: Answer) -> list[Any]:
-    """Return the best labels of each sentence; of several tapes, a tuple of lists."""
-    tapes = []
-    bounds = list(itertools.pairwise(answer.offsets.tolist()))
-    for tape in answer.tapes:
-        names = np.asarray(answer.label_sets[tape], dtype=object)
-        flat = names[answer[tape].flat[0]].tolist()
-        tapes.append([flat[a:b] for a, b in bounds])
-    return tapes[0] if len(tapes) == 1 else list(zip(*tapes, strict=True))
+# --- Why a sentence has no legal label sequence ---------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A sentence without a legal label sequence: what decides it, and what is known of it."""
+
+    tagger: Tagger
+    sentence: Data
+    forced: Mapping[str, Any] | None
+    budget: Budget | None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def death(self, *, grammar: bool = True, tapes: Sequence[str] | None = None) -> Any:
+        """Return how label sequences die; None where one is legal, or nobody knows.
+
+        Without the grammar, or with the labels known of some tapes alone, where that is asked.
+        """
+        tagger = self.tagger if grammar else self.tagger.without_grammar() or self.tagger
+        known = self.forced
+        if known is not None and tapes is not None:
+            known = {tape: labels for tape, labels in known.items() if tape in tapes} or None
+        asked = [known] if known is not None else None
+        try:
+            whole = tagger.as_transducer()
+            whole.decoded(self.sentence, 1, asked, None, self.budget, 1, strict=True)
+        except NoPathError as error:
+            return error
+        except TooLargeError:  # a chain is not expanded
+            return None
+        return None
+
+    def blamed(self) -> tuple[NoPathError | None, str]:
+        """Return how what dies by itself already does so, and words for it."""
+        if self.forced is None:
+            return self.death(), ""
+        ruled = self.tagger.without_grammar() is not None
+        rules = "the grammar" if ruled else "the scheme of the tagger"
+        labels_die, grammar_dies = self.death(grammar=False), self.death(tapes=())
+        if labels_die and grammar_dies and ruled:
+            words = f"{self._labels(grammar=False)} and {rules} are to blame, each by itself"
+            return self.death(), words
+        if grammar_dies:
+            return grammar_dies, f"{rules} alone is to blame, whatever is forced"
+        if labels_die:
+            words = f"{self._labels(grammar=False)} alone, which the scheme of the tagger forbids"
+            return labels_die, words
+        words = f"{self._labels(grammar=True)} and {rules} are to blame, but only together"
+        return self.death(), words
+
+    def _labels(self, *, grammar: bool) -> str:
+        """Name the forced labels; of several tapes those that by themselves leave no path."""
+        tapes = list(self.forced or ())
+        alone = [t for t in tapes if self.death(grammar=grammar, tapes=[t])]
+        named = alone if len(tapes) > 1 and alone else tapes
+        what, names = ("column", self.columns) if self.columns else ("tape", {})
+        plural = "s" if len(named) > 1 else ""
+        shown = " and ".join(repr(names.get(tape, tape)) for tape in named)
+        return f"the labels forced by {what}{plural} {shown}"
+
+
+def _explained(
+    error: NoPathError,
+    tagger: Tagger,
+    sentences: Data,
+    forced: Sequence[Forced | None] | None,
+    columns: Mapping[str, str],
+    budget: Budget | None,
+) -> NoPathError:
+    """Return the error with the token where all has died, and with what is to blame for it."""
+    if error.sentence is None:
+        return error
+    known: Any = None if forced is None else forced[error.sentence]
+    if known is not None and not isinstance(known, Mapping):
+        known = {tagger.tapes[0]: known}
+    one = _selected(sentences, np.asarray([error.sentence]))
+    death, blame = _Case(tagger, one, known, budget, columns).blamed()
+    why = error if death is None else death
+    return NoPathError(
+        why.reason,
+        position=why.position,
+        sentence=error.sentence,
+        constraints=why.constraints,
+        blame="" if death is None or death.position is None else blame,
+    )
 
 
 def _check_choice(name: str, value: object, choices: Any) -> None:
@@ -247,7 +430,7 @@ def _check_choice(name: str, value: object, choices: Any) -> None:
 
 
 def _relaxed(
-    tagger: Tagger[Any, Any], forced: Sequence[Forced | None] | None
+    tagger: Tagger, forced: Sequence[Forced | None] | None
 ) -> Iterator[tuple[Tagger[Any, Any], Sequence[Forced | None] | None, Change]]:
     """Yield a tagger and what is known, with less and less of it."""
     free = tagger.without_grammar()

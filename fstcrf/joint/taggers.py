@@ -6,53 +6,60 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf import openfst
 from fstcrf.arrays import Floats
-from fstcrf.corpus import Column, Corpus
+from fstcrf.corpus import Column
 from fstcrf.errors import OptionError
-from fstcrf.grammar import Grammar
-from fstcrf.joint import batches, chainlattice, file
-from fstcrf.joint.chainlattice import ChainLattice, lattice_of
-from fstcrf.joint.jointmodel import JointModel, Normalize, budget_of
+from fstcrf.joint import jointmodel
+from fstcrf.joint.jointmodel import JointModel, Normalize
 from fstcrf.joint.known import Bias as JointBias
-from fstcrf.joint.known import Forced as Joint
+from fstcrf.joint.known import Forced as JointForced
 from fstcrf.joint.known import Known
-from fstcrf.joint.tagger import ArrayT, LabelsT, Tagger
+from fstcrf.joint.tagger import ArrayT, LabelsT, Tagger, TagOptions
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Answer, JointLattice, Lattice, Path, product
-from fstcrf.lattice.product import searched
+from fstcrf.lattice.answer import Answer
 from fstcrf.lazy import LazyModule, StaticFunction
-from fstcrf.model import decoding, potentials
-from fstcrf.model import file as model_file
+from fstcrf.model import decoding
+from fstcrf.model import model as models
 from fstcrf.model.decoding import Bias, Forced
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, SentenceLike
 from fstcrf.once import made_once
-from fstcrf.plans import Search, gathered, warn_unproven
+from fstcrf.topology import topology_machine
 
 if TYPE_CHECKING:
     import pynini
 
-    from fstcrf.joint import composing, explain, tuning
+    from fstcrf import grammar as grammars
+    from fstcrf import lattice as lattices
+    from fstcrf import openfst, plans
+    from fstcrf.grammar import Grammar
+    from fstcrf.joint import batches, chainlattice, composing, explain, tuning
+    from fstcrf.joint.chainlattice import ChainLattice
     from fstcrf.joint.explain import JointExplanation
+    from fstcrf.joint.tuning import TuningOptions
+    from fstcrf.lattice import JointLattice, Lattice, TapeLattice, distributions, tapes
+    from fstcrf.lattice.distributions import Distributions
     from fstcrf.model import explain as model_explain
-    from fstcrf.model import training
+    from fstcrf.model import potentials, training
     from fstcrf.model.explain import Explanation, Weight
-    from fstcrf.topology import transducer
+    from fstcrf.plans import Search
 else:  # a tagger that is loaded does not wait for what few calls need
-    composing = LazyModule("fstcrf.joint.composing")
-    explain, tuning = LazyModule("fstcrf.joint.explain"), LazyModule("fstcrf.joint.tuning")
+    batches, chainlattice, composing, explain, tuning = (
+        LazyModule(f"fstcrf.joint.{name}")
+        for name in ("batches", "chainlattice", "composing", "explain", "tuning")
+    )
+    grammars, plans = LazyModule("fstcrf.grammar"), LazyModule("fstcrf.plans")
+    lattices, tapes = LazyModule("fstcrf.lattice"), LazyModule("fstcrf.lattice.tapes")
+    distributions = LazyModule("fstcrf.lattice.distributions")
     model_explain = LazyModule("fstcrf.model.explain")
-    transducer = LazyModule("fstcrf.topology.transducer")
+    openfst, potentials = LazyModule("fstcrf.openfst"), LazyModule("fstcrf.model.potentials")
 
-__all__ = ["CRF", "Composition", "compose", "load"]
-
-
-LatticeT = TypeVar("LatticeT", bound=Lattice)
+LatticeT = TypeVar("LatticeT", bound="Lattice")
 P = ParamSpec("P")
 
 
@@ -60,7 +67,7 @@ class Composable(Tagger[LabelsT, ArrayT]):
     """What composes: ``a @ b``, and what a grammar constrains: ``a & grammar``."""
 
     def __matmul__(
-        self, later: Composable[Any, Any]
+        self, later: Composable
     ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]:
         """Return ``fstcrf.compose(self, later)``."""
         if composing.is_transducer(later):
@@ -72,7 +79,7 @@ class Composable(Tagger[LabelsT, ArrayT]):
 
     def __and__(self, grammar: Grammar) -> Composition[LabelsT, ArrayT]:
         """Return ``self.constrained(grammar)``: only what the grammar accepts."""
-        if not isinstance(grammar, Grammar):
+        if not isinstance(grammar, grammars.Grammar):
             return NotImplemented
         return self.constrained(grammar)
 
@@ -102,6 +109,11 @@ class Composable(Tagger[LabelsT, ArrayT]):
 # --- One tagger -----------------------------------------------------------------------------------
 
 
+class _Known(TypedDict, total=False):
+    forced: Sequence[Forced | None] | None
+    bias: Bias | None
+
+
 def _of_crf(train: Callable[P, Model]) -> Callable[P, CRF]:
     """Return a function that makes a model, with its signature, as one that makes a CRF."""
 
@@ -113,28 +125,9 @@ def _of_crf(train: Callable[P, Model]) -> Callable[P, CRF]:
 
 
 class CRF(Model, Composable[list[str], Floats]):
-    """A conditional random field.
+    """A conditional random field: a `fstcrf.model.Model` that tags, with the same parameters.
 
     Made by `CRF.train` or `fstcrf.load`.
-
-    Parameters
-    ----------
-    topology : Topology
-        Labels, label histories and where weights attach.
-    index : FeatureIndex or LiteralIndex
-        Attributes of tokens and their rows.
-    space : ParameterSpace
-        Which weights exist.
-    theta : float64 [space.size]
-        The weights.
-    tape : str
-        Name of the tape it writes.
-    columns : tuple of str
-        Columns of the data it was trained on.
-    reads : tuple of Tape
-        Tapes it reads.
-    record : TrainingRecord, optional
-        How it was trained.
     """
 
     @property
@@ -165,7 +158,7 @@ class CRF(Model, Composable[list[str], Floats]):
         OSError
             The file cannot be opened.
         """
-        return cls.of(model_file.read(path))
+        return cls.of(models.read(path))
 
     @classmethod
     def of(cls, model: Model) -> CRF:
@@ -180,7 +173,7 @@ class CRF(Model, Composable[list[str], Floats]):
         OSError
             The file cannot be written.
         """
-        model_file.save(self, path)
+        models.save(self, path)
 
     # --- Tagging ------------------------------------------------------------------------------
 
@@ -188,122 +181,84 @@ class CRF(Model, Composable[list[str], Floats]):
         self,
         sentences: Data,
         n: int,
-        forced: Sequence[Joint | None] | None,
+        forced: Sequence[JointForced | None] | None,
         bias: JointBias | None,
         budget: Budget | None,
         threads: int,
         *,
         strict: bool,
+        tapes: Sequence[str] | None = None,
+        probabilities: bool = False,
     ) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
+        del tapes  # it has one
+        whole = self.as_transducer
         if n > 1:
-            whole = self._composed
-            return whole.decoded(sentences, n, forced, bias, budget, threads, strict=strict)
+            return whole().decoded(
+                *(sentences, n, forced, bias, budget, threads),
+                strict=strict,
+                probabilities=probabilities,
+            )
         known = Known.of(self.tapes, len(sentences), forced, bias)
-        return decoding.decode(
+        found = decoding.decode(
             self,
             sentences,
             threads=threads,
-            forced=known.forced.get(self.tape),
-            bias=known.bias.get(self.tape),
             strict=strict,
+            probabilities=probabilities,
+            **self._known(sentences, forced, bias),
         )
+        return found.with_posterior(lambda: whole().posterior(sentences, known, budget, threads))
+
+    def as_transducer(self) -> Composition[list[str], Floats]:
+        """Return the composition of this tagger alone."""
+        return self._composed
+
+    def _known(
+        self,
+        sentences: Data,
+        forced: Sequence[JointForced | None] | None,
+        bias: JointBias | None,
+    ) -> _Known:
+        if forced is None and bias is None:
+            return {}
+        known = Known.of(self.tapes, len(sentences), forced, bias)
+        return {"forced": known.forced.get(self.tape), "bias": known.bias.get(self.tape)}
 
     @made_once
     def _composed(self) -> Composition[list[str], Floats]:
         return Composition((self,), (1.0,))
 
-    def tag(  # type: ignore[override]
-        self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
+    def tag(
+        self,
+        sentence: SentenceLike,
+        *,
+        forced: JointForced | None = None,
+        bias: JointBias | None = None,
+        search: Search | None = None,
+        budget: int | Budget | None = None,
     ) -> list[str]:
-        """Return the best label sequence of one sentence; ``[]`` for an empty one.
-
-        Parameters
-        ----------
-        sentence : Sentence, mapping, list of rows, or list of attribute lists or feature dicts
-        forced : sequence of str or None, optional
-            Labels known beforehand: None or ``"_"`` where not, ``"a|b"`` for one of several.
-        bias : mapping of str to float, optional
-            Added to the potential of a label at every token: positive for more of it.
-
-        Raises
-        ------
-        DataError
-            The sentence lacks a column, or is not what it should be.
-        LabelError
-            An unknown label in `forced` or `bias`.
-        NoPathError
-            No label sequence agrees with `forced`.
-        """
-        if not len(sentence):
-            return []
-        if forced is None and bias is None:
-            return decoding.tag_one(self, sentence)
-        return self.tag_all([sentence], forced=None if forced is None else [forced], bias=bias)[0]
-
-    def tag_all(  # type: ignore[override]
-        self,
-        sentences: Data,
-        *,
-        threads: int = 1,
-        forced: Sequence[Forced] | None = None,
-        bias: Bias | None = None,
-    ) -> list[list[str]]:
-        """Return the best label sequence of each sentence.
-
-        Parameters
-        ----------
-        sentences : Corpus or sequence of sentences
-        threads : int
-            The answer does not depend on it.
-        forced, bias
-            As for `tag`, `forced` one for each sentence.
-        """
-        return decoding.tag_all(self, sentences, threads=threads, forced=forced, bias=bias)
-
-    def tag_column(
-        self,
-        corpus: Corpus,
-        *,
-        threads: int = 1,
-        forced: Sequence[Forced] | None = None,
-        bias: Bias | None = None,
-    ) -> Column:
-        """Return the labels of a corpus as a column, faster than `tag_all` for large ones.
-
-        Arguments as for `tag_all`.
-        """
-        return decoding.tag_column(self, corpus, threads=threads, forced=forced, bias=bias)
-
-    def paths_all(
-        self,
-        sentences: Data,
-        *,
-        threads: int = 1,
-        forced: Sequence[Forced] | None = None,
-        bias: Bias | None = None,
-    ) -> list[Path | None]:
-        """Return the best path of each sentence; None where every label sequence is forbidden.
-
-        Arguments as for `tag_all`. Probabilities are those among the sequences that `forced`
-        allows.
-        """
-        return decoding.paths_all(self, sentences, threads=threads, forced=forced, bias=bias)
+        """Return the best labels of one sentence, [] of an empty one; as for `Tagger.tag`."""
+        if forced is None and bias is None and search is None and budget is None:
+            return decoding.tag_one(self, sentence) if len(sentence) else []
+        return super().tag(sentence, forced=forced, bias=bias, search=search, budget=budget)
 
     def marginals_all(
         self,
         sentences: Data,
         *,
+        forced: Sequence[JointForced | None] | None = None,
+        bias: JointBias | None = None,
         threads: int = 1,
-        forced: Sequence[Forced] | None = None,
-        bias: Bias | None = None,
     ) -> list[Floats]:
-        """Return the probability of each label at each token, float64 [T, L] a sentence."""
-        return decoding.marginals_all(self, sentences, threads=threads, forced=forced, bias=bias)
+        """Return the probability of each label at each token; as for `Tagger.marginals_all`."""
+        return decoding.marginals_all(
+            self, sentences, threads=threads, **self._known(sentences, forced, bias)
+        )
 
     def lattice(
         self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
-    ) -> Lattice:
+    ) -> TapeLattice:
         """Return one sentence's weighted transducer; arguments as for `tag`."""
         return decoding.lattice(self, sentence, forced=forced, bias=bias)
 
@@ -325,7 +280,7 @@ class CRF(Model, Composable[list[str], Floats]):
             pynini is not installed.
         """
         weights = self.tables
-        machine = transducer.topology_machine(
+        machine = topology_machine(
             self.topology, weights.transition, weights.initial, weights.final
         )
         found: pynini.Fst = openfst.to_fst(machine, arc_type)  # type: ignore[arg-type]
@@ -364,33 +319,8 @@ class CRF(Model, Composable[list[str], Floats]):
 class Composition(JointModel, Composable[LabelsT, ArrayT]):
     """Taggers that decide together; made by `fstcrf.compose`.
 
-    Parameters
-    ----------
-    taggers : tuple of CRF
-        Each writes a tape; it reads those of others where they are there.
-    weights : tuple of float
-        Factor of each tagger's potentials, at least 0.
-    conjuncts : tuple of Acceptor
-        The grammar, bound to the tapes.
-    maps : tuple of TapeMap
-        Tapes between what a tagger writes and what a later one reads.
-    normalize : {"product", "chain"}
-        product: potentials are added, one normaliser over all tapes. chain: the product of
-        conditional probabilities, p(first tape) · p(second tape | first) · ...
-    relabellings : tuple of Relabelling
-        Taggers that read a tape by other labels than its own.
-    search : {"auto", "lazy", "expanded"}
-        How best paths under a grammar are found; see `fstcrf.plans.Program`.
-    budget : Budget, optional
-        When a search gives up on a sentence, where nothing else is said; files do not keep it.
-
-    Raises
-    ------
-    OptionError
-        Tapes with one name, taggers that read each other, labels that a tagger cannot read,
-        weights that are negative, or options that do not go together.
-    LabelError
-        A grammar over other tapes or labels.
+    Parameters, and errors where they do not go together, are those of
+    `fstcrf.joint.jointmodel.JointModel`; its taggers are CRFs.
     """
 
     taggers: tuple[CRF, ...]
@@ -410,7 +340,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         OSError
             The file cannot be written.
         """
-        file.save(self, path)
+        jointmodel.save(self, path)
 
     def constrained(
         self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
@@ -421,9 +351,35 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
 
     # --- One sentence -------------------------------------------------------------------------
 
-    def lattice(self, sentence: SentenceLike) -> Lattice | ChainLattice:
-        """Return one sentence's weighted transducer over all tapes."""
-        return lattice_of(self, sentence)
+    @overload
+    def lattice(
+        self: Composition[tuple[list[str], ...], tuple[Floats, ...]],
+        sentence: SentenceLike,
+        *,
+        forced: JointForced | None = None,
+        bias: JointBias | None = None,
+    ) -> JointLattice | ChainLattice: ...
+    @overload
+    def lattice(
+        self: Composition[list[str], Floats],
+        sentence: SentenceLike,
+        *,
+        forced: JointForced | None = None,
+        bias: JointBias | None = None,
+    ) -> TapeLattice: ...
+    def lattice(
+        self,
+        sentence: SentenceLike,
+        *,
+        forced: JointForced | None = None,
+        bias: JointBias | None = None,
+    ) -> Lattice | ChainLattice:
+        """Return one sentence's weighted transducer over all tapes; arguments as for `tag`."""
+        known = self._known([sentence], None if forced is None else [forced], bias)
+        if self.conditional:
+            mine = None if known is None else known.of_sentence(0)
+            return chainlattice.ChainLattice(self, sentence, mine)
+        return batches.lattices(self, [sentence], known)[0]
 
     def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
         """Return which features of which tagger pushed which label at a token, and by how much."""
@@ -435,24 +391,50 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         self,
         sentences: Data,
         n: int,
-        forced: Sequence[Joint | None] | None,
+        forced: Sequence[JointForced | None] | None,
         bias: JointBias | None,
         budget: Budget | None,
         threads: int,
         *,
         strict: bool,
+        tapes: Sequence[str] | None = None,
+        probabilities: bool = False,
     ) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
-        known = None
-        if forced is not None or bias is not None:
-            known = Known.of(self.tapes, len(sentences), forced, bias)
+        known = self._known(sentences, forced, bias)
+        options: Any = {"threads": threads, "budget": budget, "strict": strict, "known": known}
         if self.conditional:
-            return chainlattice.rank(
-                self, sentences, n, known=known, threads=threads, budget=budget, strict=strict
-            )
-        return batches.decode(
-            self, sentences, n, known=known, threads=threads, budget=budget, strict=strict
-        )
+            return chainlattice.rank(self, sentences, n, tapes=tapes, **options)
+        if tapes is None or len(self.tapes) == 1:
+            found = batches.decode(self, sentences, n, probabilities=probabilities, **options)
+        else:
+            found = batches.decode_tapes(self, sentences, n, tapes, **options)
+        return found.with_posterior(lambda: self.posterior(sentences, known, budget, threads))
+
+    def posterior(
+        self, sentences: Data, known: Known | None, budget: Budget | None, threads: int
+    ) -> Distributions:
+        """Return the distributions over the labellings of sentences, with what is known put in."""
+        several = batches.lattices(self, sentences, known)
+        return distributions.Distributions(dict.fromkeys(self.tapes, several), budget, threads)
+
+    def decision(self) -> Composition[LabelsT, ArrayT]:
+        """Return itself: it decides all tapes together."""
+        return self
+
+    def as_transducer(self) -> Composition[LabelsT, ArrayT]:
+        """Return the composition with ``normalize="product"``: the same labellings are legal."""
+        return replace(self, normalize="product") if self.conditional else self
+
+    def _known(
+        self,
+        sentences: Data,
+        forced: Sequence[JointForced | None] | None,
+        bias: JointBias | None,
+    ) -> Known | None:
+        if forced is None and bias is None:
+            return None
+        return Known.of(self.tapes, len(sentences), forced, bias)
 
     def _searched(self, search: Search) -> Composition[LabelsT, ArrayT]:
         return self if search == self.search else replace(self, search=search)
@@ -461,67 +443,24 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         """Return the same taggers without a grammar; None where there is none."""
         return replace(self, conjuncts=()) if self.conjuncts else None
 
-    def tag_all(
-        self,
-        sentences: Data,
-        *,
-        threads: int = 1,
-        forced: Sequence[Joint | None] | None = None,
-        bias: JointBias | None = None,
-        search: Search | None = None,
-        budget: int | Budget | None = None,
-    ) -> list[LabelsT]:
-        """Return the best labels of each sentence: a list, of several tapes a tuple of lists.
-
-        Arguments and errors as for `decode`.
-        """
-        if forced is not None or bias is not None:
-            return super().tag_all(
-                sentences,
-                threads=threads,
-                forced=forced,
-                bias=bias,
-                search=search,
-                budget=budget,
-            )
-        whole = self if search is None else self._searched(search)
-        lengths, columns, _ = whole.decide(sentences, threads=threads, budget=budget)
-        tapes = [decoding.label_lists(c.values, lengths, c.ids) for c in columns]
-        found: list[Any] = tapes[0] if len(tapes) == 1 else list(zip(*tapes, strict=True))
-        return found
-
-    def tag_columns(self, corpus: Corpus, *, threads: int = 1) -> tuple[Column, ...]:
-        """Return the labels of a corpus as one column for each tape."""
-        return self.decide(corpus, threads=threads)[1]
-
     def decide(
-        self, sentences: Data, *, threads: int = 1, budget: int | Budget | None = None
+        self, sentences: Data, **options: Unpack[TagOptions]
     ) -> tuple[list[int], tuple[Column, ...], int]:
-        """Return lengths, a column of labels for each tape, and the number of inexact answers.
+        """Return lengths, a column of labels for each tape, and how many answers are not proven.
 
-        Parameters
-        ----------
-        sentences : Corpus or sequence of sentences
-        threads : int
-            The answer does not depend on it.
-        budget : int or Budget, optional
-            When to give up on a sentence: then the best labelling found is given, as inexact,
-            with an `InexactWarning`. The states of a lazy search; with ``normalize="chain"``,
-            labellings of a tape to look at, `BUDGET` when absent.
-
-        Raises
-        ------
-        NoPathError
-            No labelling of a sentence is legal.
+        Options and errors as for `decode`.
         """
-        if self.conditional:
-            found = chainlattice.decide(self, sentences, threads=threads, budget=budget_of(budget))
-        else:
-            found = batches.columns(self, sentences, threads, budget_of(budget))
-        warn_unproven(found[2], len(found[0]))
-        return found
+        answer = self.decode(sentences, **options)
+        columns = tuple(answer[tape].column() for tape in answer.tapes)
+        return np.diff(answer.offsets).tolist(), columns, int((~answer.exact).sum())
 
-    def lattices(self, sentences: Data) -> list[Lattice]:
+    @overload
+    def lattices(
+        self: Composition[tuple[list[str], ...], tuple[Floats, ...]], sentences: Data
+    ) -> list[JointLattice]: ...
+    @overload
+    def lattices(self: Composition[list[str], Floats], sentences: Data) -> list[TapeLattice]: ...
+    def lattices(self, sentences: Data) -> Sequence[Lattice]:
         """Return the weighted transducer of each sentence, over all tapes.
 
         Raises
@@ -533,46 +472,29 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
             raise OptionError("normalize='chain' is no product of transducers: ask lattice()")
         return batches.lattices(self, sentences)
 
-    def paths_all(
-        self, sentences: Data, *, threads: int = 1, budget: int | Budget | None = None
-    ) -> list[Path | None]:
-        """Return the best path of each sentence, with its probability; None without a legal one.
-
-        Parameters as for `decide`. Under ``normalize="chain"`` the score is that of the chain with
-        weights and grammar, the probability that of the labels without them.
-        """
-        if self.conditional:
-            found = chainlattice.paths(self, sentences, threads=threads, budget=budget_of(budget))
-        else:
-            found = batches.best_paths(self, sentences, threads, budget_of(budget))
-        warn_unproven(sum(path is not None and not path.exact for path in found), len(found))
-        return found
-
-    def marginals_all(self, sentences: Data, *, threads: int = 1) -> list[ArrayT]:
-        """Return the probability of each label at each token, float64 [T, L], of each sentence.
-
-        Of several tapes, a tuple of arrays for each sentence.
-
-        Raises
-        ------
-        NoPathError
-            No labelling of a sentence is legal.
-        OptionError
-            ``normalize="chain"``: only the first tape has marginals there.
-        """
+    def marginals_all(
+        self,
+        sentences: Data,
+        *,
+        forced: Sequence[JointForced | None] | None = None,
+        bias: JointBias | None = None,
+        threads: int = 1,
+    ) -> list[ArrayT]:
+        """Return the probability of each label at each token; as for `Tagger.marginals_all`."""
         if self.conditional:
             raise OptionError(
                 f"normalize='chain' has marginals of its first tape alone: ask lattice(sentence)."
                 f"marginals({self.order[0]!r}), or estimate the others from its samples"
             )
-        return batches.marginals(self, sentences, threads)
+        known = self._known(sentences, forced, bias)
+        return cast("list[ArrayT]", batches.marginals(self, sentences, threads, known))
 
     def cascade(
         self,
         sentences: Data,
         *,
         threads: int = 1,
-        forced: Sequence[Joint | None] | None = None,
+        forced: Sequence[JointForced | None] | None = None,
         bias: JointBias | None = None,
     ) -> tuple[Column, ...]:
         """Return what the same taggers say one after the other, each reading those before it.
@@ -580,17 +502,17 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         Grammars are left out: a cascade has no way to satisfy them together. Known labels and
         biases are heeded, tagger by tagger; arguments as for `decode`.
         """
-        known = None
-        if forced is not None or bias is not None:
-            known = Known.of(self.tapes, len(sentences), forced, bias)
+        known = self._known(sentences, forced, bias)
         return batches.cascade(self, sentences, known=known, threads=threads)
 
-    def tune_weights(self, dev: Data, **options: Any) -> Composition[LabelsT, ArrayT]:
+    def tune_weights(
+        self, dev: Data, **options: Unpack[TuningOptions]
+    ) -> Composition[LabelsT, ArrayT]:
         """Return the composition with weights chosen on held-out data.
 
         Options as for `fstcrf.joint.tuning.tune_weights`.
         """
-        with gathered():
+        with plans.gathered():
             return tuning.tune_weights(self, dev, **options)
 
 
@@ -628,7 +550,7 @@ def compose(
 ) -> Lattice: ...
 @overload
 def compose(
-    only: Composable[LabelsT, ArrayT],
+    only: Tagger[LabelsT, ArrayT],
     /,
     *,
     grammar: Grammar | None = None,
@@ -638,20 +560,20 @@ def compose(
 ) -> Composition[LabelsT, ArrayT]: ...
 @overload
 def compose(
-    *parts: Any,
+    *parts: Tagger | pynini.Fst,
     grammar: Grammar | None = None,
     weights: Sequence[float] | None = None,
     normalize: Normalize | None = None,
     search: Search | None = None,
 ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]: ...
 def compose(
-    *parts: Any,
+    *parts: Lattice | Tagger | pynini.Fst,
     grammar: Grammar | None = None,
     weights: Sequence[float] | None = None,
     normalize: Normalize | None = None,
     coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
     search: Search | None = None,
-) -> Any:
+) -> Lattice | Composition:
     """Compose taggers that were trained separately, or lattices of one sentence.
 
     Parameters
@@ -691,19 +613,20 @@ def compose(
     """
     if not parts:
         raise OptionError("nothing to compose: give at least one tagger or lattice")
-    if all(isinstance(part, Lattice) for part in parts):
+    given = [part for part in parts if isinstance(part, lattices.Lattice)]
+    if len(given) == len(parts):
         if normalize is not None:
             raise OptionError("normalize= is for taggers; lattices only have potentials")
-        lattice = product(parts, coupling=coupling, weights=weights)
-        lattice = lattice if search is None else searched(lattice, search)
+        lattice = lattices.product(given, coupling=coupling, weights=weights)
+        lattice = lattice if search is None else tapes.searched(lattice, search)
         return lattice if grammar is None else lattice & grammar
     if coupling is not None:
         raise OptionError("coupling= is for lattices; a tagger reads another by reads=")
-    if any(isinstance(part, Lattice) for part in parts):
+    if given:
         raise OptionError("taggers compose with taggers, lattices with lattices")
-    if grammar is not None and not isinstance(grammar, Grammar):
+    if grammar is not None and not isinstance(grammar, grammars.Grammar):
         raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
-    composition: Composition[Any, Any] = Composition.of(composing.joined(parts, weights, normalize))
+    composition: Composition = Composition.of(composing.joined(parts, weights, normalize))
     composition = composition if search is None else replace(composition, search=search)
     if grammar is not None:
         composition = composition.constrained(grammar)
@@ -712,7 +635,7 @@ def compose(
     return composition
 
 
-def load(path: str | os.PathLike[str]) -> CRF | Composition[Any, Any]:
+def load(path: str | os.PathLike[str]) -> CRF | Composition:
     """Map a model file of fstcrf's own: a tagger or a composition of taggers.
 
     Raises
@@ -722,5 +645,5 @@ def load(path: str | os.PathLike[str]) -> CRF | Composition[Any, Any]:
     OSError
         The file cannot be opened.
     """
-    model = file.read(path)
+    model = jointmodel.read(path)
     return CRF.of(model) if isinstance(model, Model) else Composition.of(model)

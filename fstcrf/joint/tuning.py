@@ -1,11 +1,5 @@
 """Weights of taggers, chosen on held-out data.
 
-=============  ================================================================
-tune_weights   the composition with the weights that do best
-Trial          weights that were tried, and how they did
-GRID           the weights that are tried
-=============  ================================================================
-
 Taggers that were trained apart have potentials of different sizes; added up with weights of 1, a
 later tagger may drag the labels of an earlier one to where it has much to say. Only the ratio of
 the weights matters (but to soft grammars), so the first tagger keeps 1. The others are searched one
@@ -18,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 import numpy as np
 
@@ -33,9 +27,6 @@ from fstcrf.joint.jointmodel import JointModel
 from fstcrf.model.reading import Data, Run
 from fstcrf.plans import Program, scaled, scaled_chain, warn_unproven
 
-__all__ = ["GRID", "Trial", "tune_weights"]
-
-
 Weights = tuple[float, ...]
 JointT = TypeVar("JointT", bound=JointModel)
 Targets = Mapping[str, "str | Sequence[Sequence[str]]"]
@@ -46,8 +37,18 @@ GRID: Weights = (0.0, 0.01, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0)
 _SWEEPS = 10
 
 
+class TuningOptions(TypedDict, total=False):
+    """What `tune_weights` takes beside a composition and held-out data."""
+
+    targets: Targets | None
+    metric: str
+    grid: Sequence[float]
+    threads: int
+    report: Callable[[WeightTrial], None] | None
+
+
 @dataclass(frozen=True, slots=True)
-class Trial:
+class WeightTrial:
     """Weights that were tried.
 
     Parameters
@@ -70,7 +71,7 @@ def tune_weights(
     metric: str = "both",
     grid: Sequence[float] = GRID,
     threads: int = 1,
-    report: Callable[[Trial], None] | None = None,
+    report: Callable[[WeightTrial], None] | None = None,
 ) -> JointT:
     """Return the composition with the weights that do best on held-out data.
 
@@ -93,7 +94,7 @@ def tune_weights(
     threads : int
         The answer does not depend on it.
     report : callable, optional
-        Is told of every `Trial`.
+        Is told of every `WeightTrial`.
 
     Raises
     ------
@@ -121,7 +122,7 @@ def tune_weights(
             for weights, columns in zip(new, _decided(composition, dev, new, threads), strict=True):
                 known[weights] = gold.score(columns)
                 if report is not None:
-                    report(Trial(weights, known[weights]))
+                    report(WeightTrial(weights, known[weights]))
             best = max(line, key=lambda w: (known[w], -abs(w[k] - 1.0), -w[k]))
         if best == before:
             break

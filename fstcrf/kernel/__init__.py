@@ -1,10 +1,13 @@
 """The compiled kernel behind checked NumPy functions; nothing else touches ``ffi``."""
 
 from fstcrf.kernel.decoding import (
+    AxisMaxima,
     AxisPosterior,
     Ranked,
     Variants,
+    axis_expectations,
     axis_max_marginals,
+    axis_maxima,
     axis_posterior,
     best_paths,
     dead_tokens,
@@ -39,6 +42,16 @@ from fstcrf.kernel.native import use, variant, variants
 from fstcrf.kernel.online import Learner, Parameters, PassiveAggressive
 from fstcrf.kernel.rows import PackedTable, SparseRows, padded
 from fstcrf.kernel.single import SentenceMachine, SentencePath
+from fstcrf.kernel.spans import (
+    ARC_CARRIES,
+    ARC_OPENS,
+    AskedSpans,
+    FoundSpans,
+    SpanLabels,
+    asked_spans,
+    probable_spans,
+    span_counts,
+)
 from fstcrf.kernel.stochastic import ArcWeights, StochasticLearner
 from fstcrf.kernel.sweep import (
     Layout,
@@ -52,9 +65,13 @@ from fstcrf.kernel.sweep import (
 )
 
 __all__ = [
+    "ARC_CARRIES",
+    "ARC_OPENS",
     "Aim",
     "ArcWeights",
+    "AskedSpans",
     "Axis",
+    "AxisMaxima",
     "AxisPosterior",
     "BestPaths",
     "Bound",
@@ -66,6 +83,7 @@ __all__ = [
     "Factor",
     "Feedback",
     "FeedbackBatch",
+    "FoundSpans",
     "Graph",
     "Judge",
     "Layout",
@@ -86,13 +104,17 @@ __all__ = [
     "SentencePath",
     "Shard",
     "ShardAttributes",
+    "SpanLabels",
     "SparseRows",
     "StochasticLearner",
     "Sweep",
     "SweepWorkspace",
     "Variants",
     "VectorStore",
+    "asked_spans",
+    "axis_expectations",
     "axis_max_marginals",
+    "axis_maxima",
     "axis_posterior",
     "best_paths",
     "dead_tokens",
@@ -107,8 +129,10 @@ __all__ = [
     "norm",
     "padded",
     "path_scores",
+    "probable_spans",
     "rescored",
     "sample_paths",
+    "span_counts",
     "use",
     "variant",
     "variants",

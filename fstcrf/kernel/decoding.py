@@ -12,15 +12,19 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
+from fstcrf.kernel.blocks import LongSentence, portions
 from fstcrf.kernel.graphs import Domain, domain_number
-from fstcrf.kernel.machines import Bound
+from fstcrf.kernel.machines import Bound, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
 __all__ = [
+    "AxisMaxima",
     "AxisPosterior",
     "Ranked",
     "Variants",
+    "axis_expectations",
     "axis_max_marginals",
+    "axis_maxima",
     "axis_posterior",
     "best_paths",
     "dead_tokens",
@@ -29,6 +33,13 @@ __all__ = [
     "rescored",
     "sample_paths",
 ]
+
+
+_DOMAINS = {
+    "auto": (lib.FC_SUM, lib.FC_LOGS),
+    "linear": (lib.FC_SUM,),
+    "log": (lib.FC_LOGS,),
+}
 
 
 class Ranked(NamedTuple):
@@ -104,13 +115,14 @@ def best_paths(batch: Bound) -> tuple[Ints, Floats]:
         −inf where no path exists.
     """
     path, score = np.empty(batch.n_tokens, dtype=np.int32), np.empty(batch.n_sentences)
-    status = lib.fc_machine_best(
-        *batch.inputs,
-        array_out(path),
-        array_out(score),
-        batch.scratch(),
-    )
-    check(status, "best")
+    for sentences, tokens, portion in portions(batch):
+        if isinstance(portion, LongSentence):
+            path[tokens], score[sentences] = portion.best()
+            continue
+        status = lib.fc_machine_best(
+            *portion.inputs, array_out(path[tokens]), array_out(score[sentences]), portion.scratch()
+        )
+        check(status, "best")
     return path, score
 
 
@@ -121,13 +133,16 @@ def nbest_paths(batch: Bound, n: int) -> Ranked:
     ------
     OptionError
         n below 1.
+    TooLargeError
+        That takes more memory than there is.
     """
     if n < 1:
         raise OptionError(f"n is {n}, expected at least 1")
     count = np.empty(batch.n_sentences, dtype=np.int64)
     score = np.empty((batch.n_sentences, n))
     path = np.empty((n, batch.n_tokens), dtype=np.int32)
-    queue = np.empty(lib.fc_queue_size(batch.view, n, batch.longest))
+    what = f"the {n:,} best paths of a sentence of {batch.longest:,} tokens"
+    queue = allocated(int(lib.fc_queue_size(batch.view, n, batch.longest)), what)
     status = lib.fc_machine_nbest(
         *batch.inputs,
         n,
@@ -151,14 +166,18 @@ def log_partitions(batch: Bound, *, domain: Domain = "auto") -> Floats:
     """
     log_z = np.empty(batch.n_sentences)
     where = ffi.new("int64_t *")
-    status = lib.fc_machine_log_partition(
-        *batch.inputs,
-        domain_number(domain),
-        array_out(log_z),
-        batch.scratch(),
-        where,
-    )
-    check(status, "log_partition: sentence", where[0])
+    for sentences, _, portion in portions(batch):
+        if isinstance(portion, LongSentence):
+            log_z[sentences] = portion.sums(_DOMAINS[domain]).total
+            continue
+        status = lib.fc_machine_log_partition(
+            *portion.inputs,
+            domain_number(domain),
+            array_out(log_z[sentences]),
+            portion.scratch(),
+            where,
+        )
+        check(status, "log_partition: sentence", where[0])
     return log_z
 
 
@@ -196,30 +215,129 @@ def axis_posterior(
     )
     nats = np.empty(batch.n_sentences) if entropy else None
     where = ffi.new("int64_t *")
-    status = lib.fc_machine_marginals(
-        *batch.inputs,
-        domain_number(domain),
-        array_out(log_z),
-        [array_out(a) for a in node],
-        [ffi.NULL if a is None else array_out(a) for a in arc],
-        ffi.NULL if nats is None else array_out(nats),
-        batch.scratch(),
-        where,
-    )
-    check(status, "marginals: sentence", where[0])
+    for sentences, tokens, portion in portions(batch):
+        own = tuple(a[tokens] for a in node)
+        into = tuple(None if a is None else a[tokens] for a in arc)
+        if isinstance(portion, LongSentence):
+            found = portion.marginals(own, into, entropy=entropy, domains=_DOMAINS[domain])
+            log_z[sentences] = found[0]
+            if nats is not None:
+                nats[sentences] = found[1]
+            continue
+        status = lib.fc_machine_marginals(
+            *portion.inputs,
+            domain_number(domain),
+            ffi.NULL,
+            array_out(log_z[sentences]),
+            [array_out(a) for a in own],
+            [ffi.NULL if a is None else array_out(a) for a in into],
+            ffi.NULL,
+            ffi.NULL if nats is None else array_out(nats[sentences]),
+            portion.scratch(),
+            where,
+        )
+        check(status, "marginals: sentence", where[0])
     return AxisPosterior(log_z, node, arc, nats)
 
 
 def axis_max_marginals(batch: Bound) -> tuple[Floats, ...]:
     """Return, for every axis, the score of the best path through each state, float64 [N, S_c]."""
     node = _per_axis(batch)
+    for _, tokens, portion in portions(batch):
+        own = tuple(a[tokens] for a in node)
+        if isinstance(portion, LongSentence):
+            portion.max_marginals(own)
+            continue
+        status = lib.fc_machine_max_marginals(
+            *portion.inputs,
+            [array_out(a) for a in own],
+            *(ffi.NULL, ffi.NULL, ffi.NULL, ffi.NULL),
+            portion.scratch(),
+        )
+        check(status, "max_marginals")
+    return node
+
+
+def axis_expectations(batch: Bound, *, weight: Floats | None = None) -> AxisPosterior:
+    """Return log Z, posteriors of states and expected numbers of arcs of all sentences together.
+
+    Parameters
+    ----------
+    batch : Bound
+    weight : float64 [B], optional
+        Factor of each sentence's posteriors; ones when absent.
+
+    Returns
+    -------
+    AxisPosterior
+        ``arc`` holds float64 [arcs] for every axis: posteriors summed over contexts, tokens and
+        sentences.
+
+    Raises
+    ------
+    ShapeError
+        Weights of another shape.
+    """
+    log_z, node = np.empty(batch.n_sentences), _per_axis(batch)
+    total = tuple(np.empty(axis.n_arcs) for axis in batch.machine.axes)
+    shape, where = (batch.n_sentences,), ffi.new("int64_t *")
+    status = lib.fc_machine_marginals(
+        *batch.inputs,
+        lib.FC_AUTO,
+        ffi.NULL if weight is None else array_in(weight, np.float64, shape, "weight"),
+        array_out(log_z),
+        [array_out(a) for a in node],
+        ffi.NULL,
+        [array_out(a) for a in total],
+        ffi.NULL,
+        batch.scratch(),
+        where,
+    )
+    check(status, "expectations: sentence", where[0])
+    return AxisPosterior(log_z, node, total)
+
+
+class AxisMaxima(NamedTuple):
+    """Best paths, and what is best before and behind each joint state.
+
+    Parameters
+    ----------
+    path : int32 [N]
+    score : float64 [B]
+        Both as `best_paths` returns them.
+    node : tuple of float64 [N, S_c]
+        As `axis_max_marginals` returns them.
+    forward : float64 [N, Q, cells]
+        Score of the best beginning that ends in a joint state, its potentials included; Q: of
+        the residual automaton, before it reads the token.
+    ahead : float64 [N, Q, cells]
+        Score of a joint state and the best of what can follow it.
+    """
+
+    path: Ints
+    score: Floats
+    node: tuple[Floats, ...]
+    forward: Floats
+    ahead: Floats
+
+
+def axis_maxima(batch: Bound) -> AxisMaxima:
+    """Return best paths and max-marginals with both halves of them."""
+    path, score = np.empty(batch.n_tokens, dtype=np.int32), np.empty(batch.n_sentences)
+    machine, node = batch.machine, _per_axis(batch)
+    shape = batch.n_tokens, machine.n_residual, machine.outer * machine.width
+    forward, ahead = np.empty(shape), np.empty(shape)
     status = lib.fc_machine_max_marginals(
         *batch.inputs,
         [array_out(a) for a in node],
+        array_out(path),
+        array_out(score),
+        array_out(forward),
+        array_out(ahead),
         batch.scratch(),
     )
-    check(status, "max_marginals")
-    return node
+    check(status, "maxima")
+    return AxisMaxima(path, score, node, forward, ahead)
 
 
 def sample_paths(batch: Bound, uniform: Floats) -> Ints:
@@ -242,14 +360,21 @@ def sample_paths(batch: Bound, uniform: Floats) -> Ints:
         raise NumericError("uniform holds a number outside [0, 1)")
     shape = (len(uniform), batch.n_tokens)
     path = np.empty(shape, dtype=np.int32)
-    status = lib.fc_machine_sample(
-        *batch.inputs,
-        shape[0],
-        array_in(uniform, np.float64, shape, "uniform"),
-        array_out(path),
-        batch.scratch(),
-    )
-    check(status, "sample")
+    for _, tokens, portion in portions(batch):
+        own = np.ascontiguousarray(uniform[:, tokens])
+        if isinstance(portion, LongSentence):
+            path[:, tokens] = portion.sample(own)
+            continue
+        drawn = np.empty(own.shape, dtype=np.int32)
+        status = lib.fc_machine_sample(
+            *portion.inputs,
+            shape[0],
+            array_in(own, np.float64, own.shape, "uniform"),
+            array_out(drawn),
+            portion.scratch(),
+        )
+        check(status, "sample")
+        path[:, tokens] = drawn
     return path
 
 

@@ -281,7 +281,7 @@ class Gibbs:
         self._agreement, arrays = agreement_view(agreement, labels, int(offsets[-1]))
         self._memory.append(arrays)
         longest = int(np.diff(offsets).max(initial=0))
-        size = lib.fc_gibbs_work(self._call.graph, self._labelling, longest)
+        size = lib.fc_gibbs_work(self._call.machine, self._labelling, longest)
         self._work = ffi.from_buffer("double[]", np.empty(size))
 
     @property
@@ -331,7 +331,7 @@ class Gibbs:
         kinds = np.ascontiguousarray(whole, dtype=np.uint8)
         where = ffi.new("int64_t *")
         status = lib.fc_gibbs(
-            self._call.graph,
+            self._call.machine,
             self._call.batch,
             self._labelling,
             self._agreement,

@@ -14,7 +14,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settled
 from fstcrf.kernel.rows import row_starts
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "GraphCall",
     "Posterior",
     "domain_number",
+    "first_invalid",
     "forward_backward",
     "graph_view",
     "log_partition",
@@ -66,18 +67,20 @@ class Graph:
     def __post_init__(self) -> None:
         if not len(self.initial):
             raise ShapeError("a graph needs a state: initial is empty")
+        for name in ("source", "target"):
+            ends = getattr(self, name)
+            if ends is not None:
+                object.__setattr__(self, name, settled(ends))
         handle, _ = graph_view(self)
-        where = ffi.new("int64_t *")
-        n = len(self.score) if self.per_token else 0
-        status = lib.fc_check_graph(handle, n, where)
-        if status == lib.FC_ENUMERIC:
-            raise NumericError(
-                f"NaN, +inf or beyond 1e300: entry {where[0]} of the graph's potentials"
-            )
-        if status != lib.FC_OK:
-            raise ShapeError(
-                f"arcs are not sorted by (source, target) or name no state: {where[0]}"
-            )
+        skipped = self.n_arcs if self.per_token else 0  # no arc leads into the first token
+        for array, start in ((self.score, skipped), (self.initial, 0), (self.final, 0)):
+            place = first_invalid(array.reshape(-1)[start:])
+            if place >= 0:
+                raise NumericError(
+                    f"NaN, +inf or beyond 1e300: entry {start + place} of the graph's potentials"
+                )
+        if lib.fc_check_machine(handle, ffi.new("int64_t *")) != lib.FC_OK:
+            raise ShapeError("arcs are not sorted by (source, target) or name no state")
 
     @property
     def n_states(self) -> int:
@@ -135,9 +138,8 @@ def log_partition(graph: Graph, offsets: Longs, node: Floats, *, domain: Domain 
     """
     call = GraphCall(graph, offsets, node)
     log_z = np.empty(call.B)
-    status = lib.fc_log_partition(
-        call.graph,
-        call.batch,
+    status = lib.fc_machine_log_partition(
+        *call.inputs,
         domain_number(domain),
         array_out(log_z),
         call.work,
@@ -180,14 +182,16 @@ def forward_backward(
         raise NumericError(f"the weight of sentence {first} is not finite")
     log_z, posterior = np.empty(call.B), np.empty_like(node)
     arc = np.empty((len(node), graph.n_arcs) if graph.per_token else (graph.n_arcs,))
-    status = lib.fc_forward_backward(
-        call.graph,
-        call.batch,
+    arcs = [array_out(arc)]
+    status = lib.fc_machine_marginals(
+        *call.inputs,
         domain_number(domain),
         array_in(weights, np.float64, (call.B,), "weight"),
         array_out(log_z),
-        array_out(posterior),
-        array_out(arc),
+        [array_out(posterior)],
+        arcs if graph.per_token else ffi.NULL,
+        ffi.NULL if graph.per_token else arcs,
+        ffi.NULL,
         call.work,
         call.where,
     )
@@ -214,9 +218,8 @@ def viterbi(graph: Graph, offsets: Longs, node: Floats) -> tuple[Ints, Floats]:
     """
     call = GraphCall(graph, offsets, node)
     path, score = np.empty(len(node), dtype=np.int32), np.empty(call.B)
-    status = lib.fc_viterbi(
-        call.graph,
-        call.batch,
+    status = lib.fc_machine_best(
+        *call.inputs,
         array_out(path),
         array_out(score),
         call.work,
@@ -239,10 +242,10 @@ def max_marginals(graph: Graph, offsets: Longs, node: Floats) -> Floats:
     """
     call = GraphCall(graph, offsets, node)
     out = np.empty_like(node)
-    status = lib.fc_max_marginals(
-        call.graph,
-        call.batch,
-        array_out(out),
+    status = lib.fc_machine_max_marginals(
+        *call.inputs,
+        [array_out(out)],
+        *(ffi.NULL, ffi.NULL, ffi.NULL, ffi.NULL),
         call.work,
     )
     check(status, "max_marginals")
@@ -283,12 +286,11 @@ def maxima(graph: Graph, offsets: Longs, node: Floats) -> BestPaths:
     call = GraphCall(graph, offsets, node)
     path, score = np.empty(len(node), dtype=np.int32), np.empty(call.B)
     marginal, forward, ahead = (np.empty_like(node) for _ in range(3))
-    status = lib.fc_maxima(
-        call.graph,
-        call.batch,
+    status = lib.fc_machine_max_marginals(
+        *call.inputs,
+        [array_out(marginal)],
         array_out(path),
         array_out(score),
-        array_out(marginal),
         array_out(forward),
         array_out(ahead),
         call.work,
@@ -318,44 +320,68 @@ class GraphCall:
         n = int(offsets[-1])
         if graph.per_token and len(graph.score) != n:
             raise ShapeError(f"arc potentials of {len(graph.score)} tokens for {n} tokens")
-        self.graph, self._graph_memory = graph_view(graph)
         rows = array_in(node, np.float64, (n, graph.n_states), "node")
-        self.batch = ffi.new("fc_batch *", {"B": self.B, "offsets": bounds, "node": rows})
-        self._batch_memory = (rows, bounds)
-        self.where = ffi.new("int64_t *")
-        status = lib.fc_check_batch(self.graph, self.batch, self.where)
-        if status == lib.FC_ENUMERIC:
-            token, state = divmod(self.where[0], graph.n_states)
+        lengths = np.diff(offsets)
+        if offsets[0] != 0 or (lengths < 1).any():
+            first = int(np.argmax(lengths < 1)) if (lengths < 1).any() else 0
+            raise ShapeError(f"sentence {first} is empty or offsets do not start at 0")
+        place = first_invalid(node)
+        if place >= 0:
+            token, state = divmod(place, graph.n_states)
             raise NumericError(
                 f"NaN, +inf or beyond 1e300: the potential of token {token}, state {state}"
             )
-        if status != lib.FC_OK:
-            raise ShapeError(f"sentence {self.where[0]} is empty or offsets do not start at 0")
-        longest = int(np.diff(offsets).max(initial=0))
-        scratch = np.empty(lib.fc_work_size(self.graph, longest))
+        self.machine, self._machine_memory = graph_view(graph, rows)
+        self.batch = ffi.new("fc_batch *", {"B": self.B, "offsets": bounds})
+        self.inputs = self.machine, self.B, bounds
+        self.where = ffi.new("int64_t *")
+        scratch = np.empty(lib.fc_machine_work(self.machine, int(lengths.max(initial=0))))
         self.work = ffi.from_buffer("double[]", scratch)
 
 
-def graph_view(graph: Graph) -> tuple[Any, list[Any]]:
-    """Return the C view of a graph and the memory it points into."""
+def first_invalid(potentials: Floats) -> int:
+    """Return the index of the first potential that the kernel refuses; −1: there is none."""
+    flat = potentials.reshape(-1)
+    return int(lib.fc_first_invalid(flat.size, ffi.from_buffer("double[]", flat)))
+
+
+def graph_view(graph: Graph, node: Any = None) -> tuple[Any, list[Any]]:
+    """Return a graph as a machine of one axis for C, and the memory it points into.
+
+    Parameters
+    ----------
+    graph : Graph
+    node : pointer to float64 [N, S], optional
+        Node potentials.
+    """
     if (graph.source is None) != (graph.target is None):
         raise ShapeError("source and target go together: one of them is missing")
     states, arcs = graph.n_states, graph.n_arcs
     shape = (len(graph.score), arcs) if graph.per_token else (arcs,)
-    fields: dict[str, Any] = {
+    axis: dict[str, Any] = {
+        "S": states,
+        "contexts": 1,
+        "moving": int(graph.per_token),
         "score": array_in(graph.score, np.float64, shape, "score"),
+    }
+    ends = {
         "initial": array_in(graph.initial, np.float64, (states,), "initial"),
         "final": array_in(graph.final, np.float64, (states,), "final"),
     }
-    sparse = graph.source is not None and graph.target is not None
     if graph.source is not None and graph.target is not None:
-        fields["source"] = array_in(graph.source, np.int32, (arcs,), "source")
-        fields["target"] = array_in(graph.target, np.int32, (arcs,), "target")
+        axis["A"] = arcs
+        axis["source"] = array_in(graph.source, np.int32, (arcs,), "source")
+        axis["target"] = array_in(graph.target, np.int32, (arcs,), "target")
         if arcs == 0:
             raise ShapeError("a sparse graph has no arcs; there must be an arc")
         if graph.source.min() < 0 or graph.source.max() >= states:
             raise ShapeError(f"an arc leaves a state that is none of the {states}")
         row = row_starts(graph.source, states)
-        fields["row"] = array_in(row, np.int64, row.shape, "row")
-    scalars = {"S": states, "A": arcs if sparse else 0, "moving": int(graph.per_token)}
-    return ffi.new("fc_graph *", {**scalars, **fields}), list(fields.values())
+        axis["row"] = array_in(row, np.int64, row.shape, "row")
+    factor = {"rows": 1, "width": states, "moving": 1}
+    if node is not None:
+        factor["value"] = node
+    parts = ffi.new("fc_axis *", axis), ffi.new("fc_factor *", factor)
+    sizes = {"axes": 1, "factors": int(node is not None), "outer": 1, "S": states}
+    view = ffi.new("fc_machine *", {**sizes, "axis": parts[0], "factor": parts[1], **ends})
+    return view, [*axis.values(), *ends.values(), *parts, node]

@@ -32,13 +32,16 @@ __all__ = [
 
 BEAM = 64
 """States of a token that are followed when a search is given up."""
-_STEPS = 20_000
-"""States between two looks at the clock."""
+_STEPS, _UNTIMED_STEPS = 20_000, 100_000
+"""States between two looks at the clock, and at Ctrl-C."""
 
 _GIVING_UP = 2
 
 _KEPT = 1 << 14
 """Rooms of an arena that is kept from call to call."""
+
+_MOST_ROOMS = 1 << 30
+"""Rooms that visits are numbered in."""
 
 _MOST_AHEAD = 20_000_000
 """Numbers in a table of what may still come."""
@@ -64,7 +67,7 @@ class Budget:
     Raises
     ------
     OptionError
-        Numbers that are not positive; states that are no whole number.
+        Numbers that are not positive; states that are no whole number below 2⁶³.
     """
 
     states: int = _STATES
@@ -72,13 +75,14 @@ class Budget:
 
     def __post_init__(self) -> None:
         try:
-            enough = operator.index(self.states) > 0 and (self.seconds is None or self.seconds > 0)
+            enough = 0 < operator.index(self.states) < 1 << 63
+            enough = enough and (self.seconds is None or self.seconds > 0)
         except TypeError:
             enough = False
         if not enough:
             raise OptionError(
                 f"budget of {self.states!r} states and {self.seconds!r} seconds: expected a whole "
-                "number and a number, both more than 0"
+                "number below 2⁶³ and a number, both more than 0"
             )
 
     @property
@@ -303,8 +307,8 @@ def lazy_paths(
     beam : int
         States of a token that are followed where the budget ends a search.
     allowance : int
-        Operations a token that an answer is worth, 0: any number. A search that has done a quarter
-        of them, and more than its progress is worth, ends without an answer.
+        Operations a token that a search may do, 0: any number. One that has done more ends without
+        an answer.
 
     Raises
     ------
@@ -390,7 +394,7 @@ def _run(
 ) -> None:
     view, work = grammar.view(batch.longest), batch.scratch()
     end = None if budget.seconds is None else time.monotonic() + budget.seconds
-    steps = 1 << 60 if end is None else _STEPS
+    steps = _UNTIMED_STEPS if end is None else _STEPS
     give_up = 0
     while True:
         status = lib.fc_lazy_nbest(
@@ -458,6 +462,10 @@ class Arena:
     def grow(self, most: int) -> bool:
         """Double the room; False: it is as large as a search may make it."""
         if self.rooms >= most and self.view.phase != _GIVING_UP:
+            return False
+        if 2 * self.rooms > _MOST_ROOMS:
+            if self.view.phase == _GIVING_UP:
+                raise MemoryError("a search has no room left")
             return False
         grown = np.zeros_like
         self._visit = np.concatenate([self._visit, grown(self._visit)])

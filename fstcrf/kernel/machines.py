@@ -6,6 +6,7 @@ outer index. What is None here is *per token*: it comes with the batch, one tabl
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.errors import NumericError, ShapeError
-from fstcrf.kernel.native import array_in, ffi, lib
+from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.errors import NumericError, ShapeError, TooLargeError
+from fstcrf.kernel.native import array_in, ffi, lib, settled
 from fstcrf.kernel.rows import row_starts
 
 __all__ = [
@@ -25,8 +26,17 @@ __all__ = [
     "Factor",
     "Machine",
     "Residual",
+    "allocated",
     "machine_view",
 ]
+
+
+def _settle(part: object, *names: str) -> None:
+    """Replace index arrays of a frozen part of a machine by copies that nobody writes to."""
+    for name in names:
+        array = getattr(part, name)
+        if array is not None:
+            object.__setattr__(part, name, settled(array))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -55,6 +65,9 @@ class Axis:
     place: Ints | None = None
     contexts: int = 1
 
+    def __post_init__(self) -> None:
+        _settle(self, "source", "target", "place")
+
     @property
     def n_arcs(self) -> int:
         """Number of arcs."""
@@ -80,6 +93,9 @@ class Factor:
     width: int
     place: Ints | None = None
     value: Floats | None = None
+
+    def __post_init__(self) -> None:
+        _settle(self, "place")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -109,6 +125,9 @@ class Residual:
     initial: Floats
     final: Floats
     place: Ints | None = None
+
+    def __post_init__(self) -> None:
+        _settle(self, "source", "target", "place")
 
 
 # --- The parts of a machine as C reads them -------------------------------------------------------
@@ -352,6 +371,8 @@ class Bound:
 
     def select(self, sentences: Sequence[int], machine: Machine | None = None) -> Bound:
         """Return some of the sentences, maybe under another machine of the same potentials."""
+        if len(sentences) == self.n_sentences and list(sentences) == [*range(self.n_sentences)]:
+            return Bound(machine or self.machine, self.bounds, self._per_token, checked=True)
         lengths = np.diff(self.bounds)[sentences]
         tokens = self.tokens(sentences)
         per_token = tuple(np.ascontiguousarray(array[tokens]) for array in self._per_token)
@@ -369,10 +390,10 @@ class Bound:
             return
         if offsets is not None:  # nothing leads into a first token: those rows are not read
             read = np.setdiff1d(np.arange(len(array)), offsets[:-1])
-            bad = read[~(array[read] <= 1e300).all(axis=(1, 2))]
+            bad = read[~_allowed(array[read]).all(axis=(1, 2))]
             if not len(bad):
                 return
-            wrong = ~(array[bad[0]].reshape(-1) <= 1e300)
+            wrong = ~_allowed(array[bad[0]].reshape(-1))
             place = int(bad[0]) * array[0].size + int(np.flatnonzero(wrong)[0])
         token, cell = divmod(int(place), array[0].size)
         raise NumericError(
@@ -386,8 +407,34 @@ class Bound:
 
     def scratch(self) -> Any:
         """Return work space for one call: threads may ask the same batch at once."""
-        size = lib.fc_machine_work(self.view, self.longest)
-        return ffi.from_buffer("double[]", np.empty(size))
+        size = int(lib.fc_machine_work(self.view, self.longest))
+        cells = int(np.prod(self.machine.shape)) * self.machine.n_residual
+        what = f"a sentence of {self.longest:,} tokens, {cells:,} states at each"
+        return ffi.from_buffer("double[]", allocated(size, what))
+
+
+def allocated(size: int, what: str) -> Floats:
+    """Return so much scratch, float64 [size].
+
+    Raises
+    ------
+    TooLargeError
+        It is more than the memory of this machine.
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        if 8 * size <= memory:
+            return np.empty(size)
+    except MemoryError:
+        pass  # less is free than there is
+    raise TooLargeError(
+        f"{what}: that takes {8 * size / 1e9:,.1f} GB of memory; is a blank line missing between "
+        "sentences? Else cut the sentence, or ask for less"
+    )
+
+
+def _allowed(potentials: Floats) -> Bools:
+    return (np.abs(potentials) <= 1e300) | np.isneginf(potentials)
 
 
 def _refuse(status: int, where: int) -> None:

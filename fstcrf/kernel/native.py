@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -21,10 +21,13 @@ __all__ = [
     "check",
     "ffi",
     "lib",
+    "settled",
     "use",
     "variant",
     "variants",
 ]
+
+AnyArray = TypeVar("AnyArray", bound=np.ndarray[Any, Any])
 
 ENTRY = np.dtype([("weight", np.float64), ("slot", np.int64)])
 SLOT = np.dtype([("key", np.uint64), ("row", np.int64)])
@@ -74,6 +77,20 @@ def array_in(
     if writable and not array.flags.writeable:
         raise ShapeError(f"{name} is read-only; pass {name}.copy()")
     return ffi.from_buffer(_POINTER[wanted], array, require_writable=writable)
+
+
+def settled(array: AnyArray, *, owned: bool = False) -> AnyArray:
+    """Return a copy of an array that nobody writes to any more.
+
+    What C takes for granted once it has been checked must not change. With `owned`, an array with
+    memory of its own is made read-only instead: it was made for this.
+    """
+    if not array.flags.writeable or not array.flags.c_contiguous:  # `array_in` refuses the latter
+        return array
+    if not owned or array.base is not None:
+        array = array.copy()
+    array.flags.writeable = False
+    return array
 
 
 def array_out(array: np.ndarray[Any, Any]) -> Any:

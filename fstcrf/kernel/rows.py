@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats, Ints, Longs, Singles
 from fstcrf.errors import ShapeError
-from fstcrf.kernel.native import ENTRY, array_in, array_out, check, ffi, lib
+from fstcrf.kernel.native import ENTRY, array_in, array_out, check, ffi, lib, settled
 
 __all__ = [
     "PackedTable",
@@ -63,6 +63,8 @@ class SparseRows:
     def __post_init__(self) -> None:
         if not self.indptr.size:
             raise ShapeError("indptr is empty, expected [N + 1] numbers from 0")
+        object.__setattr__(self, "indptr", settled(self.indptr, owned=True))
+        object.__setattr__(self, "index", settled(self.index, owned=True))
         where = ffi.new("int64_t *")
         status = lib.fc_check_rows(
             len(self),
@@ -157,6 +159,7 @@ class SparseRows:
             array_in(self.index, np.int32, self.index.shape, "index"),
             ffi.NULL if value is None else array_in(value, np.float32, value.shape, "value"),
             array_in(place, np.int32, (self.n_columns, place.shape[1]), "place"),
+            out.size,
             array_in(out, np.float64, out.shape, "out", writable=True),
             where,
         )
@@ -210,6 +213,19 @@ class PackedTable:
     place: Ints
     table: Floats
     entries: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "place", settled(self.place, owned=True))
+        object.__setattr__(self, "entries", settled(self.entries, owned=True))
+        slot, width = self.entries["slot"], self.table.shape[1]
+        inside = (
+            self.place.max(initial=-1) < len(self.table)
+            and ~self.place.min(initial=-1) < len(slot)
+            and (np.where(slot < 0, ~slot, slot) < width).all()
+            and (not len(slot) or slot[-1] < 0)  # lists end where the entries do
+        )
+        if not inside:
+            raise ShapeError("a packed table whose places or slots lie outside it")
 
     @classmethod
     def from_cells(

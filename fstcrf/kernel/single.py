@@ -12,7 +12,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs, Singles
 from fstcrf.errors import NumericError, ShapeError
-from fstcrf.kernel.graphs import Graph
+from fstcrf.kernel.graphs import Graph, graph_view
 from fstcrf.kernel.lazy import BEAM, Arena, Budget, Conjunction
 from fstcrf.kernel.machines import Machine, machine_view
 from fstcrf.kernel.native import array_in, check, ffi, lib
@@ -47,12 +47,9 @@ class SentenceGraph:
         if graph.per_token or graph.source is not None or self._states > self._width:
             raise ShapeError(f"a dense graph of at most {self._width} states is expected")
         self._packed, weights = table.view()
-        scores = {
-            "score": array_in(graph.score, np.float64, (self._arcs,), "score"),
-            "initial": array_in(graph.initial, np.float64, (self._states,), "initial"),
-            "final": array_in(graph.final, np.float64, (self._states,), "final"),
-        }
-        self._graph = ffi.new("fc_graph *", {"S": self._states, "A": 0, "moving": 0, **scores})
+        self._machine, scores = graph_view(graph)
+        self._machine.factors = 1
+        self._factor = ffi.new("fc_factor *", {"rows": 1, "width": self._states, "moving": 1})
         self._memory = weights, scores  # what the structures point into
 
     def potentials(
@@ -108,12 +105,10 @@ class SentenceGraph:
         ShapeError, NumericError
             As for `graphs.viterbi`.
         """
-        batch, work = self._batch(node)
+        inputs, work, _keep = self._sentence(node)
         path = np.empty(len(node), dtype=np.int32)
         score = ffi.new("double[1]")
-        status = lib.fc_viterbi(
-            self._graph, batch[0], ffi.from_buffer("int32_t[]", path), score, work
-        )
+        status = lib.fc_machine_best(*inputs, ffi.from_buffer("int32_t[]", path), score, work)
         check(status, "viterbi")
         return path
 
@@ -130,35 +125,38 @@ class SentenceGraph:
         ShapeError, NumericError
             As for `graphs.forward_backward`.
         """
-        batch, work = self._batch(node)
+        inputs, work, _keep = self._sentence(node)
         log_z, where = ffi.new("double[1]"), ffi.new("int64_t *")
-        posterior, arc = np.empty_like(node), np.empty(self._arcs)
-        status = lib.fc_forward_backward(
-            self._graph,
-            batch[0],
+        posterior = np.empty_like(node)
+        status = lib.fc_machine_marginals(
+            *inputs,
             lib.FC_AUTO,
-            ffi.new("double[1]", [1.0]),
+            ffi.NULL,
             log_z,
-            ffi.from_buffer("double[]", posterior),
-            ffi.from_buffer("double[]", arc),
+            [ffi.from_buffer("double[]", posterior)],
+            *(ffi.NULL, ffi.NULL, ffi.NULL),
             work,
             where,
         )
         check(status, "forward_backward")
         return log_z[0], posterior
 
-    def _batch(self, node: Floats) -> tuple[tuple[Any, ...], Any]:
-        """Return the C view of one sentence with the memory it points into, and scratch."""
+    def _sentence(self, node: Floats) -> tuple[tuple[Any, int, Any], Any, Any]:
+        """Return what C calls begin with, scratch, and what else they point into.
+
+        All belong to one call: threads may ask at once.
+        """
         rows = array_in(node, np.float64, (len(node), self._states), "node")
-        offsets = ffi.new("int64_t[2]", [0, len(node)])
-        batch = ffi.new("fc_batch *", {"B": 1, "offsets": offsets, "node": rows})
-        where = ffi.new("int64_t *")
-        status = lib.fc_check_batch(self._graph, batch, where)
-        if status == lib.FC_EINVAL:
+        if not len(node):
             raise ShapeError("a sentence without tokens")
-        check(status, "potentials of the sentence")
-        work = np.empty(lib.fc_work_size(self._graph, len(node)))
-        return (batch, offsets, rows), ffi.from_buffer("double[]", work)
+        if lib.fc_first_invalid(node.size, rows) >= 0:
+            check(lib.FC_ENUMERIC, "potentials of the sentence")
+        offsets = ffi.new("int64_t[2]", [0, len(node)])
+        factor = ffi.new("fc_factor *", self._factor[0])
+        machine = ffi.new("fc_machine *", self._machine[0])
+        factor.value, machine.factor = rows, factor
+        work = np.empty(lib.fc_machine_work(machine, len(node)))
+        return (machine, 1, offsets), ffi.from_buffer("double[]", work), (factor, rows)
 
 
 # --- Best paths of sentences that come one at a time ----------------------------------------------

@@ -121,7 +121,8 @@ class StochasticLearner:
         self._dense = np.zeros(2 * arcs.size)
         fields = {"table": array_out(self._table), "dense": array_out(self._dense), "scale": 1.0}
         self._weights = ffi.new("fc_averaged *", fields)
-        self._work = np.empty(lib.fc_asgd_work(graph_view(graph)[0], self._shard, self._steps))
+        handle, _keep = graph_view(graph)
+        self._work = np.empty(lib.fc_asgd_work(handle, self._shard, self._steps))
 
     def _check(self) -> None:
         where, (handle, _keep) = ffi.new("int64_t *"), graph_view(self._graph)

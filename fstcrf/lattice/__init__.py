@@ -1,9 +1,15 @@
 """Weighted transducers of sentences, and what can be asked of them."""
 
-from fstcrf.lattice.answer import Answer, Path, TapeAnswer
-from fstcrf.lattice.batch import log_partition, marginals, sample
-from fstcrf.lattice.lattice import JointLattice, Lattice, TapeLattice, product
-from fstcrf.lattice.paths import Paths, Ranking, best, nbest
+from typing import TYPE_CHECKING
+
+from fstcrf.lazy import importer
+
+if TYPE_CHECKING:
+    from fstcrf.lattice.answer import Answer, Path, TapeAnswer
+    from fstcrf.lattice.batch import log_partition, marginals, sample
+    from fstcrf.lattice.lattice import JointLattice, Lattice, TapeLattice, product
+    from fstcrf.lattice.paths import Paths, Ranking, best, nbest
+    from fstcrf.lattice.spans import ProbableSpans, probable_spans, span_probabilities
 
 __all__ = [
     "Answer",
@@ -11,6 +17,7 @@ __all__ = [
     "Lattice",
     "Path",
     "Paths",
+    "ProbableSpans",
     "Ranking",
     "TapeAnswer",
     "TapeLattice",
@@ -18,6 +25,31 @@ __all__ = [
     "log_partition",
     "marginals",
     "nbest",
+    "probable_spans",
     "product",
     "sample",
+    "span_probabilities",
 ]
+
+__getattr__ = importer(
+    __name__,
+    {
+        "Answer": "answer",
+        "JointLattice": "lattice",
+        "Lattice": "lattice",
+        "Path": "answer",
+        "ProbableSpans": "spans",
+        "Paths": "paths",
+        "Ranking": "paths",
+        "TapeAnswer": "answer",
+        "TapeLattice": "lattice",
+        "best": "paths",
+        "log_partition": "batch",
+        "marginals": "batch",
+        "nbest": "paths",
+        "probable_spans": "spans",
+        "product": "lattice",
+        "sample": "batch",
+        "span_probabilities": "spans",
+    },
+)

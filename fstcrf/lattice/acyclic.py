@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,10 +29,8 @@ from fstcrf.lattice.answer import Path
 from fstcrf.lattice.machines import acyclic_acceptor, lattice_table, machine_labels
 from fstcrf.openfst import Machine
 
-__all__ = [
-    "AcyclicLattice",
-    "best_sequences",
-]
+if TYPE_CHECKING:
+    import pynini
 
 _Subset = dict[int, float]
 
@@ -161,7 +159,7 @@ class AcyclicLattice:
         self._label: Ints = machine.ilabel - np.int32(1)
 
     @classmethod
-    def from_fst(cls, fst: Any, labels: LabelSet | None = None) -> AcyclicLattice:
+    def from_fst(cls, fst: pynini.Fst, labels: LabelSet | None = None) -> AcyclicLattice:
         """Return the lattice of a ``pynini.Fst``.
 
         Parameters
@@ -383,9 +381,10 @@ class AcyclicLattice:
             scaled = replace(machine, score=factor * machine.score, final=final)
         return AcyclicLattice(scaled, self.labels, dead=self._dead)
 
-    def to_fst(self, arc_type: openfst.ArcType = "log64") -> Any:
+    def to_fst(self, arc_type: openfst.ArcType = "log64") -> pynini.Fst:
         """Return the lattice as a ``pynini.Fst``; see `fstcrf.openfst.to_fst`."""
-        return openfst.to_fst(self._with_symbols(), arc_type)
+        found: pynini.Fst = openfst.to_fst(self._with_symbols(), arc_type)
+        return found
 
     def to_att(self) -> str:
         """Return the lattice as AT&T text; see `fstcrf.openfst.att_text`."""

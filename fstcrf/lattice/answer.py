@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, overload
 
 import numpy as np
 
@@ -16,9 +17,6 @@ from fstcrf.corpus import Column, Scheme, Span, named_scheme, span_arrays
 from fstcrf.corpus.schemes import OUTSIDE
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.once import made_once
-
-__all__ = ["Answer", "Change", "Labels", "Path", "TapeAnswer", "labels_of_tapes", "share", "shares"]
-
 
 Labels: TypeAlias = tuple[Any, ...]
 """A tuple of str; of several tapes, a tuple of such tuples."""
@@ -31,6 +29,22 @@ else:  # its default is for those who check types
     from typing import TypeVar
 
     LabelsT_co = TypeVar("LabelsT_co", bound=Labels, covariant=True)
+
+
+def shown_tapes(known: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...]:
+    """Return the tapes that are asked for.
+
+    Raises
+    ------
+    OptionError
+        None, one twice, or one that is not there.
+    """
+    if isinstance(tapes, str) or not tapes or len(set(tapes)) < len(tapes):
+        raise OptionError(f"tapes is {tapes!r}, expected names of tapes, each once")
+    odd = [tape for tape in tapes if tape not in known]
+    if odd:
+        raise OptionError(f"no tape {odd[0]!r}: there is {', '.join(known)}")
+    return tuple(tapes)
 
 
 def labels_of_tapes(labels: Sequence[tuple[str, ...]]) -> Labels:
@@ -80,6 +94,25 @@ class Path(Generic[LabelsT_co]):
 
 Change: TypeAlias = Literal["", "grammar", "forced", "both"]
 """What was given up for a sentence that had no path: nothing, its grammar, its forced labels."""
+
+
+class Distribution(Protocol):
+    """What answers are from; see `fstcrf.lattice.distributions.Distributions`."""
+
+    def marginals(self, tape: str) -> list[Floats | None]:
+        """Return the probability of each label at each token of each sentence."""
+
+    def span_probabilities(self, tape: str, spans: Sequence[Sequence[Span]]) -> list[Floats]:
+        """Return the probability of each of the spans of each sentence."""
+
+    def confidence(self, sentence: int, path: Path) -> Any:
+        """Return how sure the best path of a sentence is."""
+
+    def only(self, asked: Bools) -> Distribution:
+        """Return that of some sentences alone."""
+
+    def with_part(self, where: Longs, part: Any) -> Distribution:
+        """Return the same with others of some sentences."""
 
 
 class TapeAnswer:
@@ -172,7 +205,10 @@ class TapeAnswer:
             Of n > 1: for each sentence a list for each of its paths, best first.
         """
         if k is not None or self.n == 1:
-            return [list(self.path(b, k or 0)) for b in range(len(self))]
+            names = np.asarray(self.label_set, dtype=object)
+            flat, bounds = names[self.flat[k or 0]].tolist(), pairwise(self.offsets.tolist())
+            there = (self._counts > (k or 0)).tolist()
+            return [flat[a:b] if t else [] for t, (a, b) in zip(there, bounds, strict=True)]
         return [
             [list(self.path(b, rank)) for rank in range(count)]
             for b, count in enumerate(self._counts.tolist())
@@ -257,6 +293,8 @@ class Answer:
     changed : sequence of B str, optional
         What was given up for a sentence so that it has a path: ``""``, ``"grammar"``,
         ``"forced"`` or ``"both"``.
+    posterior : callable, optional
+        Returns the distributions that the paths are from; asked once, when needed.
 
     Attributes
     ----------
@@ -283,6 +321,7 @@ class Answer:
         exact: Bools,
         bounds: Floats,
         changed: Sequence[Change] | None = None,
+        posterior: Callable[[], Distribution] | None = None,
     ) -> None:
         size = len(offsets) - 1
         self.n = 1 if scores.ndim == 1 else int(scores.shape[1])
@@ -294,7 +333,7 @@ class Answer:
         self.label_sets = {tape: tuple(label_sets[tape]) for tape in self.tapes}
         self.offsets = offsets
         self.scores, self.exact, self.bounds = scores, exact, bounds
-        self._probabilities = probabilities
+        self._probabilities, self._posterior = probabilities, posterior
         there = scores.reshape(size, self.n) > -np.inf
         self._counts: Longs = there.sum(axis=1, dtype=np.int64)
         self.dead: Bools = self._counts == 0
@@ -366,7 +405,7 @@ class Answer:
         change : str
             What was given up for them.
         """
-        alive = np.flatnonzero(~part.dead)
+        alive, asked = np.flatnonzero(~part.dead), where
         where = where[alive]
         to, of = self._tokens(where), part._tokens(alive)
         flat = {tape: known.flat.copy() for tape, known in self._tapes.items()}
@@ -383,6 +422,9 @@ class Answer:
             found[where] = part.probabilities[alive]
             return found
 
+        def posterior() -> Distribution:
+            return self.posterior.with_part(asked, part.posterior)
+
         return Answer(
             flat,
             self.label_sets,
@@ -392,7 +434,13 @@ class Answer:
             exact=exact,
             bounds=bounds,
             changed=changed.tolist(),
+            posterior=posterior,
         )
+
+    def with_posterior(self, posterior: Callable[[], Distribution]) -> Answer:
+        """Return the answer with what tells the distributions that its paths are from."""
+        self._posterior = posterior
+        return self
 
     def _tokens(self, sentences: Longs) -> Longs:
         """Return the tokens of sentences, one after the other."""
@@ -430,7 +478,8 @@ class Answer:
         return self._tapes[key]
 
     def __iter__(self) -> Iterator[Path | list[Path] | None]:
-        return (self[b] for b in range(len(self)))
+        ranked = self.ranked()
+        return iter(ranked if self.n > 1 else [next(iter(paths), None) for paths in ranked])
 
     @made_once
     def probabilities(self) -> Floats:
@@ -469,6 +518,106 @@ class Answer:
             )
             for k in range(self._counts[b])
         ]
+
+    def ranked(self) -> list[list[Path]]:
+        """Return `paths` of every sentence, faster than one by one."""
+        shape = (len(self), self.n)
+        rows = (self.scores, self.probabilities, self.bounds)
+        score, probability, bound = (row.reshape(shape).tolist() for row in rows)
+        exact = self.exact.reshape(shape).tolist()
+        tapes = [
+            [np.asarray(tape.label_set, dtype=object)[row].tolist() for row in tape.flat]
+            for tape in self._tapes.values()
+        ]
+        bounds = list(pairwise(self.offsets.tolist()))
+        return [
+            [
+                Path(
+                    labels_of_tapes([tuple(rows[k][first:end]) for rows in tapes]),
+                    score[b][k],
+                    probability[b][k],
+                    exact=exact[b][k],
+                    bound=bound[b][k],
+                )
+                for k in range(count)
+            ]
+            for b, (count, (first, end)) in enumerate(
+                zip(self._counts.tolist(), bounds, strict=True)
+            )
+        ]
+
+    # --- The distributions that they are from -------------------------------------------------
+
+    @made_once
+    def posterior(self) -> Distribution:
+        """What the paths are from, forced labels and biases put in; nothing of dead sentences.
+
+        Raises
+        ------
+        OptionError
+            The tagger has none to ask, as with ``normalize="chain"``.
+        """
+        if self._posterior is None:
+            raise OptionError(
+                "these answers are from no transducer, so there are no marginals, probabilities of "
+                "spans or bounds; normalize='product' has them"
+            )
+        return self._posterior().only(~self.dead)
+
+    def marginals(self, tape: str | None = None) -> list[Floats]:
+        """Return the probability of each label of a tape at each token.
+
+        Of taggers one after the other: given the best labels of the tapes that are read.
+
+        Parameters
+        ----------
+        tape : str, optional
+            The only one when absent.
+
+        Returns
+        -------
+        list of float64 [T, L]
+            For each sentence; of a dead one zeros.
+
+        Raises
+        ------
+        OptionError
+            Several tapes and none named; or as for `posterior`.
+        TooLargeError
+            A grammar too large to multiply out.
+        """
+        name = self._only.name if tape is None else self[tape].name
+        shape = len(self.label_sets[name])
+        rows = zip(np.diff(self.offsets).tolist(), self.posterior.marginals(name), strict=True)
+        return [np.zeros((size, shape)) if found is None else found for size, found in rows]
+
+    def span_probabilities(self, tape: str | None = None, k: int = 0) -> list[Floats]:
+        """Return the probability of each span of the k-th best paths, as `spans` lists them.
+
+        Parameters
+        ----------
+        tape : str, optional
+            The only one when absent.
+        k : int
+
+        Raises
+        ------
+        OptionError
+            As for `marginals`.
+        """
+        mine = self._only if tape is None else self[tape]
+        return self.posterior.span_probabilities(mine.name, mine.spans(k=k))
+
+    def confidence(self, sentence: int) -> Any:
+        """Return the `Confidence` of the best path of a sentence; None where it has none.
+
+        Raises
+        ------
+        OptionError
+            As for `posterior`.
+        """
+        paths = self.paths(sentence)[:1]
+        return self.posterior.confidence(range(len(self))[sentence], paths[0]) if paths else None
 
     # --- The only tape ------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,25 +18,12 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.kernel import Budget
-from fstcrf.lattice.answer import LabelsT_co
+from fstcrf.lattice.answer import Labels, LabelsT_co
 from fstcrf.lattice.tapes import ArrayT_co, Taped
 from fstcrf.once import made_once
 from fstcrf.plans import Program, Search, no_path_error
 from fstcrf.plans.program import searched
 from fstcrf.topology import Topology
-
-__all__ = [
-    "Group",
-    "answered",
-    "drawings",
-    "entropies",
-    "label_maxima",
-    "log_partition",
-    "marginals",
-    "posteriors",
-    "sample",
-    "successions",
-]
 
 AnswerT = TypeVar("AnswerT")
 
@@ -196,7 +183,7 @@ def log_partition(lattices: Sequence[Taped], *, threads: int = 1) -> Floats:
     return out
 
 
-def marginals(lattices: Sequence[Taped[Any, ArrayT_co]], *, threads: int = 1) -> list[ArrayT_co]:
+def marginals(lattices: Sequence[Taped[Labels, ArrayT_co]], *, threads: int = 1) -> list[ArrayT_co]:
     """Return the probability of each label at each token of each lattice.
 
     Returns
@@ -209,12 +196,12 @@ def marginals(lattices: Sequence[Taped[Any, ArrayT_co]], *, threads: int = 1) ->
     NoPathError
         A lattice without a path.
     """
-    out = [lattice.per_tape(_no_rows(lattice)) for lattice in lattices]
+    out = [cast("ArrayT_co", lattice.per_tape(_no_rows(lattice))) for lattice in lattices]
     for group, found in answered(lattices, posteriors, threads):
         for k, number in enumerate(group.numbers):
             rows = slice(group.offsets[k], group.offsets[k + 1])
             parts = {tape: states[rows] for tape, states in found.items()}
-            out[number] = lattices[number].per_tape(parts.__getitem__)
+            out[number] = cast("ArrayT_co", lattices[number].per_tape(parts.__getitem__))
     return out
 
 
@@ -223,7 +210,7 @@ def _no_rows(lattice: Taped) -> Callable[[str], Floats]:
 
 
 def sample(
-    lattices: Sequence[Taped[LabelsT_co, Any]], n: int, *, seed: int = 0, threads: int = 1
+    lattices: Sequence[Taped[LabelsT_co, object]], n: int, *, seed: int = 0, threads: int = 1
 ) -> list[list[LabelsT_co]]:
     """Return n independent samples from the distribution over each lattice's paths.
 
@@ -251,10 +238,10 @@ def sample(
     for name, number in (("n", n), ("seed", seed)):
         if number < 0:
             raise OptionError(f"{name} is {number}, expected at least 0")
-    out: list[list[LabelsT_co]] = [[lattice.per_tape(lambda _: ())] * n for lattice in lattices]
+    out = [[lattice.no_labels] * n for lattice in lattices]
     for group, drawn in answered(lattices, lambda group: drawings(group, n, seed), threads):
         for number, labels in zip(group.numbers, drawn, strict=True):
-            out[number] = labels
+            out[number] = cast("list[LabelsT_co]", labels)
     return out
 
 
@@ -278,7 +265,7 @@ def posteriors(group: Group) -> dict[str, Floats]:
     }
 
 
-def drawings(group: Group, n: int, seed: int) -> list[list[Any]]:
+def drawings(group: Group, n: int, seed: int) -> list[list[Labels]]:
     """Return the labels of n samples of each lattice; errors as `sample`."""
     uniform = np.concatenate(
         [
@@ -331,7 +318,7 @@ def _label_pairs(topology: Topology, axis: kernel.Axis, rows: Floats) -> Floats:
     return out.reshape(-1, size, size)
 
 
-def _ends(axis: kernel.Axis) -> tuple[NDArray[Any], NDArray[Any]]:
+def _ends(axis: kernel.Axis) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
     if axis.source is not None and axis.target is not None:
         return axis.source, axis.target
     n = axis.n_states

@@ -28,12 +28,9 @@ from fstcrf.kernel import Budget
 from fstcrf.lattice.answer import Path
 from fstcrf.lattice.batch import log_partition, sample
 from fstcrf.lattice.paths import best_path, nbest, ranked
-from fstcrf.lattice.product import free_program
-from fstcrf.lattice.tapes import Taped
+from fstcrf.lattice.tapes import Taped, free_program
 from fstcrf.once import memoised
 from fstcrf.plans import Program, warn_unproven
-
-__all__ = ["Confidence", "Interval", "Method", "confidence"]
 
 Ids = dict[str, Longs]
 Method = Literal["auto", "exact", "n-best", "sampling"]

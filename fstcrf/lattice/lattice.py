@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf import openfst
 from fstcrf.arguments import LabelSet
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Scheme
 from fstcrf.errors import MissingDependencyError, NoPathError, OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.kernel import Budget
-from fstcrf.lattice.acyclic import AcyclicLattice
 from fstcrf.lattice.answer import LabelsT_co, Path, share
 from fstcrf.lattice.batch import (
     Group,
@@ -35,25 +33,39 @@ from fstcrf.lattice.batch import (
     successions,
 )
 from fstcrf.lattice.confidence import Confidence, Method, confidence
-from fstcrf.lattice.machines import lattice_machine, lattice_table
 from fstcrf.lattice.paths import best_path, found_best, nbest, nbest_of_tapes
-from fstcrf.lattice.product import constrained, free_program, joined, scaled_lattice
-from fstcrf.lattice.spans import MinimumRisk, span_probabilities, span_risk, token_risk
+from fstcrf.lattice.spans import (
+    MinimumRisk,
+    ProbableSpans,
+    lattice_span_probabilities,
+    lattice_spans,
+    span_risk,
+    token_risk,
+)
 from fstcrf.lattice.tapes import (
     ArrayT_co,
     Taped,
     array_lattice,
     checked_masks,
+    constrained,
+    free_program,
+    joined,
     labelling_masks,
     restricted,
+    scaled_lattice,
 )
+from fstcrf.lazy import LazyModule
 from fstcrf.once import made_once
 from fstcrf.plans import Plan, Search, plan_of
 
 if TYPE_CHECKING:
     import pynini
 
-__all__ = ["JointLattice", "Lattice", "TapeLattice", "product"]
+    from fstcrf import openfst
+    from fstcrf.lattice import acyclic, machines
+else:  # a tagger that is loaded does not wait for what few calls need
+    acyclic, machines = LazyModule("fstcrf.lattice.acyclic"), LazyModule("fstcrf.lattice.machines")
+    openfst = LazyModule("fstcrf.openfst")
 
 
 class Lattice(Taped[LabelsT_co, ArrayT_co]):
@@ -109,7 +121,7 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         return cast("type[TapeLattice]", cls)(program, values)
 
     @staticmethod
-    def from_fst(fst: pynini.Fst, labels: LabelSet | None = None) -> AcyclicLattice:
+    def from_fst(fst: pynini.Fst, labels: LabelSet | None = None) -> acyclic.AcyclicLattice:
         """Return the lattice of any acyclic acceptor over label symbols.
 
         Parameters
@@ -126,7 +138,7 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         MissingDependencyError
             pynini is not installed.
         """
-        return AcyclicLattice.from_fst(fst, labels)
+        return acyclic.AcyclicLattice.from_fst(fst, labels)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Lattice, (self.program, self.values)
@@ -250,8 +262,12 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         OptionError
             No such tape.
         """
-        found = self._by_tape(posteriors)
-        return found if tape is None else cast("Floats", self.of_tape(found, tape))
+        if tape is None:
+            return self._by_tape(posteriors)
+        name = self.tape_named(tape)
+        if not len(self):
+            return np.empty((0, len(self.program.labels(name))))
+        return posteriors(self._group)[name]
 
     def arc_marginals(self) -> ArrayT_co:
         """Return the probability of each succession of labels, float64 [T − 1, L, L].
@@ -320,7 +336,38 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         scheme: str | Scheme = "conlleval",
     ) -> Floats:
         """Return the probabilities of many segments at once; see `span_probability`."""
-        return span_probabilities(self._group, spans, self.tape_named(tape), scheme)
+        return lattice_span_probabilities(self._group, spans, self.tape_named(tape), scheme)
+
+    def probable_spans(
+        self,
+        above: float = 0.01,
+        *,
+        tape: str | None = None,
+        scheme: str | Scheme = "conlleval",
+    ) -> ProbableSpans:
+        """Return all spans, of all types, with a probability above a number.
+
+        One backward and one forward pass; at most 1 / `above` spans are open at a token.
+
+        Parameters
+        ----------
+        above : float
+            0 to 1; at 0 all spans that there may be, a number quadratic in the tokens.
+        tape : str, optional
+            The tape, where there are several.
+        scheme : str or Scheme
+            How label sequences are read as spans.
+
+        Raises
+        ------
+        OptionError
+            Another number, no such tape or scheme.
+        NoPathError
+            Every label sequence is forbidden.
+        TooLargeError
+            A grammar too large to multiply out, or too many spans for memory.
+        """
+        return lattice_spans(self._group, above, self.tape_named(tape), scheme)
 
     @overload
     def minimum_risk(
@@ -530,19 +577,19 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         MissingDependencyError
             pynini is not installed.
         """
-        found: pynini.Fst = openfst.to_fst(lattice_machine(self), arc_type)
+        found: pynini.Fst = openfst.to_fst(machines.lattice_machine(self), arc_type)
         return found
 
     def to_att(self) -> str:
         """Return the lattice as AT&T text: source, target, input, output and cost of every arc."""
-        return openfst.att_text(lattice_machine(self), acceptor=True)
+        return openfst.att_text(machines.lattice_machine(self), acceptor=True)
 
     def draw(self) -> str:
         """Return a picture: SVG where graphviz is installed, else a table in plain text."""
         try:
-            return openfst.svg(lattice_machine(self))
+            return openfst.svg(machines.lattice_machine(self))
         except MissingDependencyError:
-            return lattice_table(self)
+            return machines.lattice_table(self)
 
     @made_once
     def _group(self) -> Group:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -25,16 +25,6 @@ from fstcrf.openfst import (
     symbols,
 )
 
-__all__ = [
-    "JointArrays",
-    "acyclic_acceptor",
-    "joint_arrays",
-    "joint_nodes",
-    "lattice_machine",
-    "lattice_table",
-    "machine_labels",
-]
-
 _LEAST = 0.005  # shown as 0.01
 _MARK = "*"
 
@@ -45,7 +35,7 @@ class _Lattice(Protocol):
 
     def best(self) -> Path: ...
 
-    def marginals(self) -> Any: ...
+    def marginals(self) -> object: ...
 
 
 def lattice_table(lattice: _Lattice, tokens: Sequence[str] | None = None) -> str:
@@ -67,7 +57,7 @@ def lattice_table(lattice: _Lattice, tokens: Sequence[str] | None = None) -> str
     NoPathError
         Every label sequence is forbidden.
     """
-    marginals, best = lattice.marginals(), lattice.best()
+    best, marginals = lattice.best(), cast("Any", lattice.marginals())
     tapes: Sequence[str] = getattr(lattice, "tapes", ())
     if len(tapes) < 2:
         lines = _table(lattice.labels, marginals, best.labels, tokens)

@@ -6,9 +6,9 @@ Results are arrays; `Path` objects are made when they are looked at.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, overload
+from typing import Generic, NamedTuple, TypedDict, overload
 
 import numpy as np
 
@@ -16,22 +16,10 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints
 from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
-from fstcrf.lattice.answer import LabelsT_co, Path, labels_of_tapes, share
+from fstcrf.lattice.answer import LabelsT_co, Path, labels_of_tapes, share, shown_tapes
 from fstcrf.lattice.batch import Group, answered
 from fstcrf.lattice.tapes import Taped, restricted
 from fstcrf.plans import Search, no_path_error, warn_unproven
-
-__all__ = [
-    "Paths",
-    "Ranking",
-    "best",
-    "best_path",
-    "found_best",
-    "nbest",
-    "nbest_of_tapes",
-    "ranked",
-    "shown_tapes",
-]
 
 
 class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
@@ -53,7 +41,7 @@ class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
         self,
         size: int,
         found: list[tuple[Group, kernel.SearchResult]],
-        lattices: Sequence[Taped[LabelsT_co, Any]],
+        lattices: Sequence[Taped[LabelsT_co, object]],
     ) -> None:
         self.scores, self.bounds = np.zeros(size), np.zeros(size)
         self.exact = np.ones(size, dtype=bool)
@@ -73,7 +61,9 @@ class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
     def __getitem__(self, index: int) -> Path[LabelsT_co] | None: ...
     @overload
     def __getitem__(self, index: slice) -> list[Path[LabelsT_co] | None]: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(
+        self, index: int | slice
+    ) -> Path[LabelsT_co] | list[Path[LabelsT_co] | None] | None:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         number = range(len(self))[index]
@@ -98,7 +88,7 @@ class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
         lattice = self._lattices[number]
         place = self._places.get(number)
         if place is None or self.scores[number] == -np.inf:
-            return lattice.per_tape(lambda _: ())  # type: ignore[no-any-return]
+            return lattice.no_labels
         return lattice.path_labels(place[2])
 
     @cached_property
@@ -117,7 +107,7 @@ class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
         self,
         size: int,
         found: list[tuple[Group, kernel.SearchResult]],
-        lattices: Sequence[Taped[LabelsT_co, Any]],
+        lattices: Sequence[Taped[LabelsT_co, object]],
     ) -> None:
         self._size, self._found, self._lattices = size, found, lattices
 
@@ -128,7 +118,9 @@ class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
     def __getitem__(self, index: int) -> list[Path[LabelsT_co]]: ...
     @overload
     def __getitem__(self, index: slice) -> list[list[Path[LabelsT_co]]]: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(
+        self, index: int | slice
+    ) -> list[Path[LabelsT_co]] | list[list[Path[LabelsT_co]]]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         return list(self._paths(range(len(self))[index]))
@@ -154,7 +146,7 @@ class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
         lattice = self._lattices[number]
         place = self._places.get(number)
         if place is None:
-            yield Path(lattice.per_tape(lambda _: ()), 0.0, 1.0, exact=True, bound=0.0)
+            yield Path(lattice.no_labels, 0.0, 1.0, exact=True, bound=0.0)
             return
         group, k, ranked = place
         rows = ranked.path[:, group.offsets[k] : group.offsets[k + 1]]
@@ -179,7 +171,7 @@ class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
 
 
 def best(
-    lattices: Sequence[Taped[LabelsT_co, Any]],
+    lattices: Sequence[Taped[LabelsT_co, object]],
     *,
     threads: int = 1,
     search: Search | None = None,
@@ -213,7 +205,7 @@ def best(
 
 
 def found_best(
-    lattices: Sequence[Taped[LabelsT_co, Any]],
+    lattices: Sequence[Taped[LabelsT_co, object]],
     *,
     threads: int = 1,
     search: Search | None = None,
@@ -225,7 +217,10 @@ def found_best(
 
 
 def best_path(
-    lattice: Taped[LabelsT_co, Any], *, search: Search | None = None, budget: Budget | None = None
+    lattice: Taped[LabelsT_co, object],
+    *,
+    search: Search | None = None,
+    budget: Budget | None = None,
 ) -> Path[LabelsT_co]:
     """Return the best path of one lattice; see `Lattice.best`.
 
@@ -246,7 +241,7 @@ def best_path(
 
 
 def nbest(
-    lattices: Sequence[Taped[LabelsT_co, Any]],
+    lattices: Sequence[Taped[LabelsT_co, object]],
     n: int,
     *,
     threads: int = 1,
@@ -270,7 +265,7 @@ def nbest(
 
 
 def ranked(
-    lattices: Sequence[Taped[LabelsT_co, Any]],
+    lattices: Sequence[Taped[LabelsT_co, object]],
     n: int,
     *,
     threads: int = 1,
@@ -292,22 +287,6 @@ def ranked(
 
 _JOINT = 8
 """Paths of all tapes that are looked at first, for each labelling that is wanted."""
-
-
-def shown_tapes(known: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...]:
-    """Return the tapes that are asked for.
-
-    Raises
-    ------
-    OptionError
-        None, one twice, or one that is not there.
-    """
-    if isinstance(tapes, str) or not tapes or len(set(tapes)) < len(tapes):
-        raise OptionError(f"tapes is {tapes!r}, expected names of tapes, each once")
-    odd = [tape for tape in tapes if tape not in known]
-    if odd:
-        raise OptionError(f"no tape {odd[0]!r}: there is {', '.join(known)}")
-    return tuple(tapes)
 
 
 def nbest_of_tapes(
@@ -358,7 +337,7 @@ def _different(taped: Taped, paths: Sequence[Path], shown: tuple[str, ...]) -> l
     exact = True
     for path in paths:
         exact = exact and path.exact
-        labels = tuple(taped.of_tape(path.labels, tape) for tape in shown)
+        labels = tuple(taped.labels_of(path.labels, tape) for tape in shown)
         found.setdefault(labels, _named(labels, path, exact=exact, bound=path.bound))
     return list(found.values())
 
@@ -438,10 +417,16 @@ class _Part(NamedTuple):
     fixed: int
 
 
+class _Search(TypedDict):
+    threads: int
+    search: Search | None
+    budget: Budget | None
+
+
 class _Parts:
     """The labellings of some tapes of one lattice, best first."""
 
-    def __init__(self, lattice: Taped, shown: tuple[str, ...], options: Mapping[str, Any]) -> None:
+    def __init__(self, lattice: Taped, shown: tuple[str, ...], options: _Search) -> None:
         self.lattice, self.shown, self.options = lattice, shown, options
         self.places = [lattice.tapes.index(tape) for tape in shown]
         self.unknown = -np.inf  # no path scores more in parts where the budget ended the search
@@ -451,7 +436,7 @@ class _Parts:
         while queue:
             part = heapq.heappop(queue)
             bound = max([part.bound, self.unknown, *(other.bound for other in queue)])
-            labels = tuple(self.lattice.of_tape(part.path.labels, tape) for tape in self.shown)
+            labels = tuple(self.lattice.labels_of(part.path.labels, tape) for tape in self.shown)
             yield _named(labels, part.path, exact=bound <= part.path.score, bound=bound)
             for other in self._solved(list(self._cut(part))):
                 heapq.heappush(queue, other)
@@ -487,7 +472,7 @@ class _Parts:
     def _ids(self, path: Path) -> tuple[int, ...]:
         rows = [
             self.lattice.program.chain[tape].topology.label_ids(
-                self.lattice.of_tape(path.labels, tape)
+                self.lattice.labels_of(path.labels, tape)
             )
             for tape in self.shown
         ]

@@ -1,185 +1,359 @@
-"""Segments of a sentence: their probabilities, and the labels with the least expected loss.
+"""Spans of a sentence: their probabilities, and the labels with the least expected loss.
 
-The event "exactly this segment is there" is a lattice from which arcs are taken away.
+=================== ==========================================================
+ProbableSpans       the spans of a sentence with their probabilities
+probable_spans      all spans above a probability, of many lattices
+span_probabilities  the probabilities of given spans, of many lattices
+token_risk          the labels with the most right labels that can be expected
+span_risk           the labels whose spans have the largest expected F
+=================== ==========================================================
+
+Spans are opened, carried and closed by the arcs of their tape, so that one backward and one forward
+pass over a lattice finds them all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Generic
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Floats
+from fstcrf import kernel
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus import Scheme, Span, labels_from_spans, named_scheme, spans
-from fstcrf.corpus.schemes import OUTSIDE, split_label
+from fstcrf.corpus.schemes import OUTSIDE, split_label, tables
 from fstcrf.errors import OptionError
 from fstcrf.lattice.answer import LabelsT_co
-from fstcrf.lattice.batch import Group, log_partition, posteriors, successions
+from fstcrf.lattice.batch import Group, answered, posteriors
 from fstcrf.lattice.paths import best_path
-from fstcrf.lattice.product import scaled_lattice
-from fstcrf.lattice.tapes import Taped
+from fstcrf.lattice.tapes import Taped, scaled_lattice
 from fstcrf.once import memoised
-from fstcrf.plans import Program, arc_ends
+from fstcrf.plans import Program
 
 __all__ = [
     "MinimumRisk",
-    "SpanEvent",
-    "span_event",
+    "ProbableSpans",
+    "lattice_span_probabilities",
+    "lattice_spans",
+    "probable_spans",
     "span_probabilities",
     "span_risk",
     "token_risk",
 ]
 
+SpanKey = tuple[int, int, str]
 
-class SpanEvent:
-    """Which successions of labels begin, continue and leave a span of one type.
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ProbableSpans:
+    """Spans of one sentence with their probabilities, in the order of their ends.
+
+    Iterating gives (`Span`, probability).
 
     Parameters
     ----------
-    labels : sequence of L str
-    scheme : Scheme
-    kind : str
-        Type of the span.
-
-    Attributes
-    ----------
-    mine : bool [L]
-        The label has this type.
-    begins : bool [L + 1, L]
-        From the label before (row L: the start of the sentence) to the first label of the span.
-    continues : bool [L, L]
-        Both labels belong to the same span.
-    ends : bool [L]
-        The label may be the last of a span.
-
-    Raises
-    ------
-    OptionError
-        No label has this type.
+    start, end : int32 [M]
+        First token and the one behind the last.
+    type : int32 [M]
+        Index into `types`.
+    probability : float64 [M]
+    types : tuple of str
+        The types of the tape; all of them need not occur.
     """
 
-    def __init__(self, labels: Sequence[str], scheme: Scheme, kind: str) -> None:
-        parts = [split_label(label, scheme) for label in labels]
-        mine = np.asarray([k == kind and letter != OUTSIDE for letter, k in parts])
-        if not mine.any():
-            known = ", ".join(sorted({k for letter, k in parts if letter != OUTSIDE}))
-            raise OptionError(f"no label has the type {kind!r}; the types are {known or 'none'}")
-        before = [*parts, (OUTSIDE, "")]
-        starts = [[(a, b, ka == kb) in scheme.starts for b, kb in parts] for a, ka in before]
-        inside = [[(a, b, ka == kb) in scheme.inside for b, kb in parts] for a, ka in parts]
-        last = np.asarray([letter in scheme.last for letter, _ in parts])
-        self.mine: Bools = mine
-        self.begins: Bools = np.asarray(starts) & mine
-        self.continues: Bools = np.asarray(inside) & mine
-        self.ends: Bools = mine & last
+    start: Ints
+    end: Ints
+    type: Ints
+    probability: Floats
+    types: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __iter__(self) -> Iterator[tuple[Span, float]]:
+        columns = (self.start, self.end, self.type, self.probability)
+        for start, end, kind, p in zip(*(c.tolist() for c in columns), strict=True):
+            yield Span(start, end, self.types[kind]), p
+
+    def __repr__(self) -> str:
+        return f"<ProbableSpans: {len(self)} of {len(self.types)} types>"
 
 
-@lru_cache(maxsize=256)
-def span_event(labels: tuple[str, ...], scheme: Scheme, kind: str) -> SpanEvent:
-    """Return the event of a type; kept, because it is asked for again and again."""
-    return SpanEvent(labels, scheme, kind)
+# --- How labels are read as spans -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Reading:
+    """Which successions of labels begin and continue a span.
+
+    Parameters
+    ----------
+    types : tuple of str
+    type : int [L]
+        Index into `types`; −1: outside.
+    begins, continues : bool [L, L]
+        From a label to the next one.
+    first, last : bool [L]
+        The label begins a span at the first token; may be the last of a span.
+    """
+
+    types: tuple[str, ...]
+    type: Longs
+    begins: Bools
+    continues: Bools
+    first: Bools
+    last: Bools
+
+
+@lru_cache(maxsize=64)
+def _reading(labels: tuple[str, ...], scheme: Scheme) -> _Reading:
+    parts = [split_label(label, scheme) for label in labels]
+    starts, inside, last = tables(scheme)
+    letters = scheme.letters + "?"
+    letter = np.asarray([letters.index(a) for a, _ in parts], dtype=np.int64)
+    names = {"": 0} | {k: 0 for _, k in parts}
+    number = {name: i for i, name in enumerate(names)}
+    kind = np.asarray([number[k] for _, k in parts], dtype=np.int64)
+    types = tuple(dict.fromkeys(k for a, k in parts if a != OUTSIDE))
+    place = {name: i for i, name in enumerate(types)}
+    type_ = np.asarray([-1 if a == OUTSIDE else place[k] for a, k in parts], dtype=np.int64)
+    mine = type_ >= 0
+    same = (kind[:, None] == kind).astype(np.int64)
+    return _Reading(
+        types,
+        type_,
+        starts[letter[:, None], letter, same] & mine,
+        inside[letter[:, None], letter, same] & mine,
+        starts[letters.index(OUTSIDE), letter, (kind == number[""]).astype(np.int64)] & mine,
+        last[letter] & mine,
+    )
+
+
+@memoised(64)
+def _span_labels(
+    program: Program, machine: kernel.Machine, tape: str, scheme: Scheme
+) -> tuple[kernel.SpanLabels | None, tuple[str, ...]]:
+    """Return how the arcs of a tape open and carry spans, None where none do, and their types."""
+    topology, k = program.chain[tape].topology, program.order.index(tape)
+    reading, label = _reading(topology.labels, scheme), topology.state_label
+    found = np.unique(reading.type[label])
+    found = found[found >= 0]  # types of which there is a state
+    if not len(found):
+        return None, ()
+    place = np.full(len(reading.types) + 1, -1, dtype=np.int32)
+    place[found] = np.arange(len(found))
+    axis = machine.axes[k]
+    n = axis.n_states
+    source = np.repeat(np.arange(n), n) if axis.source is None else axis.source
+    target = np.tile(np.arange(n), n) if axis.target is None else axis.target
+    before, after = label[source], label[target]
+    arc = np.zeros(axis.n_arcs, dtype=np.uint8)
+    arc[reading.begins[before, after]] = kernel.ARC_OPENS
+    arc[reading.continues[before, after]] = kernel.ARC_CARRIES
+    labels = kernel.SpanLabels(
+        axis=k,
+        n_types=len(found),
+        type=place[reading.type[label]],
+        first=reading.first[label].astype(np.uint8),
+        last=reading.last[label].astype(np.uint8),
+        arc=arc,
+    )
+    return labels, tuple(reading.types[i] for i in found.tolist())
+
+
+def _labels_of(
+    group: Group, tape: str, scheme: Scheme
+) -> tuple[kernel.SpanLabels | None, tuple[str, ...]]:
+    return _span_labels(group.program, group.bound.machine, tape, scheme)
 
 
 # --- Probabilities of spans -----------------------------------------------------------------------
 
-_RUN_BYTES = 64_000_000
 
+def probable_spans(
+    lattices: Sequence[Taped],
+    above: float = 0.01,
+    *,
+    tape: str | None = None,
+    scheme: str | Scheme = "conlleval",
+    threads: int = 1,
+) -> list[ProbableSpans]:
+    """Return all spans of each lattice whose probability is above a number.
 
-def span_probabilities(
-    group: Group, spans: Sequence[tuple[int, int, str]], tape: str, scheme: str | Scheme
-) -> Floats:
-    """Return the probability of each segment (start, end, type) on one tape.
+    One backward and one forward pass over each lattice; at most 1 / `above` spans are open at a
+    token.
 
     Parameters
     ----------
-    group : Group
-        Of one lattice.
-    spans : sequence of (int, int, str)
-    tape : str
+    lattices : sequence of Lattice
+    above : float
+        0 to 1; at 0 all spans that there may be, a number quadratic in the tokens.
+    tape : str, optional
+        The tape, where there are several.
     scheme : str or Scheme
+        How label sequences are read as spans.
+    threads : int
+
+    Raises
+    ------
+    NoPathError
+        A lattice without a path.
+    OptionError
+        Another number; no such tape or scheme; threads below 1.
+    TooLargeError
+        A grammar too large to multiply out, or too many spans for memory.
+    """
+    _check_floor(above)
+    read = named_scheme(scheme)
+    names = [lattice.tape_named(tape) for lattice in lattices]
+    out = [_no_spans(_reading(x.program.labels(t), read).types) for x, t in _pairs(lattices, names)]
+
+    def ask(group: Group) -> list[ProbableSpans]:
+        return _probable(group, above, names[group.numbers[0]], read)
+
+    for group, found in answered(lattices, ask, threads):
+        for number, one in zip(group.numbers, found, strict=True):
+            out[number] = one
+    return out
+
+
+def lattice_spans(group: Group, above: float, tape: str, scheme: str | Scheme) -> ProbableSpans:
+    """Return all spans above a probability of the one lattice of a group; see `probable_spans`."""
+    (lattice,), read = group.lattices, named_scheme(scheme)
+    _check_floor(above)
+    if not len(lattice):
+        return _no_spans(_reading(lattice.program.labels(tape), read).types)
+    return _probable(group, above, tape, read)[0]
+
+
+def lattice_span_probabilities(
+    group: Group, asked: Sequence[SpanKey], tape: str, scheme: str | Scheme
+) -> Floats:
+    """Return the probabilities of spans of the one lattice of a group."""
+    (lattice,), read = group.lattices, named_scheme(scheme)
+    _check_spans(asked, len(lattice), _reading(lattice.program.labels(tape), read).types)
+    return _asked(group, [asked], tape, read)[0] if len(lattice) else np.empty(0)
+
+
+def _check_floor(above: float) -> None:
+    if not 0.0 <= above <= 1.0:
+        raise OptionError(f"above is {above}, expected a probability, 0 to 1")
+
+
+def _pairs(lattices: Sequence[Taped], names: Sequence[str]) -> Iterator[tuple[Taped, str]]:
+    return zip(lattices, names, strict=True)
+
+
+def _no_spans(types: tuple[str, ...]) -> ProbableSpans:
+    none = np.empty(0, dtype=np.int32)
+    return ProbableSpans(none, none, none, np.empty(0), types)
+
+
+def _probable(group: Group, above: float, tape: str, scheme: Scheme) -> list[ProbableSpans]:
+    labels, types = _labels_of(group, tape, scheme)
+    if labels is None:
+        group.check(group.log_z)
+        return [_no_spans(())] * len(group.lattices)
+    found = kernel.probable_spans(group.bound, labels, above)
+    group.check(found.log_z)
+    out = []
+    for k in range(len(group.lattices)):
+        rows = slice(int(found.ends[k]), int(found.ends[k + 1]))
+        start, end, kind = found.span[rows].T
+        out.append(ProbableSpans(start, end, kind, found.probability[rows], types))
+    return out
+
+
+def span_probabilities(
+    lattices: Sequence[Taped],
+    spans: Sequence[Sequence[SpanKey]],
+    *,
+    tape: str | None = None,
+    scheme: str | Scheme = "conlleval",
+    threads: int = 1,
+) -> list[Floats]:
+    """Return the probability that exactly these spans are there, float64 [M] of each lattice.
+
+    Parameters
+    ----------
+    lattices : sequence of Lattice
+    spans : sequence of sequence of (int, int, str)
+        Start, end (exclusive) and type of the spans of each lattice.
+    tape : str, optional
+        The tape, where there are several.
+    scheme : str or Scheme
+        How label sequences are read as spans.
+    threads : int
 
     Raises
     ------
     OptionError
-        No such span in a sentence of this length, or no label of this type.
+        No such span in a sentence of this length, or no label of this type; no such tape or
+        scheme; another number of lists than lattices; threads below 1.
     NoPathError
-        Every label sequence is forbidden.
+        A lattice without a path.
+    TooLargeError
+        A grammar too large to multiply out.
     """
-    (lattice,) = group.lattices
-    labels = lattice.program.labels(tape)
-    for start, end, _ in spans:
-        if not 0 <= start < end <= len(lattice):
-            raise OptionError(f"span {start}:{end} in a sentence of {len(lattice)} tokens")
-    events = [span_event(labels, named_scheme(scheme), kind) for _, _, kind in spans]
-    if not len(lattice):
-        return np.empty(0)
-    group.check(group.log_z)
-    free = _with_own_arcs(lattice, tape)
-    size = sum(v.nbytes for v in free.values)
-    run = max(1, _RUN_BYTES // max(1, size))  # each has its own potentials
-    found = np.empty(len(spans))
-    for first in range(0, len(spans), run):
-        conditioned = [
-            _conditioned(free, tape, start, end, event)
-            for (start, end, _), event in list(zip(spans, events, strict=True))[first : first + run]
-        ]
-        found[first : first + run] = log_partition(conditioned)
-    shares: Floats = np.minimum(1.0, np.exp(found - group.log_z[0]))
-    return shares
+    if len(spans) != len(lattices):
+        raise OptionError(f"{len(spans)} lists of spans for {len(lattices)} lattices")
+    read = named_scheme(scheme)
+    names = [lattice.tape_named(tape) for lattice in lattices]
+    for (lattice, name), asked in zip(_pairs(lattices, names), spans, strict=True):
+        _check_spans(asked, len(lattice), _reading(lattice.program.labels(name), read).types)
+    out = [np.empty(0) for _ in lattices]
+
+    def ask(group: Group) -> list[Floats]:
+        asked = [spans[number] for number in group.numbers]
+        return _asked(group, asked, names[group.numbers[0]], read)
+
+    for group, found in answered(lattices, ask, threads):
+        for number, one in zip(group.numbers, found, strict=True):
+            out[number] = one
+    return out
 
 
-@memoised(64)
-def _program_with_own_arcs(program: Program, tape: str) -> Program:
-    """Return the program in which every sentence brings the arcs of one tape."""
-    chains = [replace(c, arc=None) if c.name == tape else c for c in program.chains]
-    return Program(chains, program.couplings, program.conjuncts)
+def _check_spans(asked: Sequence[SpanKey], tokens: int, types: tuple[str, ...]) -> None:
+    known = set(types)
+    for start, end, kind in asked:
+        if not 0 <= start < end <= tokens:
+            raise OptionError(f"span {start}:{end} in a sentence of {tokens} tokens")
+        if kind not in known:
+            there = ", ".join(sorted(types)) or "none"
+            raise OptionError(f"no label has the type {kind!r}; the types are {there}")
 
 
-def _with_own_arcs(lattice: Taped, tape: str) -> Taped:
-    """Return the same lattice with the arcs of a tape among its values."""
-    program = lattice.program
-    chain = program.chain[tape]
-    if chain.arc is None:
-        return lattice
-    own = _program_with_own_arcs(program, tape)
-    arcs = np.broadcast_to(chain.arc, (len(lattice), *chain.arc.shape))
-    known = iter(lattice.values)
-    return Taped(
-        own,
-        tuple(
-            arcs if what.kind == "arc" and what.tape == tape else next(known) for what in own.inputs
-        ),
-    )
-
-
-def _conditioned(lattice: Taped, tape: str, start: int, end: int, event: SpanEvent) -> Taped:
-    """Keep the paths on which one span lies exactly at ``start : end``."""
-    program = lattice.program
-    topology = program.chain[tape].topology
-    nodes = lattice.state_potentials(tape)
-    arcs = next(k for k, i in enumerate(program.inputs) if i.kind == "arc" and i.tape == tape)
-    source, target = arc_ends(topology)
-    before, after = topology.state_label[source], topology.state_label[target]
-    node, score = lattice.values[nodes].copy(), lattice.values[arcs].copy()
-    if start > 0:
-        score[start, ..., ~event.begins[before, after]] = -np.inf
-    else:
-        node[0, ~event.begins[len(topology.labels), topology.state_label]] = -np.inf
-    score[start + 1 : end, ..., ~event.continues[before, after]] = -np.inf
-    node[end - 1, ~event.ends[topology.state_label]] = -np.inf
-    if end < len(lattice):
-        score[end, ..., event.continues[before, after]] = -np.inf
-    return lattice.with_values({nodes: node, arcs: score})
+def _asked(
+    group: Group, asked: Sequence[Sequence[SpanKey]], tape: str, scheme: Scheme
+) -> list[Floats]:
+    labels, types = _labels_of(group, tape, scheme)
+    place = {name: i for i, name in enumerate(types)}
+    rows = [
+        (k, start, place[kind], end)
+        for k, spans_ in enumerate(asked)
+        for start, end, kind in spans_
+        if kind in place
+    ]
+    if labels is None or not rows:
+        group.check(group.log_z)
+        return [np.zeros(len(spans_)) for spans_ in asked]
+    distinct, number = np.unique(np.asarray(rows, dtype=np.int64), axis=0, return_inverse=True)
+    bounds = np.searchsorted(distinct[:, 0], np.arange(len(asked) + 1))
+    table = np.ascontiguousarray(distinct[:, [1, 3, 2]], dtype=np.int32)
+    found, log_z = kernel.asked_spans(group.bound, labels, kernel.AskedSpans(bounds, table))
+    group.check(log_z)
+    values = iter(found[number.reshape(-1)].tolist())
+    return [np.asarray([next(values) if s[2] in place else 0.0 for s in x]) for x in asked]
 
 
 # --- Minimum-Bayes-risk decoding ------------------------------------------------------------------
-SpanKey = tuple[int, int, str]
 Step = tuple[float, SpanKey | None, str | None]
 
-_NEGLIGIBLE = 1e-12
+_FIRST_FLOOR = 0.01
 _WRITTEN = ("bioes", "bilou", "iob2", "iob1")
 
 
@@ -203,7 +377,7 @@ def token_risk(group: Group) -> MinimumRisk:
     """Return the legal labelling of a lattice with the most right labels that can be expected."""
     (lattice,) = group.lattices
     if not len(lattice):
-        return MinimumRisk(lattice.per_tape(lambda _: ()), 1.0)
+        return MinimumRisk(lattice.no_labels, 1.0)
     marginals = posteriors(group)
     # The same paths with other scores: what is legal at 0, marginals for potentials.
     support = scaled_lattice(lattice, 0.0, grammar=True)
@@ -224,29 +398,44 @@ def span_risk(group: Group, tape: str, scheme: str | Scheme) -> MinimumRisk[tupl
         raise OptionError(f"no label of the tape {tape!r} belongs to a span: use loss='token'")
     if not len(lattice):
         return MinimumRisk((), 1.0)
-    marginals = posteriors(group)[tape]
-    true = _expected_spans(group, marginals, tape, scheme)
-    first = lattice.of_tape(best_path(lattice).labels, tape)
+    group.check(group.log_z)
+    first = lattice.labels_of(best_path(lattice).labels, tape)
     chosen = [(s.start, s.end, s.type) for s in spans(list(first), scheme=scheme)]
-    known = _probabilities(group, chosen, tape, scheme)
+    known = dict(zip(chosen, _asked(group, [chosen], tape, scheme)[0].tolist(), strict=True))
+    true = _expected_spans(group, tape, scheme)
     ratio = _ratio(sum(known.values()), len(chosen), true)
-    candidates = _candidates(marginals, labels, scheme, ratio / 2)
-    known |= _probabilities(group, [c for c in candidates if c not in known], tape, scheme)
-    apart = _kinds_apart(labels, scheme)
+    floor = max(_FIRST_FLOOR, ratio / 2)
     while True:
-        heaviest = _heaviest(len(lattice), known, ratio, apart)
-        better = _ratio(sum(known[s] for s in heaviest), len(heaviest), true)
-        if better <= ratio + 1e-15:
-            break
-        chosen, ratio = heaviest, better
+        (probable,) = _probable(group, floor, tape, scheme)
+        known |= {(span.start, span.end, span.type): p for span, p in probable}
+        chosen, ratio = _improved(chosen, known, ratio, true, len(lattice), _apart(labels, scheme))
+        if ratio / 2 >= floor or floor == 0.0:
+            break  # spans below would lower the ratio
+        floor = ratio / 2 if ratio > 0.0 else _lower(floor, true, len(lattice), len(labels))
     return MinimumRisk(_written(chosen, len(lattice), scheme, labels), ratio)
 
 
-def _probabilities(
-    group: Group, found: list[SpanKey], tape: str, scheme: Scheme
-) -> dict[SpanKey, float]:
-    values = span_probabilities(group, found, tape, scheme)
-    return dict(zip(found, values.tolist(), strict=True))
+def _lower(floor: float, true: float, tokens: int, labels: int) -> float:
+    """Return a floor below one that no span is above; 0 where one must be, or none can."""
+    below = floor / 16
+    return below if below > true / (tokens * (tokens + 1) * labels) else 0.0
+
+
+def _improved(
+    chosen: list[SpanKey],
+    known: dict[SpanKey, float],
+    ratio: float,
+    true: float,
+    tokens: int,
+    apart: frozenset[str],
+) -> tuple[list[SpanKey], float]:
+    """Return the spans with the largest ratio among those known, and that ratio."""
+    while True:
+        heaviest = _heaviest(tokens, known, ratio, apart)
+        better = _ratio(sum(known[s] for s in heaviest), len(heaviest), true)
+        if better <= ratio + 1e-15:
+            return chosen, ratio
+        chosen, ratio = heaviest, better
 
 
 def _ratio(right: float, found: int, true: float) -> float:
@@ -254,37 +443,13 @@ def _ratio(right: float, found: int, true: float) -> float:
     return 2.0 * right / (found + true) if found + true > 0.0 else 1.0
 
 
-def _expected_spans(group: Group, marginals: Floats, tape: str, scheme: Scheme) -> float:
-    """Return the expected number of spans: how often one begins, if all that begin are ended."""
-    labels = group.program.labels(tape)
-    kinds = {kind for letter, kind in (split_label(x, scheme) for x in labels) if letter != OUTSIDE}
-    begins = np.zeros((len(labels) + 1, len(labels)), dtype=bool)
-    broken = begins.copy()  # a span left before its last label; row L: by the end of the sentence
-    for event in (span_event(labels, scheme, kind) for kind in kinds):
-        begins |= event.begins
-        unended = event.mine & ~event.ends
-        broken[:-1] |= unended[:, None] & ~event.continues
-        broken[-1] |= unended
-    pairs = successions(group)[tape][1:]
-    if marginals[-1, broken[-1]].sum() + pairs[:, broken[:-1]].sum() > _NEGLIGIBLE:
-        every = _candidates(marginals, labels, scheme, 0.0)
-        return sum(_probabilities(group, every, tape, scheme).values())
-    return float(marginals[0, begins[-1]].sum() + pairs[:, begins[:-1]].sum())
-
-
-def _candidates(
-    marginals: Floats, labels: tuple[str, ...], scheme: Scheme, floor: float
-) -> list[SpanKey]:
-    """Return the spans along which the probability of their type stays above a floor."""
-    parts = [split_label(label, scheme) for label in labels]
-    found: list[SpanKey] = []
-    for kind in dict.fromkeys(k for letter, k in parts if letter != OUTSIDE):
-        mine = [k == kind and letter != OUTSIDE for letter, k in parts]
-        high = marginals[:, mine].sum(axis=1) > floor
-        for start in np.flatnonzero(high).tolist():
-            stop = start + int(np.argmin(np.append(high[start:], False)))
-            found += [(start, end, kind) for end in range(start + 1, stop + 1)]
-    return found
+def _expected_spans(group: Group, tape: str, scheme: Scheme) -> float:
+    """Return the expected number of spans, those that are broken off left out."""
+    labels, _ = _labels_of(group, tape, scheme)
+    if labels is None:
+        return 0.0
+    counts, _ = kernel.span_counts(group.bound, labels)
+    return math.fsum(counts[0].tolist())
 
 
 def _heaviest(
@@ -324,15 +489,14 @@ def _heaviest(
     return chosen
 
 
-def _kinds_apart(labels: tuple[str, ...], scheme: Scheme) -> frozenset[str]:
+def _apart(labels: tuple[str, ...], scheme: Scheme) -> frozenset[str]:
     """Return the types of which no span can follow another without a token between."""
-    parts = [split_label(label, scheme) for label in labels]
-    found = set()
-    for kind in {k for letter, k in parts if letter != OUTSIDE}:
-        event = span_event(labels, scheme, kind)
-        if not event.begins[:-1][event.ends].any():
-            found.add(kind)
-    return frozenset(found)
+    reading = _reading(labels, scheme)
+    ended = reading.begins & reading.last[:, None]
+    same = reading.type[:, None] == reading.type
+    touching = (ended & same).any(axis=0)
+    kinds = {reading.types[k] for k in reading.type[touching].tolist()}
+    return frozenset(reading.types) - kinds
 
 
 def _written(

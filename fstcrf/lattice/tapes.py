@@ -7,28 +7,30 @@ tuple of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, Self
+from itertools import permutations
+from typing import TYPE_CHECKING, Any, Generic, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import LabelSet, label_tuple, real_array
+from fstcrf.arguments import LabelSet, label_tuple, real_array, real_number
 from fstcrf.arrays import Bools, Floats, Ints
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.lattice.answer import LabelsT_co
+from fstcrf.kernel import Budget
+from fstcrf.lattice.answer import Labels, LabelsT_co
+from fstcrf.lazy import LazyModule
 from fstcrf.once import memoised
-from fstcrf.plans import Chain, Program
+from fstcrf.plans import Chain, Coupling, Program, Search, scaled
+from fstcrf.plans.program import searched as program_searched
 from fstcrf.topology import Topology, chain_topology
 
-__all__ = [
-    "Taped",
-    "array_lattice",
-    "checked_masks",
-    "labelling_masks",
-    "potentials",
-    "restricted",
-]
+if TYPE_CHECKING:
+    from fstcrf import grammar as grammars
+    from fstcrf.grammar import Constraint, Grammar
+else:
+    grammars = LazyModule("fstcrf.grammar")
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -38,6 +40,8 @@ else:  # its default is for those who check types
     from typing import TypeVar
 
     ArrayT_co = TypeVar("ArrayT_co", covariant=True)
+
+T = TypeVar("T")
 
 
 class Taped(Generic[LabelsT_co, ArrayT_co]):
@@ -65,18 +69,23 @@ class Taped(Generic[LabelsT_co, ArrayT_co]):
     @property
     def labels(self) -> LabelsT_co:
         """The labels; axis of `marginals` and of masks."""
-        return self.per_tape(self.program.labels)  # type: ignore[no-any-return]
+        return cast("LabelsT_co", self.per_tape(self.program.labels))
 
-    def per_tape(self, make: Callable[[str], Any]) -> Any:
+    @property
+    def no_labels(self) -> LabelsT_co:
+        """The labels of the path of an empty sentence."""
+        return cast("LabelsT_co", self.per_tape(lambda _: ()))
+
+    def per_tape(self, make: Callable[[str], T]) -> T | tuple[T, ...]:
         """Return what a function makes of the only tape, or a tuple of what it makes of each."""
         if len(self.tapes) == 1:
             return make(self.tapes[0])
         return tuple(make(tape) for tape in self.tapes)
 
-    def of_tape(self, answer: Any, tape: str) -> Any:
-        """Return what an answer about all tapes says of one."""
-        name = self.tape_named(tape)
-        return answer if len(self.tapes) == 1 else answer[self.tapes.index(name)]
+    def labels_of(self, labels: Labels, tape: str) -> tuple[str, ...]:
+        """Return the labels that those of a path have for one tape."""
+        place = self.tapes.index(self.tape_named(tape))
+        return labels if len(self.tapes) == 1 else labels[place]
 
     def tape_named(self, tape: str | None) -> str:
         """Return a tape by name, or the only one.
@@ -102,7 +111,7 @@ class Taped(Generic[LabelsT_co, ArrayT_co]):
             topology = self.program.chain[tape].topology
             return tuple([topology.labels[i] for i in topology.state_label[states[tape]].tolist()])
 
-        return self.per_tape(names)  # type: ignore[no-any-return]
+        return cast("LabelsT_co", self.per_tape(names))
 
     def state_potentials(self, tape: str) -> int:
         """Return which of the values holds a tape's own node potentials."""
@@ -209,7 +218,7 @@ def potentials(values: ArrayLike, name: str, shapes: list[tuple[int | None, ...]
 TapedT = TypeVar("TapedT", bound=Taped)
 
 
-def checked_masks(taped: Taped, mask: Any) -> list[Bools]:
+def checked_masks(taped: Taped, mask: ArrayLike | Sequence[ArrayLike]) -> list[Bools]:
     """Return a mask bool [T, L] of each tape.
 
     Raises
@@ -217,7 +226,7 @@ def checked_masks(taped: Taped, mask: Any) -> list[Bools]:
     ShapeError
         Another shape, or another number of tapes.
     """
-    parts = (mask,) if len(taped.tapes) == 1 else tuple(mask)
+    parts = (mask,) if len(taped.tapes) == 1 else tuple(cast("Sequence[ArrayLike]", mask))
     if len(parts) != len(taped.tapes):
         raise ShapeError(f"{len(parts)} masks for the {len(taped.tapes)} tapes")
     masks = []
@@ -232,7 +241,7 @@ def checked_masks(taped: Taped, mask: Any) -> list[Bools]:
     return masks
 
 
-def labelling_masks(taped: Taped, labels: Sequence[Any]) -> list[Bools]:
+def labelling_masks(taped: Taped, labels: Sequence[str] | Sequence[Sequence[str]]) -> list[Bools]:
     """Return the masks that allow one label sequence of each tape.
 
     Raises
@@ -243,7 +252,7 @@ def labelling_masks(taped: Taped, labels: Sequence[Any]) -> list[Bools]:
         Another number of labels than tokens, or of tapes.
     """
     tapes = taped.tapes
-    parts = (labels,) if len(tapes) == 1 else tuple(labels)
+    parts = cast("Sequence[Sequence[str]]", (labels,) if len(tapes) == 1 else labels)
     if len(parts) != len(tapes):
         raise ShapeError(f"labels of {len(parts)} tapes for the tapes {', '.join(tapes)}")
     return [_one_label(taped, tape, part) for tape, part in zip(tapes, parts, strict=True)]
@@ -266,3 +275,194 @@ def restricted(taped: TapedT, masks: Sequence[Bools]) -> TapedT:
         states = mask[:, taped.program.chain[tape].topology.state_label]
         changed[k] = np.where(states, taped.values[k], -np.inf)
     return taped.with_values(changed)
+
+
+# --- Programs and lattices made of others: composed, coupled, scaled, under a grammar -----------
+
+
+def constrained(
+    program: Program,
+    grammar: Grammar,
+    search: Search | None = None,
+    budget: Budget | None = None,
+) -> Program:
+    """Return the program of the paths that a grammar accepts, with its scores added.
+
+    Grammars of the same constraints have one program, compiled once.
+
+    Raises
+    ------
+    GrammarError
+        A grammar that does not go with the labels.
+    TooLargeError
+        A product too large to expand.
+    """
+    return _constrained(program, grammar.constraints, search, budget)
+
+
+@memoised(64)
+def _constrained(
+    program: Program,
+    constraints: tuple[Constraint, ...],
+    search: Search | None,
+    budget: Budget | None,
+) -> Program:
+    labels = {tape: program.labels(tape) for tape in program.tapes}
+    bound = grammars.Grammar(constraints).bind(labels)
+    return _compiled(program.constrained(bound, search=search, budget=budget))
+
+
+def searched(lattice: TapedT, search: Search) -> TapedT:
+    """Return the lattice whose best paths are searched in another way."""
+    return lattice.with_program(_compiled(program_searched(lattice.program, search)))
+
+
+@memoised(64)
+def free_program(program: Program) -> Program:
+    """Return a program without its grammar."""
+    return _compiled(Program(program.chains, program.couplings)) if program.conjuncts else program
+
+
+def scaled_lattice(lattice: TapedT, factor: float, *, grammar: bool) -> TapedT:
+    """Return the lattice with its potentials times a factor.
+
+    Parameters
+    ----------
+    lattice : Taped
+    factor : float
+    grammar : bool
+        Whether the scores of its grammar are multiplied, too.
+
+    Raises
+    ------
+    OptionError
+        A factor that is not finite.
+    """
+    factor = real_number(factor, "factor")
+    if not np.isfinite(factor):
+        raise OptionError(f"factor is {factor}, expected a finite number")
+    program = _scaled_program(lattice.program, factor, grammar=grammar)
+    values = {k: scaled(value, factor) for k, value in enumerate(lattice.values)}
+    return lattice.with_program(program).with_values(values)
+
+
+@memoised(64)
+def _scaled_program(program: Program, factor: float, *, grammar: bool) -> Program:
+    return program.scaled(factor, grammar=grammar)
+
+
+def joined(
+    lattices: Sequence[Taped],
+    coupling: Mapping[tuple[int, int], ArrayLike] | None,
+    weights: Sequence[float] | None,
+) -> tuple[Program, tuple[Floats, ...]]:
+    """Return program and values of `fstcrf.lattice.tapes`; raises as it does."""
+    if not lattices:
+        raise OptionError("nothing to compose: give at least one lattice")
+    lengths = {len(lattice) for lattice in lattices}
+    if len(lengths) > 1:
+        raise ShapeError(f"lattices of {sorted(lengths)} tokens: they must be of one sentence")
+    parts = list(lattices) if weights is None else _weighted(lattices, weights)
+    names = _distinct([lattice.tapes for lattice in parts])
+    length = lengths.pop()
+    tables = _couplings(parts, names, {} if coupling is None else coupling, length)
+    brought = [(tapes, v) for tapes, v in tables if v.ndim == 3]
+    program = _joined(
+        tuple(part.program for part in parts),
+        tuple(tuple(new.values()) for new in names),
+        tuple((tapes, v.tobytes()) for tapes, v in tables if v.ndim == 2),
+        tuple(tapes for tapes, _ in brought),
+    )
+    values: list[Floats] = []
+    for part in parts:  # nodes and arcs of all chains come before all couplings
+        own = zip(part.program.inputs, part.values, strict=True)
+        values += [v for i, v in own if i.kind != "coupling"]
+    for part in parts:
+        own = zip(part.program.inputs, part.values, strict=True)
+        values += [v for i, v in own if i.kind == "coupling"]
+    return program, (*values, *(v for _, v in brought))
+
+
+def _weighted(lattices: Sequence[Taped], weights: Sequence[float]) -> list[Taped]:
+    if len(weights) != len(lattices):
+        raise ShapeError(f"{len(weights)} weights for {len(lattices)} lattices")
+    factors = real_array(weights, "weights", error=OptionError).tolist()
+    if any(not 0 <= w < np.inf for w in factors):
+        raise OptionError(f"weights are {factors}, expected numbers from 0")
+    return [
+        lattice if weight == 1.0 else scaled_lattice(lattice, weight, grammar=False)
+        for lattice, weight in zip(lattices, factors, strict=True)
+    ]
+
+
+def _distinct(tapes: Sequence[tuple[str, ...]]) -> list[dict[str, str]]:
+    """Return new names for the tapes of each lattice: their own, numbered where they clash."""
+    every = [tape for group in tapes for tape in group]
+    if len(set(every)) == len(every):
+        return [{tape: tape for tape in group} for group in tapes]
+    return [{tape: f"{tape}{k}" for tape in group} for k, group in enumerate(tapes)]
+
+
+def _couplings(
+    parts: Sequence[Taped],
+    names: Sequence[Mapping[str, str]],
+    coupling: Mapping[tuple[int, int], ArrayLike],
+    length: int,
+) -> list[tuple[tuple[str, str], Floats]]:
+    found = []
+    if not isinstance(coupling, Mapping):
+        raise OptionError(
+            "coupling= is a mapping: {(0, 1): potentials of the labels of lattices 0 and 1}"
+        )
+    for key, table in coupling.items():
+        if key not in permutations(range(len(parts)), 2):
+            raise OptionError(f"coupling {key}: expected two positions below {len(parts)}")
+        a, b = key
+        if any(len(parts[k].tapes) > 1 for k in key):
+            raise OptionError(f"coupling {key}: a lattice of several tapes; couple its parts")
+        tapes = names[a][parts[a].tapes[0]], names[b][parts[b].tapes[0]]
+        sizes = len(parts[a].labels), len(parts[b].labels)
+        shapes: list[tuple[int | None, ...]] = [sizes, (length, *sizes)]
+        found.append((tapes, potentials(table, f"coupling {key}", shapes)))
+    return found
+
+
+@memoised(64)
+def _joined(
+    programs: tuple[Program, ...],
+    names: tuple[tuple[str, ...], ...],
+    fixed: tuple[tuple[tuple[str, str], bytes], ...],
+    brought: tuple[tuple[str, str], ...],
+) -> Program:
+    """Return the program of several, compiled once for the same programs and couplings."""
+    chains: list[Chain] = []
+    couplings: list[Coupling] = []
+    conjuncts = []
+    for program, renamed in zip(programs, names, strict=True):
+        new = dict(zip(program.tapes, renamed, strict=True))
+        chains += [_renamed(chain, new) for chain in program.chains]
+        couplings += [replace(c, tapes=tuple(new[t] for t in c.tapes)) for c in program.couplings]
+        conjuncts += [replace(a, tapes=tuple(new[t] for t in a.tapes)) for a in program.conjuncts]
+    sizes = {chain.name: len(chain.labels) for chain in chains}
+    for tapes, table in fixed:
+        couplings.append(Coupling(tapes, np.frombuffer(table).reshape([sizes[t] for t in tapes])))
+    couplings += [Coupling(tapes, None) for tapes in brought]
+    search: Search = next((p.search for p in programs if p.search != "auto"), "auto")
+    budget = next((p.budget for p in programs if p.budget is not None), None)
+    return _compiled(Program(chains, couplings, conjuncts, search, budget))
+
+
+def _compiled(program: Program) -> Program:
+    """Compile at once: what is too large or contradicts itself is said here, not when asked."""
+    _ = program.decoder
+    return program
+
+
+def _renamed(chain: Chain, new: Mapping[str, str]) -> Chain:
+    return replace(
+        chain,
+        name=new[chain.name],
+        arc_context=tuple(new[t] for t in chain.arc_context),
+        node_contexts=tuple(tuple(new[t] for t in c) for c in chain.node_contexts),
+        tables=tuple((tuple(new[t] for t in c), v) for c, v in chain.tables),
+    )

@@ -12,10 +12,9 @@ from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
     from fstcrf.model.explain import Explanation, Push, Weight
-    from fstcrf.model.model import Model
+    from fstcrf.model.model import Model, TrainingRecord
     from fstcrf.model.options import Options
     from fstcrf.model.reading import Tape
-    from fstcrf.model.record import TrainingRecord
     from fstcrf.model.training import train_crf
 
 __all__ = [
@@ -37,7 +36,7 @@ __getattr__ = importer(
         "Options": "options",
         "Push": "explain",
         "Tape": "reading",
-        "TrainingRecord": "record",
+        "TrainingRecord": "model",
         "Weight": "explain",
         "train_crf": "training",
     },

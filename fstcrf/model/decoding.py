@@ -6,22 +6,21 @@ does not depend on the threads.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
-from fstcrf.lattice import Answer, Lattice, Path
-from fstcrf.lattice.answer import shares
+from fstcrf.lattice.answer import Answer, shares
+from fstcrf.lazy import LazyModule
 from fstcrf.model.model import Model
 from fstcrf.model.reading import (
+    UNKNOWN,
     Data,
     Prepared,
     Run,
@@ -30,24 +29,12 @@ from fstcrf.model.reading import (
     read_one,
     read_sentences,
 )
-from fstcrf.model.targets import UNKNOWN
 from fstcrf.topology import Topology
 
-__all__ = [
-    "Bias",
-    "Forced",
-    "biases",
-    "decode",
-    "label_lists",
-    "lattice",
-    "marginals_all",
-    "mask",
-    "paths_all",
-    "tag_all",
-    "tag_column",
-    "tag_one",
-]
-
+if TYPE_CHECKING:
+    from fstcrf import lattice as lattices
+else:
+    lattices = LazyModule("fstcrf.lattice")
 
 Forced: TypeAlias = Sequence[str | None]
 """Labels of a sentence that are known: None or ``"_"`` where not, ``"a|b"`` for one of several."""
@@ -75,42 +62,17 @@ class _Batch:
             raise NoPathError("no label sequence is legal", sentence=number)
 
 
-def tag_all(
-    model: Model,
-    sentences: Data,
-    *,
-    threads: int = 1,
-    forced: Sequence[Forced | None] | None = None,
-    bias: Bias | None = None,
-) -> list[list[str]]:
-    """Return the best labels of each sentence; arguments and errors as for `fstcrf.CRF.tag_all`."""
-    lengths, ids = _best(model, sentences, threads, forced, bias)
-    return label_lists(model.labels, lengths, ids)
-
-
 def tag_one(model: Model, sentence: SentenceLike) -> list[str]:
     """Return the best labels of a sentence, with less to do around the kernel."""
     single = model.weights.single
     if single is None:
-        return tag_all(model, [sentence])[0]
+        return decode(model, [sentence]).labels(0)[0]
     data = read_one(model.index, sentence, model.columns, model.reads)
     if not data.lengths[0]:
         return []
     rows = data.design(0, 1).node
     path = single.viterbi(single.potentials(rows.indptr, rows.index, rows.value))
     return [model.labels[i] for i in path.tolist()]
-
-
-def tag_column(
-    model: Model,
-    corpus: Corpus,
-    *,
-    threads: int = 1,
-    forced: Sequence[Forced | None] | None = None,
-    bias: Bias | None = None,
-) -> Column:
-    """Return the best labels of a corpus as a column; arguments as for `tag_all`."""
-    return Column(_best(model, corpus, threads, forced, bias)[1], model.labels)
 
 
 def decode(
@@ -121,78 +83,61 @@ def decode(
     forced: Sequence[Forced | None] | None = None,
     bias: Bias | None = None,
     strict: bool = True,
+    probabilities: bool = False,
 ) -> Answer:
-    """Return the best path of each sentence; NoPathError without one, where that is `strict`.
+    """Return the best path of each sentence.
 
-    Other arguments as for `tag_all`. Probabilities cost as much again, when they are looked at.
+    Parameters
+    ----------
+    model : Model
+    sentences : Corpus or sequence of sentences
+    threads, forced, bias
+        As for `fstcrf.CRF.decode`.
+    strict : bool
+        NoPathError where a sentence has no path.
+    probabilities : bool
+        They will be looked at: they are computed with the paths. Otherwise, if they are looked at
+        all the same, the sentences are read once more.
     """
     topology = model.topology
 
-    def best(batch: _Batch) -> tuple[Ints, Floats]:
+    def best(batch: _Batch) -> tuple[Ints, Floats, Floats | None]:
         states, scores = kernel.viterbi(batch.graph, batch.offsets, batch.node)
         if strict:
             batch.check(scores)
         ids = states if topology.direct else topology.state_label[states]
-        dead = np.repeat(np.isneginf(scores), np.diff(batch.offsets))
-        return np.where(dead, np.int32(-1), ids), scores
+        dead = np.isneginf(scores)
+        if dead.any():
+            ids = np.where(np.repeat(dead, np.diff(batch.offsets)), np.int32(-1), ids)
+        return ids, scores, sums(batch) if probabilities else None
+
+    def sums(batch: _Batch) -> Floats:
+        return kernel.log_partition(batch.graph, batch.offsets, batch.node)
 
     data, found = _runs(model, sentences, best, threads, forced, bias)
     lengths = np.asarray(data.lengths, dtype=np.int64)
     full = lengths > 0
     scores = np.zeros(len(lengths))
-    scores[full] = np.concatenate([np.empty(0), *(score for _, score in found)])
+    scores[full] = np.concatenate([np.empty(0), *(score for _, score, _ in found)])
 
-    def probabilities() -> Floats:
-        def sums(batch: _Batch) -> Floats:
-            return kernel.log_partition(batch.graph, batch.offsets, batch.node)
-
+    def chances() -> Floats:
         log_z = np.zeros(len(lengths))
-        parts = _runs(model, sentences, sums, threads, forced, bias)[1]
+        parts = [z for _, _, z in found if z is not None]
+        if not probabilities:
+            parts = _runs(model, sentences, sums, threads, forced, bias)[1]
         log_z[full] = np.concatenate([np.empty(0), *parts])
         return shares(scores, log_z)
 
-    flat = np.concatenate([np.empty(0, dtype=np.int32), *(ids for ids, _ in found)])
+    flat = np.concatenate([np.empty(0, dtype=np.int32), *(ids for ids, _, _ in found)])
     return Answer(
         {model.tape: flat.astype(np.int32, copy=False)[None]},
         {model.tape: model.labels},
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         scores=scores,
-        probabilities=probabilities,
+        probabilities=chances,
         exact=np.ones(len(lengths), dtype=bool),
         bounds=scores,
     )
-
-
-def label_lists(labels: Sequence[str], lengths: Sequence[int], ids: Ints) -> list[list[str]]:
-    """Return labels by number, one sentence after the other, as a list for each sentence."""
-    flat = np.asarray(labels, dtype=object)[ids].tolist()
-    bounds = itertools.accumulate(lengths, initial=0)
-    return [flat[a:b] for a, b in itertools.pairwise(bounds)]
-
-
-def paths_all(
-    model: Model,
-    sentences: Data,
-    *,
-    threads: int = 1,
-    forced: Sequence[Forced | None] | None = None,
-    bias: Bias | None = None,
-) -> list[Path | None]:
-    """Return the best path of each sentence; None where every label sequence is forbidden."""
-
-    def best(batch: _Batch) -> list[Path | None]:
-        states, scores = kernel.viterbi(batch.graph, batch.offsets, batch.node)
-        log_z = kernel.log_partition(batch.graph, batch.offsets, batch.node)
-        flat = [model.labels[i] for i in model.topology.state_label[states].tolist()]
-        bounds = itertools.pairwise(batch.offsets.tolist())
-        return [
-            _path(flat[a:b], score, z) if score > -np.inf else None
-            for (a, b), score, z in zip(bounds, scores.tolist(), log_z.tolist(), strict=True)
-        ]
-
-    data, found = _runs(model, sentences, best, threads, forced, bias)
-    full = iter([path for run in found for path in run])
-    return [next(full) if length else _path((), 0.0, 0.0) for length in data.lengths]
 
 
 def marginals_all(
@@ -221,39 +166,21 @@ def lattice(
     *,
     forced: Forced | None = None,
     bias: Bias | None = None,
-) -> Lattice:
+) -> lattices.TapeLattice:
     """Return one sentence's weighted transducer; arguments as for `tag_all`."""
     data, program = read_one(model.index, sentence, model.columns, model.reads), model.program
     if not data.lengths[0]:
-        return Lattice(program, tuple(np.empty((0, *shape)) for shape in program.input_shapes()))
+        return lattices.Lattice(
+            program, tuple(np.empty((0, *shape)) for shape in program.input_shapes())
+        )
     known = None if forced is None else [forced]
     added = None if bias is None else biases(model.topology, bias)
     batch = _batch(model, data, next(data.runs(1)), known, added)
     values = (batch.node, batch.graph.score) if batch.graph.per_token else (batch.node,)
-    return Lattice(program, values)
+    return lattices.Lattice(program, values)
 
 
 # --- Runs of sentences ----------------------------------------------------------------------------
-
-
-def _best(
-    model: Model,
-    sentences: Data,
-    threads: int,
-    forced: Sequence[Forced | None] | None,
-    bias: Bias | None,
-) -> tuple[list[int], Ints]:
-    """Return the lengths of sentences, and the labels of their best paths, int32 [N]."""
-    topology = model.topology
-
-    def best(batch: _Batch) -> Ints:
-        states, scores = kernel.viterbi(batch.graph, batch.offsets, batch.node)
-        batch.check(scores)
-        return states if topology.direct else topology.state_label[states]
-
-    data, found = _runs(model, sentences, best, threads, forced, bias)
-    ids = found[0] if len(found) == 1 else np.concatenate([np.empty(0, dtype=np.int32), *found])
-    return data.lengths, ids
 
 
 def _runs(
@@ -337,8 +264,3 @@ def mask(topology: Topology, forced: Forced | None, length: int) -> Bools:
             raise LabelError(f"token {t}: forced label {label!r} is not a label of the model")
         allowed[t, [index[part] for part in parts]] = True
     return allowed[:, topology.state_label]
-
-
-def _path(labels: Sequence[str], score: float, log_z: float) -> Path:
-    probability = float(min(1.0, np.exp(score - log_z)))
-    return Path(tuple(labels), score, probability, exact=True, bound=score)

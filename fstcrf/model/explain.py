@@ -1,10 +1,4 @@
-"""Why a label: the largest weights of a model, and what each feature adds at a token.
-
-===========  ===========================================================
-Weight       one feature and its weight
-Explanation  what pushed which label at one token
-===========  ===========================================================
-"""
+"""Why a label: the largest weights of a model, and what each feature adds at a token."""
 
 from __future__ import annotations
 
@@ -18,8 +12,6 @@ from fstcrf.errors import OptionError
 from fstcrf.model.decoding import lattice
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, SentenceLike, read_sentences
-
-__all__ = ["Explanation", "Push", "Weight", "attributes_at", "explain", "pushes_of", "top_features"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,4 @@
-"""Gold labels under a tagging scheme: converted from another, checked, repaired or left out.
-
-===========  =====================================================================
-Gold         labels that are legal in the scheme, and which sentences have them
-legal_gold   a column of labels as training takes it
-gold_labels  the labels of a tagger of them
-in_scheme    held-out labels, converted
-spoken_gold  what was repaired or left out, in words
-===========  =====================================================================
-"""
+"""Gold labels under a tagging scheme: converted from another, checked, repaired or left out."""
 
 from __future__ import annotations
 
@@ -21,10 +12,7 @@ from fstcrf.corpus import Column, Corpus, Scheme, convert, named_scheme
 from fstcrf.corpus.schemes import OUTSIDE, STRICT, expected, split_label
 from fstcrf.errors import SchemeError
 from fstcrf.model.options import Options
-from fstcrf.model.targets import UNKNOWN, column_labels, label_masks, label_set
-
-__all__ = ["Gold", "gold_labels", "in_scheme", "legal_gold", "spoken_gold"]
-
+from fstcrf.model.reading import UNKNOWN, column_labels, label_masks, label_set
 
 _CONLLEVAL = named_scheme("conlleval")
 

@@ -1,22 +1,35 @@
-"""What a tagger is: a topology, an index of attributes, and weights."""
+"""What a tagger is: a topology, an index of attributes, and weights; its record, its file.
+
+A file is one of safetensors, memory-mapped on load, every part checked. Arrays: ``theta`` and the
+cells of the parameter space; the topology's arrays; the index's arrays. Metadata: ``model``, names,
+tapes, record of training; ``index``, the index's own metadata.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import os
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from fstcrf.arrays import Floats
+import msgspec
+import numpy as np
+
+from fstcrf.arrays import Array, Floats
+from fstcrf.errors import FstcrfError, ModelFileError
 from fstcrf.features import FeatureIndex, LiteralIndex
+from fstcrf.lazy import LazyModule
 from fstcrf.model.reading import Tape
-from fstcrf.model.record import TrainingRecord
 from fstcrf.model.weights import Weights
 from fstcrf.once import made_once
-from fstcrf.plans import Chain, Program
+from fstcrf.storage import read_arrays, write_arrays
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace, Tables
 
-__all__ = ["Model"]
+if TYPE_CHECKING:
+    from fstcrf import plans
+else:  # best labels alone need no lattice
+    plans = LazyModule("fstcrf.plans")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +69,7 @@ class Model:
         size = f"{len(self.labels)} labels, {self.space.size:,} weights"
         return f"<{type(self).__name__}: writes {self.tape}, {size}>"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return what it is made of: what was computed from that stays here."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
@@ -76,14 +89,222 @@ class Model:
         return Weights(self.topology, self.space, self.theta)
 
     @made_once
-    def program(self) -> Program:
+    def program(self) -> plans.Program:
         """The tagger compiled: what its lattices share."""
         graph = self.weights.still_graph
         per_token = self.weights.has_arc_attributes
         arc = None if per_token else graph.score
-        return Program([Chain(self.tape, self.topology, graph.initial, graph.final, arc)])
+        chain = plans.Chain(self.tape, self.topology, graph.initial, graph.final, arc)
+        return plans.Program([chain])
 
     @made_once
-    def bound(self) -> dict[Hashable, Any]:
+    def bound(self) -> dict[Hashable, object]:
         """The model bound to labels of the tapes that it reads; kept by `potentials.bind`."""
         return {}
+
+
+class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What was trained, on what, and how it went; it is stored in the model.
+
+    With the templates, which the index keeps, it says how to train the model again: `options` are
+    those that the run read, by name; `target` is the column of the labels (None where they were
+    given as lists), `class_weights` the weights of sentences by label. `run` is the fingerprint of
+    data and options: two models have the same where one run went further than the other.
+    """
+
+    options: dict[str, bool | int | float | str | None]
+    sentences: int
+    tokens: int
+    attributes: int
+    parameters: int
+    iterations: int
+    best_iteration: int
+    objective: float
+    dev_score: float | None
+    reason: str
+    interrupted: bool = False
+    target: str | None = None
+    class_weights: dict[str, float] = {}
+    grammar: str | None = None
+    run: str | None = None
+
+    @property
+    def order(self) -> int:
+        """How many earlier labels a label depends on."""
+        return int(self.options.get("order") or 0)
+
+
+KIND, VERSION = "fstcrf-crf", 1
+
+
+class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    labels: tuple[str, ...]
+    state_names: tuple[str, ...]
+    node_slot_names: tuple[str, ...]
+    n_arc_slots: int
+    n_node_rows: int
+    n_arc_rows: int
+    tape: str
+    columns: tuple[str, ...]
+    reads: tuple[Tape, ...]
+    kind: Literal["columns", "literal"]
+    record: TrainingRecord | None
+
+
+_CELLS = ("node_cells", "transitions", "arc_cells", "initial", "final")
+_CELL_TYPES = (np.int64, np.int32, np.int64, np.int32, np.int32)
+
+
+def save(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write a model; the file appears complete or not at all.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+    write_arrays(path, *encoded(model), kind=KIND, version=VERSION)
+
+
+def encoded(model: Model) -> tuple[dict[str, Array], dict[str, str]]:
+    """Return a model as arrays and metadata."""
+    space, topology = model.space, model.topology
+    arrays: dict[str, Array] = {"theta": model.theta}
+    arrays |= {f"space.{name}": getattr(space, name) for name in _CELLS}
+    arrays |= {f"topology.{name}": array for name, array in topology.arrays().items()}
+    arrays |= {f"index.{name}": array for name, array in model.index.arrays().items()}
+    header = _Header(
+        labels=topology.labels,
+        state_names=topology.state_names,
+        node_slot_names=topology.node_slot_names,
+        n_arc_slots=topology.n_arc_slots,
+        n_node_rows=space.n_node_rows,
+        n_arc_rows=space.n_arc_rows,
+        tape=model.tape,
+        columns=model.columns,
+        reads=model.reads,
+        kind="literal" if isinstance(model.index, LiteralIndex) else "columns",
+        record=model.record,
+    )
+    metadata = {
+        "model": msgspec.json.encode(header).decode(),
+        "index": msgspec.json.encode(model.index.metadata()).decode(),
+    }
+    return arrays, metadata
+
+
+def read(path: str | os.PathLike[str]) -> Model:
+    """Map a model file.
+
+    Raises
+    ------
+    ModelFileError
+        Not a model file, of another version, or damaged.
+    OSError
+        The file cannot be opened.
+    """
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    return decoded(arrays, metadata, os.fspath(path))
+
+
+def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], path: str) -> Model:
+    """Return the model that arrays and metadata describe.
+
+    Raises
+    ------
+    ModelFileError
+        Something is missing, or not what it must be.
+    """
+    try:
+        return _model(arrays, metadata)
+    except KeyError as error:
+        raise ModelFileError(f"{path}: not a sound model: no {error}") from None
+    except (msgspec.DecodeError, FstcrfError) as error:
+        raise ModelFileError(f"{path}: not a sound model: {error}") from None
+
+
+def _model(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> Model:
+    header = msgspec.json.decode(metadata["model"], type=_Header)
+    topology = _topology(header, _group(arrays, "topology."))
+    space = _space(header, topology, _group(arrays, "space."))
+    theta = arrays["theta"]
+    if theta.dtype != np.float64 or theta.shape != (space.size,):
+        raise ModelFileError(f"theta is {list(theta.shape)}, expected {[space.size]}")
+    if not np.isfinite(theta).all():
+        raise ModelFileError("a weight is not finite")
+    family = LiteralIndex if header.kind == "literal" else FeatureIndex
+    index = family.from_arrays(
+        _group(arrays, "index."), msgspec.json.decode(metadata["index"], type=dict[str, Any])
+    )
+    # Order 0 has no use for attributes of label pairs: they are known but have no weights.
+    found = (index.n_node_rows, index.n_arc_rows if topology.n_arc_slots else 0)
+    if found != (header.n_node_rows, header.n_arc_rows):
+        raise ModelFileError(
+            f"the index has {found} rows, expected {(header.n_node_rows, header.n_arc_rows)}"
+        )
+    return Model(
+        topology, index, space, theta, header.tape, header.columns, header.reads, header.record
+    )
+
+
+def _group(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+def _topology(header: _Header, arrays: dict[str, Array]) -> Topology:
+    for name, array in arrays.items():
+        wanted = np.uint8 if name in {"initial", "final"} else np.int32
+        if array.dtype != wanted or array.ndim != (2 if name == "node_slots" else 1):
+            raise ModelFileError(f"topology {name} is {array.dtype} {list(array.shape)}")
+    if not header.labels or len(set(header.labels)) != len(header.labels):
+        raise ModelFileError("labels must be distinct, and at least one")
+    if not arrays["node_slots"].size:
+        raise ModelFileError("states without node slots")
+    # Tables have a place for every slot: a wrong number must not ask for all the memory there is.
+    if not 0 <= header.n_arc_slots <= len(arrays["source"]):
+        raise ModelFileError(f"{header.n_arc_slots} slots of {len(arrays['source'])} arcs")
+    if len(arrays["source"]) == len(arrays["target"]):
+        arcs = arrays["source"].astype(np.int64) << 32 | arrays["target"]
+        if (arcs[1:] <= arcs[:-1]).any():
+            raise ModelFileError("arcs are not sorted by source and target")
+    return Topology(
+        labels=header.labels,
+        state_names=header.state_names,
+        state_label=arrays["state_label"],
+        node_slots=arrays["node_slots"],
+        node_slot_names=header.node_slot_names,
+        source=arrays["source"],
+        target=arrays["target"],
+        arc_slot=arrays["arc_slot"],
+        n_arc_slots=header.n_arc_slots,
+        initial=arrays["initial"].astype(bool),
+        final=arrays["final"].astype(bool),
+    )
+
+
+def _space(header: _Header, topology: Topology, arrays: dict[str, Array]) -> ParameterSpace:
+    if header.n_node_rows < 0 or header.n_arc_rows < 0:
+        raise ModelFileError("a negative number of attributes")
+    space = ParameterSpace(
+        topology, header.n_node_rows, header.n_arc_rows, *(arrays[name] for name in _CELLS)
+    )
+    limits = (
+        space.n_node_rows * space.width,
+        topology.n_arc_slots,
+        space.n_arc_rows * space.arc_width,
+        topology.n_states,
+        topology.n_states,
+    )
+    for name, dtype, limit in zip(_CELLS, _CELL_TYPES, limits, strict=True):
+        cells = arrays[name]
+        if cells.dtype != dtype or cells.ndim != 1:
+            raise ModelFileError(f"{name} is {cells.dtype} {list(cells.shape)}")
+        # Compared, not subtracted: a difference may overflow.
+        rising = bool((cells[1:] > cells[:-1]).all())
+        if len(cells) and not (rising and cells[0] >= 0 and cells[-1] < limit):
+            raise ModelFileError(f"{name} is not a rising list of numbers below {limit}")
+    return space

@@ -11,7 +11,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta
 
@@ -33,24 +33,8 @@ from fstcrf.train.settings import (
     spoken,
 )
 
-__all__ = [
-    "CHOICES",
-    "DEFAULTS",
-    "METHODS",
-    "Options",
-    "checked_options",
-    "defaults_text",
-    "documented",
-    "fields_named",
-    "in_words",
-    "is_read",
-    "not_there",
-    "optimiser_of",
-    "options_of",
-    "readers_of",
-    "stored_options",
-    "summary",
-]
+Value: TypeAlias = bool | int | float | str | None
+"""What an option may be."""
 
 _READS = Needs(
     lambda values: values.get("reads", True) or values["passing"] == "best",
@@ -189,7 +173,7 @@ class Options(Course, Passing, Labels, Attributes, Structure):
         """The scheme of the gold labels and that of the model; None where none is named."""
         return None if self.scheme in (None, "observed") else scheme_pair(str(self.scheme))
 
-    def named(self) -> dict[str, Any]:
+    def named(self) -> dict[str, Value]:
         """Return the options by name, those of objective and method among them."""
         return {
             **{name: getattr(self, name) for name in _GENERAL},
@@ -249,13 +233,13 @@ DEFAULTS: Mapping[str, Any] = {
 """The options of training and their defaults; None where methods have different ones."""
 
 
-def _unread(name: str, values: Mapping[str, Any]) -> str | None:
+def _unread(name: str, values: Mapping[str, object]) -> str | None:
     """Return what an option needs, for it to be read; None where it is."""
     if name not in DEFAULTS or name in CHOICES:  # what is no option is refused elsewhere
         return None
     found = _GENERAL.get(name)
     if found is None:
-        objective, method = values["objective"], values["method"]
+        objective, method = str(values["objective"]), str(values["method"])
         runs = _SPECIAL[name]
         methods = [m for o, m in runs if o == objective]
         if not methods:
@@ -268,7 +252,7 @@ def _unread(name: str, values: Mapping[str, Any]) -> str | None:
     return None if unmet is None else unmet.text.format_map(values)
 
 
-def is_read(name: str, values: Mapping[str, Any]) -> bool:
+def is_read(name: str, values: Mapping[str, object]) -> bool:
     """Tell whether a run reads an option.
 
     Parameters
@@ -288,7 +272,7 @@ def _either(names: Collection[str] | Mapping[str, Any]) -> str:
 
 
 def checked_options(
-    given: Mapping[str, Any], *, reads: bool = True, dev: bool = True, warm_start: bool = False
+    given: Mapping[str, object], *, reads: bool = True, dev: bool = True, warm_start: bool = False
 ) -> Options:
     """Return options by name as `Options`; None is what is not given.
 
@@ -339,9 +323,9 @@ def checked_options(
 S = TypeVar("S", bound=Settings)
 
 
-def _spread(given: dict[str, Any]) -> dict[str, Any]:
+def _spread(given: Mapping[str, object]) -> dict[str, Any]:
     """Return options by name, those inside of settings too."""
-    found = dict(given)
+    found: dict[str, Any] = dict(given)
     for name in CHOICES:
         settings = given.get(name)
         if not isinstance(settings, Settings):
@@ -360,7 +344,7 @@ def _spread(given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _checked(name: str, value: Any) -> Any:
+def _checked(name: str, value: object) -> Any:
     if name in CHOICES:
         known = (
             OBJECTIVES
@@ -391,17 +375,17 @@ def _method(objective: str, method: str) -> type[MethodSettings]:
     return methods[method]
 
 
-def stored_options(values: Mapping[str, Any]) -> Options:
+def stored_options(values: Mapping[str, object]) -> Options:
     """Return the options of a record; those that earlier versions kept unread are left out."""
     return checked_options(_read(values))
 
 
-def _read(values: Mapping[str, Any]) -> dict[str, Any]:
+def _read(values: Mapping[str, object]) -> dict[str, Any]:
     every = {**DEFAULTS, **values}
     return {n: v for n, v in values.items() if v is not None and is_read(n, every)}
 
 
-def options_of(values: Mapping[str, Any]) -> dict[str, Any]:
+def options_of(values: Mapping[str, object]) -> dict[str, Value]:
     """Return the options of a record that make such a run: what it reads and is not as usual."""
     usual = checked_options({name: values.get(name) for name in CHOICES}).named()
     return {n: v for n, v in _read(values).items() if v != (DEFAULTS if n in CHOICES else usual)[n]}

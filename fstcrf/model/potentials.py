@@ -1,11 +1,5 @@
 """Terms of a tagger's potentials that depend on open tapes, bound to weights and labels.
 
-=======  ================================================================
-Outline  what a term will look like, known before any sentence
-Bound    such a term: gives its values for runs of sentences
-bound    the terms of one side of an index
-=======  ================================================================
-
 The keys of an index say which pairs of a predicate and labels have weights (see
 `fstcrf.features.tables`). A predicate is a row of a sparse table whose columns are all pairs
 of labels and state, so one lookup and one sum of rows give a token's potentials for all labels at
@@ -17,39 +11,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Longs
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.corpus import Column
 from fstcrf.errors import OptionError
 from fstcrf.features import LiteralIndex
+from fstcrf.features.derive import Plain, Source
 from fstcrf.features.hashed import Hashed
 from fstcrf.features.reader import Reader
-from fstcrf.features.tables import AttributeTables, Predicates, divided, is_constant
+from fstcrf.features.tables import AttributeTables, Predicates, TokenRows, divided, is_constant
 from fstcrf.features.template import tape_column
 from fstcrf.kernel import SparseRows
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, Run, read_corpus, read_sentences, runs_of
 from fstcrf.model.weights import Cells, Spread
 
-__all__ = [
-    "Binding",
-    "Bound",
-    "Outline",
-    "Potentials",
-    "PreparedPotentials",
-    "Term",
-    "bind",
-    "bound",
-    "potentials",
-]
-
-
 Labels = Mapping[str, Sequence[str]]
 Runs = Callable[[int, int], Floats]
-Chosen = Callable[[Longs], Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +52,7 @@ class Outline:
     per_token: bool
 
 
-class Bound(Protocol):
+class BoundTerm(Protocol):
     """A term bound to weights and labels."""
 
     @property
@@ -81,16 +62,13 @@ class Bound(Protocol):
     def runs(self, reader: Reader) -> Runs:
         """Return the function from a run of sentences, (first, end), to float64 [N or 1, ...]."""
 
-    def tokens(self, reader: Reader) -> Chosen:
-        """Return the function from tokens, int64 [M], to their values, float64 [M or 1, ...]."""
-
 
 def bound(
     sides: Mapping[tuple[str, ...], AttributeTables | Hashed],
     labels: Labels,
     cells: Cells,
     n_rows: int,
-) -> tuple[Bound, ...]:
+) -> tuple[BoundTerm, ...]:
     """Return the terms of one side of an index; contexts without weights have none.
 
     Parameters
@@ -104,7 +82,7 @@ def bound(
     n_rows : int
         Number of attributes.
     """
-    found: list[Bound] = []
+    found: list[BoundTerm] = []
     for context, side in sides.items():
         sizes = tuple(len(labels[tape]) for tape in context)
         shape = (*sizes, cells.width)
@@ -128,7 +106,7 @@ def _by_predicate(
     labels: Labels,
     cells: Cells,
     n_rows: int,
-) -> Bound | None:
+) -> BoundTerm | None:
     split = Predicates.of(side, context, labels)
     pair = np.full(n_rows, -1, dtype=np.int64)
     pair[split.row] = np.arange(len(split.row))
@@ -164,10 +142,6 @@ class _Constant:
         del reader
         return lambda first, end: self.values  # noqa: ARG005 (any run has these)
 
-    def tokens(self, reader: Reader) -> Chosen:
-        del reader
-        return lambda tokens: self.values  # noqa: ARG005 (any token has these)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Looked:
@@ -180,10 +154,6 @@ class _Looked:
     def runs(self, reader: Reader) -> Runs:
         rows, shape = self.predicates.runs(reader), self.outline.shape
         return lambda first, end: self.table.times(rows(first, end)).reshape(-1, *shape)
-
-    def tokens(self, reader: Reader) -> Chosen:
-        rows, shape = self.predicates.runs(reader)(0, len(reader.corpus)), self.outline.shape
-        return lambda tokens: self.table.times(rows.taken(tokens)).reshape(-1, *shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,15 +170,6 @@ class _Tried:
 
         def values(first: int, end: int) -> Floats:
             each = [self.table.times(rows(first, end)) for rows in parts]
-            return np.stack(each, axis=1).reshape(-1, *self.outline.shape)
-
-        return values
-
-    def tokens(self, reader: Reader) -> Chosen:
-        parts = [rows(0, len(reader.corpus)) for rows in self._tried(reader)]
-
-        def values(tokens: Longs) -> Floats:
-            each = [self.table.times(rows.taken(tokens)) for rows in parts]
             return np.stack(each, axis=1).reshape(-1, *self.outline.shape)
 
         return values
@@ -275,10 +236,15 @@ class PreparedPotentials:
         Tokens of each sentence; empty sentences included.
     potentials : callable
         (first, end) → potentials of those of the sentences that are not empty.
+    relabelled : callable, optional
+        (tokens int64 [M], labels int32 [K, M] of the tapes that are read, in order) → potentials
+        of states, float64 [M, S], of tokens as if the tapes had these labels there. None where
+        attributes are not of one string a token, or depend on open tapes.
     """
 
     lengths: list[int]
     potentials: Callable[[int, int], Potentials]
+    relabelled: Callable[[Longs, Ints], Floats] | None = None
 
     def runs(self, tokens: int) -> Iterator[Run]:
         """Yield runs of sentences of about so many tokens."""
@@ -318,7 +284,7 @@ class Binding:
         self.node = (Outline((), (states,), per_token=True), *(t.outline for t in self._node))
         self.arc = (Outline((), (arcs,), per_token=per_token), *(t.outline for t in self._arc))
 
-    def _bound(self, *, arc: bool) -> tuple[Side | None, tuple[Bound, ...]]:
+    def _bound(self, *, arc: bool) -> tuple[Side | None, tuple[BoundTerm, ...]]:
         """Return the families without open tapes, and the terms of the others."""
         index, weights = self._model.index, self._model.weights
         if isinstance(index, LiteralIndex) or (arc and not weights.has_arc_attributes):
@@ -367,23 +333,24 @@ class Binding:
                 [Term(context, values(first, end)) for context, values in arc_terms],
             )
 
-        return PreparedPotentials(lengths, potentials)
+        return PreparedPotentials(lengths, potentials, self._relabelled(node))
 
-    def conditioned(self, sentences: Data) -> Callable[[Longs], tuple[Term, ...]]:
-        """Return what gives the terms of states that depend on open tapes, for some tokens.
+    @property
+    def relabels(self) -> bool:
+        """Whether prepared sentences can be `relabelled`."""
+        side = self._node_side
+        return not self._open and isinstance(side, AttributeTables) and side.is_plain
 
-        Returns
-        -------
-        callable
-            int64 [M], tokens of the sentences that are not empty → terms of M tokens.
-        """
-        model, index = self._model, self._model.index
-        if isinstance(index, LiteralIndex):
-            return lambda tokens: ()  # noqa: ARG005 (attribute lists read no tape)
-        _, corpus = read_corpus(index, sentences, model.columns, model.reads, open_tapes=self._open)
-        reader = index.reader(corpus, open_tapes=tuple(self._open))
-        terms = [(t.outline.context, t.tokens(reader)) for t in self._node]
-        return lambda tokens: tuple(Term(context, make(tokens)) for context, make in terms)
+    def _relabelled(
+        self, node: Callable[[int, int], SparseRows]
+    ) -> Callable[[Longs, Ints], Floats] | None:
+        if not self.relabels or not isinstance(node, TokenRows):
+            return None
+        strings: dict[Source, Sequence[str]] = {
+            Plain(tape_column(tape.name)): tape.labels for tape in self._model.reads
+        }
+        weights = self._model.weights
+        return lambda tokens, ids: weights.node(node.at(tokens, strings, ids))
 
     def _potentials(
         self,
@@ -449,8 +416,8 @@ def bind(model: Model, labels: Mapping[str, Sequence[str]] | None = None) -> Bin
     if labels is None:
         labels = {tape.name: tape.labels for tape in model.reads}
     key = tuple((tape, tuple(axis)) for tape, axis in labels.items())
-    known: Binding | None = model.bound.get(key)
-    return known or model.bound.setdefault(key, Binding(model, labels))
+    known = model.bound.get(key) or model.bound.setdefault(key, Binding(model, labels))
+    return cast("Binding", known)
 
 
 def potentials(

@@ -1,14 +1,5 @@
 """The labels of earlier taggers on a training text: their own predictions, jack-knifed on request.
 
-=============  ===============================================================
-ordered        taggers, each after those that it reads
-with_labels    a corpus with the labels that taggers give it
-jackknifed     the same, from taggers that have not seen the sentence
-fold_taggers   those taggers, fold by fold
-folds          which sentence is in which fold
-FoldProgress   an iteration of the training of a fold
-=============  ===============================================================
-
 A tagger is right too often on the text that it was trained on, and whoever reads its labels there
 learns to trust it too much. Jack-knifing cuts the sentences into K folds; the taggers are trained
 again on K − 1 of them, with the settings that they were trained with, and label the one left out.
@@ -19,41 +10,23 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError, LabelError, OptionError
-from fstcrf.features import Design, FeatureIndex
+from fstcrf.features import Design, FeatureIndex, TemplateSet
 from fstcrf.features.template import tape_column
 from fstcrf.kernel import SparseRows
 from fstcrf.lattice import Lattice, marginals, nbest
-from fstcrf.model.decoding import tag_column
+from fstcrf.model.decoding import decode
 from fstcrf.model.gold import gold_labels, legal_gold
-from fstcrf.model.model import Model
+from fstcrf.model.model import Model, TrainingRecord
 from fstcrf.model.options import Options, stored_options
 from fstcrf.model.potentials import Term, bind
-from fstcrf.model.record import TrainingRecord
 from fstcrf.train import Progress
-
-__all__ = [
-    "FoldProgress",
-    "Passed",
-    "Retrain",
-    "built",
-    "fold_taggers",
-    "folds",
-    "jackknifed",
-    "labels_for",
-    "lattices_given",
-    "ordered",
-    "pass_on",
-    "record_of",
-    "soft",
-    "with_labels",
-]
 
 Report = Callable[[Progress], None]
 
@@ -131,7 +104,7 @@ def ordered(taggers: Sequence[Model], tapes: Sequence[str]) -> list[Model]:
 def with_labels(corpus: Corpus, taggers: Sequence[Model], *, threads: int = 1) -> Corpus:
     """Return a corpus with the labels that taggers give it, each reading those before it."""
     for tagger in taggers:
-        column = tag_column(tagger, corpus, threads=threads)
+        column = decode(tagger, corpus, threads=threads).column()
         corpus = corpus.with_interned(tape_column(tagger.tape), column)
     return corpus
 
@@ -407,7 +380,7 @@ def pass_on(
 
 
 def built(
-    passed: Passed, templates: Any, settings: Options, base: FeatureIndex | None
+    passed: Passed, templates: TemplateSet, settings: Options, base: FeatureIndex | None
 ) -> tuple[FeatureIndex, Design, Passed]:
     """Return index and design of what was passed on, and which sentences the design is of.
 

@@ -1,10 +1,4 @@
-"""The data of a training run: its design matrix and its label column.
-
-============  =================================================================
-Source        design matrix, index of attributes, labels, sentence bounds
-read_source   from columns with a template, or from attribute lists
-============  =================================================================
-"""
+"""The data of a training run: its design matrix and its label column."""
 
 from __future__ import annotations
 
@@ -22,23 +16,13 @@ from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import Design, FeatureIndex, LiteralIndex, TemplateSet, is_literal
 from fstcrf.features.template import as_templates
 from fstcrf.kernel import SparseRows
-from fstcrf.model.decoding import tag_all
+from fstcrf.model.decoding import decode
 from fstcrf.model.gold import in_scheme, legal_gold, spoken_gold
 from fstcrf.model.model import Model
 from fstcrf.model.options import Options
+from fstcrf.model.reading import Data, allowed_labels
 from fstcrf.model.reads import Retrain, built, ordered, pass_on, with_labels
-from fstcrf.model.targets import allowed_labels
 from fstcrf.train import Progress
-
-__all__ = [
-    "Source",
-    "Target",
-    "has_spans",
-    "held_out_labels",
-    "held_out_score",
-    "read_source",
-    "sentence_weights",
-]
 
 Target = str | Sequence[Sequence[str]]
 """A column of labels, or the labels of each sentence."""
@@ -92,7 +76,7 @@ class Source:
 
 
 def read_source(
-    data: Any,
+    data: Data,
     target: Target,
     template: TemplateSet | str | os.PathLike[str] | None,
     *,
@@ -274,7 +258,7 @@ def sentence_weights(
 
 
 def held_out_labels(
-    dev: Any,
+    dev: Data | None,
     dev_target: Sequence[Sequence[str]] | None,
     target: Target,
     settings: Options | None = None,
@@ -306,7 +290,7 @@ def has_spans(labels: Iterable[str]) -> bool:
 
 def held_out_score(
     model: Callable[[Floats], Model],
-    dev: Any,
+    dev: Data,
     gold: list[list[str]],
     reads: Sequence[Model],
     threads: int,
@@ -323,14 +307,14 @@ def held_out_score(
         Earlier taggers, in the order in which they tag.
     threads : int
     """
-    data = dev
+    data: Data = dev
     if reads:
         data = dev if isinstance(dev, Corpus) else Corpus.from_sentences(dev)
         data = with_labels(data, reads, threads=threads)
     spans = has_spans(label for labels in gold for label in labels)
 
     def score(theta: Floats) -> float:
-        predicted = tag_all(model(theta), data, threads=threads)
+        predicted = decode(model(theta), data, threads=threads).labels(0)
         if spans:
             return evaluate_spans(gold, predicted).f
         return evaluate_tokens(gold, predicted).accuracy

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.corpus import legal_transitions
 from fstcrf.errors import OptionError
+from fstcrf.lazy import LazyModule
 from fstcrf.model.model import Model
 from fstcrf.model.options import Options
 from fstcrf.topology import Topology, chain_topology
@@ -21,17 +22,11 @@ from fstcrf.train import Problem
 from fstcrf.train.problem import ParameterSpace
 
 if TYPE_CHECKING:
+    from fstcrf import grammar as grammars
     from fstcrf.features import FeatureIndex, LiteralIndex
     from fstcrf.grammar import Grammar
-
-__all__ = [
-    "fingerprint",
-    "merged_labels",
-    "order_of",
-    "run_fingerprint",
-    "structure",
-    "warm_theta",
-]
+else:  # which most runs have none of
+    grammars = LazyModule("fstcrf.grammar")
 
 
 def structure(
@@ -61,9 +56,7 @@ def structure(
     free = _chain(labels, settings, allowed, offsets)
     if grammar is None:
         return free
-    from fstcrf.grammar import constrained_topology  # noqa: PLC0415 (tagging needs no grammar)
-
-    return constrained_topology(free, grammar.bind(labels))
+    return grammars.constrained_topology(free, grammar.bind(labels))
 
 
 def _chain(

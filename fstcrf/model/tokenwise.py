@@ -4,10 +4,6 @@ Many taggers of short texts describe a token by a function of its string, and sa
 neighbours under a prefix: ``word:main``, ``previous:word:east``. Then nothing has to be computed
 twice: what a distinct token brings to the potentials of its own position and of those around it is
 kept, and the potentials of a sentence are sums of rows.
-
-===============  ==============================================================
-TokenPotentials  potentials of sentences of plain tokens, by a function of a token
-===============  ==============================================================
 """
 
 from __future__ import annotations
@@ -23,9 +19,6 @@ from fstcrf.errors import OptionError
 from fstcrf.features import LiteralIndex
 from fstcrf.model.model import Model
 from fstcrf.model.weights import Spread
-
-__all__ = ["NEIGHBOURS", "TokenPotentials"]
-
 
 NEIGHBOURS: Mapping[int, str] = {-1: "previous:", 0: "", 1: "next:"}
 """Attributes of the token before and of the token behind, as parserator names them."""

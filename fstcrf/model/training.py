@@ -14,7 +14,7 @@ from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, LabelWarning, OptionError
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet
 from fstcrf.kernel import PassiveAggressive as Variant
-from fstcrf.model.model import Model
+from fstcrf.model.model import Model, TrainingRecord
 from fstcrf.model.options import (
     DEFAULTS,
     Options,
@@ -23,9 +23,8 @@ from fstcrf.model.options import (
     optimiser_of,
     options_of,
 )
-from fstcrf.model.reading import Tape
+from fstcrf.model.reading import Data, Tape, label_set
 from fstcrf.model.reads import labels_for, ordered, record_of
-from fstcrf.model.record import TrainingRecord
 from fstcrf.model.source import (
     Source,
     Target,
@@ -42,7 +41,6 @@ from fstcrf.model.structure import (
     structure,
     warm_theta,
 )
-from fstcrf.model.targets import label_set
 from fstcrf.train import (
     Checkpoint,
     Outcome,
@@ -59,9 +57,6 @@ from fstcrf.train.settings import MethodSettings, ObjectiveSettings
 
 if TYPE_CHECKING:
     from fstcrf.grammar import Grammar
-
-__all__ = ["retrained", "train_crf"]
-
 
 ObjectiveName: TypeAlias = Literal["likelihood", "mce", "mce-f"]
 MethodName: TypeAlias = Literal[
@@ -83,11 +78,11 @@ MethodName: TypeAlias = Literal[
 
 @documented
 def train_crf(
-    data: Any,
+    data: Data,
     target: Target | None = None,
     template: TemplateSet | str | os.PathLike[str] | None = None,
     *,
-    dev: Any = None,
+    dev: Data | None = None,
     dev_target: Sequence[Sequence[str]] | None = None,
     reads: Sequence[Model] = (),
     grammar: Grammar | None = None,
@@ -196,7 +191,8 @@ def train_crf(
     checkpoint_every : int, optional
         None: only when Ctrl-C ends training.
     resume : bool
-        Go on from `checkpoint`, to the same result bit for bit; from the start where there is none.
+        Go on from `checkpoint`, to the same result bit for bit. Where the file is not there yet
+        training begins at the start, so that one call serves the first run and those after it.
     keep_on_interrupt : bool
         On Ctrl-C return the best model so far.
     objective : {"likelihood", "mce", "mce-f"} or ObjectiveSettings
@@ -266,21 +262,24 @@ def train_crf(
         return Model(topology, source.index, space, weights_now, name, columns, tapes, record)
 
     evaluate = None
-    if gold is not None:
+    if gold is not None and dev is not None:
         evaluate = held_out_score(model, dev, gold, ordered(reads, wanted), threads)
     state = None
     run = run_fingerprint(settings, problem, space, theta, gold)
     if checkpoint is not None:
         state = Checkpoint(checkpoint, fingerprint=run, every=checkpoint_every, resume=resume)
-    outcome = fit(
-        optimiser_of(settings, problem, space, theta, threads=threads),
-        max_iterations=settings.method.max_iterations,
-        evaluate=evaluate,
-        patience=settings.patience,
-        report=report,
-        checkpoint=state,
-        keep_on_interrupt=keep_on_interrupt,
-    )
+    try:
+        outcome = fit(
+            optimiser_of(settings, problem, space, theta, threads=threads),
+            max_iterations=settings.method.max_iterations,
+            evaluate=evaluate,
+            patience=settings.patience,
+            report=report,
+            checkpoint=state,
+            keep_on_interrupt=keep_on_interrupt,
+        )
+    except DataError as error:
+        raise _as_given(error, source, problem) from None
     about = {
         "run": run,
         "target": target if isinstance(target, str) else None,
@@ -306,6 +305,8 @@ def retrained(
         options = {**options, "max_iterations": max(record.best_iteration, 1)}
     target = str(record.target)
     present = set(labels_for(corpus, record))
+    as_usual: Any = options_of(options)
+    as_usual.pop("patience", None)  # of held-out data
     return train_crf(
         corpus,
         target,
@@ -315,7 +316,7 @@ def retrained(
         class_weights={k: w for k, w in record.class_weights.items() if k in present} or None,
         threads=threads,
         report=report,
-        **{n: v for n, v in options_of(options).items() if n != "patience"},  # of held-out data
+        **as_usual,
     )
 
 
@@ -352,14 +353,43 @@ def _problem(
     class_weights: Mapping[str, float] | None,
 ) -> Problem:
     allowed = source.allowed(labels, partial=settings.partial)
-    return Problem(
-        structure(labels, settings, allowed, source.offsets, grammar),
-        source.offsets,
-        source.node(),
-        source.arc(),
-        allowed,
-        sentence_weights(source, allowed, labels, weights, class_weights),
-    )
+    weight = sentence_weights(source, allowed, labels, weights, class_weights)
+    topology = structure(labels, settings, allowed, source.offsets, grammar)
+    try:
+        return Problem(topology, source.offsets, source.node(), source.arc(), allowed, weight)
+    except DataError as error:
+        raise _as_given(error, source) from None
+
+
+def _as_given(error: DataError, source: Source, problem: Problem | None = None) -> DataError:
+    """Return an error about a sentence with its place in the data as it was given.
+
+    Of a sentence whose allowed labels have no path, the token is named at which the last one ends.
+    """
+    if error.sentence is None:
+        return error
+    number = int(np.flatnonzero(source.full)[source.origin[error.sentence]])
+    if problem is None or error.token is not None:
+        return DataError(error.message, sentence=number, token=error.token)
+    topology = problem.topology
+    first, end = problem.offsets[error.sentence : error.sentence + 2].tolist()
+    alive = topology.initial
+    for token, states in enumerate(problem.allowed[first:end][:, topology.state_label]):
+        if token:
+            reached = np.zeros(topology.n_states, dtype=bool)
+            reached[topology.target[alive[topology.source]]] = True
+            alive = reached
+        alive = alive & states & (topology.final if first + token + 1 == end else True)
+        if not alive.any():
+            there = [topology.labels[i] for i in np.flatnonzero(problem.allowed[first + token])]
+            names = " or ".join(map(repr, there)) if len(there) < 4 else f"any of {len(there)}"
+            return DataError(
+                f"label {names} cannot follow what is allowed before it: the scheme, order or "
+                "grammar of the model forbids it",
+                sentence=number,
+                token=token,
+            )
+    return DataError(error.message, sentence=number)
 
 
 def _space(

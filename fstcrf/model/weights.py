@@ -1,10 +1,4 @@
-"""The weights of a CRF, laid out for tagging: from attributes to potentials.
-
-=======  ==================================================================
-Weights  potentials of states and arcs from the attributes that tokens have
-Spread   potentials of one side with any number of columns for a row
-=======  ==================================================================
-"""
+"""The weights of a CRF, laid out for tagging: from attributes to potentials."""
 
 from __future__ import annotations
 
@@ -20,8 +14,6 @@ from fstcrf.kernel.single import SentenceGraph
 from fstcrf.once import made_once
 from fstcrf.topology import Topology
 from fstcrf.train.problem import ParameterSpace, Tables
-
-__all__ = ["Cells", "Spread", "Weights"]
 
 
 @dataclass(frozen=True, eq=False)

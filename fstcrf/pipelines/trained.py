@@ -22,23 +22,19 @@ from typing import Any, Literal, TypeAlias, Unpack, get_args
 import msgspec
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.corpus import Column, Corpus
 from fstcrf.corpus.files import atomic_write, check_writable
 from fstcrf.errors import ModelFileError, OptionError
-from fstcrf.features.template import tape_column
 from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF, Composition, Tagger, load
 from fstcrf.joint.batches import as_corpus
-from fstcrf.joint.known import Bias, Forced
-from fstcrf.joint.tagger import DecodeOptions
+from fstcrf.joint.known import Bias, Forced, Known
+from fstcrf.joint.tagger import DecodeOptions, TagOptions
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Answer, Lattice, Path, best, nbest
-from fstcrf.lattice.answer import labels_of_tapes
-from fstcrf.lattice.confidence import Confidence, Interval
-from fstcrf.lattice.paths import nbest_of_tapes, shown_tapes
-from fstcrf.model import reads as passing
-from fstcrf.model.reading import Data
+from fstcrf.lattice import Answer, Path
+from fstcrf.lattice.confidence import Confidence
+from fstcrf.model.reading import Data, SentenceLike
+from fstcrf.pipelines.cascade import cascaded
 from fstcrf.plans import Search, gathered
 
 __all__ = [
@@ -46,14 +42,12 @@ __all__ = [
     "Decode",
     "Folder",
     "Manifest",
-    "Steps",
     "TrainedPipeline",
     "check_decode",
     "load_pipeline",
-    "steps",
 ]
 
-Decode: TypeAlias = Literal["cascade", "joint", "marginals"]
+Decode: TypeAlias = Literal["cascade", "marginals", "joint", "product", "chain"]
 
 COMPOSITION = "pipeline.fstcrf"
 _MANIFEST = "pipeline.json"
@@ -168,117 +162,6 @@ class Folder:
             file.write(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
 
 
-# --- Taggers one after the other ------------------------------------------------------------------
-
-
-_ANY = Path((), 0.0, 1.0, exact=True, bound=0.0)
-"""Of a tape that does not count: all its labellings together."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Steps:
-    """What the taggers found, one after the other.
-
-    Parameters
-    ----------
-    composition : Composition
-    offsets : int64 [S + 1]
-        Bounds of the sentences; none is empty.
-    ids : dict of str to int32 [N]
-        The best labels of each tape.
-    tables : dict of str to float64 [N, L]
-        Posterior of each label.
-    logs : dict of str to float64 [S]
-        Log probability of the best labels, tape by tape.
-    last : list of Lattice
-        Of the last tagger.
-    """
-
-    composition: Composition
-    offsets: Longs
-    ids: dict[str, Ints]
-    tables: dict[str, Floats]
-    logs: dict[str, Floats]
-    last: list[Lattice]
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """The best labels, a column for each tape of the composition."""
-        sets = self.composition.label_sets
-        return tuple(Column(self.ids[tape], sets[tape]) for tape in self.composition.tapes)
-
-    def nothing(self, tapes: Sequence[str]) -> Path:
-        """Return the labels of an empty sentence."""
-        return Path(labels_of_tapes([() for _ in tapes]), 0.0, 1.0, exact=True, bound=0.0)
-
-    def nbest(self, n: int, threads: int, tapes: Sequence[str]) -> list[list[Path]]:
-        """Return the n best labellings of the last tape, after the best ones of the others.
-
-        Labels, scores and probabilities are those of some tapes; there is one labelling where the
-        last one is not among them.
-        """
-        tape = self.composition.order[-1]
-        before = sum(
-            (rows for name, rows in self.logs.items() if name != tape and name in tapes),
-            start=np.zeros(len(self.offsets) - 1),
-        )
-        strings = {
-            t: c.strings() for t, c in zip(self.composition.tapes, self.columns, strict=True)
-        }
-        found = []
-        bounds = itertools.pairwise(self.offsets.tolist())
-        counted = tape in tapes
-        ranked = nbest(self.last, n, threads=threads) if counted else [[_ANY]] * len(self.last)
-        for (a, b), paths, log in zip(bounds, ranked, before.tolist(), strict=True):
-            earlier = {t: tuple(labels[a:b]) for t, labels in strings.items()}
-            found.append(
-                [_path({**earlier, tape: path.labels}, tapes, path, log) for path in paths]
-            )
-        return found
-
-
-def _path(labels: dict[str, tuple[str, ...]], tapes: Sequence[str], path: Path, log: float) -> Path:
-    """Return a path of some tapes, whose other factors have a log probability."""
-    chance = path.probability
-    score = log + (float(np.log(chance)) if chance > 0 else -np.inf)
-    own = labels_of_tapes([labels[tape] for tape in tapes])
-    return Path(own, score, float(np.exp(score)), exact=True, bound=score)
-
-
-def steps(composition: Composition, corpus: Corpus, *, soft: bool, threads: int = 1) -> Steps:
-    """Run the taggers of a composition one after the other.
-
-    Parameters
-    ----------
-    composition : Composition
-        Without maps; its grammar and weights are left out.
-    corpus : Corpus
-        No sentence is empty.
-    soft : bool
-        Taggers take their potentials on average over the posteriors of those before them, rather
-        than for their best labels.
-    threads : int
-    """
-    found = Steps(composition, corpus.offsets, {}, {}, {}, [])
-    taggers = {tagger.tape: tagger for tagger in composition.taggers}
-    last: list[Lattice] = []
-    for tape in composition.order:
-        tagger = taggers[tape]
-        given = {}
-        if soft:
-            given = {t: (composition.label_sets[t], table) for t, table in found.tables.items()}
-        last, found.tables[tape] = passing.soft(tagger, corpus, given, threads=threads)
-        paths = best(last, threads=threads)
-        number = {label: i for i, label in enumerate(tagger.labels)}
-        labels = [number[label] for k in range(len(last)) for label in paths.labels(k)]
-        found.ids[tape] = np.asarray(labels, dtype=np.int32)
-        chances = np.asarray([0.0 if p is None else p.probability for p in paths])
-        found.logs[tape] = np.log(np.maximum(chances, 1e-300))
-        column = Column(found.ids[tape], tagger.labels)
-        corpus = corpus.with_interned(tape_column(tape), column)
-    return Steps(composition, found.offsets, found.ids, found.tables, found.logs, last)
-
-
 # --- A trained pipeline ---------------------------------------------------------------------------
 
 
@@ -290,10 +173,11 @@ class TrainedPipeline(Tagger):
     ----------
     composition : Composition
         The taggers, with what a joint decision needs: weights, kind, grammar.
-    decoder : {"cascade", "joint", "marginals"}
+    decoder : {"cascade", "marginals", "joint", "product", "chain"}
         How it tags unless it is asked otherwise. cascade: one tagger after the other, by the best
-        labels of those before it. joint: all together, exactly. marginals: one after the other; a
-        tagger takes its potentials on average over what the posteriors of those before it say.
+        labels of those before it. marginals: one after the other; a tagger takes its potentials on
+        average over what the posteriors of those before it say. joint: all together, exactly, as
+        the composition says. product, chain: the same by that way to normalise.
 
     Grammars and weights count in joint decisions only.
     """
@@ -303,6 +187,9 @@ class TrainedPipeline(Tagger):
 
     def __post_init__(self) -> None:
         check_decode(self.decoder)
+        mapped = self.composition.maps or self.composition.relabellings
+        if self.decoder == "marginals" and mapped:
+            raise OptionError("decode='marginals' does not go through maps between taggers")
 
     def __repr__(self) -> str:
         return f"<TrainedPipeline: {' → '.join(self.composition.order)}; {self.decoder}>"
@@ -351,19 +238,18 @@ class TrainedPipeline(Tagger):
     ) -> Answer:
         """Return the n best labellings of each sentence; as for `fstcrf.CRF.decode`.
 
-        In a cascade, and by marginals, the last task ranks its own labellings, and there are no
-        forced labels and no bias.
+        In a cascade, and by marginals, the last task ranks its own labellings, and scores are log
+        probabilities. Each task obeys the labels that are forced on it, which those after it read.
 
         Parameters
         ----------
         sentences : Corpus or sequence of sentences
-        decode : {"cascade", "joint", "marginals"}, optional
+        decode : {"cascade", "marginals", "joint", "product", "chain"}, optional
             Otherwise than the pipeline usually tags.
         **options
             Those of `fstcrf.CRF.decode`.
         """
-        tagger = self if decode is None else replace(self, decoder=decode)
-        return super(TrainedPipeline, tagger).decode(sentences, **options)
+        return super(TrainedPipeline, self._decoding(decode)).decode(sentences, **options)
 
     def decoded(
         self,
@@ -375,44 +261,95 @@ class TrainedPipeline(Tagger):
         threads: int,
         *,
         strict: bool,
+        tapes: Sequence[str] | None = None,
+        probabilities: bool = False,
     ) -> Answer:
         """Return what `decode` does; see `fstcrf.joint.Tagger.decoded`."""
-        if self._chosen(None) == "joint":
-            return self._joint.decoded(sentences, n, forced, bias, budget, threads, strict=strict)
-        if forced is not None or bias is not None:
-            raise OptionError(
-                f"decode={self.decoder!r} has no forced labels and no bias; 'joint' has them"
+        if self.together:
+            given = (sentences, n, forced, bias, budget, threads)
+            return self.joint.decoded(
+                *given, strict=strict, tapes=tapes, probabilities=probabilities
             )
-        lengths = as_corpus(self.composition, sentences)[0]
-        ranked = self.nbest_all(sentences, n, threads=threads)
-        return Answer.of_paths(ranked, self.label_sets, lengths, n)
+        return cascaded(
+            self.composition,
+            sentences,
+            n,
+            Known.of(self.tapes, len(sentences), forced, bias),
+            soft=self.decoder == "marginals",
+            budget=budget,
+            threads=threads,
+            strict=strict,
+            tapes=tapes,
+        )
+
+    @property
+    def together(self) -> bool:
+        """Whether all tasks are decided together, rather than one after the other."""
+        return self.decoder not in ("cascade", "marginals")
+
+    @cached_property
+    def joint(self) -> Composition:
+        """The composition by which all tasks are decided together.
+
+        Raises
+        ------
+        OptionError, TooLargeError
+            The taggers have no such product or chain.
+        """
+        composition = self.composition
+        if self.decoder in ("product", "chain"):
+            composition = replace(composition, normalize=self.decoder)
+        if not composition.conditional:
+            _ = composition.program.decoder  # what is too large is said before anything is read
+        return composition
+
+    def decision(self) -> Composition | None:
+        """Return the composition that decides all tasks together; None where each decides."""
+        return self.joint if self.together else None
+
+    def as_transducer(self) -> Tagger:
+        """Return a tagger with the same legal labellings that says where all of them have died."""
+        return self.joint.as_transducer() if self.together else self
+
+    def _decoding(self, decode: Decode | None) -> TrainedPipeline:
+        """Return the pipeline that decodes as it is asked."""
+        return self if decode is None else replace(self, decoder=decode)
 
     def without_grammar(self) -> TrainedPipeline | None:
         """Return the pipeline without its grammar; None where no decision obeys one."""
-        free = self.composition.without_grammar() if self.decoder == "joint" else None
+        free = self.composition.without_grammar() if self.together else None
         return None if free is None else replace(self, composition=free)
 
     def _searched(self, search: Search) -> TrainedPipeline:
         return replace(self, composition=replace(self.composition, search=search))
 
-    def tag(  # type: ignore[override]
-        self, sentence: Any, *, decode: Decode | None = None
+    def tag(
+        self,
+        sentence: SentenceLike,
+        *,
+        forced: Forced | None = None,
+        bias: Bias | None = None,
+        search: Search | None = None,
+        budget: int | Budget | None = None,
+        decode: Decode | None = None,
     ) -> Any:
         """Return the best labels of one sentence: a list for each task, or the only list."""
-        return self.tag_all([sentence], decode=decode)[0]
+        known = None if forced is None else [forced]
+        given: TagOptions = {"forced": known, "bias": bias, "search": search, "budget": budget}
+        return self.tag_all([sentence], decode=decode, **given)[0]
 
-    def tag_all(  # type: ignore[override]
-        self, sentences: Data, *, decode: Decode | None = None, threads: int = 1
+    def tag_all(
+        self, sentences: Data, *, decode: Decode | None = None, **options: Unpack[TagOptions]
     ) -> list[Any]:
         """Return the best labels of each sentence.
 
         Parameters
         ----------
         sentences : Corpus or sequence of sentences
-        decode : {"cascade", "joint", "marginals"}, optional
+        decode : {"cascade", "marginals", "joint", "product", "chain"}, optional
             Otherwise than the pipeline usually tags.
-        threads : int
-            The answer does not depend on it.
+        **options
+            Those of `fstcrf.CRF.tag_all`; all but threads are of joint decisions alone.
 
         Returns
         -------
@@ -426,8 +363,13 @@ class TrainedPipeline(Tagger):
         NoPathError
             No labelling of a sentence is legal (joint).
         """
+        tagger = self._decoding(decode)
+        if tagger.together:
+            return tagger.joint.tag_all(sentences, **options)
+        if set(options) - {"threads"}:
+            return super(TrainedPipeline, tagger).tag_all(sentences, **options)
         lengths, corpus = as_corpus(self.composition, sentences)
-        columns = self.tag_columns(corpus, decode=decode, threads=threads)
+        columns = self.tag_columns(corpus, decode=decode, **options)
         bounds = np.concatenate([[0], np.cumsum(lengths)]).tolist()
         flat = [column.strings() for column in columns]
         pairs = list(itertools.pairwise(bounds))
@@ -436,18 +378,26 @@ class TrainedPipeline(Tagger):
         return [tuple(labels[a:b] for labels in flat) for a, b in pairs]
 
     def tag_columns(
-        self, corpus: Corpus, *, decode: Decode | None = None, threads: int = 1
+        self, corpus: Corpus, *, decode: Decode | None = None, **options: Unpack[TagOptions]
     ) -> tuple[Column, ...]:
         """Return the labels of a corpus as one column for each task; arguments as for `tag_all`."""
-        how = self._chosen(decode)
-        if how == "joint":
-            return self._joint.tag_columns(corpus, threads=threads)
-        if how == "cascade":
-            return self.composition.cascade(corpus, threads=threads)
-        return self._steps(corpus, how, threads)[1].columns
+        tagger = self._decoding(decode)
+        if tagger.together:
+            return tagger.joint.tag_columns(corpus, **options)
+        if tagger.decoder == "cascade" and not set(options) - {"threads"}:
+            return tagger.composition.cascade(corpus, threads=options.get("threads", 1))
+        answer = tagger.decode(corpus, **options)
+        return tuple(answer[tape].column() for tape in self.tapes)
+
+    def tag_column(
+        self, corpus: Corpus, *, decode: Decode | None = None, **options: Unpack[TagOptions]
+    ) -> Column:
+        """Return the labels of a corpus as the column of the only task."""
+        _ = self.composition.tape  # there are not several
+        return self.tag_columns(corpus, decode=decode, **options)[0]
 
     def paths_all(
-        self, sentences: Data, *, decode: Decode | None = None, threads: int = 1
+        self, sentences: Data, *, decode: Decode | None = None, **options: Unpack[TagOptions]
     ) -> list[Path | None]:
         """Return the best labels of each sentence with their probability.
 
@@ -455,11 +405,8 @@ class TrainedPipeline(Tagger):
         those that it read; by marginals, of the probabilities that the tasks have each by itself.
         None where no labelling is legal (joint).
         """
-        how = self._chosen(decode)
-        if how == "joint":
-            return self._joint.paths_all(sentences, threads=threads)
-        ranked = self.nbest_all(sentences, 1, decode=how, threads=threads)
-        return [paths[0] for paths in ranked]
+        ranked = self.nbest_all(sentences, 1, decode=decode, **options)
+        return [next(iter(paths), None) for paths in ranked]
 
     def nbest_all(
         self,
@@ -467,50 +414,38 @@ class TrainedPipeline(Tagger):
         n: int,
         *,
         decode: Decode | None = None,
-        threads: int = 1,
-        tapes: Sequence[str] | None = None,
+        **options: Unpack[TagOptions],
     ) -> list[list[Path]]:
-        """Return the n best labellings of each sentence, best first.
+        """Return the n best labellings of each sentence, best first; [] where none is legal.
 
         Joint ones differ in any task. In a cascade, and by marginals, the last task ranks its own
         labellings; those before it have decided.
 
         Parameters
         ----------
-        sentences, decode, threads
-            As for `tag_all`.
+        sentences, decode, **options
+            As for `tag_all`. By `tapes`, labellings of these tasks alone, which differ in them:
+            joint ones as `Lattice.nbest` says it, with the other tasks summed over; in a cascade,
+            and by marginals, without the probabilities of the other tasks, and there is one
+            labelling where the last task is not among them.
         n : int
-        tapes : sequence of str, optional
-            Labellings of these tasks alone, which differ in them. Joint ones as `Lattice.nbest`
-            says it, with the other tasks summed over; in a cascade, and by marginals, without the
-            probabilities of the other tasks, and there is one labelling where the last task is
-            not among them.
 
         Raises
         ------
         OptionError
             n below 1, or tasks that there are not.
         """
-        if n < 1:
-            raise OptionError(f"n is {n}, expected at least 1")
-        shown = None if tapes is None else shown_tapes(self.tapes, tapes)
-        how = self._chosen(decode)
-        if how != "joint":
-            lengths, found = self._steps(sentences, how, threads)
-            asked = shown or self.tapes
-            full = iter(found.nbest(n, threads, asked))
-            return [next(full) if length else [found.nothing(asked)] for length in lengths]
-        if self._joint.conditional:
-            chains = [self._joint.lattice(sentence) for sentence in _sentences(sentences)]
-            with gathered():
-                return [chain.nbest(n, tapes=shown) for chain in chains]
-        lattices = self._joint.lattices(sentences)
-        if shown is not None:
-            return nbest_of_tapes(lattices, n, shown, threads=threads)
-        return list(nbest(lattices, n, threads=threads))
+        found = self.decode(sentences, n=n, decode=decode, on_no_path="skip", **options)
+        return [found.paths(b) for b in range(len(found))]
 
     def marginals_all(
-        self, sentences: Data, *, decode: Decode | None = None, threads: int = 1
+        self,
+        sentences: Data,
+        *,
+        forced: Sequence[Forced | None] | None = None,
+        bias: Bias | None = None,
+        threads: int = 1,
+        decode: Decode | None = None,
     ) -> list[Any]:
         """Return the probability of each label at each token, float64 [T, L], of each sentence.
 
@@ -522,16 +457,12 @@ class TrainedPipeline(Tagger):
         OptionError
             A joint decision of ``normalize="chain"``, which has none.
         """
-        how = self._chosen(decode)
-        if how == "joint":
-            return self._joint.marginals_all(sentences, threads=threads)
-        lengths, found = self._steps(sentences, how, threads)
-        bounds = np.concatenate([[0], np.cumsum(lengths)]).tolist()
-        parts = [
-            {tape: rows[a:b] for tape, rows in found.tables.items()}
-            for a, b in itertools.pairwise(bounds)
-        ]
-        return [self.composition.per_tape(part.__getitem__) for part in parts]
+        tagger = self._decoding(decode)
+        if tagger.together:
+            return tagger.joint.marginals_all(sentences, forced=forced, bias=bias, threads=threads)
+        return super(TrainedPipeline, tagger).marginals_all(
+            sentences, forced=forced, bias=bias, threads=threads
+        )
 
     def confidence_all(
         self, sentences: Data, *, decode: Decode | None = None, **options: Any
@@ -555,15 +486,15 @@ class TrainedPipeline(Tagger):
         OptionError
             A joint decision of ``normalize="chain"``, which has no sum over all labellings.
         """
-        how = self._chosen(decode)
-        if how == "joint":
-            if self._joint.conditional:
-                raise OptionError("decode='joint' by normalize='chain' has no confidence")
-            lattices = self._joint.lattices(sentences)
-            with gathered():
-                return [lattice.confidence(**options) for lattice in lattices]
-        found = [ranked[0] for ranked in self.nbest_all(sentences, 1, decode=how)]
-        return [_sure(path) for path in found]
+        tagger = self._decoding(decode)
+        if not tagger.together:
+            found = tagger.decode(sentences)
+            return [found.confidence(b) for b in range(len(found))]
+        if tagger.joint.conditional:
+            raise OptionError(f"decode={tagger.decoder!r} by normalize='chain' has no confidence")
+        lattices = tagger.joint.lattices(sentences)
+        with gathered():
+            return [lattice.confidence(**options) for lattice in lattices]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the pipeline to a folder.
@@ -574,24 +505,6 @@ class TrainedPipeline(Tagger):
             It cannot be written.
         """
         Folder(FilePath(folder)).finish(self.composition, self.decoder)
-
-    @cached_property
-    def _joint(self) -> Composition:
-        composition = self.composition
-        if not composition.conditional:
-            _ = composition.program.decoder  # what is too large is said before anything is read
-        return composition
-
-    def _chosen(self, decode: Decode | None) -> Decode:
-        how = decode or self.decoder
-        check_decode(how)
-        if how == "marginals" and (self.composition.maps or self.composition.relabellings):
-            raise OptionError("decode='marginals' does not go through maps between taggers")
-        return how
-
-    def _steps(self, sentences: Data, how: Decode, threads: int) -> tuple[list[int], Steps]:
-        lengths, corpus = as_corpus(self.composition, sentences)
-        return lengths, steps(self.composition, corpus, soft=how == "marginals", threads=threads)
 
 
 def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
@@ -631,12 +544,3 @@ def check_decode(decode: str) -> None:
     known = get_args(Decode)
     if decode not in known:
         raise OptionError(f"decode is {decode!r}, expected one of {', '.join(map(repr, known))}")
-
-
-def _sure(path: Path) -> Confidence:
-    one = Interval(path.probability, path.probability)
-    return Confidence(path, one, Interval(1.0, 1.0), "exact", 1.0)
-
-
-def _sentences(sentences: Data) -> Sequence[Any]:
-    return sentences

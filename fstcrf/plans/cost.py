@@ -1,15 +1,14 @@
 """What best paths cost over a product and beside it, counted before anything is run.
 
-An operation is what a core does in a nanosecond, roughly: the constants were measured once, over
-one to three tapes of 5 to 121 labels and automata of 2 to 64 states, where they tell the time of a
-product within a factor of 1.7, mostly 1.3. Searches count the same operations as they go
-(`csrc/lazy.h`). So which way is taken depends on what is asked, never on the machine, its load, the
-threads or the other sentences of a batch.
+An operation is what a core does in a nanosecond, roughly. The constants were fitted once to the
+time of products over one to three tapes of 5 to 2,500 joint states and automata of 2 to 1,500
+states: nine of ten take 0.8 to 1.3 times what is counted. Searches count the same operations as
+they go (`csrc/lazy.h`). So which way is taken depends on what is asked, never on the machine, its
+load, the threads or the other sentences of a batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,40 +16,38 @@ import numpy as np
 from fstcrf.grammar import Acceptor
 from fstcrf.kernel import Machine
 
-__all__ = ["Cost", "edges_of", "product_cost", "search_cost"]
+__all__ = ["Cost", "allowance", "edges_of", "product_cost", "search_cost"]
 
-_TOKEN = 94
+_LANES = 8
+"""Cells of the last axis go together by so many."""
+
+_TOKEN = 124
 """Operations of any token."""
 
-_WALKED = 0.75
-"""... of a joint state in the row that is looked at on the way back."""
+_WALKED = 1.07
+"""... of a joint state of the tapes, in the row that is looked at on the way back."""
 
-_STATE = 22
-"""... of a state of the automaton."""
-
-_CELL = 2.05
+_CELL = 1.2
 """... of a joint state of the product."""
 
-_ARC = 0.025
-"""... of an arc of a dense axis."""
+_ARC, _SPARSE_ARC = 0.027, 0.135
+"""... of an arc between joint states, of dense and of sparse axes."""
 
-_SPARSE_ARC = 0.125
-"""... of an arc of a sparse axis."""
-
-_EDGE = 0.15
-"""... of an edge of the automaton, at each joint state of the tapes."""
-
-_FAR_ARC = 0.1
+_FAR_ARC = 0.032
 """... of an arc in a table beyond the first cache, for every four rows that it is applied to."""
 
 _NEAR = 4_096
 """Arcs in a table that stays in the first cache."""
 
-_TAKEN = 215
-"""Operations of a search for each state that it takes."""
+_EDGE, _EDGE_ROW = 0.58, 2.7
+"""... of an edge of the automaton, at each joint state if it reads the last tape, and at each of
+the tapes before it."""
 
-_ROW = 1.3
-"""... and for each joint state of the rows behind that."""
+_TAKEN, _ROW = 150, 1.3
+"""Operations of a search for each state that it takes, and for each cell of the rows behind it."""
+
+_WALK, _WALKED_ROWS = 260, 2
+"""The same as a search itself counts them while the best labels are legal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +73,10 @@ class Cost:
         return int(self.operations + (n - 1) * self.further)
 
 
-def product_cost(machine: Machine, states: int = 1, edges: int = 0) -> Cost:
-    """Return what best paths over a machine cost beside an automaton that is multiplied out.
+def product_cost(
+    machine: Machine, states: int = 1, edges: int = 0, *, reads_last: bool = False
+) -> Cost:
+    """Return what best paths over a machine cost with an automaton that is multiplied out.
 
     Parameters
     ----------
@@ -85,32 +84,43 @@ def product_cost(machine: Machine, states: int = 1, edges: int = 0) -> Cost:
         Without a residual automaton of its own.
     states, edges : int
         Of the automaton.
+    reads_last : bool
+        Whether the automaton reads the last tape.
     """
-    plane = int(np.prod(machine.shape, dtype=np.int64))
-    cells = states * plane
-    arcs, before = 0.0, 1
-    for axis in machine.axes:
-        each = cells * axis.n_arcs / axis.n_states
-        arcs += each * (_ARC if axis.source is None else _SPARSE_ARC)
-        if axis.source is None and axis.n_arcs > _NEAR:
-            arcs += _FAR_ARC * axis.n_arcs * -(-states * before // 4)
-        before *= axis.n_states
+    outer, plane = machine.outer, machine.outer * machine.width
+    padded = outer * (-(-machine.width // _LANES) * _LANES)
     walked = _TOKEN + _WALKED * plane
-    return Cost(
-        cells,
-        walked + _STATE * states + _CELL * cells + arcs + _EDGE * edges * plane,
-        walked,
-    )
+    total = walked + _CELL * states * padded + _EDGE_ROW * edges * outer
+    if reads_last:
+        total += _EDGE * edges * padded
+    rows = states
+    for axis in machine.axes:
+        each = states * padded * axis.n_arcs / axis.n_states
+        total += each * (_ARC if axis.source is None else _SPARSE_ARC)
+        if axis.source is None and axis.n_arcs > _NEAR:
+            total += _FAR_ARC * axis.n_arcs * -(-rows // 4)
+        rows *= axis.n_states
+    return Cost(states * padded, total, walked)
 
 
 def search_cost(machine: Machine) -> Cost:
     """Return what a search costs where the machine's own best paths are legal: the least."""
-    plane = int(np.prod(machine.shape, dtype=np.int64))
-    taken = _TAKEN + _ROW * plane
-    return Cost(plane, product_cost(machine).operations + taken, taken)
+    free = product_cost(machine)
+    taken = _TAKEN + _ROW * machine.outer * machine.width
+    return Cost(free.cells, free.operations + taken, taken)
+
+
+def allowance(machine: Machine, cost: Cost, n: int) -> int:
+    """Return the operations a token that a search for n paths may do instead of a product.
+
+    A quarter of the product's, but enough for a best path that is legal, or nearly so.
+    """
+    walk = _WALK + _WALKED_ROWS * machine.outer * machine.width
+    return max(cost.paths(n) // 4, walk + walk // 5)
 
 
 def edges_of(acceptor: Acceptor) -> int:
     """Return the pairs of states of an acceptor that some labels lead from and to."""
-    flat: Sequence[np.ndarray] = acceptor.target.reshape(acceptor.n_states, -1)  # type: ignore[assignment]
-    return sum(int((np.unique(row) >= 0).sum()) for row in flat)
+    flat = acceptor.target.reshape(acceptor.n_states, -1)
+    pairs = np.arange(acceptor.n_states)[:, None] * acceptor.n_states + flat
+    return len(np.unique(pairs[flat >= 0]))

@@ -24,7 +24,7 @@ from fstcrf.errors import InexactWarning
 from fstcrf.grammar import Acceptor
 from fstcrf.kernel import Budget, Machine
 from fstcrf.once import made_once
-from fstcrf.plans.cost import Cost
+from fstcrf.plans.cost import Cost, allowance
 
 __all__ = [
     "Decoder",
@@ -39,8 +39,8 @@ __all__ = [
 Search = Literal["auto", "lazy", "expanded"]
 """How best paths are found; see `fstcrf.plans.Program`."""
 
-MOST_CELLS = 1 << 26
-"""Joint states of a product that are kept at once: 512 MB."""
+MOST_CELLS = 1 << 28
+"""Joint states of a product that are kept for a sentence: 2 GB."""
 
 CELLS = 64
 """Joint states of the product, at a token, that a state of a budget of one's own affords.
@@ -56,19 +56,53 @@ class Expansion:
 
     Parameters
     ----------
-    make : callable
-        Returns the product; None where it has too many states.
+    free : kernel.Machine
+        What it is without the grammar.
     least : Cost
-        What it takes at least, known before it is made.
+        What it takes at least, known before anything is multiplied out.
+    count : callable
+        Returns what it takes; None where it has too many states.
+    make : callable
+        Returns it; None where it has too many edges.
     """
 
-    def __init__(self, make: Callable[[], tuple[Machine, Cost] | None], least: Cost) -> None:
-        self._make, self.least = make, least
+    def __init__(
+        self,
+        free: Machine,
+        least: Cost,
+        count: Callable[[], Cost | None],
+        make: Callable[[], Machine | None],
+    ) -> None:
+        self._free, self._least, self._count, self._make = free, least, count, make
 
     @made_once
-    def made(self) -> tuple[Machine, Cost] | None:
-        """The product and what it costs; None where it is too large for a sentence of one token."""
+    def cost(self) -> Cost | None:
+        """What it takes; None where it is too large for a sentence of one token."""
+        return self._count()
+
+    @made_once
+    def machine(self) -> Machine | None:
+        """The product; None where it is too large for a sentence of one token."""
         return self._make()
+
+    def first(self, n: int) -> int:
+        """Return the operations a token that a search may do first; 0: any number.
+
+        Whether the product has been counted before changes no answer: a search that ends within an
+        allowance ends in the same way within a larger one.
+        """
+        if "cost" in vars(self) and self.cost is None:
+            return 0
+        return self.worth(n) if "cost" in vars(self) else self._at_least(n)
+
+    def worth(self, n: int) -> int:
+        """Return the operations a token that a search may do once the product is counted."""
+        first = self._at_least(n)
+        whole = first if self.cost is None else allowance(self._free, self.cost, n)
+        return whole if whole > 2 * first else first
+
+    def _at_least(self, n: int) -> int:
+        return allowance(self._free, self._least, n)
 
 
 def most_cells(budget: Budget | None = None) -> int:
@@ -157,18 +191,12 @@ class Decoder:
         """Search lazily; answer from the product what that takes too long for, where it fits."""
         if self.expansion is None:
             return kernel.lazy_paths(bound, grammar, n, budget)
-        least = self.expansion.least.paths(n)
-        search = _Search(bound, grammar, n, budget, least)
-        if len(search.left) and not search.late and self.expansion.made is not None:
-            machine, cost = self.expansion.made
-            fits = _fitting(bound, search.left, cost, budget)
-            if cost.paths(n) > 2 * least:
-                search.again(fits, cost.paths(n))
-            open_ = np.intersect1d(search.left, fits)
-            for run in _runs(bound, open_, cost.paths(n)):
-                if not search.late:
-                    search.expand(run, machine)
-        search.complete()
+        first = self.expansion.first(n)
+        search = _Search(bound, grammar, n, budget, first)
+        if search.left and not search.late:
+            search.expand(self.expansion, first)
+        if search.left:
+            search.complete()
         return search.found
 
 
@@ -179,8 +207,8 @@ class _Search:
     ----------
     bound, grammar, n, budget
         As for `kernel.lazy_paths`.
-    allowance : int
-        Of operations a token, for the first attempt.
+    allowed : int
+        Operations a token, for the first attempt.
     """
 
     def __init__(
@@ -189,11 +217,11 @@ class _Search:
         grammar: kernel.Conjunction,
         n: int,
         budget: Budget,
-        allowance: int,
+        allowed: int,
     ) -> None:
         self.bound, self.grammar, self.n, self.budget = bound, grammar, n, budget
         self._end = None if budget.seconds is None else time.monotonic() + budget.seconds
-        self.found = kernel.lazy_paths(bound, grammar, n, budget, allowance=allowance)
+        self.found = kernel.lazy_paths(bound, grammar, n, budget, allowance=allowed)
 
     @property
     def late(self) -> bool:
@@ -201,42 +229,69 @@ class _Search:
         return self._end is not None and time.monotonic() > self._end
 
     @property
-    def left(self) -> Longs:
+    def left(self) -> list[int]:
         """Sentences whose paths are not proven."""
-        return np.flatnonzero(self.found.unproven(self.n))
+        return np.flatnonzero(self.found.unproven(self.n)).tolist()
 
-    def again(self, sentences: Longs, allowance: int = 0) -> None:
-        """Search once more, to the end of another allowance, or of the budget."""
-        if not len(sentences):
+    def expand(self, expansion: Expansion, tried: int) -> None:
+        """Answer from the product where it fits, but search for as long as that is worth.
+
+        Parameters
+        ----------
+        expansion : Expansion
+        tried : int
+            The allowance with which no answer was found.
+        """
+        cost = expansion.cost
+        if cost is None:
             return
-        left = None if self._end is None else max(self._end - time.monotonic(), _AT_ONCE)
-        longer = replace(self.budget, seconds=left)
-        some = self.bound.select(sentences.tolist())
-        self._put(
-            sentences, kernel.lazy_paths(some, self.grammar, self.n, longer, allowance=allowance)
-        )
+        bounds, most = self.bound.bounds.tolist(), most_cells(self.budget)
+        fits = [k for k in self.left if (bounds[k + 1] - bounds[k]) * cost.cells <= most]
+        if (worth := expansion.worth(self.n)) > tried:
+            self._again(fits, worth)
+            left = set(self.left)
+            fits = [k for k in fits if k in left]
+        machine = expansion.machine if fits else None
+        if machine is None:
+            return
+        for run in _runs(fits, bounds, cost.paths(self.n)):
+            if not self.late:
+                self._put(run, self._over(machine, run))
 
     def complete(self) -> None:
         """Search to the end of the budget what was left before and has no product."""
-        early = self.found.unproven(self.n) & (self.found.popped < self.budget.states)
+        found = self.found
+        early = found.unproven(self.n) & (found.popped < self.budget.states)
+        early &= found.found == found.proven  # else a beam has answered: the search was given up
         if self.late:
-            early &= self.found.found == 0
-        self.again(np.flatnonzero(early))
+            early &= found.found == 0
+        self._again(np.flatnonzero(early).tolist())
 
-    def expand(self, sentences: Longs, machine: Machine) -> None:
-        """Answer from the product; paths score what a search would say."""
-        chosen = sentences.tolist()
-        ranked = _over(self.bound.select(chosen, machine), self.n)
-        some = self.bound.select(chosen)
+    def _again(self, sentences: list[int], allowed: int = 0) -> None:
+        """Search once more, to the end of another allowance, or of the budget."""
+        if not sentences:
+            return
+        left = None if self._end is None else max(self._end - time.monotonic(), _AT_ONCE)
+        budget, some = replace(self.budget, seconds=left), self.bound.select(sentences)
+        other = kernel.lazy_paths(some, self.grammar, self.n, budget, allowance=allowed)
+        self._put(sentences, other)
+
+    def _over(self, machine: Machine, sentences: list[int]) -> kernel.SearchResult:
+        """Return the best paths over the product; they score what a search would say."""
+        ranked = _over(self.bound.select(sentences, machine), self.n)
+        whole = len(sentences) == self.bound.n_sentences
+        some = self.bound if whole else self.bound.select(sentences)
         score = kernel.path_scores(some, self.grammar, ranked.path, ranked.found)
-        # Rounding may put a path a last bit above the one before it.
-        score = np.minimum.accumulate(score, axis=1)
-        popped = self.found.popped[sentences]
-        self._put(sentences, _proven(ranked._replace(score=score))._replace(popped=popped))
+        if self.n > 1:  # rounding may put a path a last bit above the one before it
+            score = np.minimum.accumulate(score, axis=1)
+        proven = _proven(kernel.Ranked(ranked.found, score, ranked.path))
+        return proven._replace(popped=self.found.popped[sentences])
 
-    def _put(self, sentences: Longs, other: kernel.SearchResult) -> None:
-        chosen = sentences.tolist()
-        self.found.put(self.bound.tokens(chosen), chosen, other)
+    def _put(self, sentences: list[int], other: kernel.SearchResult) -> None:
+        if len(sentences) == self.bound.n_sentences:
+            self.found = other
+        else:
+            self.found.put(self.bound.tokens(sentences), sentences, other)
 
 
 def _over(bound: kernel.Bound, n: int) -> kernel.Ranked:
@@ -247,16 +302,18 @@ def _over(bound: kernel.Bound, n: int) -> kernel.Ranked:
     return kernel.Ranked((score > -np.inf).astype(np.int64), score[:, None], path[None])
 
 
-def _fitting(bound: kernel.Bound, sentences: Longs, cost: Cost, budget: Budget) -> Longs:
-    """Return those of some sentences whose product a budget affords."""
-    tokens = np.diff(bound.bounds)[sentences]
-    return sentences[tokens * cost.cells <= most_cells(budget)]
-
-
-def _runs(bound: kernel.Bound, sentences: Longs, operations: int) -> Iterator[Longs]:
+def _runs(sentences: list[int], bounds: list[int], operations: int) -> Iterator[list[int]]:
     """Split sentences into runs that take a while each; the answers do not depend on them."""
-    work = np.cumsum(np.diff(bound.bounds)[sentences] * float(operations)) // _RUN
-    yield from np.split(sentences, np.flatnonzero(np.diff(work)) + 1) if len(sentences) else ()
+    run: list[int] = []
+    work = 0
+    for k in sentences:
+        run.append(k)
+        work += (bounds[k + 1] - bounds[k]) * operations
+        if work > _RUN:
+            yield run
+            run, work = [], 0
+    if run:
+        yield run
 
 
 def _proven(ranked: kernel.Ranked) -> kernel.SearchResult:

@@ -286,26 +286,30 @@ def kernel_residual(
     score = np.zeros(()) if acceptor.score is None else acceptor.score
     score = np.broadcast_to(score, acceptor.target.shape).reshape(acceptor.n_states, rows, -1)
     score = score[:, :, last]
-    pairs = [(q, int(r)) for q in range(acceptor.n_states) for r in np.unique(target[q]) if r >= 0]
-    if len(pairs) * target[0].size > _MAX_ENTRIES:
+    cells = target[0].size
+    code = np.arange(acceptor.n_states)[:, None] * acceptor.n_states + target.reshape(-1, cells)
+    legal = target.reshape(-1, cells) >= 0
+    edges, edge = np.unique(code[legal], return_inverse=True)
+    if len(edges) * cells > _MAX_ENTRIES:
         raise TooLargeError(
-            f"the grammar {acceptor.name} has {len(pairs):,} edges over {target[0].size:,} "
+            f"the grammar {acceptor.name} has {len(edges):,} edges over {cells:,} "
             "combinations of labels: too many to run; let it read fewer tapes"
         )
-    value = np.stack([np.where(target[q] == r, score[q], -np.inf) for q, r in pairs])
+    value = np.full((len(edges), cells), -np.inf)
+    value[edge, np.nonzero(legal)[1]] = score.reshape(-1, cells)[legal]
     initial = np.full(acceptor.n_states, -np.inf)
     initial[0] = 0.0
-    ends = np.asarray(pairs, dtype=np.int32)
+    source, arrived = np.divmod(edges, acceptor.n_states)
     place = None
     if outer:
         place = np.ravel_multi_index([places[t] for t in outer], sizes).astype(np.int32)
     return kernel.Residual(
         n_states=acceptor.n_states,
-        source=ends[:, 0].copy(),
-        target=ends[:, 1].copy(),
+        source=source.astype(np.int32),
+        target=arrived.astype(np.int32),
         rows=rows,
         width=len(last) if with_last else 1,
-        value=np.ascontiguousarray(value),
+        value=value.reshape(len(edges), rows, -1),
         initial=initial,
         final=np.ascontiguousarray(acceptor.final),
         place=place,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from fstcrf.plans.chain import (
     scaled_coupling,
 )
 from fstcrf.plans.cost import Cost, edges_of, product_cost, search_cost
-from fstcrf.plans.decoder import Decoder, Expansion, Search, readers
+from fstcrf.plans.decoder import Decoder, Expansion, Search, most_cells, readers
 from fstcrf.plans.folding import (
     MAX_RESIDUAL,
     Folding,
@@ -47,7 +47,7 @@ from fstcrf.plans.folding import (
 
 __all__ = ["LAZY_FROM", "MAX_CELLS", "AxisPlan", "Plan", "Program", "plan_of", "searched"]
 
-LAZY_FROM = 1.6
+LAZY_FROM = 1.75
 """How often the least that a search costs the product must cost, for best paths to be searched."""
 
 MAX_CELLS = 1 << 20
@@ -123,7 +123,8 @@ class Program:
         TooLargeError
             It has more states than can be expanded.
         """
-        return self._multiplied(MAX_RESIDUAL)
+        small = self._small_automaton if self.search == "auto" else None
+        return self._multiplied(MAX_RESIDUAL) if small is None else small
 
     def _multiplied(self, limit: int) -> Acceptor | None:
         if not self.folding.rest:
@@ -168,25 +169,31 @@ class Program:
         """
         if self.search == "expanded" or not self.folding.rest:
             return Decoder(self._machine(self.automaton))
-        machine = self._machine(None)
-        expansion = None
+        machine, expansion = self._free, None
         if self.search == "auto":
-            small = self._small_automaton()
-            cost = _cost(machine, small) if small else product_cost(machine, _TRIED + 1, _TRIED + 1)
+            small = self._small_automaton
+            cost = self.cost(small)
             if small and cost.operations <= LAZY_FROM * search_cost(machine).operations:
                 return Decoder(self._machine(small))
-            expansion = Expansion(self._expanded, cost)
+            expansion = Expansion(machine, cost, self._expanded_cost, self._expanded)
         beside = readers(self.folding.rest, self.axes.joint_labels())
         conjunction = kernel.Conjunction(machine, beside)
         return Decoder(machine, conjunction, expansion, self.budget or Budget())
 
-    def _expanded(self) -> tuple[Machine, Cost] | None:
-        """Return the product and what it costs; None where it cannot be expanded."""
+    def _expanded_cost(self) -> Cost | None:
+        """Return what the product costs; None where its automaton is too large."""
         with suppress(TooLargeError):
             if self.automaton is not None:
-                return self.machine, _cost(self.decoder.machine, self.automaton)
+                return self.cost(self.automaton)
         return None
 
+    def _expanded(self) -> Machine | None:
+        """Return the product; None where it cannot be expanded."""
+        with suppress(TooLargeError):
+            return self.machine
+        return None
+
+    @made_once
     def _small_automaton(self) -> Acceptor | None:
         """Return the residual automaton if it is small."""
         with suppress(TooLargeError):
@@ -215,6 +222,19 @@ class Program:
             end_potentials(axes, folded, "initial"),
             end_potentials(axes, folded, "final"),
         )
+
+    def cost(self, automaton: Acceptor | None) -> Cost:
+        """Return what best paths cost with an automaton; None: one of too many states to try."""
+        machine = self._free
+        if automaton is None:
+            return product_cost(machine, _TRIED + 1, _TRIED + 1)
+        last = self.order[-1] in automaton.tapes
+        return product_cost(machine, automaton.n_states, edges_of(automaton), reads_last=last)
+
+    @made_once
+    def _free(self) -> Machine:
+        """The composition without what of the grammar needs states of its own."""
+        return self._machine(None)
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -314,16 +334,12 @@ class Program:
             return
         parts = " × ".join(f"{n:,} ({t})" for t, n in zip(self.order, self.shape, strict=True))
         more = f" × {residual:,} (grammar)" if residual > 1 else ""
+        cost = cells * sum(self.shape)
         raise TooLargeError(
             f"the product has {cells:,} joint states at every token, {parts}{more}, more than "
-            f"{MAX_CELLS:,}: compose fewer tapes, use smaller label sets or a grammar with fewer "
-            "states, or decode with normalize='chain'"
+            f"{MAX_CELLS:,}, and takes some {cost:,} operations a token: compose fewer tapes, use "
+            "smaller label sets or a grammar with fewer states, or decode with normalize='chain'"
         )
-
-
-def _cost(machine: Machine, automaton: Acceptor) -> Cost:
-    """Return what the product of a machine without a residual and an automaton costs."""
-    return product_cost(machine, automaton.n_states, edges_of(automaton))
 
 
 @memoised(64)
@@ -391,6 +407,15 @@ class Plan:
     n_lazy : int
         Conjuncts of the grammar whose states are made as they are met, when best paths are
         searched; sums need them multiplied out.
+    n_expanded : int
+        States of the residual automaton of the product that answers where a search takes too long;
+        0: there is none.
+    longest : int
+        Tokens of the longest sentence that is answered by it.
+    least, most : int
+        Nanoseconds, roughly, that a best path takes a token, as they are counted to choose the way:
+        where the best labels are legal, and at worst. Without a product, a search may take more
+        than `most`, until its budget ends.
     cells : int
         Joint states at a token, residual ones included.
     operations : int
@@ -410,6 +435,10 @@ class Plan:
     dense_operations: int
     n_lazy: int = 0
     notes: tuple[str, ...] = ()
+    n_expanded: int = 0
+    longest: int = 0
+    least: int = 0
+    most: int = 0
 
     def __str__(self) -> str:
         lines = [
@@ -426,14 +455,24 @@ class Plan:
                 f"multiplies the cost by {self.n_residual:,}"
             )
         if self.n_lazy:
-            lines.append(
-                f"searched lazily: {self.n_lazy} automata; best paths cost about what they cost "
-                "without them"
-            )
+            lines += self._searched()
         lines.append(f"joint states a token: {self.cells:,}")
         factored = f" (not factored: {self.dense_operations:,})" if len(self.axes) > 1 else ""
         lines.append(f"operations a token: {self.operations:,}{factored}")
         return "\n".join([*lines, *self.notes])
+
+    def _searched(self) -> list[str]:
+        first = (
+            f"searched lazily: {self.n_lazy} automata; best paths cost about what they cost "
+            "without them"
+        )
+        worst = "what the budget allows, then the best labels found are given"
+        if self.n_expanded:
+            worst = (
+                f"{self.most:,} ns over the product of {self.n_expanded:,} states "
+                f"(up to {self.longest:,} tokens)"
+            )
+        return [first, f"counted for a token: {self.least:,} ns; at worst {worst}"]
 
 
 def plan_of(program: Program) -> Plan:
@@ -462,5 +501,25 @@ def plan_of(program: Program) -> Plan:
     plane = cells // residual
     operations = sum(a.operations for a in axes) + edges * plane + len(machine.factors) * plane
     arcs = int(np.prod([a.n_arcs for a in axes], dtype=np.float64)) * residual
-    lazy = 0 if decoder.conjunction is None else len(decoder.conjunction.readers)
-    return Plan(tuple(axes), program.folding.names, residual, edges, cells, operations, arcs, lazy)
+    plan = Plan(tuple(axes), program.folding.names, residual, edges, cells, operations, arcs)
+    return _with_search(plan, program)
+
+
+def _with_search(plan: Plan, program: Program) -> Plan:
+    """Return a plan that says how best paths are found, and what that costs."""
+    decoder = program.decoder
+    if decoder.conjunction is None:
+        whole = program.automaton
+        alone = product_cost(decoder.machine) if whole is None else program.cost(whole)
+        return replace(plan, least=int(alone.operations), most=int(alone.operations))
+    least = int(search_cost(decoder.machine).operations)
+    found = replace(plan, n_lazy=len(decoder.conjunction.readers), least=least, most=least)
+    cost = None if decoder.expansion is None else decoder.expansion.cost
+    if cost is None:
+        return found
+    return replace(
+        found,
+        n_expanded=program.n_residual,
+        longest=most_cells(program.budget) // cost.cells,
+        most=least + int(1.25 * cost.operations),
+    )

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.benchmarks import (
     bench_addresses,
+    bench_cliffs,
     bench_composition,
     bench_growth,
     bench_stochastic,
@@ -28,6 +29,8 @@ from tests.benchmarks.report import Line, Report
 from tests.benchmarks.running import Bench, BenchmarkError
 
 LINES: dict[str, Callable[[Bench], list[Line]]] = {
+    "cliffs": bench_cliffs.searches,
+    "cliffs-grammars": bench_cliffs.grammars,
     "training": bench_training.training,
     "stochastic": bench_stochastic.averaged,
     "steps": bench_stochastic.steps,
@@ -130,6 +133,8 @@ def _measured(name: str, bench: Bench) -> list[Line]:
 
 
 def _write(report: Report, options: argparse.Namespace) -> None:
+    if cliffs := bench_cliffs.section(report.lines):
+        report.sections.append(cliffs)
     picture = None
     if options.write:
         try:

@@ -20,7 +20,7 @@ from fstcrf import compose, kernel, log_partition, marginals
 from fstcrf.corpus import read_columns
 from fstcrf.features import FeatureIndex, parse_template
 from fstcrf.kernel import SparseRows, SweepWorkspace
-from fstcrf.model.targets import allowed_labels, label_set
+from fstcrf.model.reading import allowed_labels, label_set
 from fstcrf.topology import chain_topology
 from fstcrf.train import Likelihood, Problem, parameter_space, tied
 from fstcrf.train.lbfgs import Pairs
@@ -122,7 +122,7 @@ def joint_parts(data: Path) -> list[list[str]]:
     corpora = {n: read_columns(data / "conll2000" / f"{n}.txt", COLUMNS) for n in ("train", "test")}
     pos = pos_tagger(corpora["train"], max_iterations=10)
     chunks = chunker(corpora["train"], pos, max_iterations=10)
-    joint = compose(pos, chunks)
+    joint = compose(pos, chunks, normalize="product")
     words = words_of(corpora["test"].select(np.arange(SENTENCES)))
     lattices = joint.lattices(words)
     rows = [

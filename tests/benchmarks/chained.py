@@ -1,22 +1,40 @@
-"""Taggers that read the ones before them, for measurements of the chain rule.
+"""Taggers that read the ones before them: the chain rule beside its cascade.
 
-Parts of speech (49 labels, UD English EWT), chunks (22, CoNLL-2000), entities (CoNLL-2003): each is
-trained on a corpus of its own and reads what the taggers before it say there. Trained once, kept in
-a folder.
+``python -m tests.benchmarks.chained --data DIR [--models DIR] [--quick]`` prints a table.
+
+Parts of speech (49 labels, UD English EWT), chunks (22, CoNLL-2000), entities (CoNLL-2003): each
+tagger is trained on a corpus of its own and reads what the taggers before it say there. Trained
+once, kept in a folder. Sentences that none of them has seen are decoded with default settings, with
+64 labellings (the default of earlier versions), and by the cascade: seconds of the processor, in
+turns, from words to columns of labels; the mean log probability; how many answers are proven to be
+the best; and how far the bound is above the others, in the mean.
 """
 
 from __future__ import annotations
 
+import argparse
+import statistics
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from fstcrf import CRF, Corpus, read_columns, read_conllu
+from fstcrf import CRF, Composition, Corpus, compose, read_columns, read_conllu
+from fstcrf.errors import InexactWarning
+from tests.benchmarks.report import table
+from tests.benchmarks.running import in_turns
 from tests.benchmarks.taggers import CHUNKS, COLUMNS, POS, words_of
 
-__all__ = ["ENTITIES", "SENTENCES", "chained", "held_out"]
+__all__ = ["ENTITIES", "SENTENCES", "Measured", "chained", "held_out", "measured"]
 
 SENTENCES = 250  # of each kind of text that are decoded
+EARLIER = 64  # labellings that were looked at by default before
+ROUNDS = 5
 _QUICK = 600  # sentences of each corpus, from its beginning
 
 ENTITIES = f"{CHUNKS}U30:%y[0,chunk]\nU31:%y[0,chunk]/%x[0,shape(word)]\n"
@@ -73,3 +91,125 @@ def held_out(data: Path, size: int = SENTENCES) -> dict[str, Corpus]:
         name: words_of(text.select(np.arange(0, len(text), step[name])[:size]))
         for name, text in texts.items()
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Taggers by the chain rule on one kind of text.
+
+    Parameters
+    ----------
+    text : str
+    taggers, sentences : int
+    cascade, chain, earlier : float
+        Seconds of the processor: cascade, default settings, `EARLIER` labellings.
+    lost : float
+        By how much the mean log probability of a sentence is below that of `EARLIER` labellings.
+    proven, proven_earlier : int
+        Sentences whose answer is proven to be the best.
+    gap : float
+        How far the bound is above the answers that are not proven, in the mean.
+    """
+
+    text: str
+    taggers: int
+    sentences: int
+    cascade: float
+    chain: float
+    earlier: float
+    lost: float
+    proven: int
+    proven_earlier: int
+    gap: float
+
+    @property
+    def ratio(self) -> float:
+        """Processor time against the cascade's."""
+        return self.chain / self.cascade
+
+    @property
+    def cells(self) -> list[str]:
+        """The cells of a row."""
+        return [
+            f"{self.taggers} taggers, {self.text}",
+            f"{self.sentences:,}",
+            f"{1000 * self.cascade:.1f}",
+            f"{self.ratio:.2f}×",
+            f"{self.earlier / self.cascade:.2f}×",
+            f"{self.lost:.4f}",
+            f"{self.proven:,}",
+            f"{self.proven_earlier:,}",
+            f"{self.gap:.3f}",
+        ]
+
+
+HEAD = (
+    "work, text",
+    "sentences",
+    "cascade, ms",
+    "chain",
+    f"{EARLIER} labellings",
+    "log p lost",
+    "proven",
+    f"proven of {EARLIER}",
+    "bound above the others",
+)
+
+
+def measured(data: Path, folder: Path, *, quick: bool = False) -> Iterator[Measured]:
+    """Yield the measurements, the worst ratio of each number of taggers first."""
+    taggers = chained(data, folder, quick=quick)
+    texts = held_out(data, SENTENCES // 5 if quick else SENTENCES)
+    for n in (2, 3):
+        chain = compose(*taggers[:n])
+        rows = [_row(chain, name, text) for name, text in texts.items()]
+        yield from sorted(rows, key=lambda row: -row.ratio)
+
+
+def _row(chain: Composition, name: str, text: Corpus) -> Measured:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InexactWarning)  # they are counted
+        found, more = chain.decode(text), chain.decode(text, budget=EARLIER)
+        works: tuple[Callable[[Corpus], object], ...] = (
+            chain.cascade,
+            chain.tag_columns,
+            lambda corpus: chain.decide(corpus, budget=EARLIER),
+        )
+        times = in_turns(ROUNDS, *(partial(_seconds, work, text) for work in works))
+    open_ = ~found.exact
+    cascade, chained_, earlier = (statistics.median(seconds) for seconds in times)
+    return Measured(
+        name,
+        len(chain.taggers),
+        len(text),
+        cascade=cascade,
+        chain=chained_,
+        earlier=earlier,
+        lost=float((more.scores - found.scores).mean()),
+        proven=int(found.exact.sum()),
+        proven_earlier=int(more.exact.sum()),
+        gap=float((found.bounds - found.scores)[open_].mean()) if open_.any() else 0.0,
+    )
+
+
+def _seconds(work: Callable[[Corpus], object], text: Corpus) -> float:
+    text = words_of(text)
+    begun = time.process_time()
+    work(text)
+    return time.process_time() - begun
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.chained")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--models", type=Path, help="Where trained taggers are kept.")
+    parser.add_argument("--quick", action="store_true", help="Little data, to see it run.")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        rows = measured(options.data, options.models or Path(scratch), quick=options.quick)
+        print(table(list(HEAD), [row.cells for row in rows]))
+
+
+if __name__ == "__main__":
+    main()

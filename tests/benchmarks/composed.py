@@ -152,7 +152,7 @@ def train(
 def decoders(path: str, models: Sequence[str], rounds: int) -> dict[str, Any]:
     """Cascade, product and chain in turns, one thread; seconds of each round."""
     taggers = [fstcrf.load(model) for model in models]
-    product = fstcrf.compose(*taggers)
+    product = fstcrf.compose(*taggers, normalize="product")
     chain = fstcrf.compose(*taggers, normalize="chain")
     corpus = fstcrf.read_columns(path, COLUMNS)
     inexact: list[int] = []

@@ -55,7 +55,8 @@ class Setting:
 
     def tuned(self, dev: Corpus) -> float:
         """Return the weight of the chunker in the product that does best on held-out sentences."""
-        tuned = compose(self.pos, self.chunk).tune_weights(dev, metric="both", grid=GRID, threads=2)
+        untuned = compose(self.pos, self.chunk, normalize="product")
+        tuned = untuned.tune_weights(dev, metric="both", grid=GRID, threads=2)
         return tuned.weights[1]
 
     def chain(self) -> Composition:

@@ -49,7 +49,7 @@ def _corpus(task: Task, copies: int = 1) -> Corpus:
 def problem_of(task: Task, copies: int = 1) -> tuple[Problem, ParameterSpace]:
     """Return what `fstcrf train` would train on for a task."""
     from fstcrf.features import FeatureIndex, parse_template
-    from fstcrf.model.targets import label_set
+    from fstcrf.model.reading import label_set
     from fstcrf.topology import chain_topology
     from fstcrf.train import parameter_space
 
@@ -64,7 +64,7 @@ def problem_of(task: Task, copies: int = 1) -> tuple[Problem, ParameterSpace]:
 def _problem(topology: Any, corpus: Corpus, design: Any, target: str) -> Problem:
     import numpy as np
 
-    from fstcrf.model.targets import allowed_labels
+    from fstcrf.model.reading import allowed_labels
     from fstcrf.train import Problem
 
     allowed = allowed_labels(corpus.column(target), topology.labels, partial=False)

@@ -55,6 +55,9 @@ class Limit:
 
 
 LIMITS = {
+    "cliffs-worst": Limit("most", 2, 1.25),
+    "cliffs-lost": Limit("most", 0),
+    "cliffs-grammars": Limit("most", 2, 1.25),
     "evaluation-1": Limit("ratio", 4, 6),
     "evaluation-2": Limit("ratio", 6, 10),
     "iteration-1": Limit("ratio", 4, 6),
@@ -293,6 +296,10 @@ threads to two; python-crfsuite always has one, since it knows no more.
   sentence's own machine, which NumPy writes as bytes, and reading the labels off the path; all else
   is compiled before. "By turns" is the better design for two tapes in OpenFst, where one tagger
   moves at a time, as in fstcrf.
+- Cliffs are drawn from one seed: 2 to 30 types of span, 5 to 2,000 tokens, up to 40 spans, scores
+  from the normal distribution with 0 to 12 more for the labels of the spans, or noise alone; a
+  tagging scheme and up to four of contiguous, at_most, before and if_present, on one to three
+  tapes. Every answer is a call of its own, with the grammar compiled before.
 - Addresses are those of usaddress's own data, all of them. usaddress.tag gets them one after the
   other; we get the list, and both are timed in one process, in turns. Search starts from lattices
   and ends with arrays of paths.

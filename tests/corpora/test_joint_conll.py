@@ -120,7 +120,7 @@ def test_lattices_tags_and_threads_agree(pair: tuple[CRF, CRF], words: Corpus) -
 
 def test_marginals(pair: tuple[CRF, CRF], words: Corpus) -> None:
     short = words.select(np.flatnonzero(np.diff(words.offsets) < 20)[:10])
-    for pos, chunk in compose(*pair).marginals_all(short):
+    for pos, chunk in compose(*pair, normalize="product").marginals_all(short):
         np.testing.assert_allclose(pos.sum(axis=1), 1.0, rtol=1e-9)
         np.testing.assert_allclose(chunk.sum(axis=1), 1.0, rtol=1e-9)
     chain = compose(*pair, normalize="chain").lattice(short[0])
@@ -155,7 +155,7 @@ def test_tuning_is_not_worse_than_as_trained_or_nearly_the_cascade(
     pair: tuple[CRF, CRF], gold: Corpus
 ) -> None:
     trials = {}
-    tuned = compose(*pair).tune_weights(
+    tuned = compose(*pair, normalize="product").tune_weights(
         gold, grid=(0.01, 0.3, 1.0), report=lambda t: trials.update({t.weights: t.score})
     )
     assert trials[tuned.weights] == max(trials.values())

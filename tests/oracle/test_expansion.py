@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 
-from fstcrf import kernel
+import fstcrf
+from fstcrf import Grammar, kernel
 from fstcrf.arrays import Floats
-from fstcrf.constraints import bioes, contiguous
-from fstcrf.errors import InexactWarning
+from fstcrf.constraints import (
+    at_most,
+    before,
+    bio,
+    bioes,
+    contiguous,
+    if_present,
+    transitions,
+)
+from fstcrf.errors import InexactWarning, OptionError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Lattice, best, nbest
-from fstcrf.plans import Program, decoder, gathered, warn_unproven
-from fstcrf.plans.decoder import CELLS, TRIAL, Expansion
+from fstcrf.plans import Program, decoder, gathered, program, warn_unproven
+from fstcrf.plans.decoder import CELLS, Expansion
 
 
 def spans(types: int, scores: Floats) -> Lattice:
@@ -65,7 +78,8 @@ def test_the_answers_are_those_of_the_product(types: int, n: int) -> None:
         assert [lattice.score(p.labels) for p in mine] == pytest.approx([p.score for p in mine])
     several = best(batch)
     assert several.exact.all()
-    assert several.popped.max() == TRIAL  # the search was given up for one of them at least
+    expansion = batch[0].program.decoder.expansion
+    assert expansion is None or "machine" in vars(expansion)  # the search was given up for one
     assert several.scores.tolist() == pytest.approx([w[0].score for w in wanted], abs=1e-9)
 
 
@@ -80,7 +94,11 @@ def test_the_choice_depends_on_the_sentence_alone() -> None:
     ):
         alone = best([lattice])
         assert (alone.scores[0], alone.popped[0]) == (score, popped)
-    assert found.popped.tolist() == [20, TRIAL, 20, TRIAL]
+    assert found.popped.tolist() == [20, found.popped[1], 20, found.popped[1]]
+    conjunction = program.decoder.conjunction
+    assert conjunction is not None
+    whole = kernel.lazy_paths(batch[1]._group.searched, conjunction)
+    assert found.popped[1] < whole.popped[0]  # it was left early
 
 
 @pytest.mark.thorough
@@ -88,18 +106,18 @@ def test_what_is_affordable_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tokens times cells, against the states of the budget: at the border, and one state less."""
     lattice = spans(6, random_scores(3, 120, 6))
     whole = under(lattice, "expanded")
-    machine = whole.program.decoder.machine
-    cells = 120 * int(np.prod(machine.shape)) * machine.n_residual
-    states = -(-cells // CELLS)
-    assert states > TRIAL
+    expansion = lattice.program.decoder.expansion
+    assert expansion is not None
+    assert expansion.cost is not None
+    states = -(-120 * expansion.cost.cells // CELLS)
     assert lattice.best(Budget(states=states)).exact
     with pytest.warns(InexactWarning):
         path = lattice.best(Budget(states=states - 1))
     assert not path.exact
     assert path.score <= whole.best().score <= path.bound
-    monkeypatch.setattr(decoder, "CELLS", 1)  # a larger budget affords no more than the usual
+    monkeypatch.setattr(decoder, "MOST_CELLS", 1 << 20)  # what does not fit is not expanded
     with pytest.warns(InexactWarning):
-        assert not spans(6, random_scores(3, 3_000, 6)).best(Budget(states=251_000)).exact
+        assert not spans(6, random_scores(3, 3_000, 6)).best(Budget(states=10_000)).exact
 
 
 def test_a_search_that_is_asked_for_stays_lazy() -> None:
@@ -114,9 +132,10 @@ def test_a_product_that_is_too_large_is_not_tried_again(monkeypatch: pytest.Monk
     lattice = Lattice.from_arrays(labels, np.zeros((2, 20))) & contiguous(labels)
     found = lattice.program.decoder.expansion
     assert isinstance(found, Expansion)
-    assert found.machine is None
+    assert found.cost is None
     monkeypatch.setattr(Program, "automaton", property(lambda _: pytest.fail("tried again")))
-    assert found.machine is None
+    assert found.cost is None
+    assert lattice.best().exact
 
 
 def test_time_is_over_before_the_product() -> None:
@@ -139,6 +158,169 @@ def test_part_of_a_batch_under_another_machine() -> None:
     assert some.tolist() == [all_scores[2], all_scores[0]]
     assert bound.tokens([2, 0]).tolist() == [*range(6, 13), *range(4)]
     assert bound.tokens([]).tolist() == []
+
+
+# --- Every way against all labellings -------------------------------------------------------------
+
+LABELS = ["O", "B-X", "I-X", "B-Y", "I-Y"]
+RULES = ("contiguous", "soft", "at most", "order")
+
+
+def enumerated(lattices: list[Lattice], grammar: Grammar) -> list[tuple[float, Any]]:
+    """Return every legal labelling of all tapes with its score, best first."""
+    grammar = grammar.bound({"t0": LABELS})
+    words = [list(product(LABELS, repeat=len(lattice))) for lattice in lattices]
+    found = []
+    for labels in product(*words):
+        score = grammar.score({"t0": labels[0]})
+        for lattice, word in zip(lattices, labels, strict=True):
+            ids = [LABELS.index(label) for label in word]
+            score += lattice.values[0][range(len(ids)), ids].sum()
+        if score > -np.inf:
+            found.append((float(score), labels if len(labels) > 1 else labels[0]))
+    return sorted(found, key=lambda one: -one[0])
+
+
+@pytest.mark.parametrize("tapes", [1, 2])
+@pytest.mark.parametrize("name", RULES)
+def test_every_way_finds_what_enumeration_finds(
+    name: str, tapes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The default, its product (as if nothing had been found), lazily, expanded; n best paths."""
+    monkeypatch.setattr(program, "LAZY_FROM", 0.0)
+    for seed in range(3):
+        rng = np.random.default_rng([seed, tapes])
+        parts = [
+            Lattice.from_arrays(LABELS, rng.normal(size=(5 - 2 * tapes, 5)), tape=f"t{k}")
+            for k in range(tapes)
+        ]
+        free = parts[0] if tapes == 1 else fstcrf.compose(*parts)
+        grammar = rules(name)
+        wanted = enumerated(parts, grammar)
+        for n in (1, 2, 7):
+            for way in ("auto", "product", "lazy", "expanded"):
+                with monkeypatch.context() as patch:
+                    if way == "product":
+                        every = property(lambda self: [*range(self.bound.n_sentences)])
+                        patch.setattr(decoder._Search, "left", every)
+                    search = "auto" if way == "product" else way
+                    paths = nbest([free.constrained(grammar, search=search)], n)[0]  # type: ignore[arg-type]
+                assert [p.labels for p in paths] == [labels for _, labels in wanted[:n]], way
+                assert [p.score for p in paths] == pytest.approx([s for s, _ in wanted[:n]])
+                assert all(p.exact for p in paths)
+
+
+def rules(name: str, tape: str = "t0") -> Grammar:
+    """Return the rules of a name, said of a tape."""
+    return {
+        "contiguous": contiguous(["X", "Y"], tape=tape),
+        "soft": contiguous(["X", "Y"], weight=-0.7, tape=tape),
+        "at most": at_most(1, "X", tape=tape) & at_most(2, "Y", weight=-0.3, tape=tape),
+        "order": before("X", "Y", tape=tape)
+        & if_present("X", "Y", tape=tape)
+        & at_most(1, "Y", tape=tape),
+    }[name]
+
+
+def test_the_oracle_notices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product whose paths are scored wrong by a millionth is found out."""
+    true = kernel.path_scores
+    monkeypatch.setattr(kernel, "path_scores", lambda *given: true(*given) + 1e-5)
+    with pytest.raises(AssertionError):
+        test_every_way_finds_what_enumeration_finds("contiguous", 1, monkeypatch)
+
+
+def test_paths_of_the_product_score_what_their_labels_score() -> None:
+    """Added up token by token: of soft grammars and several tapes, and none that is refused."""
+    rng = np.random.default_rng(4)
+    names = ["O", "B-X", "I-X", "B-Y", "I-Y"]
+    parts = [
+        Lattice.from_arrays(names, rng.normal(size=(6, 5)), rng.normal(size=(5, 5)), tape=tape)
+        for tape in "ab"
+    ]
+    pair = fstcrf.compose(*parts, coupling={(0, 1): rng.normal(size=(5, 5))})
+    pair = pair.constrained(contiguous(["X", "Y"], tape="b", weight=-1.0), search="lazy")
+    group, conjunction = pair._group, pair.program.decoder.conjunction
+    assert conjunction is not None
+    ranked = kernel.lazy_paths(group.searched, conjunction, 30)
+    scores = kernel.path_scores(group.searched, conjunction, ranked.path, ranked.found)
+    assert scores[0] == pytest.approx(ranked.score[0], abs=1e-12)
+    none = np.zeros(1, dtype=np.int64)
+    assert kernel.path_scores(group.searched, conjunction, ranked.path, none)[0, 0] == -np.inf
+    with pytest.raises(ShapeError, match="no joint states"):
+        kernel.path_scores(group.searched, conjunction, ranked.path + 25, ranked.found)
+
+
+def test_any_number_of_threads_and_any_company() -> None:
+    """Equal bits: easy and hard sentences, alone and together."""
+    one = spans(6, random_scores(0, 40, 6)).program
+    lengths = [*range(1, 60, 7)] * 3
+    scores = [random_scores(k, t, 6) for k, t in enumerate(lengths)]
+    for score in scores[::2]:
+        score[:, 0] += 8
+    batch = [Lattice(one, (score,)) for score in scores] * 60
+    alone = [best([lattice]) for lattice in batch[: len(scores)]]
+    for threads in (1, 2, 7):
+        found = best(batch, threads=threads)
+        for name in ("scores", "popped", "bounds"):
+            wanted = [getattr(path, name)[0] for path in alone] * 60
+            assert getattr(found, name).tolist() == wanted
+
+
+def test_threads_that_ask_first_share_one_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    lattice = spans(6, random_scores(1, 100, 6))
+    made = []
+    true = Program._expanded
+
+    def expanded(self: Program) -> kernel.Machine | None:
+        made.append(self)
+        return true(self)
+
+    monkeypatch.setattr(Program, "_expanded", expanded)
+    fresh = Lattice(Program(*(getattr(lattice.program, k) for k in PARTS)), lattice.values)
+    with ThreadPoolExecutor(8) as pool:
+        paths = list(pool.map(lambda _: fresh.best(), range(8)))
+    assert len(made) == 1
+    assert len({(path.labels, path.score) for path in paths}) == 1
+
+
+PARTS = ("chains", "couplings", "conjuncts")
+
+
+@pytest.mark.parametrize("states", [0, -1, float("inf"), float("nan"), 1.5, 1 << 63, "7"])
+def test_budgets_that_mean_nothing(states: Any) -> None:
+    with pytest.raises(OptionError, match="expected a whole"):
+        Budget(states=states)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), "soon"])
+def test_seconds_that_mean_nothing(seconds: Any) -> None:
+    with pytest.raises(OptionError, match="expected a whole"):
+        Budget(seconds=seconds)
+
+
+def test_budgets_without_end() -> None:
+    """They end where the search does."""
+    lattice = under(spans(3, random_scores(0, 20, 3)), "lazy")
+    assert lattice.best(Budget(states=(1 << 63) - 1, seconds=float("inf"))).exact
+
+
+def test_equal_grammars_are_compiled_once() -> None:
+    free = Lattice.from_arrays(LABELS, np.zeros((2, 5)))
+    text = 'export NP = ("[O]" | "[B-X]" "[I-X]"*)*;'
+    target = [[0, 0, 0, 0, 0]]
+    makers: list[Callable[[], Grammar]] = [
+        lambda: bio() & at_most(2, ["X", "Y"]) & before("X", "Y", weight=-1),
+        lambda: if_present("X", contiguous(["Y"])),
+        lambda: transitions({"O": ["B-X", None]}) & transitions([("O", "O"), ("O", "B-X")]),
+        lambda: Grammar.from_text(text),
+        lambda: Grammar.from_arrays(LABELS, target, final=[0.5]),
+    ]
+    for make in makers:
+        first, second = free & make(), free & make()
+        assert first.program is second.program
+    assert (free & at_most(1, "X")).program is not (free & at_most(2, "X")).program
+    assert (free & at_most(1, "X")).program is not (free & at_most(1, "X", weight=-1)).program
 
 
 # --- Warnings -------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from scipy.special import logsumexp
 import fstcrf
 from fstcrf.constraints import at_most, label
 from fstcrf.documents import Consistency, Document, DocumentChain, Recounted, Violation
-from fstcrf.documents.local import LocalScores
 from fstcrf.documents.sampler import Start, Sweeps
+from fstcrf.documents.scores import LocalScores
 from fstcrf.errors import NumericError
 from fstcrf.lattice import product
 from tests.support.document_cases import Exact, document_of, drawn, p_value

@@ -18,7 +18,17 @@ from fstcrf.joint.chain import Solver
 from fstcrf.joint.jointmodel import BUDGET
 from fstcrf.joint.prefixes import Around, Prefixes
 from fstcrf.kernel import Budget
-from tests.support.joint_cases import CASES, LONG, TEST, Truth, assert_frequencies, close, taggers
+from tests.support.joint_cases import (
+    CASES,
+    LONG,
+    TEST,
+    Truth,
+    assert_frequencies,
+    close,
+    tagger,
+    taggers,
+    trained,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 
@@ -51,12 +61,12 @@ def chained(parts: list[CRF], **options: object) -> Composition:
 
 
 def chain_lattice(composition: Composition, sentence: object) -> ChainLattice:
-    lattice = composition.lattice(sentence)  # type: ignore[arg-type]
+    lattice = composition.lattice(sentence)  # type: ignore[call-overload]
     assert isinstance(lattice, ChainLattice)
     return lattice
 
 
-def check(composition: Composition, truth: Truth, budget: int | None = None) -> None:
+def check(composition: Composition, truth: Truth, budget: int | None = 64) -> None:
     lattice = chain_lattice(composition, truth.sentence)
     (path,) = composition.paths_all([truth.sentence], budget=budget)
     if not truth.scores:
@@ -74,7 +84,7 @@ def check(composition: Composition, truth: Truth, budget: int | None = None) -> 
         plain = Truth(truth.taggers, truth.sentence, normalize="chain")
         assert close(found.probability, float(np.exp(plain.scores[found.labels])))
         assert close(found.probability, lattice.probability(found.labels))
-    tagged = composition.tag(truth.sentence)
+    tagged = composition.tag(truth.sentence, budget=budget)
     assert tuple(map(tuple, tagged)) == path.labels
     ranked = lattice.nbest(7, budget=budget)
     wanted = [score for score, _ in truth.ranking[:7]]
@@ -249,6 +259,7 @@ OTHER = {
     "scale": (0.5,),
     "weighted": (0.5,),
     "span_probability": (0, 1, "X"),
+    "probable_spans": (),
     "minimum_risk": (),
     "to_fst": (),
     "draw": (),
@@ -289,13 +300,16 @@ def test_batches_and_threads() -> None:
     composition = chained(taggers("three in a row"))
     data = [TEST[i % len(TEST)] for i in range(40)]
     one = composition.paths_all(data)
-    assert composition.paths_all(data, threads=3) == one
+    for threads in (2, 7):
+        assert composition.paths_all(data, threads=threads) == one
     assert composition.paths_all(data[:1]) == one[:1]
+    for b in range(6):  # nor does the batch decide how much is looked at
+        assert composition.paths_all([data[b]]) == one[b : b + 1]
     tagged = composition.tag_all(data, threads=2)
     assert [tuple(map(tuple, labels)) for labels in tagged] == [p and p.labels for p in one]
     bounds = list(itertools.accumulate((len(s["word"]) for s in data), initial=0))
     _, columns, inexact = composition.decide(data)
-    assert inexact == 0
+    assert inexact == sum(path is None or not path.exact for path in one)
     for k, column in enumerate(columns):
         strings = column.strings()
         assert [strings[a:b] for a, b in itertools.pairwise(bounds)] == [t[k] for t in tagged]
@@ -373,7 +387,7 @@ def test_time_is_looked_at_inside_a_long_sentence(monkeypatch: pytest.MonkeyPatc
     """A clock that each look moves on by a second: the search ends in the middle of a round."""
     clock = iter(float(second) for second in range(10**9))
     monkeypatch.setattr("fstcrf.joint.chain.time.monotonic", lambda: next(clock))
-    monkeypatch.setattr("fstcrf.joint.chain._TIMED_TOKENS", 1)
+    monkeypatch.setattr("fstcrf.joint.chain._PART_TOKENS", 1)
     composition = chained(taggers("pair"), weights=(0.01, 0.01))
     solver = Solver(composition, Budget(states=100_000, seconds=20.0))
     _, corpus = as_corpus(composition, [LONG])
@@ -397,3 +411,15 @@ def test_what_is_not_proven_is_warned_of_once_a_call() -> None:
         with pytest.warns(InexactWarning, match="not proven to be the best") as caught:
             ask()
         assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_a_tagger_that_asks_no_other_is_no_reason_to_look_further() -> None:
+    """What it adds is the same under all labellings: the first one is proven at once."""
+    pos, ent = tagger("pos"), trained("ent", "U:%x[0,word]\nB\n")
+    for weights in ((1.0, 1.0), (0.05, 2.0)):
+        composition = chained([pos, ent], weights=weights)
+        for sentence in [*TEST, LONG]:
+            (path,) = composition.paths_all([sentence], budget=1)
+            assert path is not None
+            assert path.exact
+            assert path.labels == (tuple(pos.tag(sentence)), tuple(ent.tag(sentence)))

@@ -99,7 +99,7 @@ def test_two_taggers_under_a_grammar(case: str, grammar: str) -> None:
 def test_three_tapes_under_grammars() -> None:
     parts = taggers("three in a row")
     grammar = TWO_TAPES["pairs"]() & at_most(1, label("E1"), tape="ent")
-    composition = compose(*parts, grammar=grammar)
+    composition = compose(*parts, grammar=grammar, normalize="product")
     for sentence in TEST[:2]:
         check(composition, Truth(parts, sentence, (), composition.conjuncts))
 
@@ -109,7 +109,7 @@ def test_samples_have_the_right_frequencies(case: str) -> None:
     parts = taggers(case)
     sentence = min(TEST, key=lambda s: abs(len(s["word"]) - 2))
     truth = Truth(parts, sentence)
-    lattice = compose(*parts).lattice(sentence)
+    lattice = compose(*parts, normalize="product").lattice(sentence)
     assert isinstance(lattice, Lattice)
     n = 4000
     assert_frequencies([tuple(y) for y in lattice.sample(n, seed=1)], truth)
@@ -118,7 +118,7 @@ def test_samples_have_the_right_frequencies(case: str) -> None:
 def test_span_probabilities_add_up_labellings() -> None:
     parts = taggers("pair")
     sentence = next(s for s in TEST if len(s["word"]) == 3)
-    truth, lattice = Truth(parts, sentence), compose(*parts).lattice(sentence)
+    truth, lattice = Truth(parts, sentence), compose(*parts, normalize="product").lattice(sentence)
     assert isinstance(lattice, Lattice)
     # A span of the empty type: conlleval begins one at an I, too.
     shapes = [(first, "I", last) for first in "BI" for last in "BO"]

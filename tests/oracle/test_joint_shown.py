@@ -83,7 +83,7 @@ def test_product(case: str, tier: int) -> None:
 def test_product_under_a_grammar(grammar: str, search: Search, tier: int) -> None:
     assert tier
     parts = taggers("pair")
-    composition = compose(*parts, grammar=GRAMMARS[grammar](), search=search)
+    composition = compose(*parts, grammar=GRAMMARS[grammar](), search=search, normalize="product")
     assert isinstance(composition, Composition)
     for sentence in TEST[:2]:
         truth = Truth(parts, sentence, (), composition.conjuncts)
@@ -94,7 +94,9 @@ def test_product_under_a_grammar(grammar: str, search: Search, tier: int) -> Non
 @pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 def test_what_a_budget_leaves_open_is_not_called_exact() -> None:
     parts = taggers("pair")
-    composition = compose(*parts, grammar=GRAMMARS["at most one"](), search="lazy")
+    composition = compose(
+        *parts, grammar=GRAMMARS["at most one"](), search="lazy", normalize="product"
+    )
     assert isinstance(composition, Composition)
     for sentence in TEST:
         truth = Truth(parts, sentence, (), composition.conjuncts)
@@ -134,7 +136,7 @@ def test_chain(case: str, grammar: str | None) -> None:
 
 
 def chained(normalize: str) -> Composition:
-    composition = compose(*taggers("pair"))
+    composition = compose(*taggers("pair"), normalize="product")
     assert isinstance(composition, Composition)
     return replace(composition, normalize="chain") if normalize == "chain" else composition
 

@@ -140,13 +140,17 @@ def test_states_that_never_meet(variant: str, kind: str, lead: int) -> None:
     node = np.zeros((2 * lead, 2))
     node[:lead, 0] = node[lead:, 1] = 25.0
     graph = strangers(kind, len(node))
-    for domain in ("auto", "log"):
+    fits = 25.0 * lead < 700.0  # e^-700 is a number yet
+    domains: tuple[Domain, ...] = ("auto", "log", "linear") if fits else ("auto", "log")
+    for domain in domains:
         found = run(graph, node, domain)
         assert_close(found.log_z, [25.0 * lead + np.log(2.0)])
         assert_close(found.node, np.full(node.shape, 0.5))
         arcs = np.zeros((2, 2))
         np.fill_diagonal(arcs, 0.5 * (len(node) - 1))
         assert_close(summed_arcs(graph, found.arc), arcs, scale=len(node))
+    if fits:
+        return
     with pytest.raises(NumericError, match=r"sentence \(at 0\)"):
         run(graph, node, "linear")
     with pytest.raises(NumericError, match="linear domain"):
@@ -164,20 +168,20 @@ def test_alternating_leads_are_no_trouble(variant: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_only_the_backward_rows_are_lost(variant: str, kind: str) -> None:
-    # Forward, the second state falls behind by 300 and ends 300 ahead; backward, by 600.
-    node = np.zeros((36, 2))
-    node[:12, 0] = node[12:, 1] = 25.0
+def test_only_the_forward_rows_are_lost(variant: str, kind: str) -> None:
+    # Backward, the first state falls behind by 600 and ends 200 ahead; forward, the second by 800.
+    node = np.zeros((56, 2))
+    node[:32, 0] = node[32:, 1] = 25.0
     graph, offsets = strangers(kind, len(node)), np.asarray([0, len(node)])
-    log_z = np.logaddexp(300.0, 600.0)
+    log_z = np.logaddexp(800.0, 600.0)
     assert_close(kernel.log_partition(graph, offsets, node, domain="linear"), [log_z])
     with pytest.raises(NumericError, match="linear domain"):
         run(graph, node, "linear")
     found = run(graph, node)
     assert_close(found.log_z, [log_z])
     assert found.log_z.tobytes() == kernel.log_partition(graph, offsets, node).tobytes()
-    share = np.exp([300.0 - log_z, 600.0 - log_z])
-    np.testing.assert_allclose(found.node, np.tile(share, (36, 1)), rtol=1e-11)
+    share = np.exp([800.0 - log_z, 600.0 - log_z])
+    np.testing.assert_allclose(found.node, np.tile(share, (56, 1)), rtol=1e-11)
 
 
 def test_a_lost_sentence_among_others(variant: str) -> None:
@@ -250,7 +254,7 @@ def test_exponentials(variant: str, domain: Domain, deepest: float) -> None:
         [
             np.linspace(0.0, deepest, 20_001),
             np.arange(1, 400) * np.log(2.0) / 2.0,  # ends of the reduced range
-            [1e-300, 1e-17, 1e-8, 1.0],
+            [1e-290, 1e-17, 1e-8, 1.0],  # products of 1e-300 are no longer exact,
         ]
     )
     depths = depths[depths < deepest]

@@ -15,7 +15,7 @@ from fstcrf.constraints import at_least, contiguous
 from fstcrf.errors import GrammarError, NoPathError, NumericError, OptionError, ShapeError
 from fstcrf.kernel import Budget, Conjunction, LazyAcceptor
 from fstcrf.lattice import Lattice, best, nbest
-from fstcrf.lattice.product import searched
+from fstcrf.lattice.tapes import searched
 from tests.oracle.test_lattice_products import check_ranking, parts
 from tests.support.compositions import World, random_world
 

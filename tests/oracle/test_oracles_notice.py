@@ -25,6 +25,7 @@ from tests.oracle import (
     test_kernel_rows,
     test_kernel_sweep,
     test_lattice,
+    test_spans,
 )
 from tests.support.oracles import assert_close
 from tests.support.strategies import Case
@@ -182,7 +183,7 @@ def domain_runs() -> dict[str, Run]:
         "linear": lambda: module.test_ordinary_potentials_stay_in_the_linear_domain("", "sparse"),
         "strangers": lambda: module.test_states_that_never_meet("", "per-token", 20),
         "alternating": lambda: module.test_alternating_leads_are_no_trouble("", "dense"),
-        "backward": lambda: module.test_only_the_backward_rows_are_lost("", "dense"),
+        "forward": lambda: module.test_only_the_forward_rows_are_lost("", "dense"),
         "among others": lambda: module.test_a_lost_sentence_among_others(""),
         "ends": lambda: module.test_ends_that_no_scale_fits(""),
         "independent": lambda: module.test_independent_tokens("", 1000),
@@ -340,6 +341,7 @@ LATTICE_RUNS: dict[str, Run] = {
     "scores": lambda: body(test_lattice.test_scores)(lattice(), Drawn(5)),
     "restrict": lambda: body(test_lattice.test_restrict)(lattice(), Drawn([True, True, False] * 3)),
     "spans": lambda: test_lattice.check_spans(lattice(), "iob2"),
+    "probable spans": lambda: test_spans.check_all(lattice(), "iob2"),
 }
 
 
@@ -365,6 +367,23 @@ def test_wrong_lattices(monkeypatch: pytest.MonkeyPatch, method: str, noticed: s
     LATTICE_RUNS[noticed]()
     monkeypatch.setattr(Lattice, method, off)
     must_fail(LATTICE_RUNS[noticed])
+
+
+@pytest.mark.parametrize("change", ["probability", "lost", "moved"])
+def test_wrong_spans(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    right = Lattice.probable_spans
+    changes: dict[str, Callable[[Any], Any]] = {
+        "probability": lambda f: replace(f, probability=f.probability * (1.0 + NUDGE)),
+        "lost": lambda f: replace(
+            f, **{k: getattr(f, k)[1:] for k in ("start", "end", "type", "probability")}
+        ),
+        "moved": lambda f: replace(f, start=np.maximum(f.start - 1, 0)),
+    }
+    LATTICE_RUNS["probable spans"]()
+    monkeypatch.setattr(
+        Lattice, "probable_spans", lambda one, *a, **k: changes[change](right(one, *a, **k))
+    )
+    must_fail(LATTICE_RUNS["probable spans"])
 
 
 def test_wrong_best_paths(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -333,3 +333,41 @@ def test_best_path_and_max_marginals_agree(variant: str, case: Case) -> None:
             if best > -np.inf:
                 own = states[path[first:last]]
                 assert (top[np.arange(first, last), own] == best).all()
+
+
+@each_variant
+@given(case=machine_cases(SMALL), seed=st.integers(0, 99))
+def test_expected_arcs_are_sums_of_posteriors(variant: str, case: Case, seed: int) -> None:
+    weight = np.random.default_rng(seed).uniform(-1.0, 2.0, len(case.offsets) - 1)
+    own = np.repeat(weight, np.diff(case.offsets))[:, None]
+    axes = tuple(range(len(case.machine.axes)))
+    each = kernel.axis_posterior(case.bound, arcs=axes)
+    found = kernel.axis_expectations(case.bound, weight=weight)
+    assert found.log_z.tobytes() == each.log_z.tobytes()
+    for node, arc, sums, expected in zip(found.node, each.arc, found.arc, each.node, strict=True):
+        assert arc is not None
+        assert sums is not None
+        assert_near(node, own * expected)
+        assert_near(sums, (own * arc).sum(axis=0), scale=case.tokens)
+
+
+@each_variant
+@given(case=machine_cases(SMALL))
+def test_both_halves_meet_in_the_max_marginals(variant: str, case: Case) -> None:
+    found = kernel.axis_maxima(case.bound)
+    path, score = kernel.best_paths(case.bound)
+    assert found.path.tobytes() == path.tobytes()
+    assert found.score.tobytes() == score.tobytes()
+    own = np.concatenate([[node_scores(one, t) for t in range(one.tokens)] for one in case.each()])[
+        :, None
+    ]
+    with np.errstate(invalid="ignore"):
+        whole = np.where(np.isneginf(own), -np.inf, found.forward + found.ahead - own)
+    shape = (case.tokens, -1, *case.sizes)
+    for c, (node, expected) in enumerate(
+        zip(found.node, kernel.axis_max_marginals(case.bound), strict=True)
+    ):
+        assert node.tobytes() == expected.tobytes()
+        others = tuple(k for k in range(1, len(shape)) if k != c + 2)
+        best = whole.reshape(case.tokens, whole.shape[1], *case.sizes).max(axis=others)
+        assert_near(best, node, scale=case.scale * case.tokens)

@@ -65,7 +65,7 @@ def _imported() -> CRF:
 
 
 def _product() -> Composition:
-    return compose(tagger("pos"), tagger("chunk"), tagger("last"))
+    return compose(tagger("pos"), tagger("chunk"), tagger("last"), normalize="product")
 
 
 def _chain() -> Composition:
@@ -150,6 +150,113 @@ def test_probabilities(name: str, text: list[list[str]]) -> None:
             np.testing.assert_allclose(table.sum(axis=1), 1, atol=MARGINALS_SUM)
 
 
+JOINT_KINDS = [n for n in KINDS if n.startswith(("CRF", "model", "product", "pipeline, joint"))]
+OTHER_KINDS = [n for n in KINDS if n not in JOINT_KINDS]
+BIAS = 3.0
+
+
+@every_kind
+@given(text=TEXTS)
+def test_all_that_is_asked_is_one_answer(name: str, text: list[list[str]]) -> None:
+    crf, sentences = made(name), KINDS[name].sentences(text)
+    answer, tagged = crf.decode(sentences, n=2), crf.tag_all(sentences)
+    ranked = crf.nbest_all(sentences, 2)
+    assert [answer.paths(b) for b in range(len(sentences))] == ranked
+    assert [as_labels(paths[0].labels) for paths in ranked] == tagged
+    columns = crf.tag_columns(sentences)
+    rows = [s if isinstance(s, tuple) else (s,) for s in tagged]
+    wanted = [[label for row in rows for label in row[k]] for k in range(len(crf.tapes))]
+    assert [list(column.strings()) for column in columns] == wanted
+    if len(columns) > 1:
+        with pytest.raises(OptionError, match="several tapes"):
+            crf.tag_column(sentences)
+    else:
+        assert list(crf.tag_column(sentences).strings()) == wanted[0]
+
+
+def by_tape(crf: Any, labels: Any) -> dict[str, Any]:
+    return dict(zip(crf.tapes, labels if len(crf.tapes) > 1 else (labels,), strict=True))
+
+
+def whole(crf: Any, sentence: Any) -> Any:
+    return getattr(crf, "composition", crf).lattice(sentence)
+
+
+@pytest.mark.parametrize("name", JOINT_KINDS)
+@given(text=TEXTS, data=st.data())
+def test_forced_labels_restrict_the_lattice(name: str, text: list[list[str]], data: Any) -> None:
+    crf, sentences = made(name), KINDS[name].sentences(text)
+    known = []
+    for ranked in crf.nbest_all(sentences, 3):  # of some path, so that there is one
+        labels = by_tape(crf, ranked[-1].labels)
+        hidden = {t: [data.draw(st.booleans()) for _ in row] for t, row in labels.items()}
+        known.append(
+            {
+                tape: [None if no else x for no, x in zip(hidden[tape], row, strict=True)]
+                for tape, row in labels.items()
+            }
+        )
+    tagged = crf.tag_all(sentences, forced=known)
+    pairs = list(zip(sentences, known, strict=True))
+    assert tagged == [crf.tag(s, forced=labels) for s, labels in pairs]
+    paths, tables = (ask(sentences, forced=known) for ask in (crf.paths_all, crf.marginals_all))
+    for (sentence, labels), found, path, table in zip(pairs, tagged, paths, tables, strict=True):
+        if not len(next(iter(labels.values()))):
+            continue
+        masks = [
+            np.array([[x in {None, label} for label in crf.label_sets[t]] for x in row])
+            for t, row in labels.items()
+        ]
+        several = len(masks) > 1
+        lattice = whole(crf, sentence).restrict(masks if several else masks[0])
+        assert as_labels(path.labels) == as_labels(lattice.best().labels) == found
+        assert path.probability == pytest.approx(lattice.best().probability, rel=1e-9)
+        ours, theirs = (x if several else (x,) for x in (table, lattice.marginals()))
+        for one, two in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(one, two, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", JOINT_KINDS)
+@given(text=TEXTS)
+def test_a_bias_is_added_at_every_token(name: str, text: list[list[str]]) -> None:
+    crf, sentences = made(name), KINDS[name].sentences(text)
+    tape = crf.tapes[-1]
+    label = crf.label_sets[tape][-1]
+    bias = {tape: {label: BIAS}}
+    paths = crf.paths_all(sentences, bias=bias)
+    assert [as_labels(p.labels) for p in paths] == crf.tag_all(sentences, bias=bias)
+    assert crf.tag_all(sentences, bias=bias) == [crf.tag(s, bias=bias) for s in sentences]
+    for sentence, path in zip(sentences, paths, strict=True):
+        more = BIAS * by_tape(crf, path.labels)[tape].count(label)
+        plain = whole(crf, sentence).score(path.labels) if len(sentence) else 0.0
+        assert path.score == pytest.approx(plain + more, rel=1e-9, abs=1e-9)
+    for table in crf.marginals_all(sentences, bias=bias):
+        for rows in table if isinstance(table, tuple) else (table,):
+            np.testing.assert_allclose(rows.sum(axis=1), 1, atol=MARGINALS_SUM)
+
+
+@pytest.mark.parametrize("name", OTHER_KINDS)
+def test_known_labels_are_obeyed_tagger_by_tagger(name: str) -> None:
+    """Where no transducer is restricted: by the chain rule, in cascades and by marginals."""
+    crf, sentences = made(name), KINDS[name].sentences(TEXT)
+    tape = crf.tapes[0]
+    label = crf.label_sets[tape][-1]
+    known = [{tape: [label, *[None] * (len(words) - 1)]} if words else None for words in TEXT]
+    for ask in (crf.tag_all, crf.paths_all):
+        for words, found in zip(TEXT, ask(sentences, forced=known), strict=True):
+            labels = found if isinstance(found, list | tuple) else found.labels
+            assert not words or labels[0][0] == label
+    liked = crf.tag_all(sentences, bias={tape: {label: 50.0}})
+    assert all(set(labels[0]) <= {label} for labels in liked)
+
+
+@every_kind
+def test_a_way_to_search_that_there_is_not(name: str) -> None:
+    crf, sentences = made(name), KINDS[name].sentences(TEXT)
+    with pytest.raises(OptionError, match="search"):
+        crf.decode(sentences, search="fast")
+
+
 @every_kind
 def test_threads_do_not_matter(name: str) -> None:
     crf, sentences = made(name), KINDS[name].sentences(TEXT)
@@ -229,8 +336,8 @@ def _named() -> CRF:
 DOCUMENT_TAGGERS: dict[str, Callable[[], Any]] = {
     "CRF": _named,
     "CRF & grammar": lambda: _named() & at_most(1, "ORG"),
-    "product": lambda: compose(_named(), tagger("pos")),
-    "pipeline": lambda: TrainedPipeline(compose(_named(), tagger("pos"))),
+    "product": lambda: compose(_named(), tagger("pos"), normalize="product"),
+    "pipeline": lambda: TrainedPipeline(compose(_named(), tagger("pos"), normalize="product")),
 }
 
 every_document_tagger = pytest.mark.parametrize("name", DOCUMENT_TAGGERS)
@@ -275,4 +382,4 @@ def test_a_column_that_no_document_has(name: str) -> None:
     with pytest.raises((DataError, TemplateError), match="column 'word'; the corpus has 'form"):
         crf.tag_all(corpus)
     with pytest.raises(DataError, match="expected a Corpus"):
-        crf.tag_all([{"word": ["a"]}])  # type: ignore[arg-type]
+        crf.tag_all([{"word": ["a"]}])

@@ -13,8 +13,8 @@ from scipy.stats import chisquare
 import fstcrf
 from fstcrf.corpus import Corpus
 from fstcrf.documents import Consistency, Document, DocumentChain, Fields
-from fstcrf.documents.local import LocalScores
 from fstcrf.documents.sampler import Sweeps
+from fstcrf.documents.scores import LocalScores
 
 
 def document_of(*sentences: str) -> Document:

@@ -5,28 +5,42 @@ from __future__ import annotations
 from typing import Any, assert_type
 
 import fstcrf
-from fstcrf import CRF, Composition, Grammar
+from fstcrf import CRF, Composition, Corpus, Grammar, Path
 from fstcrf.arrays import Floats
-from fstcrf.joint import Tagger
-from fstcrf.lattice import Answer
-from tests.support.joint_cases import TEST, taggers
+from fstcrf.corpus import Column
+from fstcrf.joint import ChainLattice, Tagger
+from fstcrf.lattice import Answer, JointLattice, TapeLattice
+from tests.support.joint_cases import TEST, tagger, taggers
 
 Lists = tuple[list[str], ...]
 
 
 def test_one_tape() -> None:
-    tagger, grammar = taggers("pair")[0], Grammar.from_text("export E = any*;")
-    assert_type(tagger, CRF)
-    assert_type(tagger.tag(TEST[0]), list[str])
-    assert_type(tagger.tag_all(TEST), list[list[str]])
-    assert_type(tagger.decode(TEST), Answer)
-    legal = assert_type(tagger & grammar, Composition[list[str], Floats])
-    assert_type(tagger.constrained(grammar), Composition[list[str], Floats])
-    assert_type(fstcrf.compose(tagger, grammar=grammar), Composition[list[str], Floats])
+    crf, grammar = taggers("pair")[0], Grammar.from_text("export E = any*;")
+    corpus = Corpus.from_sentences(TEST)
+    assert_type(crf, CRF)
+    assert_type(crf.tag(TEST[0]), list[str])
+    assert_type(crf.tag_all(TEST), list[list[str]])
+    assert_type(crf.decode(TEST), Answer)
+    assert_type(crf.tag_column(corpus), Column)
+    assert_type(crf.tag_columns(corpus, threads=2), tuple[Column, ...])
+    assert_type(crf.paths_all(TEST, budget=8), list[Path | None])
+    assert_type(crf.nbest_all(TEST, 2), list[list[Path]])
+    assert_type(crf.marginals_all(TEST, bias={}), list[Floats])
+    assert_type(crf.lattice(TEST[0]), TapeLattice)
+    tags = [["x"] * len(sentence["word"]) for sentence in TEST]
+    assert_type(CRF.train(corpus, tags, "U:%x[0,word]", l2=0.5, max_iterations=1), CRF)
+    legal = assert_type(crf & grammar, Composition[list[str], Floats])
+    assert_type(crf.constrained(grammar), Composition[list[str], Floats])
+    assert_type(fstcrf.compose(crf, grammar=grammar), Composition[list[str], Floats])
     labels = assert_type(legal.tag(TEST[0]), list[str])
-    assert labels == tagger.tag(TEST[0])
+    assert_type(legal.tag(TEST[0], forced=[None] * len(labels), bias={}, budget=8), list[str])
+    assert_type(legal.lattice(TEST[0]), TapeLattice)
+    assert_type(legal.lattices(TEST), list[TapeLattice])
+    assert_type(legal & grammar, Composition[list[str], Floats])
+    assert labels == crf.tag(TEST[0])
     rows = assert_type(legal.marginals_all(TEST), list[Floats])
-    assert rows[0].shape == (len(labels), len(tagger.labels))
+    assert rows[0].shape == (len(labels), len(crf.labels))
 
 
 def test_several_tapes(tmp_path: Any) -> None:
@@ -34,6 +48,17 @@ def test_several_tapes(tmp_path: Any) -> None:
     both = assert_type(pos @ chunk, Composition[Lists, tuple[Floats, ...]])
     assert_type(fstcrf.compose(pos, chunk), Composition[Lists, tuple[Floats, ...]])
     assert_type(both.taggers, tuple[CRF, ...])
+    assert_type(both @ tagger("last"), Composition[Lists, tuple[Floats, ...]])
+    under = both & Grammar.from_text("tape pos; export E = any*;")
+    assert_type(under, Composition[Lists, tuple[Floats, ...]])
+    assert_type(both.lattice(TEST[0]), JointLattice | ChainLattice)
+    product = assert_type(
+        fstcrf.compose(pos, chunk, normalize="product"), Composition[Lists, tuple[Floats, ...]]
+    )
+    assert_type(product.lattices(TEST), list[JointLattice])
+    assert_type(product.marginals_all(TEST), list[tuple[Floats, ...]])
+    assert_type(both.tag_all(TEST, search="lazy"), list[Lists])
+    assert_type(both.with_weights(1, 0.5), Composition[Lists, tuple[Floats, ...]])
     labels = assert_type(both.tag(TEST[0]), Lists)
     assert len(labels) == len(both.tapes)
     both.save(tmp_path / "m")

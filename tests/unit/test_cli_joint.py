@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf.cli.answers import Counts
+from fstcrf.cli.tagging import Outcomes
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.joint import CRF, Composition, load
 from fstcrf.joint.chain import Solver
+from fstcrf.pipelines import TrainedPipeline
 from tests.support.command import done, failure, run
 
 TEXT = """\
@@ -115,6 +116,63 @@ def test_the_cascade() -> None:
     assert result.stderr == (
         "fstcrf: warning: --cascade decides without the grammar of the composition\n"
     )
+
+
+def test_product_and_chain_without_composing_again() -> None:
+    """The chain of a product with other weights than ones counts them, too."""
+    pos, field = fstcrf.load("pos"), fstcrf.load("field")
+    fstcrf.compose(pos, field, normalize="product").save("product")
+    assert done("tag", "product", "in.txt", "--decode", "chain") == done("tag", "chain", "in.txt")
+    whole = done("tag", "product", "in.txt", "--marginals")
+    assert done("tag", "chain", "in.txt", "--marginals", "--decode", "product") == whole
+    for way in ("cascade", "joint"):
+        wanted = done("tag", "joint", "in.txt", f"--{way}")
+        assert done("tag", "joint", "in.txt", "--decode", way) == wanted
+
+
+@pytest.mark.parametrize("way", ["cascade", "marginals"])
+def test_probabilities_of_a_cascade(way: Any) -> None:
+    """Those of each tagger, given the labels chosen before it, or what was thought of all."""
+    model = TrainedPipeline(composed("joint"), way)
+    data = corpus()
+    answer = model.decode(data, n=2)
+    given = ("tag", "joint", "in.txt", "--decode", way)
+    lines = blocks(done(*given, "--marginals", "--span-probabilities"))
+    alone = CRF.load("field").lattice({"word": data[0]["word"], "pos": answer["pos"].path(0)})
+    for b, block in enumerate(lines):
+        best = answer.paths(b)[0]
+        assert block[0] == f"# {best.probability:f}"
+        starts = {s.start: s for s in fstcrf.corpus.spans(best.labels[1])}
+        chances = dict(zip(starts, answer.span_probabilities("field")[b], strict=True))
+        for t, line in enumerate(block[1:]):
+            first, second, span, *every = line.split()[3:]
+            rows = [answer.marginals(tape)[b][t] for tape in ("pos", "field")]
+            wanted = [
+                [f"{label}/{p:f}" for label, p in zip(labels, row, strict=True)]
+                for labels, row in zip(model.label_sets.values(), rows, strict=True)
+            ]
+            assert every == wanted[0] + wanted[1]
+            assert first in wanted[0]
+            assert second in wanted[1]
+            assert span == (f"{chances[t]:f}" if t in starts else "_")
+            if b == 0 and way == "cascade" and t in starts:
+                assert chances[t] == pytest.approx(alone.span_probability(*starts[t]))
+    ranked = comments(done(*given, "--nbest", 2))
+    heads = [
+        f"# {k} {p.probability:f}" for b in range(len(data)) for k, p in enumerate(answer.paths(b))
+    ]
+    assert ranked == heads
+
+
+def test_labels_known_in_a_cascade() -> None:
+    text = "Meet VERB O\nsunday _ B-START\nnoon NOUN _\n\n"
+    given = ["--force", "pos=pos,field=field", "--bias", "field:O=-9", "--bias", "pos:ADV=9"]
+    found = cells(done("tag", "joint", "--cascade", *given, given=text))
+    assert [row[0] for row in found] == ["VERB", "ADV", "NOUN"]
+    assert [row[1] for row in found][:2] == ["O", "B-START"]
+    assert found[2][1] != "O"
+    joint = cells(done("tag", "joint", "--joint", *given, given=text))
+    assert [row[1] for row in joint][:2] == ["O", "B-START"]
 
 
 def test_a_grammar_on_the_command_line() -> None:
@@ -340,13 +398,14 @@ def test_what_is_known_is_given_up_where_the_model_itself_forbids_it() -> None:
 
 
 def test_answers_that_are_not_proven_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    decide = Composition.decide
+    decoded = Composition.decoded
 
-    def unsure(self: Composition, *given: object, **options: object) -> object:
-        lengths, columns, _ = decide(self, *given, **options)  # type: ignore[arg-type]
-        return lengths, columns, 2
+    def unsure(self: Composition, *given: Any, **options: Any) -> Any:
+        found = decoded(self, *given, **options)
+        found.exact[:2] = False
+        return found
 
-    monkeypatch.setattr(Composition, "decide", unsure)
+    monkeypatch.setattr(Composition, "decoded", unsure)
     result = run("tag", "chain", "in.txt")
     assert result.exit_code == 0
     assert result.stderr == (
@@ -418,7 +477,7 @@ def test_a_long_search_says_what_it_works_on(
 
 
 def test_counts_that_are_zero_are_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    Counts().report()
+    Outcomes().report()
     assert capsys.readouterr().err == ""
 
 
@@ -429,13 +488,15 @@ def test_counts_that_are_zero_are_not_reported(capsys: pytest.CaptureFixture[str
     ("arguments", "message"),
     [
         (["field", "--cascade"], "--cascade is for compositions: the model has one tape"),
-        (["joint", "--cascade", "--nbest", "2"], "--nbest needs a joint decision"),
+        (["joint", "--cascade", "--max-states", "2"], "--max-states needs a joint decision"),
+        (["joint", "--cascade", "--decode", "chain"], "--cascade cannot go with --decode"),
+        (["field", "--decode", "product"], "--decode is for compositions: the model has one tape"),
         (["joint", "--cascade", "--grammar", "bio"], "--grammar needs a joint decision"),
         (["chain", "--marginals"], "--marginals needs a transducer"),
         (["chain", "--probabilities"], "--probabilities needs a transducer"),
         (["legal_chain", "--span-probabilities"], "--span-probabilities needs a transducer"),
-        (["chain", "--force", "pos=pos"], "--force needs a transducer"),
-        (["joint", "--bias", "O=1"], "--bias is for models with one tape"),
+        (["joint", "--bias", "O=1"], "--bias O=1: expected TAPE:LABEL=NUMBER, the tapes are pos"),
+        (["joint", "--bias", "x:O=1"], "--bias x:O=1: expected TAPE:LABEL=NUMBER, the tapes are"),
         (["joint", "--force", "pos"], "--force pos: expected TAPE=COLUMN, the tapes are pos"),
         (["joint", "--force", "pos=pos,x=y"], "--force pos=pos,x=y: expected TAPE=COLUMN"),
         (["joint", "--nbest", "0"], "Invalid value for '--nbest'"),

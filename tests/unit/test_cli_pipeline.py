@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fstcrf.cli import answers
+from fstcrf.cli import tagging
 from fstcrf.pipelines import load_pipeline
 from fstcrf.pipelines.trained import Decode
 from tests.support.command import done, failure, run
@@ -108,8 +108,6 @@ def test_how_sure_it_is(folder: Path) -> None:
         assert [head[2] for head in heads] == ["legal:", "legal:"]
         assert all(0 < float(head[1]) <= 1 for head in heads)
         assert any(float(head[3]) < 1 for head in heads) == below
-    text = failure(*given, "--nbest", 2, status=2, given=TEXT)
-    assert "--confidence is for the best labels" in text
 
 
 def test_a_grammar_goes_with_joint_decisions(folder: Path) -> None:
@@ -121,6 +119,32 @@ def test_a_grammar_goes_with_joint_decisions(folder: Path) -> None:
         *("pipeline", "tag", folder / "out", "--decode", "cascade"), *given, status=2, given=TEXT
     )
     assert "--grammar needs a joint decision" in text
+
+
+@pytest.mark.parametrize("decode", ["cascade", "joint", "marginals"])
+def test_the_options_of_tag(folder: Path, decode: str) -> None:
+    """What `fstcrf tag` has, with the same result for the same decoder."""
+    whole = folder / "out" / "pipeline.fstcrf"
+    for more in (
+        ("--marginals",),
+        ("--nbest", 2, "--confidence", "--probabilities"),
+        ("--force", "a=known", "--bias", "c:C1=0.5", "--columns", "word,known"),
+        (
+            "--force",
+            "a=known",
+            "--probabilities",
+            "--on-no-path",
+            "skip",
+            "--columns",
+            "word,known",
+        ),
+    ):
+        text = TEXT.replace("b\n", "b A2\n").replace("\n", " _\n").replace("A2 _", "A2")
+        text = text.replace("\n _", "\n") if "known" in str(more) else TEXT
+        printed = done("pipeline", "tag", folder / "out", "--decode", decode, *more, given=text)
+        assert printed == done("tag", whole, "--decode", decode, *more, given=text)
+        if "--force" in more:
+            assert [r.split()[2][:2] for r in printed.splitlines() if r[:2] == "b "] == ["A2"]
 
 
 def test_a_text_with_other_columns(folder: Path) -> None:
@@ -221,7 +245,7 @@ def test_a_search_of_a_chain_has_a_budget(chain: Path) -> None:
 def test_a_long_search_says_how_to_make_it_shorter(
     chain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "_LONG", -1.0)
+    monkeypatch.setattr(tagging, "_LONG", -1.0)
     found = run("pipeline", "tag", chain, "--nbest", 2, given=TEXT)
     assert found.stderr.startswith("fstcrf: 0 of 2 sentences so far: the n best of a chain take lo")
     assert found.stderr.count("\n") == 1
@@ -233,7 +257,9 @@ def test_a_long_search_says_how_to_make_it_shorter(
         (("--probabilities",), "--probabilities needs a transducer, and a joint decision by norm"),
         (("--confidence",), "--confidence needs a transducer, and a joint decision by norm"),
         (("--decode", "cascade", "--max-states", 1), "--max-states needs a joint decision: --dec"),
-        (("--decode", "marginals", "--on-no-path", "skip"), "--on-no-path needs a joint decision"),
+        (("--decode", "marginals", "--max-seconds", 1), "--max-seconds needs a joint decision"),
+        (("--span-probabilities",), "--span-probabilities needs a transducer, and a joint decis"),
+        (("--decode", "cascade", "--bias", "O=1"), "--bias O=1: expected TAPE:LABEL=NUMBER, the t"),
     ],
 )
 def test_what_a_chain_and_a_cascade_do_not_have(

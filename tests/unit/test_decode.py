@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf import CRF, Budget, Composition, Lattice, compose
+from fstcrf import CRF, Budget, Composition, Corpus, Lattice, compose
 from fstcrf.constraints import at_most, label
-from fstcrf.errors import InexactWarning, LabelError, NoPathError, OptionError, ShapeError
+from fstcrf.errors import (
+    DataError,
+    InexactWarning,
+    LabelError,
+    NoPathError,
+    OptionError,
+    ShapeError,
+)
 from fstcrf.joint import Tagger
 from tests.support.joint_cases import TEST, taggers
 
@@ -146,6 +153,21 @@ def test_a_chain_with_known_labels_and_biases(n: int, weights: Any, grammar: Any
                     assert path.probability == pytest.approx(plain, abs=1e-9)
 
 
+def test_a_chain_of_three_with_known_labels_and_biases() -> None:
+    chain = compose(*taggers("three in a row"))
+    sentence = {"word": ["a", "d"]}
+    forced: Any = {"pos": [None, "P1|P2"], "ent": ["E1", None]}
+    bias: Any = {"chunk": {"B": 2.0, "I": -1.0}, "ent": {"E0": 1.5}}
+    for known, added in ((forced, bias), (forced, None), (None, bias)):
+        (score, labels), *_ = all_paths(chain, sentence, known, added)
+        told = None if known is None else [known, None]
+        answer = chain.decode([sentence, {"word": ["c"]}], forced=told, bias=added)
+        (path,) = answer.paths(0)
+        assert (path.labels, path.exact) == (labels, True)
+        assert path.score == pytest.approx(score, abs=1e-9)
+        assert path.probability == pytest.approx(chain.lattice(sentence).probability(labels))
+
+
 def test_a_chain_whose_known_labels_leave_nothing() -> None:
     grammar = at_most(0, label("B"), tape="chunk")
     chain = compose(A, B, grammar=grammar, normalize="chain")
@@ -255,3 +277,105 @@ def test_all_are_taggers() -> None:
     assert all(isinstance(tagger, Tagger) for tagger in TAGGERS.values())
     assert isinstance(TAGGERS["product"], Composition)
     assert isinstance(A, CRF)
+
+
+# --- Columns, tapes, distributions, blame ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TAGGERS)
+def test_known_labels_in_columns(name: str) -> None:
+    tagger = TAGGERS[name]
+    rows = [["P0|P1", *["_"] * (len(s["word"]) - 1)] for s in TEST[:4]]
+    corpus = Corpus.from_sentences(
+        [{"word": s["word"], "gold": row} for s, row in zip(TEST[:4], rows, strict=True)]
+    )
+    forced: Any = [{"pos": row} for row in rows]
+    wanted = tagger.decode(corpus, forced=forced)
+    columns: list[Any] = [{"pos": "gold"}] + ["gold"] * (len(tagger.tapes) == 1)
+    for column in columns:
+        found = tagger.decode(corpus, forced=column)
+        assert list(found) == list(wanted)
+    with pytest.raises(OptionError, match="names columns, but the sentences are no Corpus"):
+        tagger.decode(DATA, forced={"pos": "gold"})
+    with pytest.raises(OptionError, match=f"give columns by tape, of {', '.join(tagger.tapes)}"):
+        tagger.decode(corpus, forced={"x": "gold"})
+    odd = corpus.with_column("gold", [["X", *row[1:]] for row in rows])
+    with pytest.raises(DataError, match=r"^sentence 0, token 0: 'X' in column 'gold' is no label"):
+        tagger.decode(odd, forced={"pos": "gold"})
+
+
+@pytest.mark.parametrize("name", ["product", "product under a grammar", "lazily"])
+@pytest.mark.parametrize("tapes", [["pos"], ["chunk"], ["chunk", "pos"]])
+def test_the_n_best_of_some_tapes(name: str, tapes: list[str]) -> None:
+    """Probabilities are sums over the other tapes, scores those of the best of them."""
+    tagger, bias = TAGGERS[name], {"pos": {"P0": -1.5}}
+    answer = tagger.decode(DATA, n=3, tapes=tapes, bias=bias)
+    assert answer.tapes == tuple(tapes)
+    for b, sentence in enumerate(DATA):
+        paths = all_paths(tagger, sentence, bias=bias)
+        log_z = np.logaddexp.reduce([score for score, _ in paths])
+        groups: dict[Any, list[float]] = {}
+        for score, labels in paths:
+            shown = tuple(labels[tagger.tapes.index(tape)] for tape in tapes)
+            groups.setdefault(shown, []).append(score)
+        ranked = sorted(groups.values(), key=lambda scores: -scores[0])
+        found = answer.paths(b)
+        assert len(found) == min(3, len(ranked))
+        for path, scores in zip(found, ranked, strict=False):
+            assert path.score == pytest.approx(scores[0], abs=1e-9)
+            chance = np.exp(np.logaddexp.reduce(scores) - log_z)
+            key = path.labels if len(tapes) > 1 else (path.labels,)
+            assert groups[key][0] == pytest.approx(path.score, abs=1e-9)
+            assert path.probability == pytest.approx(chance, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", TAGGERS)
+def test_distributions_of_answers(name: str) -> None:
+    """Marginals by summing all paths; what is forced and added is put in."""
+    tagger, bias = TAGGERS[name], {"pos": {"P0": -1.5}}
+    forced: list[Any] = [{"pos": ["P0|P1", *[None] * (len(s["word"]) - 1)]} for s in DATA[:-1]]
+    answer = tagger.decode(DATA, forced=[*forced, None], bias=bias)
+    for b, sentence in enumerate(DATA):
+        paths = all_paths(tagger, sentence, None if b == len(DATA) - 1 else forced[b], bias)
+        log_z = np.logaddexp.reduce([score for score, _ in paths])
+        for k, tape in enumerate(tagger.tapes):
+            table = np.zeros((len(sentence["word"]), len(tagger.label_sets[tape])))
+            for score, labels in paths:
+                for t, one in enumerate(labels[k]):
+                    table[t, tagger.label_sets[tape].index(one)] += np.exp(score - log_z)
+            assert np.allclose(answer.marginals(tape)[b], table)
+            spans = answer[tape].spans()[b]
+            assert len(answer.span_probabilities(tape)[b]) == len(spans)
+        sure = answer.confidence(b)
+        assert sure.probability.low == pytest.approx(answer.probabilities[b])
+    chain = compose(A, B, normalize="chain")
+    with pytest.raises(OptionError, match="no transducer, so there are no marginals"):
+        chain.decode(DATA).marginals("pos")
+
+
+def test_distributions_of_what_is_relaxed_and_dead() -> None:
+    tagger = A & at_most(1, label("P0"))
+    long: Any = {"word": ["a", "b", "c"]}
+    forced = [None, ["P0", "P0", "P0"]]
+    skipped = tagger.decode([long, long], forced=forced, on_no_path="skip")
+    assert skipped.dead.tolist() == [False, True]
+    assert not skipped.marginals()[1].any()
+    assert skipped.confidence(1) is None
+    relaxed = tagger.decode([long, long], forced=forced, on_no_path="relax")
+    assert relaxed.changed.tolist() == ["", "grammar"]
+    assert (relaxed.marginals()[1][:, A.labels.index("P0")] == 1.0).all()
+    assert np.array_equal(relaxed.marginals()[0], skipped.marginals()[0])
+
+
+@pytest.mark.parametrize("name", ["under a grammar", "product under a grammar"])
+def test_what_is_to_blame(name: str) -> None:
+    long = {"word": ["a", "b", "c"]}
+    grammar = at_most(1, label("P0"), tape="pos")
+    tagger = compose(A, B, grammar=grammar) if "product" in name else A & grammar
+    forced: Any = [None, {"pos": ["P0", "P0", None]}]
+    words = "the labels forced by tape 'pos' and the grammar are to blame, but only together"
+    with pytest.raises(NoPathError, match=f"^sentence 1, token 1: {words}: ") as raised:
+        tagger.decode([long, long], forced=forced)
+    assert raised.value.blame == words
+    assert raised.value.sentence == 1
+    assert len(raised.value.constraints) == 1

@@ -288,7 +288,7 @@ def test_labels_do_not_depend_on_batches(
     done, found = 0, []
     stream = stream_columns(tmp_path / "text.txt", ("word", "ner"), batch_tokens=tokens)
     for batch in whole_documents(stream):
-        found += sampling.tag_columns(batch, first=done)[0].strings()
+        found += sampling.decode(batch, first=done).column().strings()
         done += len(batch.document_slices())
     assert found == labels_of(sampling, corpus)
 
@@ -412,7 +412,7 @@ def test_models_that_lack_a_method(
 
 def test_documents_are_corpora(tagger: fstcrf.CRF) -> None:
     with pytest.raises(DataError, match="expected a Corpus"):
-        DocumentTagger(tagger).tag_all([["Rotor"]])  # type: ignore[arg-type]
+        DocumentTagger(tagger).tag_all([["Rotor"]])
 
 
 def test_the_options_of_sampling_in_the_shell(
@@ -430,7 +430,9 @@ def test_the_options_of_sampling_in_the_shell(
     wanted = DocumentTagger(tagger, [same, more], Annealing(9, "geometric"), chains=2, seed=3)
     assert printed_labels(*tag, *both, *how) == labels_of(wanted, corpus)
     for refused in (
-        ("--on-no-path", "skip"),
+        ("--nbest", "2"),
+        ("--marginals",),
+        ("--decode", "cascade"),
         ("--max-states", "9"),
         ("--max-seconds", "9"),
         ("--threads", "2"),
@@ -443,6 +445,25 @@ def test_the_options_of_sampling_in_the_shell(
     ):
         failed = program.failure(*tag, option, value, status=2)
         assert f"{option} belongs to --document-consistency" in failed
+
+
+def test_known_labels_in_the_shell(corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path) -> None:
+    """Forced labels and biases are the local model's; a sentence without a path may be skipped."""
+    tagger.save(tmp_path / "tagger.fstcrf")
+    model = Consistency([Violation("same", ("ORG", "PER"), -1.0)])
+    model.save(tmp_path / "names.json")
+    words = ["-DOCSTART- -X-", "", "Rotor B-PER", "won _", "", "Rotor O", "won I-PER", ""]
+    (tmp_path / "known.txt").write_text("\n".join(words) + "\n")
+    given: tuple[str, ...] = ("tag", str(tmp_path / "tagger.fstcrf"), str(tmp_path / "known.txt"))
+    given += ("--columns", "word,known", "--force", "known")
+    more = ("--document-consistency", str(tmp_path / "names.json"), "--sweeps", "3")
+    failed = program.failure(*given, *more)
+    assert failed.startswith(f"{tmp_path / 'known.txt'}:7: the labels forced by column 'known' al")
+    result = program.run(*given, *more, "--on-no-path", "skip", "--bias", "O=99")
+    assert result.exit_code == 0, result.stderr
+    found = [x.split(" ")[-1] for x in result.stdout.splitlines() if x and "DOC" not in x]
+    assert found == ["B-PER", "O", "_", "_"]
+    assert result.stderr == "fstcrf: 1 sentence tagged _: no label sequence is legal\n"
 
 
 def printed_labels(*arguments: str) -> list[str]:

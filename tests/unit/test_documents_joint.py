@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import numpy as np
 import pytest
 
 import fstcrf
+from fstcrf.constraints import at_most
 from fstcrf.corpus import Corpus
-from fstcrf.documents import Annealing, Consistency, DocumentTagger
-from fstcrf.errors import TooLargeError
+from fstcrf.documents import Annealing, Consistency, DocumentTagger, Violation
+from fstcrf.errors import NoPathError, OptionError, TooLargeError
 from fstcrf.lattice import Lattice
 from fstcrf.lattice import machines as export
 
@@ -49,8 +53,7 @@ def test_arcs_are_needed_once_not_at_every_token(
 
 
 def test_nodes_alone_are_those_of_the_whole(corpus: Corpus, joint: fstcrf.Composition) -> None:
-    at_most = fstcrf.constraints.at_most(1, "ORG", tape="ner")
-    for tagger in (joint, joint & at_most):
+    for tagger in (joint, joint & at_most(1, "ORG", tape="ner")):
         for sentence in corpus:
             lattice = tagger.lattice(sentence)
             assert isinstance(lattice, Lattice)
@@ -64,3 +67,63 @@ def test_even_once_may_be_too_much(
     monkeypatch.setattr(export, "_MAX_ARCS", 10)
     with pytest.raises(TooLargeError, match="too many to write out"):
         DocumentTagger(joint).tag_all(corpus)
+
+
+# --- Documents answer as all taggers do -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("take", ["best", "last"])
+@pytest.mark.parametrize("alone", [True, False])
+def test_scores_are_those_of_the_local_model(
+    corpus: Corpus, joint: fstcrf.Composition, alone: bool, take: Any
+) -> None:
+    """Asked of the lattice of each sentence; forced labels, biases and the grammar count."""
+    local: Any = joint.taggers[0] if alone else joint & at_most(1, "ORG", tape="ner")
+    model = [] if alone else [Consistency([Violation("same", ("LOC", "ORG"), -2.0)], tape="ner")]
+    documents = DocumentTagger(local, model, Annealing(7), take=take)
+    bias = {"tag": {"N": -0.5}}
+    forced: Any = [None, {"tag": ["N|V", *[None] * (len(corpus[1]) - 1)]}, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        answer = documents.decode(corpus, forced=forced, bias=bias)
+    wanted = local.decode(corpus, forced=forced, bias=bias)
+    lattices = wanted.posterior.lattices["tag"]
+    for b, lattice in enumerate(lattices):
+        (path,) = answer.paths(b)
+        best = lattice.best()
+        assert path.score == pytest.approx(lattice.score(path.labels), abs=1e-9)
+        assert path.probability == pytest.approx(lattice.probability(path.labels), abs=1e-9)
+        assert path.bound == pytest.approx(best.score, abs=1e-9)
+        assert path.exact == (alone and take == "best")
+        assert np.allclose(answer.marginals("tag")[b], wanted.marginals("tag")[b])
+    assert answer["tag"].path(1)[0] in "NV"
+    if not alone:
+        some = documents.decode(corpus, forced=forced, bias=bias, tapes=["ner"])
+        assert some.tapes == ("ner",)
+        assert np.array_equal(some["ner"].flat, answer["ner"].flat)
+
+
+def test_sentences_of_documents_without_a_path(corpus: Corpus, joint: fstcrf.Composition) -> None:
+    local = joint & at_most(1, "ORG", tape="ner")
+    documents = DocumentTagger(local, annealing=Annealing(5))
+    forced: Any = [None, {"ner": ["B-ORG", "B-ORG", *["_"] * (len(corpus[1]) - 2)]}, None]
+    words = "the labels forced by tape 'ner' and the grammar are to blame, but only together"
+    with pytest.raises(NoPathError, match=f"^sentence 1, token 1: {words}"):
+        documents.decode(corpus, forced=forced)
+    skipped = documents.decode(corpus, forced=forced, on_no_path="skip")
+    assert skipped.dead.tolist() == [False, True, False]
+    assert (skipped["ner"].flat[0, 9:18] == -1).all()
+    relaxed = documents.decode(corpus, forced=forced, on_no_path="relax")
+    assert relaxed.changed.tolist() == ["", "grammar", ""]
+    assert relaxed.scores[1] == pytest.approx(joint.decode(corpus, forced=forced).scores[1])
+
+
+def test_what_documents_do_not_have(corpus: Corpus, joint: fstcrf.Composition) -> None:
+    documents = DocumentTagger(joint)
+    with pytest.raises(OptionError, match="n is 2: a document has the one labelling"):
+        documents.decode(corpus, n=2)
+    with pytest.raises(OptionError, match="budget is for searches"):
+        documents.decode(corpus, budget=9)
+    assert isinstance(documents, fstcrf.joint.Tagger)
+    one = documents & at_most(0, "ORG", tape="ner")
+    assert not any("ORG" in label for _, labels in one.tag_all(corpus) for label in labels)

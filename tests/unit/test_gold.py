@@ -173,6 +173,19 @@ def task(labels: list[list[str]], **options: Any) -> Task:
     return Task("y", corpus(labels), TEMPLATE, options={"max_iterations": 2, **options})
 
 
+@pytest.mark.parametrize("first", ["X", "_"])
+def test_what_a_grammar_forbids_is_named_with_its_place_in_the_data(first: str) -> None:
+    data: list[dict[str, list[str]]] = [
+        {"word": [], "tag": []},
+        {"word": ["a", "b"], "tag": ["X", "Y"]},
+        {"word": ["a", "b", "a"], "tag": [first, "Y", "Y"]},
+    ]
+    grammar = fstcrf.Grammar.from_text('export E = any* - (any* "[Y]" "[Y]" any*);')
+    with pytest.raises(DataError, match=r"^sentence 2, token 2: label 'Y' .*grammar") as caught:
+        CRF.train(data, "tag", "U:%x[0,word]\nB", grammar=grammar)
+    assert (caught.value.sentence, caught.value.token) == (2, 2)
+
+
 def test_pipelines_say_it_before_anything_is_trained() -> None:
     told: list[str] = []
     with pytest.raises(SchemeError, match="sentence 1, token 1: task 'y': 'I-B' after 'O' is no"):

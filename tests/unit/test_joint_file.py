@@ -16,7 +16,7 @@ from fstcrf import CRF, Composition, Grammar, compose
 from fstcrf.constraints import at_most, bio, label, pairs
 from fstcrf.errors import ModelFileError
 from fstcrf.interop.crfsuite import write_model
-from fstcrf.joint.file import KIND, VERSION
+from fstcrf.joint.jointmodel import KIND, VERSION
 from fstcrf.storage import read_arrays, write_arrays
 from tests.support.crfsuite_models import small
 from tests.support.joint_cases import CASES, TEST, TRAIN, tagger, taggers

@@ -10,8 +10,11 @@ import pytest
 from fstcrf import CRF, Composition, Corpus, Grammar, compose, evaluate_spans
 from fstcrf.constraints import at_most, label, pairs
 from fstcrf.errors import DataError, NoPathError, OptionError
-from fstcrf.joint.tuning import GRID, Trial
+from fstcrf.joint.tuning import GRID, WeightTrial
 from tests.support.joint_cases import TRAIN, sentences, tagger, taggers
+
+pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
+"""A chain may leave answers unproven."""
 
 DEV = sentences(25, seed=9)
 SMALL = (0.0, 0.3, 1.0, 2.5)
@@ -50,7 +53,7 @@ def test_every_trial_is_what_tagging_with_the_weights_gives(
     normalize: Any, metric: str, score: Any, case: str
 ) -> None:
     composition = compose(*taggers(case), normalize=normalize, weights=(3.0, 7.0))
-    trials: list[Trial] = []
+    trials: list[WeightTrial] = []
     tuned = composition.tune_weights(DEV, metric=metric, grid=SMALL, report=trials.append)
     assert [t.weights for t in trials] == [(1.0, w) for w in SMALL]
     for trial in trials:
@@ -65,7 +68,7 @@ def test_every_trial_is_what_tagging_with_the_weights_gives(
 
 def test_three_taggers_are_searched_one_at_a_time() -> None:
     composition = compose(*taggers("three in a row"), normalize="product")
-    trials: list[Trial] = []
+    trials: list[WeightTrial] = []
     tuned = composition.tune_weights(DEV, grid=SMALL, report=trials.append)
     seen = [t.weights for t in trials]
     assert len(set(seen)) == len(seen), "nothing is tried twice"
@@ -115,7 +118,7 @@ def test_under_a_grammar() -> None:
     )
     composition = compose(*taggers("pair"), normalize="product") & grammar
     dev = [{k: v[:1] for k, v in s.items()} for s in DEV]
-    trials: list[Trial] = []
+    trials: list[WeightTrial] = []
     composition.tune_weights(dev, grid=SMALL, report=trials.append)
     for trial in trials:
         found = composition.with_weights(*trial.weights).tag_all(dev)
@@ -130,7 +133,7 @@ def test_under_a_grammar() -> None:
 def test_gold_labels_that_a_tagger_does_not_have_are_never_right() -> None:
     composition = compose(*taggers("pair"), normalize="product")
     odd = [{**s, "pos": ["Q", *s["pos"][1:]]} for s in DEV]
-    trials: list[Trial] = []
+    trials: list[WeightTrial] = []
     composition.tune_weights(odd, grid=(1.0,), report=trials.append)
     found = composition.tag_all(DEV)
     right = [
@@ -149,7 +152,7 @@ def test_taggers_of_attribute_lists() -> None:
     grammar = pairs([("P0", "E0"), ("P1", "E1"), ("P2", "E0")], ["pos", "ent"])
     composition = compose(*parts, grammar=grammar)
     gold = {t: [s[t] for s in DEV] for t in ("pos", "ent")}
-    trials: list[Trial] = []
+    trials: list[WeightTrial] = []
     composition.tune_weights(lists(DEV), targets=gold, grid=SMALL, report=trials.append)
     assert len(trials) == len(SMALL)
     with pytest.raises(DataError, match="have no columns: give the gold labels as lists"):

@@ -111,7 +111,7 @@ def test_sparse_graphs(changes: dict[str, Any], words: str) -> None:
         sparse(**changes)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1.1e300, -1.1e300])
 @pytest.mark.parametrize("name", ["score", "initial", "final"])
 def test_numbers_of_a_graph(bad: float, name: str) -> None:
     values = np.zeros(9 if name == "score" else 3)
@@ -134,6 +134,14 @@ def test_never_is_no_error() -> None:
     never = np.full(STATES, -np.inf)
     found = kernel.forward_backward(graph(initial=never), OFFSETS, NODE)
     assert np.isneginf(found.log_z).all()
+
+
+def test_arcs_that_change_later_are_not_read() -> None:
+    source, target = SOURCE.copy(), TARGET.copy()
+    checked = sparse(source=source, target=target)
+    before = kernel.viterbi(checked, OFFSETS, NODE)
+    source[:], target[:] = 2**30, 2**30
+    assert kernel.viterbi(checked, OFFSETS, NODE)[0].tobytes() == before[0].tobytes()
 
 
 # --- Batches -----------------------------------------------------------------------------------
@@ -316,26 +324,31 @@ def test_c_checks_for_itself() -> None:
     lib, ffi = native.lib, native.ffi
     where = ffi.new("int64_t *")
     zeros = ffi.new("double[9]")
-    fields = {"S": 3, "score": zeros, "initial": zeros, "final": zeros}
-    good = ffi.new("fc_graph *", fields)
-    assert lib.fc_check_graph(good, 0, where) == lib.FC_OK
+    axis = {"S": 3, "contexts": 1, "score": zeros}
+    shape = {"axes": 1, "outer": 1, "initial": zeros, "final": zeros}
+
+    def machine(**changes: int) -> Any:
+        kept.append(ffi.new("fc_axis *", {**axis, **changes}))
+        fields = {**shape, "S": changes.get("S", 3), "axis": kept[-1]}
+        return ffi.new("fc_machine *", fields)
+
+    kept: list[Any] = []
+    good = machine()
+    assert lib.fc_check_machine(good, where) == lib.FC_OK
     for change in ({"S": 0}, {"S": -1}, {"S": 2**40}, {"A": -1}, {"S": 40_000}):
-        bad = ffi.new("fc_graph *", {**fields, **change})
-        assert lib.fc_check_graph(bad, 0, where) == lib.FC_EINVAL
-    assert lib.fc_check_graph(good, -1, where) == lib.FC_EINVAL
-    assert lib.fc_check_graph(ffi.NULL, 0, where) == lib.FC_EINVAL
-    assert lib.fc_check_batch(good, ffi.NULL, where) == lib.FC_EINVAL
+        assert lib.fc_check_machine(machine(**change), where) == lib.FC_EINVAL
+    assert lib.fc_check_machine(ffi.NULL, where) == lib.FC_EINVAL
     assert lib.fc_use(ffi.NULL) == lib.FC_EINVAL
     falling = ffi.new("int64_t[3]", [0, 2, 1])
-    batch = ffi.new("fc_batch *", {"B": 2, "offsets": falling, "node": zeros})
-    paths, unused = ffi.new("int32_t[9]"), ffi.NULL
+    batch = ffi.new("fc_batch *", {"B": 2, "offsets": falling})
+    inputs, unused = (good, 2, falling), ffi.NULL
+    three = unused, unused, unused
+    paths = ffi.new("int32_t[9]")
     calls = [
-        lib.fc_log_partition(good, batch, lib.FC_AUTO, unused, unused, where),
-        lib.fc_forward_backward(
-            good, batch, lib.FC_AUTO, unused, unused, unused, unused, unused, where
-        ),
-        lib.fc_viterbi(good, batch, paths, unused, unused),
-        lib.fc_max_marginals(good, batch, unused, unused),
+        lib.fc_machine_log_partition(*inputs, lib.FC_AUTO, unused, unused, where),
+        lib.fc_machine_marginals(*inputs, lib.FC_AUTO, *three, *three, unused, where),
+        lib.fc_machine_best(*inputs, paths, unused, unused),
+        lib.fc_machine_max_marginals(*inputs, *three, *three),
         lib.fc_check_path(good, batch, paths, where),
     ]
     assert calls == [lib.FC_EINVAL] * 5

@@ -253,13 +253,16 @@ def test_a_product_too_large_to_expand() -> None:
         product(parts).best()
     message = str(caught.value)
     assert "2,097,152 joint states at every token, 128 (a) × 128 (b) × 128 (c)" in message
+    assert "some 805,306,368 operations a token" in message
     assert "compose fewer tapes" in message
     assert "\n" not in message
     for ask in ("plan", "log_partition", "marginals", "entropy"):
         with pytest.raises(TooLargeError):
             getattr(product(parts), ask)()
+    under = wide(512, "a") @ wide(512, "b") & at_most(7, "3", tape="a")
+    assert under.best().exact  # a search does not need all states
     with pytest.raises(TooLargeError, match="× 8 \\(grammar\\)"):
-        (wide(512, "a") @ wide(512, "b") & at_most(7, "3", tape="a")).best()
+        under.log_partition()
 
 
 def test_a_grammar_too_large_to_expand_has_best_paths_but_no_sums() -> None:

@@ -242,7 +242,7 @@ def test_residuals(changes: dict[str, Any]) -> None:
         residual(**changes)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, 1.1e300])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1.1e300, -1.1e300])
 @pytest.mark.parametrize(
     ("make", "name", "good", "words"),
     [
@@ -352,7 +352,7 @@ def test_moving_potentials(change: Callable[[Any], Any]) -> None:
         Bound(machine(), OFFSETS, change(per_token()))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, 1.1e300])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1.1e300, -1.1e300])
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("token", [1, 3, 4])
 def test_numbers_that_move(which: int, token: int, bad: float) -> None:

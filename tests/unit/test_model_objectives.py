@@ -12,7 +12,7 @@ import tests.support.command as program
 from fstcrf.corpus import Corpus
 from fstcrf.demo import COLUMNS, corpus_path, template_path
 from fstcrf.errors import DataError, OptionError
-from fstcrf.model.record import TrainingRecord
+from fstcrf.model.model import TrainingRecord
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,6 @@ from fstcrf.errors import OptionError
 from fstcrf.hyperparameters import tune
 from fstcrf.model.options import (
     DEFAULTS,
-    METHODS,
     Options,
     checked_options,
     fields_named,
@@ -30,7 +29,7 @@ from fstcrf.pipelines import Task, read_pipeline
 from fstcrf.train.errors import MCESettings
 from fstcrf.train.gpd import ErrorLBFGSSettings
 from fstcrf.train.lbfgs import LBFGSSettings
-from fstcrf.train.methods import OBJECTIVES
+from fstcrf.train.methods import METHODS, OBJECTIVES
 from fstcrf.train.settings import fields_of
 from tests.support.command import failure
 

@@ -6,7 +6,7 @@ import pytest
 
 from fstcrf.corpus import Column
 from fstcrf.errors import DataError, LabelError
-from fstcrf.model.targets import allowed_labels, label_set
+from fstcrf.model.reading import allowed_labels, label_set
 
 
 def test_labels_are_sorted() -> None:

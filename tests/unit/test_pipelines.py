@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from fstcrf.errors import (
     GrammarError,
     LabelError,
     ModelFileError,
+    NoPathError,
     OptionError,
     TemplateError,
 )
@@ -762,6 +763,66 @@ def test_it_decodes_as_any_tagger(trained: TrainedPipeline, decode: Decode) -> N
     assert list(zip(*(best[tape].labels() for tape in "abc"), strict=True)) == trained.tag_all(
         TEST, decode=decode
     )
-    if decode != "joint":
-        with pytest.raises(OptionError, match="has no forced labels and no bias; 'joint' has"):
-            trained.decode(TEST, decode=decode, bias={"a": {}})
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_a_cascade_with_labels_known_and_added(trained: TrainedPipeline, columns: bool) -> None:
+    """Each tagger by hand, given the labels of those before it."""
+    corpus, bias = TEST, {"a": {"A1": 0.5}, "c": {"C0": -1.0}}
+    known: dict[str, list[list[str | None]]] = {name: [[None] * 4 for _ in TEST] for name in "ab"}
+    for b in range(len(TEST)):
+        known["a"][b][b % 4], known["b"][b][1] = "A0|A2", "B1"
+    forced: Any = [{name: rows[b] for name, rows in known.items()} for b in range(len(TEST))]
+    if columns:
+        for name, rows in known.items():
+            strings = [[x or "_" for x in row] for row in rows]
+            corpus = corpus.with_column(f"known {name}", strings)
+        forced = {name: f"known {name}" for name in known}
+    found = trained.decode(corpus, forced=forced, bias=bias)
+    log = np.zeros(len(TEST))
+    for name in "abc":
+        options: Any = {"forced": known.get(name), "bias": bias.get(name)}
+        mine = trained[name].decode(corpus, **options)
+        log += np.log(mine.probabilities)
+        assert found[name].labels() == mine.labels()
+        tables = trained[name].marginals_all(corpus, **options)
+        for table, wanted in zip(found.marginals(name), tables, strict=True):
+            assert np.allclose(table, wanted)
+        corpus = corpus.with_interned(name, mine.column())
+    assert np.allclose(found.scores, log)
+    assert np.allclose(found.probabilities, np.exp(log))
+    several = trained.decode(corpus, forced=forced, bias=bias, n=3)
+    assert np.allclose(several.scores[:, 0], log)
+    assert (several["b"].flat[:, 1::4] == 1).all()
+
+
+@pytest.mark.parametrize("decode", ["cascade", "marginals"])
+def test_a_sentence_without_a_path_in_a_cascade(decode: Decode) -> None:
+    data = sentences(1).with_column("a", [["B-X", "I-X", "O", "O"]] * 15)
+    strict = CRF.train(data, "a", "U:%x[0,word]\nB\n", scheme="iob2", max_iterations=3)
+    reader = CRF.train(data, "b", B, reads=[strict], max_iterations=3)
+    model = TrainedPipeline(fstcrf.compose(strict, reader), decode)
+    known: Any = [None, {"a": ["O", "I-X", None, None]}, {"b": ["B1", None, None, None]}]
+    with pytest.raises(NoPathError, match=r"^sentence 1, token 1: the labels forced by tape 'a' "):
+        model.decode(TEST[:3], forced=known)
+    skipped = model.decode(TEST[:3], forced=known, on_no_path="skip", n=2)
+    assert skipped.dead.tolist() == [False, True, False]
+    assert skipped.marginals("b")[1].tolist() == [[0.0, 0.0]] * 4
+    free = model.decode(TEST[:3], forced=known, on_no_path="relax", n=2)
+    assert free.changed.tolist() == ["", "forced", ""]
+    alone = model.decode(TEST[:3], n=2)
+    assert free.paths(1) == alone.paths(1)
+    assert free.paths(2) == skipped.paths(2)
+    assert np.array_equal(free.marginals("b")[1], alone.marginals("b")[1])
+
+
+@pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
+def test_product_and_chain_without_composing_again(trained: TrainedPipeline) -> None:
+    ways: tuple[Literal["product", "chain"], ...] = ("product", "chain")
+    for name in ways:
+        other = fstcrf.compose(*trained.taggers, normalize=name)
+        assert trained.tag_all(TEST, decode=name) == other.tag_all(TEST)
+    for tapes in (["c"], ["a", "c"]):
+        product = trained.decode(TEST, decode="product", tapes=tapes, n=2)
+        assert product.tapes == tuple(tapes)
+        assert len({path.labels for path in product.paths(0)}) == 2

@@ -178,3 +178,55 @@ def test_labels_that_are_wrong(model: CRF) -> None:
     for wrong in ([], ["A", "B", "A"], "AB"):
         with pytest.raises(OptionError, match="tape 'pos' must be a list of distinct labels"):
             model.bind({"pos": wrong})
+
+
+# --- Tokens under other labels ------------------------------------------------------------------
+
+WIDE = (
+    "U1:%x[-2,word]/%y[0,pos]\nU2:%y[0,pos]/%y[0,ent]\nU3:%x[2,word]/%y[0,ent]\nU4:%x[-1,word]\n"
+    "U5:%y[0,pos]/%x[1,shape(word)]\nU6:%x[-3,word]\n"
+)
+
+
+@pytest.mark.parametrize("template", [NODE, WIDE])
+def test_relabelled_tokens_are_those_of_relabelled_sentences(
+    template: str, taggers: list[CRF]
+) -> None:
+    """A window around a token holds all that its potentials depend on, ends of sentences too."""
+    rng = np.random.default_rng(5)
+    words = [w for s in DATA for w in s["word"]]
+    data = [
+        {
+            "word": [str(w) for w in rng.choice(words, size)],
+            "pos": [str(p) for p in rng.choice(["D", "N", "V"], size)],
+            "ent": [str(e) for e in rng.choice(["O", "E"], size)],
+            "y": [str(y) for y in rng.choice(list("BIO"), size)],
+        }
+        for size in (1, 2, 3, 5, 8)
+    ]
+    model = CRF.train(data, "y", template + "B\n", reads=taggers, l2=0.01, features="complete")
+    prepared = model.bind({}).prepare(data)
+    assert prepared.relabelled is not None
+    plain = prepared.potentials(0, len(data)).node[0].values
+    places = [(b, t) for b, s in enumerate(data) for t in range(len(s["word"]))]
+    sizes = [len(tape.labels) for tape in model.reads]
+    tokens = np.repeat(np.arange(len(places)), int(np.prod(sizes)))
+    ids = np.asarray(list(np.ndindex(*sizes)) * len(places), dtype=np.int32).T
+    found = prepared.relabelled(tokens, ids)
+    changed = 0
+    for row, token, choice in zip(found, tokens.tolist(), ids.T.tolist(), strict=True):
+        b, t = places[token]
+        other = {name: list(column) for name, column in data[b].items()}
+        for tape, label in zip(model.reads, choice, strict=True):
+            other[tape.name][t] = tape.labels[label]
+        wanted = model.bind({}).prepare([other]).potentials(0, 1).node[0].values[t]
+        np.testing.assert_array_equal(row, wanted)
+        changed += not np.array_equal(row, plain[token])
+    assert changed > len(places), "other labels have other potentials"
+
+
+def test_features_of_several_strings_a_token_cannot_be_relabelled(taggers: list[CRF]) -> None:
+    model = CRF.train(DATA, "y", "U:%x[-1..1,word]\nU2:%y[0,pos]\nB\n", reads=taggers[:1], l2=0.1)
+    for binding in (model.bind({}), model.bind()):
+        assert (binding.prepare(DATA).relabelled is not None) == binding.relabels
+    assert not model.bind().relabels

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from numpy.typing import NDArray
 
+from fstcrf import topology
 from fstcrf.arrays import Floats
 from fstcrf.corpus.schemes import legal_transitions
 from fstcrf.errors import LabelError, OptionError, ShapeError
-from fstcrf.topology import START, Topology, chain_topology, topology
+from fstcrf.topology import START, Topology, chain_topology
 from tests.support.strategies import topologies
 
 LABELS = ("O", "B", "I")

@@ -13,8 +13,7 @@ from fstcrf import kernel, openfst
 from fstcrf.errors import LabelError, NumericError, ShapeError
 from fstcrf.lattice.acyclic import AcyclicLattice
 from fstcrf.openfst import Machine
-from fstcrf.topology import Topology, chain_topology
-from fstcrf.topology.transducer import arc_classes, topology_machine
+from fstcrf.topology import Topology, arc_classes, chain_topology, topology_machine
 from tests.support.fsts import pynini_or_skip
 from tests.support.strategies import potentials, topologies
 

@@ -1,27 +1,180 @@
-"""The shipped models (Consistency, Fields) as a tagger, the kernel and a file have them."""
+"""What is scored of a document: a tagger's potentials, and the tables of models for the kernel."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from fstcrf import kernel
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.documents.consistency import Consistency
-from fstcrf.documents.document import Document, repeated_sequences, span_tables, span_types
+from fstcrf.documents.document import (
+    Document,
+    ViolationModel,
+    read_model,
+    repeated_sequences,
+    span_tables,
+    span_types,
+)
 from fstcrf.documents.fields import LONGEST, Fields, last_word
-from fstcrf.documents.violations import ViolationModel, read_model
 from fstcrf.errors import LabelError, OptionError
-from fstcrf.kernel.gibbs import Agreement, SequenceTables, ValueTables, WordTables
+from fstcrf.joint import CRF, Composition, compose
+from fstcrf.joint.batches import lattices as known_lattices
+from fstcrf.joint.known import Known
+from fstcrf.kernel.gibbs import Agreement, Labelling, SequenceTables, ValueTables, WordTables
+from fstcrf.lattice import Lattice
+from fstcrf.lattice.machines import JointArrays, joint_arrays, joint_nodes
 
 __all__ = [
+    "LocalModel",
+    "LocalScores",
     "agreement",
     "check_types",
     "in_kernel",
     "load",
     "tape_of",
 ]
+
+
+# --- The tagger's side: potentials of joint states, multiplied out --------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LocalScores:
+    """What a tagger says of the N tokens of a document.
+
+    Parameters
+    ----------
+    graph : kernel.Graph
+        Dense, over S joint states.
+    node : float64 [N, S]
+    labelling : Labelling
+        Of joint labels.
+    names : list of tuple of str
+        The labels of the tapes, for each joint label.
+    """
+
+    graph: kernel.Graph
+    node: Floats
+    labelling: Labelling
+    names: list[tuple[str, ...]]
+
+    def of_path(self, path: Ints, offsets: Longs) -> Floats:
+        """Return the score of each sentence's part of a path of joint states, float64 [B]."""
+        first, last = offsets[:-1], offsets[1:] - 1
+        score = self.node[np.arange(len(path)), path]
+        size = self.graph.n_states
+        steps = self.graph.score.reshape(-1, size, size)
+        later = np.setdiff1d(np.arange(len(path)), first)
+        place = later if self.graph.per_token else np.zeros(len(later), dtype=np.int64)
+        score[later] += steps[place, path[later - 1], path[later]]
+        score[first] += self.graph.initial[path[first]]
+        score[last] += self.graph.final[path[last]]
+        found: Floats = np.add.reduceat(score, first)
+        return found
+
+    @classmethod
+    def of(cls, lattices: Sequence[Lattice]) -> LocalScores:
+        """Return the scores of lattices of one program, none of them empty.
+
+        Raises
+        ------
+        TooLargeError
+            The joint states cannot be written out.
+        """
+        joint = joint_arrays(lattices[0])
+        return _scores(lattices, joint, _labelling(joint))
+
+
+class LocalModel:
+    """A tagger or a composition as the local model of documents.
+
+    Parameters
+    ----------
+    tagger : CRF or Composition
+        A composition's tapes and grammar are multiplied out.
+
+    Raises
+    ------
+    OptionError
+        A composition with ``normalize="chain"``.
+    """
+
+    def __init__(self, tagger: CRF | Composition) -> None:
+        self.tagger = tagger
+        self.composition = tagger if isinstance(tagger, Composition) else compose(tagger)
+        if self.composition.conditional:
+            raise OptionError(
+                "normalize='chain' is no product of transducers: documents need "
+                "compose(..., normalize='product')"
+            )
+        self._joint: tuple[object, JointArrays, Labelling] | None = None
+
+    @property
+    def tapes(self) -> tuple[str, ...]:
+        """Names of the tapes."""
+        return self.composition.tapes
+
+    def scores(self, document: Document, known: Known | None = None) -> LocalScores:
+        """Return what the tagger says of a document that has tokens, with what is known put in.
+
+        Raises
+        ------
+        TooLargeError
+            The joint states cannot be written out.
+        """
+        several = known_lattices(self.composition, document.corpus, known)
+        lattices = [lattice for lattice in several if len(lattice)]
+        return _scores(lattices, *self._shared(lattices[0]))
+
+    def _shared(self, lattice: Lattice) -> tuple[JointArrays, Labelling]:
+        """Return what all sentences share; the nodes are those of one of them."""
+        shared = self._joint
+        if shared is None or shared[0] is not lattice.program:
+            joint = joint_arrays(lattice)
+            shared = self._joint = (lattice.program, joint, _labelling(joint))
+        return shared[1], shared[2]
+
+
+def _scores(lattices: Sequence[Lattice], joint: JointArrays, labelling: Labelling) -> LocalScores:
+    if joint.per_token:
+        parts = [joint_arrays(lattice) for lattice in lattices]
+        node = np.concatenate([part.node for part in parts])
+        step = np.concatenate([part.step for part in parts])
+    else:
+        node = np.concatenate([_nodes(lattice, joint) for lattice in lattices])
+        step = joint.step[0]
+    size = len(joint.label)
+    arcs = np.ascontiguousarray(step.reshape((*step.shape[:-2], size * size)))
+    graph = kernel.Graph(joint.initial, joint.final, arcs)
+    return LocalScores(graph, np.ascontiguousarray(node), labelling, joint.names)
+
+
+def _nodes(lattice: Lattice, joint: JointArrays) -> Floats:
+    """Return the potentials of joint states; of a tagger alone they are there."""
+    if len(lattice.values) == 1 and lattice.values[0].shape[1] == len(joint.label):
+        machine = lattice.program.machine
+        if machine.residual is None and len(machine.factors) == 1:
+            return lattice.values[0]
+    return joint_nodes(lattice)
+
+
+def _labelling(joint: JointArrays) -> Labelling:
+    size, labels = len(joint.label), len(joint.names)
+    label = joint.label.astype(np.int32)
+    following = np.full((size + 1, labels), -1, dtype=np.int32)
+    source, target = np.nonzero((joint.step > -np.inf).any(axis=0))
+    following[source, label[target]] = target
+    start = np.flatnonzero(joint.initial > -np.inf)
+    following[size, label[start]] = start
+    return Labelling(label, following)
+
+
+# --- The models that come with fstcrf -------------------------------------------------------------
 
 
 def load(path: str | os.PathLike[str]) -> Consistency | Fields:

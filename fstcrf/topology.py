@@ -17,25 +17,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import count, product
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arguments import LabelSet, label_tuple
+from fstcrf.arguments import LabelSet, label_tuple, real_array
 from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs
 from fstcrf.errors import LabelError, OptionError, ShapeError
+from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = [
-    "START",
-    "Topology",
-    "chain_topology",
-]
+    from fstcrf import openfst
+    from fstcrf.openfst import Machine
+else:
+    openfst = LazyModule("fstcrf.openfst")
+
+__all__ = ["START", "Topology", "arc_classes", "chain_topology", "topology_machine"]
 
 START = "<s>"
 """The history before the first token, in names of states."""
@@ -448,3 +450,120 @@ def _pair_arcs(pairs: Sequence[tuple[str, str]], n_labels: int) -> Ints:
         )
     arcs = [(s, t) for s, (_, b) in enumerate(pairs) for t in by_first.get(b, ())]
     return np.asarray(arcs, dtype=np.int32).reshape(-1, 2)
+
+
+# --- As a position-independent transducer ---------------------------------------------------------
+
+
+def topology_machine(
+    topology: Topology,
+    arc_slots: Floats | None = None,
+    initial: Floats | None = None,
+    final: Floats | None = None,
+) -> Machine:
+    """Return a topology as a transducer from arc classes to labels.
+
+    Parameters
+    ----------
+    topology : Topology
+    arc_slots : float64 [arc slots], optional
+        Potential of each arc slot; zero when absent, as the others.
+    initial, final : float64 [S], optional
+        Potentials of beginning and ending in a state.
+
+    Returns
+    -------
+    Machine
+        Without what lies on no path. Input symbol k + 1 is class k of `arc_classes`.
+
+    Raises
+    ------
+    ShapeError
+        Sizes that disagree.
+    NumericError
+        NaN or +inf.
+    """
+    states = topology.n_states
+    slots = _potentials(arc_slots, topology.n_arc_slots, "arc_slots")
+    first, last = (
+        np.where(allowed, _potentials(values, states, name), -np.inf)
+        for values, allowed, name in (
+            (initial, topology.initial, "initial"),
+            (final, topology.final, "final"),
+        )
+    )
+    classes, begin, inner = _classes(topology)
+    begins = np.flatnonzero(topology.initial).astype(np.int32)
+    target = np.concatenate([begins, topology.target])
+    machine = openfst.Machine(
+        start=0,
+        source=np.concatenate([np.zeros_like(begins), topology.source + np.int32(1)]),
+        target=target + np.int32(1),
+        ilabel=np.concatenate([begin[begins], inner]) + np.int32(1),
+        olabel=topology.state_label[target] + np.int32(1),
+        score=np.concatenate([first[begins], np.append(slots, 0.0)[topology.arc_slot]]),
+        final=np.concatenate([[-np.inf], last]),
+        isymbols=openfst.symbols(_names(topology, classes)),
+        osymbols=openfst.symbols(topology.labels),
+    )
+    return openfst.connect(machine)
+
+
+def arc_classes(topology: Topology) -> tuple[Ints, Ints]:
+    """Return the slots that each arc class sums.
+
+    Returns
+    -------
+    node : int32 [C, K]
+        Node slots.
+    arc : int32 [C]
+        Arc slot, −1: none.
+    """
+    classes, _, _ = _classes(topology)
+    return classes[:, :-1].astype(np.int32), classes[:, -1].astype(np.int32)
+
+
+def _classes(topology: Topology) -> tuple[Ints, Ints, Ints]:
+    """Distinct (node slots, arc slot), and the class of each beginning and of each arc."""
+    nodes = topology.node_slots
+    none = np.full((len(nodes), 1), -1, dtype=np.int32)
+    begins = np.hstack([nodes, none])
+    arcs = np.hstack([nodes[topology.target], topology.arc_slot[:, None]])
+    # Beginnings come first, in the order of the states; only those that there are.
+    used = np.vstack([begins[topology.initial], arcs])
+    classes, where, number = np.unique(used, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(where)
+    rank = np.empty(len(order), dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    of_used = rank[number.reshape(-1)]
+    begin = np.full(len(nodes), -1, dtype=np.int32)
+    n_begins = int(topology.initial.sum())
+    begin[topology.initial] = of_used[:n_begins]
+    return classes[order].astype(np.int32), begin, of_used[n_begins:]
+
+
+def _names(topology: Topology, classes: Ints) -> list[str]:
+    """One readable name for each class, without white space, so that texts can hold it."""
+    node = [_solid(name) for name in topology.node_slot_names]
+    arc = [_solid(name.replace(" → ", "→")) for name in topology.arc_slot_names]
+    names: list[str] = []
+    for *slots, into in classes.tolist():
+        parts = [node[slot] for slot in slots] + ([arc[into]] if into >= 0 else [])
+        names.append(",".join(parts))
+    taken: set[str] = set()
+    for number, name in enumerate(names):
+        copies = (f"{name}#{k}" for k in count(2))
+        names[number] = name if name not in taken else next(n for n in copies if n not in taken)
+        taken.add(names[number])
+    return names
+
+
+def _solid(name: str) -> str:
+    return "_".join(name.split())
+
+
+def _potentials(values: Floats | None, size: int, name: str) -> Floats:
+    array = np.zeros(size) if values is None else real_array(values, name)
+    if array.shape != (size,):
+        raise ShapeError(f"{name} is {list(array.shape)}, expected [{size}]")
+    return array

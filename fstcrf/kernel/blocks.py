@@ -1,0 +1,270 @@
+"""Sentences whose scores would take too much memory, in blocks.
+
+Backward once, keeping a row for each block; then forward, with the rows of one block at a time made
+again. A third more work, memory that grows with the root of the length, and the same bits. Between
+blocks Python looks for Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fstcrf.arrays import Floats, Ints
+from fstcrf.errors import NumericError
+from fstcrf.kernel.machines import Bound, allocated
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+
+__all__ = ["LONG_BYTES", "LongSentence", "Suffixes", "is_long", "portions"]
+
+LONG_BYTES = 128_000_000
+"""Scratch of one sentence from which on it is taken in blocks."""
+
+_SHORTEST = 64
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Suffixes:
+    """The backward recursion of a sentence, as far as it is kept.
+
+    Parameters
+    ----------
+    kind : int
+        ``lib.FC_BEST``, ``lib.FC_SUM`` or ``lib.FC_LOGS``.
+    row : float64 [blocks, cells]
+        Scores from the first token of each block on.
+    total : float
+        Log Z, or the best score.
+    """
+
+    kind: int
+    row: Floats
+    total: float
+
+
+def portions(batch: Bound) -> Iterator[tuple[slice, slice, Bound | LongSentence]]:
+    """Yield a batch in portions: runs of short sentences, and each long one.
+
+    Yields
+    ------
+    sentences, tokens : slice
+    portion : Bound or LongSentence
+    """
+    if not is_long(batch, batch.longest):
+        yield slice(0, batch.n_sentences), slice(0, batch.n_tokens), batch
+        return
+    bounds = batch.bounds
+    long = [is_long(batch, n) for n in np.diff(bounds).tolist()]
+    first = 0
+    while first < len(long):
+        end = first + 1
+        while not long[first] and end < len(long) and not long[end]:
+            end += 1
+        tokens = slice(int(bounds[first]), int(bounds[end]))
+        portion = LongSentence(batch, first) if long[first] else batch.select(range(first, end))
+        yield slice(first, end), tokens, portion
+        first = end
+
+
+def is_long(batch: Bound, tokens: int) -> bool:
+    """Tell whether a sentence of so many tokens is taken in blocks."""
+    return 8 * int(lib.fc_machine_work(batch.view, tokens)) > LONG_BYTES
+
+
+class LongSentence:
+    """One sentence of a batch, in blocks.
+
+    Parameters
+    ----------
+    batch : Bound
+    sentence : int
+    size : int, optional
+        Tokens of a block; √(T / 2), at least 64, when absent.
+    """
+
+    def __init__(self, batch: Bound, sentence: int, size: int | None = None) -> None:
+        self.batch = batch
+        self.first, self._end = batch.bounds[sentence : sentence + 2].tolist()
+        self.n_tokens = self._end - self.first
+        self.size = size or max(_SHORTEST, math.isqrt(self.n_tokens // 2))
+        self.starts = range(0, self.n_tokens, self.size)
+        self.cells = int(lib.fc_block_cells(batch.view))
+        self._before = np.empty(self.cells)
+        work = allocated(int(lib.fc_block_work(batch.view, self.size)), "a block of a sentence")
+        self.work = ffi.from_buffer("double[]", work)
+
+    # --- Questions ----------------------------------------------------------------------------
+
+    def best(self) -> tuple[Ints, float]:
+        """Return the best path, int32 [T], and its score; −1 and −inf where there is none."""
+        path = np.full(self.n_tokens, -1, dtype=np.int32)
+        suffixes = self.suffixes(lib.FC_BEST)
+        if suffixes is None or suffixes.total == -np.inf:
+            return path, -np.inf
+        states, residual = array_out(path), ffi.new("int32_t *")
+        for block in self.blocks(suffixes):
+            check(
+                lib.fc_block_best(self.batch.view, block, states + block.t, residual, self.work),
+                "best",
+            )
+        return path, suffixes.total
+
+    def sums(self, domains: tuple[int, ...] | None = None) -> Suffixes:
+        """Return the sums of a sentence, in the first domain that holds them.
+
+        Raises
+        ------
+        NumericError
+            None does.
+        """
+        for kind in domains or (lib.FC_SUM, lib.FC_LOGS):
+            found = self.suffixes(kind)
+            if found is not None:
+                return found
+        raise NumericError("the linear domain cannot hold a sentence")
+
+    def marginals(
+        self,
+        node: tuple[Floats, ...],
+        arc: tuple[Floats | None, ...] | None = None,
+        *,
+        entropy: bool = False,
+        domains: tuple[int, ...] | None = None,
+    ) -> tuple[float, float]:
+        """Write down posteriors, and return log Z and the entropy (0 if it is not asked for).
+
+        Parameters
+        ----------
+        node : tuple of float64 [T, S_c]
+            Out.
+        arc : tuple of (float64 [T, arcs] or None), optional
+            Out.
+        entropy : bool
+        domains : tuple of int, optional
+
+        Raises
+        ------
+        NumericError
+            No domain holds the sentence.
+        """
+        kinds = domains or (lib.FC_SUM, lib.FC_LOGS)
+        for k, kind in enumerate(kinds):
+            suffixes = self.suffixes(kind)
+            if suffixes is None:
+                continue
+            nats = self._posteriors(suffixes, node, arc, entropy=entropy)
+            if nats is not None:
+                return suffixes.total, nats
+            if k + 1 == len(kinds):
+                break
+        raise NumericError("the linear domain cannot hold a sentence")
+
+    def max_marginals(self, node: tuple[Floats, ...]) -> None:
+        """Write down the score of the best path through each state, float64 [T, S_c] an axis."""
+        suffixes = self.suffixes(lib.FC_BEST)
+        if suffixes is None or suffixes.total == -np.inf:
+            for rows in node:
+                rows[:] = -np.inf
+            return
+        self._posteriors(suffixes, node, None, entropy=False)
+
+    def sample(self, uniform: Floats) -> Ints:
+        """Return samples, int32 [n, T]; −1 where there is no path.
+
+        Parameters
+        ----------
+        uniform : float64 [n, T]
+        """
+        path = np.full(uniform.shape, -1, dtype=np.int32)
+        suffixes = self.sums()
+        if suffixes.total == -np.inf or not len(uniform):
+            return path
+        states, numbers = array_out(path), array_in(uniform, np.float64, uniform.shape, "uniform")
+        residual = array_out(np.zeros(len(uniform), dtype=np.int32))
+        for block in self.blocks(suffixes):
+            status = lib.fc_block_sample(
+                *(self.batch.view, block, len(uniform), self.n_tokens, numbers + block.t),
+                *(states + block.t, residual, self.work),
+            )
+            check(status, "sample")
+        return path
+
+    # --- Blocks -------------------------------------------------------------------------------
+
+    def suffixes(self, kind: int) -> Suffixes | None:
+        """Go backward through the sentence; None where the domain does not hold it."""
+        row = allocated(len(self.starts) * self.cells, "a sentence").reshape(-1, self.cells)
+        total = ffi.new("double *")
+        for k in range(len(self.starts) - 1, -1, -1):
+            after = row[k + 1] if k + 1 < len(self.starts) else None
+            block = self._block(k, kind, after)
+            out = array_out(row[k])
+            status = lib.fc_block_suffix(self.batch.view, block, out, total, self.work)
+            if status == lib.FC_ERANGE:
+                return None
+            check(status, "suffixes")
+            if total[0] == -np.inf:
+                break
+        return Suffixes(kind, row, float(total[0]))
+
+    def blocks(self, suffixes: Suffixes) -> Iterator[Any]:
+        """Yield the blocks in order, as C reads them."""
+        for k in range(len(self.starts)):
+            after = suffixes.row[k + 1] if k + 1 < len(self.starts) else None
+            yield self._block(k, suffixes.kind, after)
+
+    def _block(self, k: int, kind: int, after: Floats | None) -> Any:
+        start = self.starts[k]
+        kept = None if after is None else array_out(after)
+        before = array_out(self._before)
+        block = ffi.new(
+            "fc_block *",
+            {
+                "first": self.first + start,
+                "n": min(self.size, self.n_tokens - start),
+                "t": start,
+                "kind": kind,
+                "after": ffi.NULL if kept is None else kept,
+                "before": before,
+            },
+        )
+        self._held = (kept, before)  # by the block that is in use
+        return block
+
+    def _posteriors(
+        self,
+        suffixes: Suffixes,
+        node: tuple[Floats, ...],
+        arc: tuple[Floats | None, ...] | None,
+        *,
+        entropy: bool,
+    ) -> float | None:
+        """Go forward; return the entropy, None where the domain does not hold the sentence."""
+        arcs = [a for a in arc or () if a is not None]
+        for rows in arcs:
+            rows[0] = 0.0
+        if suffixes.total == -np.inf:
+            for rows in (*node, *arcs):
+                rows[:] = 0.0
+            return 0.0
+        nats = ffi.new("double *")
+        for block in self.blocks(suffixes):
+            status = lib.fc_block_marginals(
+                self.batch.view,
+                block,
+                [array_out(a) + block.t * a.shape[1] for a in node],
+                [
+                    ffi.NULL if a is None else array_out(a) + block.t * a.shape[1]
+                    for a in arc or (None,) * len(node)
+                ],
+                nats if entropy else ffi.NULL,
+                self.work,
+            )
+            if status == lib.FC_ERANGE:
+                return None
+            check(status, "marginals")
+        return float(nats[0])

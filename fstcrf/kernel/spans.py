@@ -1,0 +1,404 @@
+"""Spans of one axis: all that are probable, those that are asked for, how many there are.
+
+One backward and one forward pass over a sentence, whatever is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.errors import NumericError, OptionError, ShapeError
+from fstcrf.kernel.blocks import LongSentence, Suffixes, is_long
+from fstcrf.kernel.machines import Bound, Machine, allocated
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+
+__all__ = [
+    "ARC_CARRIES",
+    "ARC_OPENS",
+    "AskedSpans",
+    "FoundSpans",
+    "SpanLabels",
+    "asked_spans",
+    "probable_spans",
+    "span_counts",
+]
+
+Bytes = NDArray[np.uint8]
+
+ARC_OPENS, ARC_CARRIES = int(lib.FC_OPENS), int(lib.FC_CARRIES)
+
+_ROOM = 2_000_000
+"""Spans for which there is room in one call."""
+
+_USUAL = 32
+"""Spans of a token for which there is room at first."""
+
+
+@dataclass(frozen=True, eq=False)
+class SpanLabels:
+    """How the arcs of an axis open and carry spans.
+
+    Parameters
+    ----------
+    axis, n_types : int
+    type : int32 [S]
+        Of the spans that a state belongs to; −1: none. Each type has a state.
+    first, last : uint8 [S]
+        1 where a sentence that begins with this state begins with a span; where a span may end.
+    arc : uint8 [arcs]
+        `ARC_OPENS`: a span begins at its target; `ARC_CARRIES`: one goes on; else 0.
+    """
+
+    axis: int
+    n_types: int
+    type: Ints
+    first: Bytes
+    last: Bytes
+    arc: Bytes
+
+    def view(self, machine: Machine) -> tuple[Any, list[Any]]:
+        """Return the labels as C reads them, and the memory that they are in."""
+        axis = machine.axes[self.axis]
+        states, arcs = (axis.n_states,), (axis.n_arcs,)
+        keep = [
+            array_in(self.type, np.int32, states, "type"),
+            array_in(self.first, np.uint8, states, "first"),
+            array_in(self.arc, np.uint8, arcs, "arc"),
+            array_in(self.last, np.uint8, states, "last"),
+        ]
+        fields = dict(zip(("type", "first", "arc", "last"), keep, strict=True))
+        sizes = {"axis": self.axis, "types": self.n_types}
+        return ffi.new("fc_segments *", {**sizes, **fields}), keep
+
+
+class FoundSpans(NamedTuple):
+    """The probable spans of a batch.
+
+    Parameters
+    ----------
+    ends : int64 [B + 1]
+        Those of sentence b are ``ends[b]`` to ``ends[b + 1]``.
+    span : int32 [M, 3]
+        Start and end within the sentence, type; in the order of ends, then types, then starts.
+    probability : float64 [M]
+    log_z : float64 [B]
+        −inf where no path exists.
+    """
+
+    ends: Longs
+    span: Ints
+    probability: Floats
+    log_z: Floats
+
+
+class AskedSpans(NamedTuple):
+    """Spans that are asked for.
+
+    Parameters
+    ----------
+    bounds : int64 [B + 1]
+        Those of sentence b are ``bounds[b]`` to ``bounds[b + 1]``.
+    span : int32 [M, 3]
+        Start and end within the sentence, type; distinct, sorted by start, then type, then end.
+    """
+
+    bounds: Longs
+    span: Ints
+
+
+def probable_spans(batch: Bound, labels: SpanLabels, floor: float) -> FoundSpans:
+    """Return all spans with a probability above a floor.
+
+    Parameters
+    ----------
+    batch : Bound
+    labels : SpanLabels
+    floor : float
+        0 to 1.
+
+    Raises
+    ------
+    OptionError
+        Another floor.
+    TooLargeError
+        More spans may be open at a token than there is memory for.
+    """
+    if not 0.0 <= floor <= 1.0:
+        raise OptionError(f"spans above {floor}: expected a probability, 0 to 1")
+    found: list[tuple[Ints, Floats]] = []
+    counts, log_z = np.zeros(batch.n_sentences, dtype=np.int64), np.empty(batch.n_sentences)
+    for sentences, run in _runs(batch, labels, floor):
+        lanes = _lanes(floor, run.longest)
+        search = _Search(run, labels, lib.FC_ABOVE, lanes, floor)
+        if run.n_sentences == 1 and _in_blocks(run, labels, floor):
+            parts, log_z[sentences] = search.long(_block_size(run, labels, floor))
+            found += parts
+            counts[sentences] = sum(len(p) for _, p in parts)
+            continue
+        span, probability, ends, log_z[sentences] = search.found(
+            sum(_room(n, labels, floor) for n in np.diff(run.bounds).tolist())
+        )
+        found.append((span, probability))
+        counts[sentences] = np.diff(ends, prepend=0)
+    bounds = np.concatenate([[0], np.cumsum(counts)])
+    if len(found) == 1:
+        return FoundSpans(bounds, *found[0], log_z)
+    span = np.concatenate([np.empty((0, 3), dtype=np.int32), *(s for s, _ in found)])
+    return FoundSpans(bounds, span, np.concatenate([np.empty(0), *(p for _, p in found)]), log_z)
+
+
+def asked_spans(batch: Bound, labels: SpanLabels, asked: AskedSpans) -> tuple[Floats, Floats]:
+    """Return the probabilities of given spans, and log Z of the sentences.
+
+    Parameters
+    ----------
+    batch : Bound
+    labels : SpanLabels
+    asked : AskedSpans
+
+    Returns
+    -------
+    probability : float64 [M]
+        0 in a sentence without a path.
+    log_z : float64 [B]
+
+    Raises
+    ------
+    ShapeError
+        A span behind the end of its sentence.
+    """
+    counts = np.diff(asked.bounds)
+    length = np.repeat(np.diff(batch.bounds), counts)
+    if (asked.span[:, 1] > length).any():
+        raise ShapeError("a span ends behind its sentence")
+    probability, log_z = np.zeros(len(asked.span)), np.empty(batch.n_sentences)
+    for sentences, run in _runs(batch, labels, None):
+        first, end = asked.bounds[[sentences.start, sentences.stop]].tolist()
+        bounds = asked.bounds[sentences.start : sentences.stop + 1] - first
+        span = np.ascontiguousarray(asked.span[first:end])
+        search = _Search(run, labels, lib.FC_ASKED, _most_open(bounds, span))
+        if run.n_sentences == 1 and is_long(run, run.longest):
+            _, log_z[sentences] = search.long(None, span, probability[first:end])
+        else:
+            log_z[sentences] = search.log_z(span, probability[first:end], bounds)
+    return probability, log_z
+
+
+def span_counts(batch: Bound, labels: SpanLabels) -> tuple[Floats, Floats]:
+    """Return the expected number of spans of each type, float64 [B, types], and log Z."""
+    count, log_z = np.zeros((batch.n_sentences, labels.n_types)), np.empty(batch.n_sentences)
+    none = np.empty((0, 3), dtype=np.int32)
+    for sentences, run in _runs(batch, labels, None):
+        search = _Search(run, labels, lib.FC_COUNTED, 1)
+        if run.n_sentences == 1 and is_long(run, run.longest):
+            _, log_z[sentences] = search.long(None, none, count[sentences].reshape(-1))
+        else:
+            log_z[sentences] = search.log_z(none, count[sentences].reshape(-1))
+    return count, log_z
+
+
+# --- How much room --------------------------------------------------------------------------------
+
+
+def _lanes(floor: float, tokens: int) -> int:
+    """Return how many spans of a type may be open: they exclude each other, none is below."""
+    return min(int(1.0 / floor) + 2, tokens) if floor > 1.0 / (tokens + 1) else tokens
+
+
+def _ending(labels: SpanLabels, floor: float, tokens: int) -> int:
+    """Return how many spans may end at one token."""
+    most = tokens * labels.n_types
+    return min(int(1.0 / floor) + 2, most) if floor > 1.0 / (most + 1) else most
+
+
+def _room(tokens: int, labels: SpanLabels, floor: float) -> int:
+    return tokens * _ending(labels, floor, tokens)
+
+
+def _in_blocks(batch: Bound, labels: SpanLabels, floor: float) -> bool:
+    return is_long(batch, batch.longest) or _room(batch.longest, labels, floor) > _ROOM
+
+
+def _block_size(batch: Bound, labels: SpanLabels, floor: float) -> int | None:
+    """Return the tokens of a block for whose spans there is room; None: any number."""
+    most = max(1, _ROOM // _ending(labels, floor, batch.longest))
+    usual = LongSentence(batch, 0).size
+    return min(usual, most)
+
+
+def _runs(batch: Bound, labels: SpanLabels, floor: float | None) -> Iterator[tuple[slice, Bound]]:
+    """Yield runs of sentences that one call takes; sentences to be taken in blocks are alone."""
+    lengths = np.diff(batch.bounds).tolist()
+    room = [0 if floor is None else _room(n, labels, floor) for n in lengths]
+    alone = [r > _ROOM or is_long(batch, n) for r, n in zip(room, lengths, strict=True)]
+    if not any(alone) and sum(room) <= _ROOM:
+        if lengths:
+            yield slice(0, len(lengths)), batch
+        return
+    first = 0
+    while first < len(lengths):
+        end, total = first + 1, room[first]
+        while not alone[first] and end < len(lengths) and not alone[end]:
+            total += room[end]
+            if total > _ROOM:
+                break
+            end += 1
+        whole = end - first == len(lengths)
+        yield slice(first, end), batch if whole else batch.select(range(first, end))
+        first = end
+
+
+def _most_open(bounds: Longs, span: Ints) -> int:
+    """Return how many of the spans asked for are open at once, of one type."""
+    if not len(span):
+        return 1
+    sentence = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    group = np.stack([sentence, span[:, 2], span[:, 0]])
+    new = np.append(True, (group[:, 1:] != group[:, :-1]).any(axis=0))
+    starts = np.flatnonzero(new)
+    ends = np.maximum.reduceat(span[:, 1], starts)
+    place = np.concatenate([span[starts, 0], ends])
+    step = np.repeat([1, -1], len(starts))
+    kind = np.tile(group[:2, starts], 2)
+    order = np.lexsort([step, place, kind[1], kind[0]])
+    return max(1, int(np.cumsum(step[order]).max()))
+
+
+# --- Calls ----------------------------------------------------------------------------------------
+
+
+class _Search:
+    """One search of a batch, whole or in blocks."""
+
+    def __init__(
+        self, batch: Bound, labels: SpanLabels, mode: int, lanes: int, floor: float = 0.0
+    ) -> None:
+        self.batch, self.labels, self.mode = batch, labels, mode
+        self.lanes, self.floor = lanes, floor
+        self.view, self._keep = labels.view(batch.machine)
+
+    @cached_property
+    def memory(self) -> Any:
+        size = int(lib.fc_segment_memory(self.batch.view, self.view, self.lanes))
+        return ffi.from_buffer("double[]", allocated(size, self._many()))
+
+    def work(self, tokens: int) -> Any:
+        size = int(lib.fc_segment_work(self.batch.view, self.view, self.lanes, tokens))
+        return ffi.from_buffer("double[]", allocated(size, self._many()))
+
+    def _many(self) -> str:
+        return f"{self.lanes:,} spans of a type that may be open in {self.batch.longest:,} tokens"
+
+    def _fields(self, span: Ints, probability: Floats) -> tuple[Any, list[Any]]:
+        keep = [array_out(span), array_out(probability)]
+        fields = {
+            "mode": self.mode,
+            "floor": self.floor,
+            "lanes": self.lanes,
+            "room": len(span),
+            "span": keep[0],
+            "probability": keep[1],
+        }
+        return ffi.new("fc_segment_search *", fields), keep
+
+    def found(self, most: int) -> tuple[Ints, Floats, Longs, Floats]:
+        """Search all sentences for probable spans, of which there are so many at most.
+
+        Returns
+        -------
+        span, probability, ends, log_z
+        """
+        usual = _USUAL * self.batch.n_tokens
+        for room in (usual, most) if usual < most else (most,):
+            span, probability = np.empty((room, 3), dtype=np.int32), np.empty(room)
+            answer = self.whole(span, probability)
+            if answer is not None:
+                break
+        assert answer is not None  # noqa: S101 (there is room for all)
+        ends, log_z = answer
+        total = int(ends[-1])
+        return span[:total].copy(), probability[:total].copy(), ends, log_z
+
+    def log_z(self, span: Ints, probability: Floats, asked: Longs | None = None) -> Floats:
+        """Search all sentences for what needs no room; return log Z of each."""
+        answer = self.whole(span, probability, asked)
+        assert answer is not None  # noqa: S101 (no span is found)
+        return answer[1]
+
+    def whole(
+        self, span: Ints, probability: Floats, asked: Longs | None = None
+    ) -> tuple[Longs, Floats] | None:
+        """Search all sentences; return the spans found up to the end of each, and log Z.
+
+        None where there is no room for what is found.
+        """
+        ends = np.zeros(self.batch.n_sentences, dtype=np.int64)
+        log_z = np.empty(self.batch.n_sentences)
+        where = ffi.new("int64_t *")
+        search, _keep = self._fields(span, probability)
+        status = lib.fc_machine_segments(
+            *self.batch.inputs,
+            self.view,
+            ffi.NULL if asked is None else array_in(asked, np.int64, asked.shape, "bounds"),
+            search,
+            array_out(ends),
+            array_out(log_z),
+            self.memory,
+            self.work(self.batch.longest),
+            where,
+        )
+        if status == lib.FC_EFULL:
+            return None
+        check(status, "spans: sentence", where[0])
+        return ends, log_z
+
+    def long(
+        self, size: int | None, span: Ints | None = None, probability: Floats | None = None
+    ) -> tuple[list[tuple[Ints, Floats]], float]:
+        """Search one sentence in blocks; return what is found in each of them, and log Z."""
+        sentence = LongSentence(self.batch, 0, size)
+        for kind in (lib.FC_SUM, lib.FC_LOGS):
+            suffixes = sentence.suffixes(kind)
+            if suffixes is None:
+                continue
+            found = self._blocks(sentence, suffixes, span, probability)
+            if found is not None:
+                return found, suffixes.total
+        raise NumericError("no domain holds the sentence")
+
+    def _blocks(
+        self,
+        sentence: LongSentence,
+        suffixes: Suffixes,
+        span: Ints | None,
+        probability: Floats | None,
+    ) -> list[tuple[Ints, Floats]] | None:
+        if probability is not None:
+            probability[:] = 0.0
+        if suffixes.total == -np.inf:
+            return []
+        if span is None or probability is None:
+            room = sentence.size * _ending(self.labels, self.floor, sentence.n_tokens)
+            span, probability = np.empty((room, 3), dtype=np.int32), np.empty(room)
+        search, _keep = self._fields(span, probability)
+        search.asked = len(span) if self.mode == lib.FC_ASKED else 0
+        work, found = self.work(sentence.size), []
+        for block in sentence.blocks(suffixes):
+            search.found = 0
+            status = lib.fc_block_segments(
+                self.batch.view, block, self.view, search, self.memory, work
+            )
+            if status == lib.FC_ERANGE:
+                return None
+            check(status, "spans")
+            if search.found:
+                n = int(search.found)
+                found.append((span[:n].copy(), probability[:n].copy()))
+        return found

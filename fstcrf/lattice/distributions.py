@@ -1,0 +1,105 @@
+"""The distributions that answers are from: what is asked of them beside their best paths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fstcrf.arrays import Bools, Floats, Longs
+from fstcrf.corpus import Span
+from fstcrf.kernel import Budget
+from fstcrf.lattice.answer import Path
+from fstcrf.lattice.batch import marginals
+from fstcrf.lattice.confidence import Confidence, Interval
+from fstcrf.lattice.lattice import Lattice
+from fstcrf.once import made_once
+
+__all__ = ["Distributions"]
+
+
+@dataclass(frozen=True, eq=False)
+class Distributions:
+    """The lattices of B sentences, with what was forced and added put in.
+
+    Parameters
+    ----------
+    lattices : mapping of str to sequence of B (Lattice or None)
+        For each tape; the same ones for tapes that were decided together. Of taggers one after the
+        other each tape has its own, given the labels chosen before it. None: nothing is asked.
+    budget : Budget, optional
+        When a search gives up.
+    threads : int
+    """
+
+    lattices: Mapping[str, Sequence[Lattice | None]]
+    budget: Budget | None = None
+    threads: int = 1
+
+    @made_once
+    def _rows(self) -> dict[str, list[Floats | None]]:
+        found: dict[str, list[Floats | None]] = {}
+        for tape, several in self.lattices.items():
+            if tape in found:
+                continue
+            live = [(b, lattice) for b, lattice in enumerate(several) if lattice is not None]
+            parts = marginals([lattice for _, lattice in live], threads=self.threads)
+            mine = live[0][1].tapes if live else (tape,)
+            found |= {name: [None] * len(several) for name in mine}
+            for (b, _), part in zip(live, parts, strict=True):
+                for name, rows in zip(mine, part if len(mine) > 1 else (part,), strict=True):
+                    found[name][b] = rows
+        return found
+
+    def marginals(self, tape: str) -> list[Floats | None]:
+        """Return the probability of each label at each token, float64 [T, L] a sentence.
+
+        Raises
+        ------
+        TooLargeError
+            A grammar too large to multiply out.
+        """
+        return self._rows[tape]
+
+    def span_probabilities(self, tape: str, spans: Sequence[Sequence[Span]]) -> list[Floats]:
+        """Return the probability of each of the spans of each sentence."""
+        return [
+            lattice.span_probabilities(list(several), tape=tape)
+            if several and lattice is not None
+            else np.zeros(len(several))
+            for several, lattice in zip(spans, self.lattices[tape], strict=True)
+        ]
+
+    def confidence(self, sentence: int, path: Path) -> Confidence:
+        """Return how sure the best path of a sentence is; see `Lattice.confidence`.
+
+        Of taggers one after the other the bounds are one number, the probability of the path: no
+        grammar counts there, and all is legal.
+        """
+        together = {id(several): several for several in self.lattices.values()}
+        (several, *others) = together.values()
+        lattice = several[sentence]
+        if lattice is None or others or len(lattice.tapes) < len(self.lattices):
+            one = Interval(path.probability, path.probability)
+            return Confidence(path, one, Interval(1.0, 1.0), "exact", 1.0)
+        return lattice.confidence(budget=self.budget)
+
+    def only(self, asked: Bools) -> Distributions:
+        """Return that of some sentences alone, bool [B]: nothing is asked of the others."""
+        each: dict[int, list[Lattice | None]] = {}
+        for several in self.lattices.values():
+            kept = zip(several, asked.tolist(), strict=True)
+            each[id(several)] = [lattice if wanted else None for lattice, wanted in kept]
+        return replace(self, lattices={t: each[id(ls)] for t, ls in self.lattices.items()})
+
+    def with_part(self, where: Longs, part: Distributions) -> Distributions:
+        """Return the same with others of some sentences, those that `part` has."""
+        each: dict[int, list[Lattice | None]] = {}
+        for tape, several in self.lattices.items():
+            if id(several) not in each:
+                found = list(several)
+                for b, lattice in zip(where.tolist(), part.lattices[tape], strict=True):
+                    found[b] = lattice if lattice is not None else found[b]
+                each[id(several)] = found
+        return replace(self, lattices={t: each[id(ls)] for t, ls in self.lattices.items()})

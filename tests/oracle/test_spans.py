@@ -1,0 +1,373 @@
+"""All spans of a lattice at once, against enumeration and against a log Z for each span."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from fstcrf.constraints import at_most, bioes, contiguous
+from fstcrf.corpus import Span, named_scheme, spans
+from fstcrf.errors import NoPathError, OptionError, TooLargeError
+from fstcrf.kernel import blocks as blocks_of
+from fstcrf.kernel import spans as spans_of
+from fstcrf.kernel.native import lib
+from fstcrf.lattice import (
+    Lattice,
+    ProbableSpans,
+    best,
+    log_partition,
+    marginals,
+    probable_spans,
+    product,
+    sample,
+    span_probabilities,
+)
+from fstcrf.lattice.spans import _expected_spans as expected_spans
+from tests.oracle.test_lattice import LABEL_SETS, scale_of, sequences
+from tests.oracle.test_lattice_products import made, span_world
+from tests.support.oracles import assert_close
+from tests.support.span_events import conditioned_probabilities
+from tests.support.strategies import lattices
+
+Shares = dict[tuple[int, int, str], float]
+BIOES = ("O", "B-X", "I-X", "E-X", "S-X", "B-Y", "I-Y", "E-Y", "S-Y")
+
+
+def shares_of(found: ProbableSpans) -> Shares:
+    shares = {tuple(span): p for span, p in found}
+    assert len(shares) == len(found)
+    assert found.end.tolist() == sorted(found.end.tolist())
+    return shares  # type: ignore[return-value]
+
+
+def enumerated(labellings: Any, shares: Any, scheme: str) -> Shares:
+    """The probability of every span, from every label sequence."""
+    illegal: Any = "repair" if scheme == "conlleval" else "drop"
+    found: Shares = {}
+    for labels, share in zip(labellings, shares, strict=True):
+        for span in spans(labels, scheme, illegal=illegal):
+            key = (span.start, span.end, span.type)
+            found[key] = found.get(key, 0.0) + float(share)
+    return found
+
+
+def check_all(lattice: Lattice, scheme: str, above: float = 0.0, **options: Any) -> None:
+    """All spans above a probability, with their probabilities, are found, and no others."""
+    known = enumerated(*sequences(lattice), scheme)
+    found = shares_of(lattice.probable_spans(above, scheme=scheme, **options))
+    assert set(found) <= set(known)
+    missing = [p for span, p in known.items() if span not in found]
+    assert max(missing, default=0.0) <= above + 1e-9
+    assert min(found.values(), default=np.inf) > above
+    for span, p in found.items():
+        assert_close(p, known[span], scale=scale_of(lattice))
+
+
+def random_lattice(
+    labels: tuple[str, ...], seed: int, tokens: int, *, moving: bool = False, spread: float = 1.0
+) -> Lattice:
+    rng, size = np.random.default_rng(seed), len(labels)
+    arcs = rng.normal(size=(tokens - 1, size, size) if moving else (size, size))
+    arcs[rng.random(arcs.shape) < 0.1] = -np.inf
+    return Lattice.from_arrays(
+        labels, spread * rng.normal(size=(tokens, size)), arcs, *rng.normal(size=(2, size))
+    )
+
+
+def every_span(tokens: int, kinds: tuple[str, ...]) -> list[tuple[int, int, str]]:
+    places = itertools.combinations(range(tokens + 1), 2)
+    return [(start, end, kind) for start, end in places for kind in kinds]
+
+
+# --- Against enumeration -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", list(LABEL_SETS))
+@pytest.mark.parametrize("labels", list(LABEL_SETS))
+@pytest.mark.parametrize("moving", [False, True])
+def test_schemes(scheme: str, labels: str, *, moving: bool) -> None:
+    for tokens, above in ((1, 0.0), (3, 0.0), (3, 0.05)):
+        check_all(random_lattice(LABEL_SETS[labels], 3, tokens, moving=moving), scheme, above)
+
+
+@pytest.mark.parametrize("scheme", ["iob2", "conlleval"])
+@given(lattice=lattices(labels=("O", "B-X", "I-X")), above=st.sampled_from([0.0, 0.01, 0.3, 1.0]))
+def test_random_lattices(lattice: Lattice, above: float, scheme: str) -> None:
+    if lattice.log_partition() > -np.inf:
+        check_all(lattice, scheme, above)
+
+
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "conlleval"])
+@pytest.mark.parametrize("seed", range(12))
+def test_products(scheme: str, seed: int) -> None:
+    """Three tapes, couplings, a residual automaton; the spans' axis first, between, last."""
+    world = span_world(100 + seed, "bio" if scheme == "conlleval" else scheme, 1 + seed % 3)
+    order = list(itertools.permutations(range(3)))[seed % 6]
+    world = type(world)(
+        tuple(world.tapes[k] for k in order),
+        {(order.index(a), order.index(b)): v for (a, b), v in world.couplings.items()},
+        world.conjuncts,
+    )
+    lattice, number = made(world), order.index(1)
+    if lattice is None or world.log_z == -np.inf:
+        return
+    tape = world.tapes[number]
+    shares = world.of_tape(number, world.share, np.sum)
+    names = [tuple(tape.labels[i] for i in row) for row in tape.sequences]
+    known = enumerated(names, shares, scheme)
+    found = shares_of(lattice.probable_spans(0.0, tape="span", scheme=scheme))
+    assert set(found) <= set(known)
+    for span, p in known.items():
+        assert found.get(span, 0.0) == pytest.approx(p, rel=1e-9, abs=1e-11)
+    some = shares_of(lattice.probable_spans(0.1, tape="span", scheme=scheme))
+    assert some == {span: p for span, p in found.items() if p > 0.1}
+    counted = expected_spans(lattice._group, "span", named_scheme(scheme))
+    assert counted == pytest.approx(sum(known.values()), rel=1e-9)
+
+
+# --- Against a log Z for each span ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["bioes", "conlleval"])
+@pytest.mark.parametrize("moving", [False, True])
+def test_given_spans(scheme: str, *, moving: bool) -> None:
+    lattice = random_lattice(BIOES, 5, 12, moving=moving, spread=2.0)
+    asked = [*every_span(12, ("X", "Y"))[::-1], (0, 1, "X"), (0, 1, "X")]
+    found = lattice.span_probabilities(asked, scheme=scheme)
+    known = conditioned_probabilities(lattice, asked, "label", scheme)
+    np.testing.assert_allclose(found, known, rtol=1e-10, atol=1e-300)
+    shares = shares_of(lattice.probable_spans(0.001, scheme=scheme))
+    for span, p in zip(asked, found.tolist(), strict=True):
+        assert (span in shares) == (p > 0.001)
+        assert shares.get(span, p) == pytest.approx(p, rel=1e-12)
+
+
+@pytest.mark.parametrize("spread", [400.0, 3000.0])
+def test_scores_beyond_the_linear_domain(spread: float, variant: str) -> None:
+    lattice = random_lattice(BIOES, 6, 9, spread=spread)
+    joint = product([lattice, random_lattice(("a", "b"), 7, 9, spread=spread)])
+    grammar = contiguous("X", tape="label0") & at_most(1, "B-X", tape="label0")
+    asked = every_span(9, ("X", "Y"))
+    for one, tape in ((lattice, "label"), (joint, "label0"), (joint & grammar, "label0")):
+        known = conditioned_probabilities(one, asked, tape)
+        found = one.span_probabilities(asked, tape=tape)
+        np.testing.assert_allclose(found, known, rtol=1e-6, atol=1e-12)
+        shares = shares_of(one.probable_spans(0.01, tape=tape))
+        for span, p in zip(asked, known.tolist(), strict=True):
+            assert shares.get(span, 0.0) == pytest.approx(p if p > 0.01 else 0.0, abs=1e-9)
+
+
+def test_forced_labels_and_grammars() -> None:
+    lattice = random_lattice(BIOES, 8, 8)
+    mask = np.ones((8, len(BIOES)), dtype=bool)
+    mask[3] = [label == "B-Y" for label in BIOES]
+    asked = every_span(8, ("X", "Y"))
+    for one in (lattice.restrict(mask), lattice & bioes(), lattice.restrict(mask) & bioes()):
+        known = conditioned_probabilities(one, asked, "label")
+        np.testing.assert_allclose(one.span_probabilities(asked), known, rtol=1e-10, atol=1e-300)
+    forced = shares_of((lattice.restrict(mask) & bioes()).probable_spans(0.0))
+    assert all(start >= 3 or end <= 3 for start, end, _ in forced)
+
+
+def test_variants_agree(variant: str) -> None:
+    one = random_lattice(BIOES, 9, 40) @ random_lattice(("a", "b", "c"), 10, 40, moving=True)
+    found = shares_of(one.probable_spans(0.002, tape="label0"))
+    known = conditioned_probabilities(one, list(found), "label0")
+    np.testing.assert_allclose(list(found.values()), known, rtol=1e-9)
+
+
+# --- Batches, blocks -----------------------------------------------------------------------------
+
+
+def batch() -> list[Lattice]:
+    made_ = [random_lattice(BIOES, seed, 1 + 7 * seed % 40) for seed in range(24)]
+    moving = [random_lattice(BIOES, seed, 9, moving=True, spread=900.0) for seed in range(4)]
+    empty = Lattice.from_arrays(BIOES, np.empty((0, len(BIOES))))
+    return [*made_, empty, *moving, *(one & bioes() for one in made_[3:7])]
+
+
+def as_rows(found: ProbableSpans) -> list[Any]:
+    return [
+        found.start.tolist(),
+        found.end.tolist(),
+        found.type.tolist(),
+        found.probability.tolist(),
+    ]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_batches_have_the_bits_of_single_lattices(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lattices_ = batch()
+    alone = [as_rows(one.probable_spans(0.02)) for one in lattices_]
+    asked = [every_span(len(one), ("Y", "X"))[::3] for one in lattices_]
+    single = [one.span_probabilities(a).tolist() for one, a in zip(lattices_, asked, strict=True)]
+    for room in (spans_of._ROOM, 3_000):
+        monkeypatch.setattr(spans_of, "_ROOM", room)
+        found = probable_spans(lattices_, 0.02, threads=threads)
+        assert [as_rows(one) for one in found] == alone
+        both = span_probabilities(lattices_, asked, threads=threads)
+        assert [one.tolist() for one in both] == single
+
+
+@pytest.mark.parametrize("usual", [0, 1])
+def test_room_that_does_not_suffice_at_first(usual: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    lattice = random_lattice(BIOES, 3, 30)
+    whole = as_rows(lattice.probable_spans(0.001))
+    monkeypatch.setattr(spans_of, "_USUAL", usual)
+    assert as_rows(lattice.probable_spans(0.001)) == whole
+
+
+def cut(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Take every sentence in blocks of so many tokens."""
+    init = blocks_of.LongSentence.__init__
+    monkeypatch.setattr(blocks_of, "LONG_BYTES", 0)
+    monkeypatch.setattr(
+        blocks_of.LongSentence, "__init__", lambda self, b, k, _=None: init(self, b, k, size)
+    )
+
+
+def long_cases() -> list[tuple[Lattice, str]]:
+    chunk, pos = random_lattice(BIOES, 11, 17), random_lattice(("a", "b", "c"), 12, 17)
+    wide = random_lattice(BIOES, 13, 17, moving=True, spread=900.0)
+    dead = chunk.restrict(np.arange(17 * 9).reshape(17, 9) < 16 * 9)
+    cases = [chunk, wide, dead, random_lattice(BIOES, 14, 1)]
+    joint = [chunk @ pos, pos @ wide, (chunk @ pos) & at_most(1, "B-X", tape="label0")]
+    tapes = ["label0", "label1", "label0"]
+    return [*((one, "label") for one in cases), *zip(joint, tapes, strict=True)]
+
+
+def answers(lattice: Lattice, tape: str) -> list[Any]:
+    """Everything that blocks answer, or its error, as plain numbers."""
+    fresh = Lattice(lattice.program, lattice.values)
+    asked = every_span(len(lattice), ("X", "Y"))[::5]
+    questions: list[Any] = [
+        fresh.log_partition,
+        lambda: [fresh.best().labels, fresh.best().score],
+        lambda: parts(fresh.marginals()),
+        lambda: parts(fresh.arc_marginals()),
+        lambda: parts(fresh.max_marginals()),
+        fresh.entropy,
+        lambda: fresh.sample(5, seed=3),
+        lambda: as_rows(fresh.probable_spans(0.0, tape=tape)),
+        lambda: as_rows(fresh.probable_spans(0.05, tape=tape)),
+        lambda: fresh.span_probabilities(asked, tape=tape).tolist(),
+        lambda: [fresh.minimum_risk("span", tape=tape).labels],
+    ]
+    found = []
+    for ask in questions:
+        try:
+            found.append(ask())
+        except NoPathError as error:
+            found.append(str(error))
+    return found
+
+
+def parts(arrays: Any) -> list[Any]:
+    return [a.tolist() for a in (arrays if isinstance(arrays, tuple) else (arrays,))]
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 17])
+def test_blocks_have_the_bits_of_whole_sentences(
+    size: int, monkeypatch: pytest.MonkeyPatch, variant: str
+) -> None:
+    whole = [answers(*case) for case in long_cases()]
+    cut(monkeypatch, size)
+    for case, known in zip(long_cases(), whole, strict=True):
+        assert answers(*case) == known
+
+
+def test_batches_with_long_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked() -> list[Any]:
+        fresh = [Lattice(one.program, one.values) for one in batch()]
+        return [
+            log_partition(fresh).tolist(),
+            [p and p.labels for p in best(fresh)],
+            [m.tolist() for m in marginals(fresh)],
+            sample(fresh, 2),
+            [as_rows(one) for one in probable_spans(fresh, 0.01)],
+        ]
+
+    whole = asked()
+    program = batch()[0].program
+    machine = program.machine
+    size = 8 * int(lib.fc_machine_work(machine._static[0], 15))
+    monkeypatch.setattr(blocks_of, "LONG_BYTES", size)
+    monkeypatch.setattr(blocks_of, "_SHORTEST", 4)
+    assert asked() == whole
+
+
+# --- What cannot be ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("above", [-0.1, 1.5, float("nan"), float("inf")])
+def test_no_probability(above: float) -> None:
+    for ask in (random_lattice(BIOES, 1, 3).probable_spans, lambda p: probable_spans([], p)):
+        with pytest.raises(OptionError, match=r"above is .*, expected a probability, 0 to 1"):
+            ask(above)
+
+
+def test_nothing_to_find() -> None:
+    lattice = random_lattice(BIOES, 1, 3)
+    assert len(lattice.probable_spans(1.0)) == 0
+    assert repr(lattice.probable_spans(1.0)) == "<ProbableSpans: 0 of 2 types>"
+    empty = Lattice.from_arrays(BIOES, np.empty((0, 9)))
+    assert list(empty.probable_spans(0.0)) == []
+    outside = Lattice.from_arrays(("O",), np.zeros((3, 1)))
+    assert list(outside.probable_spans(0.0)) == []
+    assert probable_spans([]) == span_probabilities([], []) == []
+    sure = Lattice.from_arrays(("O", "B-X"), [[-np.inf, 0.0]])
+    assert list(sure.probable_spans(0.99)) == [(Span(0, 1, "X"), 1.0)]
+
+
+def test_questions_that_cannot_be_asked() -> None:
+    lattice = random_lattice(BIOES, 1, 3)
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"tape": "pos"}, "no tape 'pos'"),
+        ({"scheme": "xyz"}, "scheme 'xyz'"),
+    ]
+    for wrong, words in cases:
+        with pytest.raises(OptionError, match=words):
+            lattice.probable_spans(**wrong)
+        with pytest.raises(OptionError, match=words):
+            probable_spans([lattice], **wrong)
+        with pytest.raises(OptionError, match=words):
+            span_probabilities([lattice], [[]], **wrong)
+    with pytest.raises(OptionError, match="say which tape"):
+        (lattice @ lattice).probable_spans()
+    with pytest.raises(OptionError, match="1 lists of spans for 2 lattices"):
+        span_probabilities([lattice] * 2, [[]])
+    with pytest.raises(OptionError, match="threads is 0"):
+        probable_spans([lattice], threads=0)
+    for asked, words in (((0, 4, "X"), "span 0:4"), ((0, 1, "Z"), "the types are X, Y")):
+        with pytest.raises(OptionError, match=words):
+            span_probabilities([lattice], [[asked]])
+
+
+def test_without_a_path() -> None:
+    dead = random_lattice(BIOES, 1, 3).restrict(np.zeros((3, 9), dtype=bool))
+    for ask in (dead.probable_spans, lambda: dead.span_probabilities([(0, 1, "X")])):
+        with pytest.raises(NoPathError):
+            ask()
+    both = [random_lattice(BIOES, 1, 3), dead]
+    with pytest.raises(NoPathError, match="sentence 1"):
+        probable_spans(both)
+    with pytest.raises(NoPathError, match="sentence 1"):
+        span_probabilities(both, [[], [(0, 1, "X")]])
+
+
+def test_more_spans_than_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    lattice = random_lattice(BIOES, 1, 30)
+    lattice.log_partition()
+    monkeypatch.setattr(os, "sysconf", lambda _: 64)
+    with pytest.raises(TooLargeError, match=r"tokens.*GB of memory; is a blank line missing"):
+        lattice.probable_spans(0.0)
+    with pytest.raises(TooLargeError, match=r"30 tokens.*GB of memory"):
+        lattice.nbest(3)
