@@ -23,6 +23,7 @@
 #include "api/attributes.api.h"
 #include "api/strings.api.h"
 #include "api/sweep.api.h"
+#include "api/stochastic.api.h"
 #include "api/vectors.api.h"
 #include "api/learning.api.h"
 #include "api/feedback.api.h"

@@ -318,7 +318,7 @@ static int backward_rows(sweep *w, int64_t T, int always, double weight, double 
     }
     if (weight != 1.0)
         for (int64_t k = 0; k < (T - 1) * Q; k++) w->alpha[k] *= scaled;
-    outer(T - 1, S, Q, w->alpha, w->emission + Q, w->total);
+    if (w->total != NULL) outer(T - 1, S, Q, w->alpha, w->emission + Q, w->total);
     return 1;
 }
 
@@ -364,12 +364,15 @@ static fc_status check_below(int64_t n, const int32_t *index, int64_t limit, int
     return FC_OK;
 }
 
-fc_status fc_check_shard(const fc_machine *machine, const fc_shard *s, const fc_layout *l,
-                         int64_t *where) {
+static int is_dense_chain(const fc_machine *m) {
+    return is_chain(m) && m->axis->A == 0 && !m->axis->moving;
+}
+
+/* Attributes of tokens and their parameters. */
+static fc_status check_attributes(const fc_machine *machine, const fc_shard *s, const fc_layout *l,
+                                  int64_t *where) {
     *where = 0;
-    if (!is_chain(machine) || machine->axis->A != 0 || machine->axis->moving || s->P < 8 ||
-        s->P % 8 != 0 || s->R < 0 || s->M < 0)
-        return FC_EINVAL;
+    if (s->P < 8 || s->P % 8 != 0 || s->R < 0 || s->M < 0) return FC_EINVAL;
     if (s->K < 0 || (s->K == 0 && fc_padded(machine->S) != s->P)) return FC_EINVAL;
     fc_status status = check_bounds(s->B, s->offsets, where);
     if (status == FC_OK && s->offsets[s->B] != s->N) status = FC_EINVAL;
@@ -391,6 +394,13 @@ fc_status fc_check_shard(const fc_machine *machine, const fc_shard *s, const fc_
     return status;
 }
 
+fc_status fc_check_shard(const fc_machine *machine, const fc_shard *s, const fc_layout *l,
+                         int64_t *where) {
+    *where = 0;
+    if (!is_dense_chain(machine)) return FC_EINVAL;
+    return check_attributes(machine, s, l, where);
+}
+
 static int within(int64_t m, const int64_t *runs, int64_t size) {
     for (int64_t i = 0; i < m; i++)
         if (runs[2 * i] < 0 || runs[2 * i] > runs[2 * i + 1] || runs[2 * i + 1] > size) return 0;
@@ -400,7 +410,7 @@ static int within(int64_t m, const int64_t *runs, int64_t size) {
 fc_status fc_sweep(const fc_machine *machine, const fc_shard *s, const float *weight,
                    float *gradient, double *loss, double *arc, double *begin, double *end,
                    int64_t *rescued, double *work) {
-    if (!is_chain(machine) || machine->axis->A != 0 || machine->axis->moving) return FC_EINVAL;
+    if (!is_dense_chain(machine)) return FC_EINVAL;
     sweep w;
     lay_out(&w, machine, s, work);
     load(&w);
@@ -468,3 +478,7 @@ fc_status fc_collect(const fc_shard *s, const fc_layout *l, int64_t m, const int
         for (int64_t i = run[0]; i < run[1]; i++) theta[s->singles[i]] += (double)single[i];
     return FC_OK;
 }
+
+/* By the same recursions: */
+#include "curvature.h"
+#include "stochastic.h"

@@ -23,6 +23,7 @@
 typedef float wide __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 typedef int32_t wide_mask __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 typedef float narrow __attribute__((vector_size(4 * NARROW), aligned(4), may_alias));
+typedef int32_t narrow_mask __attribute__((vector_size(4 * NARROW), aligned(4), may_alias));
 
 /* Runs body(V) over n vectors in groups of up to 8, V a constant; `at` is the first of the group. */
 #define IN_GROUPS(n, at, body)                  \

@@ -43,6 +43,17 @@ fc_status fc_sweep(const fc_machine *machine, const fc_shard *shard, const float
                    int64_t *rescued, double *work);
 int64_t fc_sweep_work(const fc_machine *machine, const fc_shard *shard);
 
+/* The diagonal of the Hessian of what fc_sweep sums; arguments as there.
+ *   row_square, single_square  in      squares of the shard's values, or NULL
+ *   variance [R * P + M]       in/out  sums of x^2 p (1 - p) are added
+ *   arc [S * S], begin, end [S] out    the same of arcs and ends; of arcs of sentences that float32
+ *                                      cannot hold, sums of p
+ *   work                       fc_curvature_work doubles */
+fc_status fc_curvature(const fc_machine *machine, const fc_shard *shard, const float *weight,
+                       const float *row_square, const float *single_square, float *variance,
+                       double *arc, double *begin, double *end, double *work);
+int64_t fc_curvature_work(const fc_machine *machine, const fc_shard *shard);
+
 /* weight = the shard's view of theta. */
 fc_status fc_spread(const fc_shard *shard, const fc_layout *layout, const double *theta,
                     float *weight);

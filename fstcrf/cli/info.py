@@ -135,7 +135,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if record is None:
         return lines
     options = record["options"]
-    penalty = f", l2 {options['l2']:g}" if options["method"] in {"lbfgs", "l2sgd"} else ""
+    penalty = f", l2 {options['l2']:g}" if options["method"] in {"lbfgs", "l2sgd", "asgd"} else ""
     lines += [
         ("trained on", f"{record['sentences']:,} sentences, {record['tokens']:,} tokens"),
         ("method", f"{options['method']}{penalty}, {record['iterations']} iterations"),

@@ -52,6 +52,7 @@ from fstcrf.kernel.spans import (
     probable_spans,
     span_counts,
 )
+from fstcrf.kernel.stochastic import ArcWeights, StochasticLearner
 from fstcrf.kernel.sweep import (
     Layout,
     Shard,
@@ -67,6 +68,7 @@ __all__ = [
     "ARC_CARRIES",
     "ARC_OPENS",
     "Aim",
+    "ArcWeights",
     "AskedSpans",
     "Axis",
     "AxisMaxima",
@@ -104,6 +106,7 @@ __all__ = [
     "ShardAttributes",
     "SpanLabels",
     "SparseRows",
+    "StochasticLearner",
     "Sweep",
     "SweepWorkspace",
     "Variants",

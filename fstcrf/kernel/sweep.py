@@ -146,27 +146,13 @@ class Shard:
         own = attributes
         self.size = len(own.rows) * width + len(own.singles)
         self.gradient: Singles = aligned(self.size, np.float32)
-        pointers = _pointers(graph.n_states, state_slots, offsets, weight, own)
-        scalars = {
-            "B": len(offsets) - 1,
-            "N": len(own.row_ptr) - 1,
-            "R": len(own.rows),
-            "M": len(own.singles),
-            "P": width,
-            "longest": int(np.diff(offsets).max(initial=0)),
-            "K": 0 if state_slots is None else state_slots.shape[1],
-        }
-        self._shard = ffi.new("fc_shard *", {**scalars, **pointers})
-        layout_fields = {
-            "ptr": array_in(layout.ptr, np.int64, layout.ptr.shape, "ptr"),
-            "slot": array_in(layout.slot, np.uint16, layout.slot.shape, "slot"),
-        }
-        sizes = {"attributes": len(layout.ptr) - 1, "parameters": len(layout.slot)}
-        self._layout = ffi.new("fc_layout *", {**sizes, **layout_fields})
+        self._values = own.row_value, own.single_value
+        self._shard, self._layout, self._memory = shard_view(
+            graph.n_states, layout, width, state_slots, offsets, weight, own
+        )
         self._n_parameters, self._n_states = len(layout.slot), graph.n_states
         self._row_runs = list(_runs(own.rows, layout.cuts))
         self._single_runs = list(_runs(own.singles, layout.ptr[layout.cuts]))
-        self._memory = (pointers, layout_fields)
         self._check(graph)
 
     def _check(self, graph: Graph) -> None:
@@ -197,15 +183,8 @@ class Shard:
         ShapeError
             Another number of states or parameters than the shard's.
         """
+        handle, _keep, weights = self._begun(graph, theta, space)
         states = graph.n_states
-        if states != self._n_states or graph.source is not None or graph.per_token:
-            raise ShapeError(f"a sweep needs a dense graph of {self._n_states} states")
-        handle, _keep = graph_view(graph)
-        weight = space.weight(self.size)
-        weights = array_out(weight)
-        parameters = array_in(theta, np.float64, (self._n_parameters,), "theta")
-        check(lib.fc_spread(self._shard, self._layout, parameters, weights), "spread")
-        self.gradient[:] = 0.0
         work = space.work(lib.fc_sweep_work(handle, self._shard))
         loss, rescued = ffi.new("double *"), ffi.new("int64_t *")
         arc, begin, end = np.empty(states * states), np.empty(states), np.empty(states)
@@ -223,6 +202,55 @@ class Shard:
         )
         check(status, "sweep")
         return Sweep(float(loss[0]), arc, begin, end, int(rescued[0]))
+
+    def curvature(self, graph: Graph, theta: Floats, space: SweepWorkspace) -> Sweep:
+        """Compute the diagonal of the Hessian of log Z; arguments as of `sweep`.
+
+        Returns
+        -------
+        Sweep
+            Sums of variances instead of expectations, without a loss; those of attributes are kept
+            until `collect`.
+
+        Raises
+        ------
+        ShapeError
+            Another number of states or parameters than the shard's.
+        """
+        handle, _keep, weights = self._begun(graph, theta, space)
+        states = graph.n_states
+        work = space.work(lib.fc_curvature_work(handle, self._shard))
+        arc, begin, end = np.empty(states * states), np.empty(states), np.empty(states)
+        row_square, single_square = (
+            ffi.NULL if one is None else array_in(one**2, np.float32, one.shape, "value")
+            for one in self._values
+        )
+        status = lib.fc_curvature(
+            handle,
+            self._shard,
+            weights,
+            row_square,
+            single_square,
+            array_out(self.gradient),
+            array_out(arc),
+            array_out(begin),
+            array_out(end),
+            ffi.from_buffer("double[]", work, require_writable=True),
+        )
+        check(status, "curvature")
+        return Sweep(0.0, arc, begin, end, 0)
+
+    def _begun(self, graph: Graph, theta: Floats, space: SweepWorkspace) -> tuple[Any, Any, Any]:
+        """Return the graph for the kernel, what keeps it alive, and the weights as it sees them."""
+        states = graph.n_states
+        if states != self._n_states or graph.source is not None or graph.per_token:
+            raise ShapeError(f"a sweep needs a dense graph of {self._n_states} states")
+        handle, keep = graph_view(graph)
+        weights = array_out(space.weight(self.size))
+        parameters = array_in(theta, np.float64, (self._n_parameters,), "theta")
+        check(lib.fc_spread(self._shard, self._layout, parameters, weights), "spread")
+        self.gradient[:] = 0.0
+        return handle, keep, weights
 
     def collect(self, block: int, out: Floats) -> None:
         """Add what a block has of the last sweep's gradient.
@@ -246,6 +274,38 @@ class Shard:
             array_in(out, np.float64, (self._n_parameters,), "out", writable=True),
         )
         check(status, "collect")
+
+
+def shard_view(
+    n_states: int,
+    layout: Layout,
+    width: int,
+    state_slots: Ints | None,
+    offsets: Longs,
+    weight: Floats,
+    own: ShardAttributes,
+) -> tuple[Any, Any, list[Any]]:
+    """Return the C structures of a shard and its layout, and what keeps their memory alive."""
+    pointers = _pointers(n_states, state_slots, offsets, weight, own)
+    scalars = {
+        "B": len(offsets) - 1,
+        "N": len(own.row_ptr) - 1,
+        "R": len(own.rows),
+        "M": len(own.singles),
+        "P": width,
+        "longest": int(np.diff(offsets).max(initial=0)),
+        "K": 0 if state_slots is None else state_slots.shape[1],
+    }
+    layout_fields = {
+        "ptr": array_in(layout.ptr, np.int64, layout.ptr.shape, "ptr"),
+        "slot": array_in(layout.slot, np.uint16, layout.slot.shape, "slot"),
+    }
+    sizes = {"attributes": len(layout.ptr) - 1, "parameters": len(layout.slot)}
+    return (
+        ffi.new("fc_shard *", {**scalars, **pointers}),
+        ffi.new("fc_layout *", {**sizes, **layout_fields}),
+        [pointers, layout_fields],
+    )
 
 
 def _pointers(

@@ -67,6 +67,7 @@ MethodName: TypeAlias = Literal[
     "gis",
     "quickprop",
     "l2sgd",
+    "asgd",
     "ap",
     "pa",
     "arow",
@@ -201,8 +202,9 @@ def train_crf(
     method : str or MethodSettings
         The penalised likelihood by L-BFGS ("lbfgs"), conjugate gradients ("cg"; with the diagonal
         of the Hessian "preconditioned-cg", for the first iterations only "mixed-cg"), generalised
-        iterative scaling ("gis"), QuickProp ("quickprop") or stochastic gradients ("l2sgd"; "gpd"
-        of the objectives that count errors, which "lbfgs" and "quickprop" train, too); the averaged
+        iterative scaling ("gis"), QuickProp ("quickprop") or stochastic gradients ("asgd", whose
+        weights are averaged, is the fastest to a good model; "l2sgd" is CRFsuite's; "gpd" of the
+        objectives that count errors, which "lbfgs" and "quickprop" train, too); the averaged
         perceptron ("ap"), passive-aggressive ("pa") and "arow" as in CRFsuite; the averaged
         perceptron for a few epochs ("perceptron"). ``fstcrf.train.lbfgs.LBFGSSettings(memory=5)``
         says the method and its options in one.

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
+    from fstcrf.train.asgd import ASGD
     from fstcrf.train.bandit import Bandit, Schedule
     from fstcrf.train.conjugate_gradient import ConjugateGradient
     from fstcrf.train.errors import ClassificationError, Logistic, SegmentF, Sigmoid
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AROW",
+    "ASGD",
     "GIS",
     "GPD",
     "L2SGD",
@@ -63,6 +65,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "asgd": ("ASGD",),
     "bandit": ("Bandit", "Schedule"),
     "conjugate_gradient": ("ConjugateGradient",),
     "errors": ("ClassificationError", "Logistic", "SegmentF", "Sigmoid"),

@@ -16,13 +16,14 @@ from msgspec import Meta
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.kernel import VectorStore, dot, norm
+from fstcrf.train.asgd import ASGD, ASGDSettings, stochastic
 from fstcrf.train.descent import ARMIJO, LINE_SEARCHES, Found, LineDescent, QuasiNewton
 from fstcrf.train.likelihood import Likelihood
 from fstcrf.train.optimiser import Objective, Optimiser, Staged, State, floats
 from fstcrf.train.preconditioning import DiagonalHessian, InUnits, Ties, Untied, arc_cells, tied
 from fstcrf.train.problem import ParameterSpace, Problem
 from fstcrf.train.settings import Needs, TrainingRun
-from fstcrf.train.sgd import FROM_ZERO, L2SGD, L2SGDSettings
+from fstcrf.train.sgd import FROM_ZERO
 from fstcrf.train.shards import SERIAL, Workers, spans
 
 _PARTS = 16  # of vectors, for threads
@@ -243,8 +244,11 @@ class OWLQN(LBFGS):
 # --- What the likelihood is trained by ------------------------------------------------------------
 
 # L-BFGS starts with stochastic epochs where they are cheaper than what they save.
-_STAGED_SENTENCES, _STAGED_EPOCHS = 1000, 6
+_STAGED_SENTENCES, _STAGED_EPOCHS = 1000, 12
 _STAGED_SENTENCES_TRIED = 400  # of step sizes
+_TRIED = 10  # step sizes, two passes over those sentences each
+_SAVED = 10.0  # evaluations, for each doubling of the sentences from 40 on: 46 of a thousand
+_SAVED_FROM = 40
 
 # Units are curvature^-0.35: half of Newton's -0.5 is too little, all of it too much away from the
 # point where curvature was measured.
@@ -272,7 +276,9 @@ class LBFGSSettings(QuasiNewton):
     ] = 0.0
     stochastic_epochs: Annotated[
         int | None,
-        Meta(ge=0, description="epochs of l2sgd to begin with; 6 where there is text enough"),
+        Meta(
+            ge=0, description="epochs of asgd to begin with; 12 where they cost less than they save"
+        ),
         Needs(lambda values: not values["l1"], "needs a run without l1: OWL-QN has no such epochs"),
         Needs(lambda values: not values.get("warm_start"), FROM_ZERO),
     ] = None
@@ -295,10 +301,8 @@ class LBFGSSettings(QuasiNewton):
 
         def in_units(start: Floats) -> Optimiser:
             ties = tied(problem, space)
-            u = ties.reduce(start)
-            return Untied(
-                InUnits(likelihood(ties), u, self._units(ties, u), minimiser, workers), ties
-            )
+            u, seen = ties.reduce(start), likelihood(ties)
+            return Untied(InUnits(seen, u, self._units(seen, ties, u), minimiser, workers), ties)
 
         if theta.any():  # a warm start: tied attributes may have parted
             return minimiser(run.objective.function(run, self.l2), theta)
@@ -306,22 +310,46 @@ class LBFGSSettings(QuasiNewton):
         if not epochs:
             ties = tied(problem, space)
             return Untied(minimiser(likelihood(ties), ties.reduce(theta)), ties)
-        told = L2SGDSettings(l2=self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
-        first = L2SGD(problem, space, theta, told, seed=run.seed)
+        told = ASGDSettings(l2=self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
+        first = ASGD(problem, space, theta, told, seed=run.seed)
         return Staged(first, epochs, in_units)
 
     def _epochs(self, problem: Problem, space: ParameterSpace) -> int:
         """Return with how many stochastic epochs it begins."""
         if self.stochastic_epochs is not None:
             return self.stochastic_epochs
-        able = self.l2 > 0 and not problem.partial.any() and not space.n_arc_rows
-        return _STAGED_EPOCHS if able and len(problem.weight) >= _STAGED_SENTENCES else 0
+        able = self.l2 > 0 and not problem.partial.any() and stochastic(problem, space)
+        if not able or len(problem.weight) < _STAGED_SENTENCES:
+            return 0
+        return _STAGED_EPOCHS if start_pays(problem, space, _STAGED_EPOCHS) else 0
 
-    def _units(self, ties: Ties, u: Floats) -> Floats:
+    def _units(self, likelihood: Likelihood, ties: Ties, u: Floats) -> Floats:
         """Return a power of the curvature at u; ones where it is not known, or costs too much."""
         problem = ties.problem
-        if not self.l2 > 0 or problem.partial.any() or arc_cells(problem) > _MOST_CELLS:
+        if not self.l2 > 0 or problem.partial.any():
             return np.ones(len(u))
-        curvature = DiagonalHessian(problem, ties.space, l2=self.l2, scale=ties.scale)
-        unit: Floats = curvature(u) ** _UNIT_POWER
+        diagonal = likelihood.curvature(u)
+        if diagonal is None:
+            if arc_cells(problem) > _MOST_CELLS:
+                return np.ones(len(u))
+            diagonal = DiagonalHessian(problem, ties.space, l2=self.l2, scale=ties.scale)(u)
+        unit: Floats = diagonal**_UNIT_POWER
         return unit
+
+
+def start_pays(problem: Problem, space: ParameterSpace, epochs: int) -> bool:
+    """Tell whether stochastic epochs cost less than the evaluations that they save.
+
+    Operations are counted, for an evaluation and an epoch: rows of weights read and written, arcs
+    at all tokens, and in an epoch the arcs that have a weight, once a sentence. What is saved was
+    measured: it grows with the logarithm of the number of sentences.
+    """
+    sentences, tokens = len(problem.weight), int(problem.offsets[-1])
+    arcs = 3 * arc_cells(problem) // max(1, tokens) * (tokens - sentences)
+    cells = len(problem.node.index) * space.width + tokens * problem.topology.n_states
+    evaluation = 2 * cells + arcs
+    own = sentences * (len(space.transitions) + 2 * problem.topology.n_states)
+    epoch = 4 * cells + arcs + 4 * own
+    tried = 2 * _TRIED * min(1.0, _STAGED_SENTENCES_TRIED / sentences)
+    saved = _SAVED * np.log2(max(1.0, sentences / _SAVED_FROM))
+    return bool((epochs + tried) * epoch < saved * evaluation)

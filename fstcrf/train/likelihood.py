@@ -9,7 +9,7 @@ is the score of the gold path. The gradient is the difference of the expected fe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -25,6 +25,8 @@ from fstcrf.kernel import dot
 from fstcrf.train.problem import ParameterSpace, Problem, Tables, arc_slots, observed_counts
 from fstcrf.train.settings import ObjectiveSettings, TrainingRun
 from fstcrf.train.shards import N_SHARDS, Workers, compiled_shards, fits, shard_bounds, spans
+
+_ShardSweep = Callable[[kernel.Shard, kernel.Graph, Floats, kernel.SweepWorkspace], kernel.Sweep]
 
 
 # --- Expected feature counts and log Z ------------------------------------------------------------
@@ -46,6 +48,21 @@ class Fused:
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return value and gradient at theta."""
+        loss, self.rescued, out = self._summed(theta, kernel.Shard.sweep)
+        return loss, out
+
+    @property
+    def has_curvature(self) -> bool:
+        """Whether the sweep can tell the curvature: no two arcs share a weight."""
+        slots = self._space.topology.arc_slot
+        return len(np.unique(slots[slots >= 0])) == int((slots >= 0).sum())
+
+    def curvature(self, theta: Floats) -> Floats:
+        """Return the sums of variances, as `DiagonalHessian` has them, float64 [size]."""
+        return self._summed(theta, kernel.Shard.curvature)[2]
+
+    def _summed(self, theta: Floats, sweep: _ShardSweep) -> tuple[float, int, Floats]:
+        """Return loss, rescued sentences and sums over the shards."""
         space, topology = self._space, self._space.topology
         parts = space.parts(theta)
         slots = np.zeros(topology.n_arc_slots)
@@ -57,22 +74,22 @@ class Fused:
         node, transition, _, initial, final = space.parts(out)
         weights = np.ascontiguousarray(parts[0])
 
-        def sweep(shard: kernel.Shard) -> kernel.Sweep:
+        def swept(shard: kernel.Shard) -> kernel.Sweep:
             workspace = self._workspaces.get()
             try:
-                return shard.sweep(graph, weights, workspace)
+                return sweep(shard, graph, weights, workspace)
             finally:
                 self._workspaces.put(workspace)
 
-        loss, self.rescued = 0.0, 0
-        for found in self._workers.map(sweep, self._shards):
+        loss, rescued = 0.0, 0
+        for found in self._workers.map(swept, self._shards):
             loss += found.loss
-            self.rescued += found.rescued
+            rescued += found.rescued
             transition += topology.arc_slot_sums(found.arc)[space.transitions]
             initial += found.begin[space.initial]
             final += found.end[space.final]
         self._workers.each(lambda block: self._collect(block, node), range(self._n_blocks))
-        return loss, out
+        return loss, rescued, out
 
     def _collect(self, block: int, node: Floats) -> None:
         for shard in self._shards:
@@ -269,6 +286,21 @@ class Likelihood:
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
         self._finish(gradient, theta)
         return value, gradient
+
+    def curvature(self, theta: Floats) -> Floats | None:
+        """Return the approximate diagonal of the Hessian at theta, float64 [size].
+
+        It is that of `DiagonalHessian`, by one sweep of the fused kernel; None where that cannot
+        tell it.
+        """
+        if not isinstance(self._expectation, Fused) or not self._expectation.has_curvature:
+            return None
+        self.evaluations += 1
+        diagonal = self._expectation.curvature(self._seen(theta)[0])
+        if self._scale is not None:
+            diagonal *= self._scale**2
+        diagonal += 2.0 * self.l2
+        return diagonal
 
     def _seen(self, theta: Floats) -> tuple[Floats, float, float]:
         """Return the weights as the data sees them, the score of the gold paths, and |theta|²."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
+from fstcrf.train.asgd import ASGDSettings
 from fstcrf.train.conjugate_gradient import CGSettings, MixedCGSettings, PreconditionedCGSettings
 from fstcrf.train.errors import MCEFSettings, MCESettings
 from fstcrf.train.gpd import ErrorLBFGSSettings, ErrorQuickPropSettings, GPDSettings
@@ -35,6 +36,7 @@ _LIKELIHOOD: Mapping[str, type[MethodSettings]] = _by_name(
     GISSettings,
     QuickPropSettings,
     L2SGDSettings,
+    ASGDSettings,
     APSettings,
     PASettings,
     AROWSettings,

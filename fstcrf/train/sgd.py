@@ -38,7 +38,7 @@ BEGINNING = Needs(
     lambda values: (
         not values.get("warm_start")
         or values.get("stochastic_epochs") is not None  # asked for, they are made there, too
-        or values["method"] in ("l2sgd", "gpd")
+        or values["method"] in ("l2sgd", "asgd", "gpd")
     ),
     FROM_ZERO,
 )

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from fstcrf.arrays import Ints, Longs, Singles
-from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, padded
+from fstcrf.arrays import Bools, Ints, Longs, Singles
+from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, SparseRows, padded
 from fstcrf.train.problem import ParameterSpace, Problem
 
 T = TypeVar("T")
@@ -91,6 +91,15 @@ def shard_bounds(offsets: Longs) -> list[int]:
     return sorted({0, *cuts.tolist(), len(offsets) - 1})
 
 
+def attribute_layout(space: ParameterSpace) -> Layout:
+    """Return where the weights of each attribute are."""
+    ptr = np.searchsorted(
+        space.node_cells, np.arange(space.n_node_rows + 1, dtype=np.int64) * space.width
+    )
+    slot = (space.node_cells % space.width).astype(np.uint16)
+    return Layout(ptr.astype(np.int64), slot, _blocks(ptr))
+
+
 def compiled_shards(problem: Problem, space: ParameterSpace, graph: Graph) -> Iterator[Shard]:
     """Yield the shards of a problem.
 
@@ -101,11 +110,7 @@ def compiled_shards(problem: Problem, space: ParameterSpace, graph: Graph) -> It
     graph : Graph
         The topology's graph with any potentials.
     """
-    ptr = np.searchsorted(
-        space.node_cells, np.arange(space.n_node_rows + 1, dtype=np.int64) * space.width
-    )
-    slot = (space.node_cells % space.width).astype(np.uint16)
-    layout = Layout(ptr.astype(np.int64), slot, _blocks(ptr))
+    layout = attribute_layout(space)
     direct = problem.topology.direct
     state_slots = None if direct else np.ascontiguousarray(problem.topology.node_slots)
     n_slots = len(problem.topology.node_slot_names)
@@ -129,46 +134,66 @@ def _blocks(ptr: Longs) -> Longs:
     return np.unique(np.concatenate([[0], cuts, [len(ptr) - 1]])).astype(np.int64)
 
 
+def whole_attributes(design: SparseRows, layout: Layout) -> ShardAttributes:
+    """Return the attributes of all sentences: each of the layout has a row, or single entries."""
+    return _attributes(design.indptr, design.index, design.value, layout, whole=True)
+
+
 def _attributes(
-    indptr: Longs, index: Ints, value: Singles | None, layout: Layout
+    indptr: Longs,
+    index: Ints,
+    value: Singles | None,
+    layout: Layout,
+    *,
+    whole: bool = False,
 ) -> ShardAttributes:
-    """Split the attributes of a shard into rows and single entries."""
-    weights = np.diff(layout.ptr)
+    """Split the attributes of a shard into rows and single entries.
+
+    With `whole` those that do not occur are numbered, too.
+    """
+    weights = np.diff(layout.ptr).astype(np.int32)
     n = weights[index]
-    token = np.repeat(np.arange(len(indptr) - 1, dtype=np.int32), np.diff(indptr))
-    as_row = n > FEW
-    rows, row = _by_frequency(index[as_row])
-    lone = (n > 0) & ~as_row
+    as_row, lone = n > FEW, (n > 0) & (n <= FEW)
+    rows, row = _by_frequency(
+        index if as_row.all() else index[as_row], np.flatnonzero(weights > FEW) if whole else None
+    )
     attribute, times = index[lone], n[lone]
     start = np.repeat(layout.ptr[attribute] - (np.cumsum(times) - times), times)
     parameter = (start + np.arange(int(times.sum()))).astype(np.int32)
-    owner = np.repeat(token[lone], times)
-    order = np.lexsort((layout.slot[parameter], owner))  # the kernel sums runs of one slot
-    parameter, owner = parameter[order], owner[order]
-    singles, single = _by_frequency(parameter)
+    single_ptr = _pointers(np.where(lone, n, 0), indptr)
+    single_value = None if value is None else np.repeat(value[lone], times)
+    if not whole:  # the sweep sums runs of one slot
+        owner = np.repeat(np.arange(len(indptr) - 1, dtype=np.int32), np.diff(single_ptr))
+        order = np.lexsort((layout.slot[parameter], owner))
+        parameter = parameter[order]
+        single_value = None if single_value is None else single_value[order]
+    few = np.flatnonzero(np.repeat(weights <= FEW, weights)) if whole else None
+    singles, single = _by_frequency(parameter, few)
     return ShardAttributes(
-        row_ptr=_pointers(token[as_row], len(indptr) - 1),
+        row_ptr=_pointers(as_row, indptr),
         row=row,
         row_value=None if value is None else value[as_row],
-        single_ptr=_pointers(owner, len(indptr) - 1),
+        single_ptr=single_ptr,
         single=single,
         single_slot=layout.slot[parameter],
-        single_value=None if value is None else np.repeat(value[lone], times)[order],
+        single_value=single_value,
         rows=rows,
         singles=singles,
     )
 
 
-def _by_frequency(index: Ints) -> tuple[Ints, Ints]:
+def _by_frequency(index: Ints, among: Longs | None = None) -> tuple[Ints, Ints]:
     """Return the distinct numbers, most frequent first, and the place of each among them.
 
     Frequencies count as equal within a factor of two: then the order of the numbers is kept, in
-    which parameters are read and written.
+    which parameters are read and written. `among` are the numbers that there are, ascending, those
+    that do not occur included.
     """
-    if not len(index):
+    last = int(among[-1]) if among is not None and len(among) else -1
+    counts = np.bincount(index, minlength=last + 1)
+    used: Ints = (np.flatnonzero(counts) if among is None else among).astype(np.int32)
+    if not len(used):
         return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
-    counts = np.bincount(index)
-    used: Ints = np.flatnonzero(counts).astype(np.int32)
     octave = np.frexp(counts[used])[1]
     used = used[np.argsort(-octave, kind="stable")]
     place = np.empty(len(counts), dtype=np.int32)
@@ -176,7 +201,9 @@ def _by_frequency(index: Ints) -> tuple[Ints, Ints]:
     return used, place[index]
 
 
-def _pointers(token: Ints, n: int) -> Longs:
-    out = np.zeros(n + 1, dtype=np.int64)
-    np.cumsum(np.bincount(token, minlength=n), out=out[1:])
+def _pointers(amount: Ints | Bools, indptr: Longs) -> Longs:
+    """Return where each token's share begins, of what each of its attributes has."""
+    before = np.zeros(len(amount) + 1, dtype=np.int64)
+    np.cumsum(amount, out=before[1:])
+    out: Longs = before[indptr]
     return out

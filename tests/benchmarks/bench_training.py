@@ -231,7 +231,7 @@ def exactness(bench: Bench) -> list[Line]:
         task,
         cores=2,
         numbers=numbers,
-        max_iterations=10,
+        max_iterations=20,
         model=model,
     )
     differing = found["differing"]
@@ -240,7 +240,7 @@ def exactness(bench: Bench) -> list[Line]:
         f"results that differ with {', '.join(map(str, numbers))} threads",
         float(len(differing)),
         error=f"not the same bits: {', '.join(differing)}" if differing else None,
-        note=f"{', '.join(found['compared'])} after 10 iterations, bit for bit",
+        note=f"{', '.join(found['compared'])} after 20 iterations, bit for bit",
     )
     kinds = bench.work("ours", "variants", task, model=model)
     differences = {k: v for k, v in kinds.items() if isinstance(v, dict)}

@@ -12,6 +12,7 @@ throughput     tagging in memory, on growing corpora
 threads        do results depend on the number of threads
 variants       do they depend on the instruction set
 prepare        column files for other numbers of labels
+steps          seconds of each kind of step of a training, and of an evaluation
 =============  ==================================================================
 """
 
@@ -159,6 +160,38 @@ def predictions(task: Task, *, tagged: str) -> dict[str, Any]:
     return {"f1": 100 * report.f, "accuracy": 100 * report.accuracy}
 
 
+def steps(task: Task, *, iterations: int) -> dict[str, Any]:
+    """Measure what a training with L-BFGS is made of, in processor time.
+
+    An iteration of L-BFGS counts by the evaluation.
+    """
+    import numpy as np
+
+    from fstcrf.train import LBFGS, Likelihood
+    from fstcrf.train.asgd import ASGD, ASGDSettings
+
+    problem, space = problem_of(task)
+    clock, objective = time.process_time, Likelihood(problem, space, l2=L2)
+    first = ASGD(problem, space, np.zeros(space.size), ASGDSettings(l2=L2), first_rate=0.1)
+    epochs = [_seconds(first.step, clock) for _ in range(iterations)]
+    curvature = [_seconds(partial(objective.curvature, first.theta()), clock) for _ in range(2)]
+    evaluation = [_seconds(partial(objective, first.theta()), clock) for _ in range(iterations)]
+    then, before = LBFGS(objective, first.theta()), objective.evaluations
+    whole = sum(_seconds(then.step, clock) for _ in range(iterations))
+    seen = space.topology.n_states**2
+    return {
+        "labels": problem.topology.n_labels,
+        "tokens": int(problem.offsets[-1]),
+        "pairs": len(space.transitions) / seen,
+        "evaluation": statistics.median(evaluation),
+        "kinds": {
+            "stochastic epoch": statistics.median(epochs),
+            "curvature": min(curvature),
+            "iteration, by the evaluation": whole / (objective.evaluations - before),
+        },
+    }
+
+
 def throughput(
     task: Task, *, model: str, copies: Sequence[int], rounds: int, threads: int = 1
 ) -> dict[str, Any]:
@@ -276,6 +309,7 @@ WORK: dict[str, Callable[..., dict[str, Any]]] = {
     "predictions": predictions,
     "prepare": prepare,
     "score": score,
+    "steps": steps,
     "threads": threads,
     "throughput": throughput,
     "variants": variants,

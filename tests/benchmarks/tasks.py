@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-__all__ = ["L2", "TEMPLATES", "TUTORIAL", "WORDS", "Attributes", "Task"]
+__all__ = ["CRFPP", "L2", "TEMPLATES", "TUTORIAL", "WORDS", "Attributes", "Task"]
 
 L2 = 0.5
 
-Attributes = Literal["tutorial", "words"]
+Attributes = Literal["tutorial", "words", "crf++"]
 
 TUTORIAL = """\
 U00:%x[-2,0]
@@ -65,7 +65,35 @@ EOS
 B
 """
 
-TEMPLATES: dict[Attributes, str] = {"tutorial": TUTORIAL, "words": WORDS}
+CRFPP = """\
+# Unigram
+U00:%x[-2,0]
+U01:%x[-1,0]
+U02:%x[0,0]
+U03:%x[1,0]
+U04:%x[2,0]
+U05:%x[-1,0]/%x[0,0]
+U06:%x[0,0]/%x[1,0]
+
+U10:%x[-2,1]
+U11:%x[-1,1]
+U12:%x[0,1]
+U13:%x[1,1]
+U14:%x[2,1]
+U15:%x[-2,1]/%x[-1,1]
+U16:%x[-1,1]/%x[0,1]
+U17:%x[0,1]/%x[1,1]
+U18:%x[1,1]/%x[2,1]
+
+U20:%x[-2,1]/%x[-1,1]/%x[0,1]
+U21:%x[-1,1]/%x[0,1]/%x[1,1]
+U22:%x[0,1]/%x[1,1]/%x[2,1]
+
+# Bigram
+B
+"""
+
+TEMPLATES: dict[Attributes, str] = {"tutorial": TUTORIAL, "words": WORDS, "crf++": CRFPP}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +107,7 @@ class Task:
     columns : tuple of str
         Names of its columns; the words first, for "tutorial" the POS tags second.
     target : str
-    attributes : {"tutorial", "words"}
+    attributes : {"tutorial", "words", "crf++"}
     separator : str, optional
         Between columns; any run of spaces and tabs when absent.
     """

@@ -31,7 +31,7 @@ ROWS = ["--columns", "word,pos,field", "--target", "pos"]
 
 METHODS = [
     *("lbfgs", "cg", "preconditioned-cg", "mixed-cg", "gis"),
-    *("l2sgd", "ap", "pa", "arow", "perceptron"),
+    *("l2sgd", "asgd", "ap", "pa", "arow", "perceptron"),
 ]
 
 
@@ -508,8 +508,8 @@ def test_bad_data(folder: Path, content: bytes, message: str) -> None:
             ["--method", "gpd"],
             (
                 "--objective 'likelihood' is trained by 'lbfgs', 'cg', 'preconditioned-cg', "
-                "'mixed-cg', 'gis', 'quickprop', 'l2sgd', 'ap', 'pa', 'arow', 'perceptron', "
-                "not 'gpd', which is for --objective 'mce' or 'mce-f'"
+                "'mixed-cg', 'gis', 'quickprop', 'l2sgd', 'asgd', 'ap', 'pa', 'arow', "
+                "'perceptron', not 'gpd', which is for --objective 'mce' or 'mce-f'"
             ),
         ),
         (["--no-averaging"], "--no-averaging needs --method 'pa', not 'lbfgs'"),

@@ -43,16 +43,19 @@ CALIBRATION = [name for name in DEFAULTS if name.startswith("calibration_")]
 
 IGNORED: list[tuple[dict[str, Any], str]] = [
     *(
-        ({"method": method, "l2": l2}, f"l2 needs method 'lbfgs' or .* or 'l2sgd', not '{method}'")
+        ({"method": method, "l2": l2}, f"l2 needs method 'lbfgs' or .* or 'asgd', not '{method}'")
         for method in ("ap", "pa", "arow", "perceptron")
         for l2 in (0.1, 0.5)
     ),
     ({"l1": 0.1, "line_search": "backtracking"}, "line_search needs a run without l1"),
     ({"l1": 0.1, "line_search": "wolfe"}, "line_search needs a run without l1"),
     ({"l1": 0.1, "stochastic_epochs": 3}, "stochastic_epochs needs a run without l1"),
-    *(({name: 3}, f"{name} needs method 'l2sgd', not 'lbfgs'") for name in CALIBRATION),
+    *(({name: 3}, f"{name} needs method 'l2sgd' or 'asgd', not 'lbfgs'") for name in CALIBRATION),
     *(
-        ({"method": "quickprop", name: 3}, f"{name} needs method 'l2sgd', not 'quickprop'")
+        (
+            {"method": "quickprop", name: 3},
+            f"{name} needs method 'l2sgd' or 'asgd', not 'quickprop'",
+        )
         for name in CALIBRATION
     ),
     *(
@@ -98,7 +101,7 @@ def test_toml_and_command_line_refuse_it_too(
     line = failure(*train, "--l1", 1, "--line-search", "wolfe", status=2)
     assert line.startswith("--line-search needs a run without ")
     line = failure(*train, "--calibration-rate", 0.1, status=2)
-    assert line == "--calibration-rate needs --method 'l2sgd', not 'lbfgs'"
+    assert line == "--calibration-rate needs --method 'l2sgd' or 'asgd', not 'lbfgs'"
     line = failure(*train, "--patience", 10, status=2)
     assert line == "--patience is for the held-out data of --dev, and there is none"
 

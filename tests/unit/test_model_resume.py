@@ -24,7 +24,7 @@ TEMPLATE = "U1:%x[0,word]\nU2:%x[0,suffix(word,1)]\nB\n"
 
 METHODS = [
     *("lbfgs", "cg", "preconditioned-cg", "mixed-cg", "gis"),
-    *("l2sgd", "ap", "pa", "arow", "perceptron"),
+    *("l2sgd", "asgd", "ap", "pa", "arow", "perceptron"),
 ]
 
 UNPENALISED = ["ap", "pa", "arow", "perceptron"]

@@ -18,7 +18,7 @@ from fstcrf.train.descent import LineSearching, QuasiNewton
 from fstcrf.train.preconditioning import DiagonalHessian, InUnits
 from fstcrf.train.settings import Converging
 from fstcrf.train.weightwise import GIS, largest_count
-from tests.support.problems import BIO_CASES, Case, random_case
+from tests.support.problems import BIO_CASES, Case, iob2, random_case
 from tests.unit.test_train_lbfgs import Counted, quadratic, rosenbrock
 
 Make = Callable[[Case, float], Optimiser]
@@ -309,6 +309,39 @@ def test_tied_attributes_have_one_curvature() -> None:
     # Of m tied weights with curvature h: m h + penalty, for a parameter √m times as long.
     m = ties.scale[ties.place] ** 2
     assert together[ties.place] - 1.0 == pytest.approx((apart - 1.0) * m, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"order": 0},
+        {"transitions": "all"},
+        {"ends": True, "weights": True},
+        {"values": True, "features": "complete"},
+        {"labels": ("B-X", "I-X", "O"), "legal": iob2, "ends": True},
+    ],
+)
+def test_the_sweep_tells_the_same_curvature(options: dict[str, Any], variant: str) -> None:
+    case = random_case(7, **options)
+    theta = 2.0 * np.random.default_rng(0).normal(size=case.space.size)
+    for scale in (None, np.linspace(1.0, 2.0, case.space.size)):
+        fused = Likelihood(case.problem, case.space, l2=0.5, scale=scale).curvature(theta)
+        wanted = DiagonalHessian(case.problem, case.space, l2=0.5, scale=scale)(theta)
+        assert fused is not None
+        assert fused == pytest.approx(wanted, rel=1e-4)
+    assert likelihood(case, 0.5).curvature(theta) is None
+
+
+def test_the_curvature_of_what_float32_cannot_hold() -> None:
+    """Of arcs, no more than what is expected; the rest is the same."""
+    case = random_case(7, transitions="all", ends=True)
+    theta = 60.0 * np.random.default_rng(0).normal(size=case.space.size)
+    fused = Likelihood(case.problem, case.space, l2=0.5).curvature(theta)
+    wanted = DiagonalHessian(case.problem, case.space, l2=0.5)(theta)
+    assert fused is not None
+    arcs = slice(*case.space.bounds[1:3])
+    assert (fused[arcs] >= wanted[arcs] - 1e-4).all()
+    assert np.delete(fused, np.r_[arcs]) == pytest.approx(np.delete(wanted, np.r_[arcs]), rel=1e-4)
 
 
 def test_no_preconditioner_for_unknown_labels_or_without_a_penalty() -> None:

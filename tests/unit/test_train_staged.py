@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 from fstcrf.train import L2SGD, LBFGS, Likelihood, Optimiser, Staged, fit
 from fstcrf.train.descent import QuasiNewton
+from fstcrf.train.lbfgs import LBFGSSettings, start_pays
+from fstcrf.train.likelihood import LikelihoodSettings
+from fstcrf.train.settings import TrainingRun
 from fstcrf.train.sgd import L2SGDSettings
 from tests.support.problems import random_case
 
@@ -48,3 +54,40 @@ def test_a_restored_state_goes_on_with_the_same_bits() -> None:
         for _ in range(8 - after):
             again.step()
         assert np.array_equal(again.theta(), whole.theta())
+
+
+def epochs(**options: Any) -> int:
+    case = random_case(3, **options)
+    return LBFGSSettings()._epochs(case.problem, case.space)
+
+
+def test_the_start_is_made_where_it_pays() -> None:
+    """Sentences of one token have no arcs in an evaluation; an epoch has them at every step."""
+    many = [f"L{i}" for i in range(30)]
+    assert epochs(lengths=(2, 3) * 500) > 0
+    assert epochs(lengths=(2, 3) * 499) == 0
+    assert epochs(lengths=(3,) * 1000, labels=many, transitions="all", attributes=3) > 0
+    assert epochs(lengths=(1,) * 1000, labels=many, transitions="all", attributes=3) == 0
+    assert epochs(lengths=(2, 3) * 500, partial=True) == 0
+    assert epochs(lengths=(2, 3) * 500, arcs=True) == 0
+
+
+def test_what_is_saved_does_not_fall_with_the_sentences() -> None:
+    pays = []
+    for n in (1, 30, 100, 1000):
+        case = random_case(3, lengths=(2, 3) * n)
+        pays.append(start_pays(case.problem, case.space, 12))
+    assert pays == sorted(pays)
+    assert pays[0] < pays[-1]
+
+
+@pytest.mark.parametrize("threads", [2, 7])
+def test_the_automatic_start_has_the_same_bits_for_any_number_of_threads(threads: int) -> None:
+    case = random_case(3, lengths=(2, 3) * 500)
+    found = []
+    for n in (1, threads):
+        run = TrainingRun(
+            case.problem, case.space, np.zeros(case.space.size), LikelihoodSettings(), threads=n
+        )
+        found.append(fit(LBFGSSettings().optimiser(run), max_iterations=16).theta)
+    assert np.array_equal(found[0], found[1])

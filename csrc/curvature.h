@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The diagonal of the Hessian of log Z, by the recursions of sweep.c: a weight's is the sum over tokens
+ * of x^2 p (1 - p), p the posterior of its slot. Of arcs, p is a product of a row behind and a row
+ * ahead, so the sum of its squares is one outer product of squared rows:
+ *
+ *   sum_t p_t (1 - p_t) = A(i, j) sum_t a(i) n(j)  -  A(i, j)^2 sum_t a(i)^2 n(j)^2 */
+#ifndef FSTCRF_CURVATURE_H
+#define FSTCRF_CURVATURE_H
+
+int64_t fc_curvature_work(const fc_machine *g, const fc_shard *s) {
+    return fc_sweep_work(g, s) + (g->S + 3) / 4 * 4 * padded(g->S);
+}
+
+/* total += weight a n, squares += weight a^2 n^2, of the rows of a sentence, which are lost. */
+static void add_arcs(sweep *w, int64_t T, double weight, double *total, double *squares) {
+    const int64_t Q = w->Q;
+    const float c = (float)weight, less = 1.0f / c;
+    float *restrict a = w->alpha, *restrict n = w->emission;
+    for (int64_t k = 0; k < (T - 1) * Q; k++) a[k] *= c;
+    outer(T - 1, w->S, Q, a, n + Q, total);
+    for (int64_t k = 0; k < (T - 1) * Q; k++) a[k] *= a[k] * less;
+    for (int64_t k = Q; k < T * Q; k++) n[k] *= n[k];
+    outer(T - 1, w->S, Q, a, n + Q, squares);
+}
+
+static void add_variances(int64_t n, double weight, const double *p, double *sum) {
+    for (int64_t j = 0; j < n; j++) sum[j] += weight * fmax(p[j] * (1.0 - p[j]), 0.0);
+}
+
+fc_status fc_curvature(const fc_machine *machine, const fc_shard *s, const float *weight,
+                       const float *row_square, const float *single_square, float *variance,
+                       double *arc, double *begin, double *end, double *work) {
+    if (!is_dense_chain(machine)) return FC_EINVAL;
+    sweep w;
+    lay_out(&w, machine, s, work + (machine->S + 3) / 4 * 4 * padded(machine->S));
+    load(&w);
+    const int64_t S = w.S, Q = w.Q, P = s->P, cells = (S + 3) / 4 * 4 * Q;
+    double *total = w.total, *squares = work;
+    fc_shard squared = *s;
+    squared.row_value = row_square;
+    squared.single_value = single_square;
+    int always = 1;
+    for (int64_t a = 0; a < S * S; a++) always &= machine->axis->score[a] > FC_NEVER;
+    for (int64_t j = 0; j < S; j++) always &= machine->initial[j] > FC_NEVER;
+    for (int64_t j = 0; j < Q; j++) {
+        w.pad[j] = j < S ? 0.0f : -1e30f;
+        w.faint[j] = j < S ? FAINT : -1.0f;
+    }
+    memset(arc, 0, (size_t)(S * S) * sizeof *arc);
+    memset(begin, 0, (size_t)S * sizeof *begin);
+    memset(end, 0, (size_t)S * sizeof *end);
+    memset(squares, 0, (size_t)cells * sizeof *squares);
+    w.total = NULL;
+    for (int64_t b = 0; b < s->B; b++) {
+        const int64_t first = s->offsets[b], T = s->offsets[b + 1] - first;
+        double log_z;
+        if (!(s->weight[b] > 0.0)) continue;
+        memset(w.begin, 0, (size_t)Q * sizeof *w.begin);
+        memset(w.end, 0, (size_t)Q * sizeof *w.end);
+        for (int64_t t = 0; t < T; t++) potentials(s, first + t, weight, w.slots + t * P);
+        if (forward_rows(&w, T, always, &log_z) && backward_rows(&w, T, always, 1.0, &log_z)) {
+            add_arcs(&w, T, s->weight[b], total, squares);
+        } else { /* arcs: at most what is expected */
+            memset(w.begin, 0, (size_t)Q * sizeof *w.begin);
+            memset(w.end, 0, (size_t)Q * sizeof *w.end);
+            for (int64_t t = 0; t < T; t++) potentials(s, first + t, weight, w.slots + t * P);
+            in_double(&w, T, 1.0, &log_z);
+            for (int64_t a = 0; a < S * S; a++) arc[a] += s->weight[b] * w.arc[a];
+        }
+        add_variances(S, s->weight[b], w.begin, begin);
+        add_variances(S, s->weight[b], w.end, end);
+        const float c = (float)s->weight[b];
+        for (int64_t t = 0; t < T; t++) {
+            float *p = w.slots + t * P;
+            for (int64_t j = 0; j < P; j++) {
+                const float x = p[j] * (1.0f - p[j]);
+                p[j] = x > 0.0f ? c * x : 0.0f;
+            }
+            scatter(&squared, first + t, p, variance);
+        }
+    }
+    for (int64_t i = 0; i < S; i++)
+        for (int64_t j = 0; j < S; j++) {
+            const double x = (double)w.forward[i * Q + j];
+            const double sum = x * total[i * Q + j] - x * x * squares[i * Q + j];
+            arc[i * S + j] += sum > 0.0 ? sum : 0.0;
+        }
+    return FC_OK;
+}
+
+#endif

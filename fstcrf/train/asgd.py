@@ -1,0 +1,229 @@
+"""Averaged stochastic gradient descent with L2, one sentence a step.
+
+The step sizes are η₀ / (1 + λ η₀ t)^¾ with λ = 2 l2 / B: longer than those of `L2SGD`, so that the
+weights go on moving about the minimum, and their mean from the second epoch on comes nearer to it
+than any of them. Source: Polyak and Juditsky (1992); Ruppert (1988); Xu (2011), whose sums keep the
+mean at the cost of a second number beside each weight that a sentence touches; Bottou (2010).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fstcrf.arrays import Floats, Longs
+from fstcrf.errors import NumericError, OptionError
+from fstcrf.kernel import ArcWeights, Graph, StochasticLearner, dot, norm, padded
+from fstcrf.train.online import Orders, masked_arcs, shuffled
+from fstcrf.train.optimiser import State, Step
+from fstcrf.train.problem import ParameterSpace, Problem
+from fstcrf.train.settings import Delta, MaxIterations, Penalised, TrainingRun
+from fstcrf.train.sgd import Calibrated, calibrated_rate
+from fstcrf.train.shards import attribute_layout, whole_attributes
+
+_POWER = 0.75  # of the fall of step sizes: Xu (2011)
+_DIVERGED = 10.0  # times the loss of knowing nothing: far from what steps that settle ever cost
+
+
+@dataclass(frozen=True, kw_only=True)
+class ASGDSettings(Penalised, Calibrated):
+    """The likelihood by stochastic gradients, the mean of the weights from the second epoch on."""
+
+    name: ClassVar[str] = "asgd"
+
+    max_iterations: MaxIterations = 8
+    delta: Delta = 1e-6
+
+    def optimiser(self, run: TrainingRun) -> ASGD:
+        """Return the optimiser of a run."""
+        return ASGD(run.problem, run.space, run.theta, self, seed=run.seed)
+
+
+def stochastic(problem: Problem, space: ParameterSpace) -> bool:
+    """Can a problem be trained by stochastic epochs; `stochastic_learner` says why not."""
+    few = len(problem.topology.node_slot_names) <= np.iinfo(np.uint16).max
+    return few and not space.n_arc_rows and not problem.partial.any()
+
+
+def stochastic_learner(problem: Problem, space: ParameterSpace) -> StochasticLearner:
+    """Return the kernel's view of a problem.
+
+    Raises
+    ------
+    OptionError
+        Unknown labels in the data, or weights of arc attributes: both need a batch objective. Or
+        more slots than the kernel numbers.
+    """
+    topology = problem.topology
+    problem.require_known("train with method 'lbfgs'")
+    if space.n_arc_rows:
+        raise OptionError("the template has B features of the input: train with method 'lbfgs'")
+    n_slots, most = len(topology.node_slot_names), np.iinfo(np.uint16).max
+    if n_slots > most:
+        raise OptionError(f"{n_slots:,} labels, expected at most {most:,}: train with 'l2sgd'")
+    graph, layout = topology.graph(np.zeros(topology.n_arc_slots)), attribute_layout(space)
+    return StochasticLearner(
+        graph,
+        layout,
+        width=padded(n_slots),
+        state_slots=None if topology.direct else np.ascontiguousarray(topology.node_slots),
+        offsets=problem.offsets,
+        weight=problem.weight,
+        attributes=whole_attributes(problem.node, layout),
+        gold=problem.states,
+        arcs=_arc_weights(space, graph),
+    )
+
+
+def _arc_weights(space: ParameterSpace, graph: Graph) -> ArcWeights:
+    """Return where arcs and ends find their weights, behind those of attributes."""
+    slot, mask = masked_arcs(space, graph)
+    place = np.full(len(mask), -1, dtype=np.int32)
+    place[space.transitions] = np.arange(len(space.transitions))
+    ends = np.full((2, space.topology.n_states), -1, dtype=np.int32)
+    n = len(space.transitions)
+    ends[0, space.initial] = n + np.arange(len(space.initial))
+    ends[1, space.final] = n + len(space.initial) + np.arange(len(space.final))
+    return ArcWeights(n + len(space.initial) + len(space.final), place[slot], ends[0], ends[1])
+
+
+class ASGD:
+    """One epoch a step.
+
+    The sample that the first step size is chosen on is the beginning of the first epoch. The value
+    of an epoch is the penalised likelihood that its sentences had, each before its own step.
+
+    Parameters
+    ----------
+    problem : Problem
+    space : ParameterSpace
+    theta : float64 [size]
+        Where to start.
+    settings : ASGDSettings
+    seed : int
+        Of the order of sentences, drawn anew for each epoch.
+    first_rate : float, optional
+        First step size; chosen on a sample when absent.
+    orders : Orders, optional
+        The order of sentences in each epoch, instead of `seed`.
+
+    Raises
+    ------
+    NumericError
+        No candidate for the first step size converges.
+    OptionError
+        Labels that are not known, weights of arc attributes, or too many labels.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        space: ParameterSpace,
+        theta: Floats,
+        settings: ASGDSettings = ASGDSettings(),
+        *,
+        seed: int = 0,
+        first_rate: float | None = None,
+        orders: Orders | None = None,
+    ) -> None:
+        self.settings, self.rescued = settings, 0
+        self._size, self._epoch = len(problem.weight), 0
+        self._decay = 2.0 * settings.l2 / self._size
+        self._orders = shuffled(seed, self._size) if orders is None else orders
+        self._values: list[float] = []
+        tokens = np.diff(problem.offsets)
+        self._ignorance = dot(problem.weight, tokens * np.log(problem.topology.n_states))
+        self._learner = stochastic_learner(problem, space)
+        self.first_rate = self._calibrate(theta) if first_rate is None else first_rate
+        self._learner.restart(theta)
+        self._theta = theta
+
+    def theta(self) -> Floats:
+        """Return the mean of the weights since the second epoch; before, the weights reached."""
+        return self._theta
+
+    def step(self) -> Step:
+        """Run one epoch."""
+        order, rates = self._orders(self._epoch), self._rates(self.first_rate, self._epoch)
+        self._epoch += 1
+        try:
+            loss, self.rescued = self._learner.epoch(
+                order, rates, self._decay, averaging=self._epoch > 1
+            )
+        except NumericError as error:
+            raise NumericError(f"epoch {self._epoch}: {error}") from None
+        self._theta = self._learner.theta(mean=True)
+        value = loss + self.settings.l2 * dot(self._theta, self._theta)
+        if self._epoch > 1 and loss > _DIVERGED * self._ignorance:
+            raise NumericError(
+                f"epoch {self._epoch} with steps from {rates[0]:.3g} ended far above where all "
+                f"labels are equally likely (at {loss:.4g}, not {self._ignorance:.4g})"
+            )
+        self._values = [*self._values[-self.settings.period :], value]
+        measures = {
+            "norm": norm(self._theta),
+            "rate": float(rates[-1]),
+            "updates": float(self._epoch * self._size),
+        }
+        if len(self._values) > self.settings.period:
+            measures["improvement"] = self._improvement()
+        return Step(value, None, self._epoch, self._converged(), measures)
+
+    def state(self) -> State:
+        """Return all that is needed to go on with the same bits."""
+        return {
+            "scalars": np.asarray([self.first_rate]),
+            "epoch": np.asarray([self._epoch]),
+            "values": np.asarray(self._values),
+            "theta": self._theta,
+            **self._learner.state(),
+        }
+
+    def restore(self, state: State) -> None:
+        """Go back to a state."""
+        self.first_rate, self._epoch = float(state["scalars"][0]), int(state["epoch"][0])
+        self._values, self._theta = state["values"].tolist(), state["theta"].astype(np.float64)
+        table = state["table"].astype(np.float32)
+        self._learner.restore(table, *(state[n].astype(np.float64) for n in ("dense", "numbers")))
+
+    def _rates(self, first: float, epoch: int, n: int | None = None) -> Floats:
+        done = epoch * self._size + np.arange(self._size if n is None else n)
+        return np.asarray(first / (1.0 + self._decay * first * done) ** _POWER)
+
+    def _converged(self) -> str | None:
+        if len(self._values) > self.settings.period and self._improvement() < self.settings.delta:
+            return f"less than {self.settings.delta:g} gained in {self.settings.period} epochs"
+        return None
+
+    def _improvement(self) -> float:
+        """Return what the last `period` epochs gained, of the value of the last."""
+        old, new = self._values[-self.settings.period - 1], self._values[-1]
+        return (old - new) / abs(new) if new else 0.0
+
+    def _calibrate(self, theta: Floats) -> float:
+        """Choose the first step size on a sample."""
+        sample = self._orders(0)[: self.settings.calibration_sentences]
+
+        def trial(rate: float) -> float:
+            self._learner.restart(theta)
+            try:
+                rates = self._rates(rate, 0, len(sample))
+                self._learner.epoch(sample, rates, self._decay, averaging=False)
+            except NumericError:
+                return np.inf
+            return self._objective(sample)
+
+        self._learner.restart(theta)
+        return calibrated_rate(trial, self._objective(sample), self.settings)
+
+    def _objective(self, sample: Longs) -> float:
+        """Objective on the sample; infinite where it is not finite."""
+        still = np.zeros(len(sample))
+        try:
+            loss, _ = self._learner.epoch(sample, still, 0.0, averaging=False)
+        except NumericError:
+            return np.inf
+        weights = self._learner.theta(mean=False)
+        return loss + self.settings.l2 * len(sample) / self._size * dot(weights, weights)

@@ -1,0 +1,320 @@
+"""Averaged stochastic gradient descent beside a plain version by enumeration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from fstcrf.arrays import Floats
+from fstcrf.errors import NumericError, OptionError
+from fstcrf.joint import CRF
+from fstcrf.kernel import StochasticLearner
+from fstcrf.train import ASGD, L2SGD, fit
+from fstcrf.train.asgd import ASGDSettings, stochastic_learner
+from fstcrf.train.sgd import L2SGDSettings
+from tests.support.problems import Case, iob2, random_case, separable_case
+
+BIO = ("B-X", "I-X", "O")
+KINDS: dict[str, dict[str, Any]] = {
+    "order 0": {"order": 0},
+    "order 1": {"transitions": "all"},
+    "observed": {},
+    "complete": {"features": "complete", "transitions": "all"},
+    "ends and weights": {"ends": True, "weights": True},
+    "values": {"values": True},
+    "rows": {"attributes": 2, "values": True, "lengths": (4, 4, 4, 3)},
+    "scheme": {"labels": BIO, "legal": iob2, "ends": True},
+    "order 2": {"order": 2, "labels": BIO, "start": "O", "legal": iob2},
+}
+TOLERANCE = 2e-5  # float32
+
+
+def zeros(case: Case) -> Floats:
+    return np.zeros(case.space.size)
+
+
+def plain(
+    case: Case, epochs: int, *, seed: int, l2: float, first: float, start: Floats | None = None
+) -> tuple[Floats, list[float]]:
+    """Every step on all weights, in float64; the mean of those after each, by its definition."""
+    theta = zeros(case) if start is None else start
+    decay, history, losses, done = 2 * l2 / case.n_sentences, [], [], 0
+    for epoch in range(epochs):
+        losses.append(0.0)
+        for b in np.random.default_rng((seed, epoch)).permutation(case.n_sentences).tolist():
+            rate = first / (1 + decay * first * done) ** 0.75
+            counts = np.stack([case.features(b, path) for path in case.paths(b)])
+            gold, scores = case.features(b, case.gold(b)), counts @ theta
+            share = np.exp(scores - scores.max())
+            log_z = scores.max() + np.log(share.sum())
+            losses[-1] += case.problem.weight[b] * (log_z - gold @ theta)
+            slope = share @ counts / share.sum() - gold
+            theta = (1 - rate * decay) * theta - rate * case.problem.weight[b] * slope
+            done += 1
+            if epoch:
+                history.append(theta)
+    return (np.mean(history, axis=0) if history else theta), losses
+
+
+def check(case: Case, *, seed: int = 5, l2: float = 0.3, first: float = 0.2) -> None:
+    made = ASGD(
+        case.problem, case.space, zeros(case), ASGDSettings(l2=l2), seed=seed, first_rate=first
+    )
+    for epochs in (1, 2, 3):
+        step = made.step()
+        wanted, losses = plain(case, epochs, seed=seed, l2=l2, first=first)
+        assert made.theta() == pytest.approx(wanted, abs=TOLERANCE, rel=TOLERANCE)
+        value = losses[-1] + l2 * float(wanted @ wanted)
+        assert step.value == pytest.approx(value, abs=1e-4, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+def test_like_the_plain_version(options: dict[str, Any], variant: str) -> None:
+    check(random_case(2, **options))
+
+
+@settings(max_examples=25)
+@example(seed=492, kind="ends and weights", l2=0.0, first=0.3)  # costs far more than it began with
+@given(
+    seed=st.integers(0, 1000),
+    kind=st.sampled_from(sorted(KINDS)),
+    l2=st.sampled_from([0.0, 0.1, 1.0]),
+    first=st.sampled_from([0.01, 0.3]),
+)
+def test_random_problems(seed: int, kind: str, l2: float, first: float) -> None:
+    check(random_case(seed, **KINDS[kind]), seed=seed, l2=l2, first=first)
+
+
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+def test_strong_decay(options: dict[str, Any]) -> None:
+    """Weights that shrink by half at a step: the scale is put into them every few."""
+    case = random_case(3, **(options | {"lengths": (2, 3) * 6}))
+    check(case, l2=9.0, first=0.35)
+
+
+@pytest.mark.parametrize("part", ["table", "dense"])
+def test_the_plain_version_notices(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A weight that is off by a thousandth after an epoch."""
+    right = StochasticLearner.epoch
+
+    def off(learner: StochasticLearner, *arguments: Any, **more: Any) -> Any:
+        found = right(learner, *arguments, **more)
+        state = learner.state()
+        array = state[part]
+        array[np.abs(array).argmax()] *= 1.001
+        learner.restore(**state)  # type: ignore[arg-type]
+        return found
+
+    case = random_case(2, ends=True, transitions="all")
+    check(case)
+    monkeypatch.setattr(StochasticLearner, "epoch", off)
+    with pytest.raises(AssertionError):
+        check(case)
+
+
+def test_its_step_goes_along_the_gradient() -> None:
+    """Finite differences of the likelihood of one sentence: what one small step changes."""
+    case, rate = random_case(4, lengths=(4,), ends=True, transitions="all"), 0.25
+    theta = np.random.default_rng(0).normal(size=case.space.size)
+    learner, tiny = stochastic_learner(case.problem, case.space), 1e-4
+    learner.restart(theta)
+    learner.epoch(np.zeros(1, dtype=np.int64), np.asarray([rate]), 0.0, averaging=False)
+    moved = (theta - learner.theta(mean=False)) / rate
+    for i, one in enumerate(np.eye(case.space.size)):
+        up, down = (case.objective(theta + sign * tiny * one, l2=0.0)[0] for sign in (1, -1))
+        assert moved[i] == pytest.approx((up - down) / (2 * tiny), abs=1e-5)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+def test_the_mean_is_nearer_to_the_optimum(options: dict[str, Any]) -> None:
+    case = random_case(9, **(options | {"lengths": (1, 2, 3, 4) * 8}))
+
+    def objective(theta: Floats) -> tuple[float, Floats]:
+        return case.objective(theta, l2=0.5)
+
+    best = minimize(objective, zeros(case), jac=True, method="L-BFGS-B").fun
+    settings = ASGDSettings(l2=0.5, delta=0.0)
+    left = []
+    for epochs in (5, 60):
+        made = fit(ASGD(case.problem, case.space, zeros(case), settings), max_iterations=epochs)
+        left.append(objective(made.theta)[0] / best - 1.0)
+    assert -1e-6 <= left[1] < max(left[0], 1e-4)
+    assert left[1] < 0.03
+
+
+def test_separable_data_is_learnt() -> None:
+    case = separable_case()
+    made = fit(
+        ASGD(case.problem, case.space, zeros(case), ASGDSettings(l2=0.01)), max_iterations=30
+    )
+    for b in range(case.n_sentences):
+        if np.diff(case.problem.offsets)[b] < 5:
+            assert case.best(b, made.theta) == case.gold(b)
+
+
+def test_what_float32_cannot_hold_is_done_in_float64() -> None:
+    case = random_case(2, transitions="all", ends=True)
+    start = 60.0 * np.random.default_rng(1).normal(size=case.space.size)
+    made = ASGD(case.problem, case.space, start, ASGDSettings(l2=0.3), seed=5, first_rate=0.2)
+    made.step()
+    assert made.rescued > 0
+    wanted, _ = plain(case, 1, seed=5, l2=0.3, first=0.2, start=start)
+    assert made.theta() == pytest.approx(wanted, abs=2e-3, rel=1e-4)
+
+
+@pytest.mark.parametrize("shift", [-45.0, 30.0])
+def test_large_weights_of_all_arcs_cancel(shift: float) -> None:
+    """Arcs are shifted in common; so are their potentials."""
+    case = random_case(2, transitions="all", features="complete")
+    start = zeros(case)
+    case.space.parts(start)[1][:] = shift
+    made = ASGD(case.problem, case.space, start, ASGDSettings(l2=0.0), seed=5, first_rate=0.2)
+    made.step()
+    assert made.rescued == 0
+    moved = made.theta() - start
+    wanted, _ = plain(case, 1, seed=5, l2=0.0, first=0.2, start=start)
+    assert moved == pytest.approx(wanted - start, abs=2e-5)
+
+
+def test_many_labels_of_which_few_follow_each_other() -> None:
+    """The trained arcs alone are summed; the dense sum of the same is l2sgd's."""
+    rng, labels = np.random.default_rng(0), [f"L{i}" for i in range(60)]
+    case = random_case(1, labels=labels, lengths=(2,) * 30, attributes=20)
+    assert len(case.space.transitions) < 60
+    order = rng.permutation(30)
+    rates = np.full(30, 0.3)
+    learner = stochastic_learner(case.problem, case.space)
+    learner.restart(zeros(case))
+    loss, rescued = learner.epoch(order, rates, 0.01, averaging=False)
+    plain_sgd = L2SGD(case.problem, case.space, zeros(case), L2SGDSettings(), first_rate=1.0)
+    scale, wanted = plain_sgd._learner.sgd_epoch(
+        order, rates, 0.01, plain_sgd._tables["theta"], 1.0
+    )
+    assert rescued == 0
+    assert loss == pytest.approx(wanted, rel=1e-6)
+    reached = scale * plain_sgd._collected()
+    assert learner.theta(mean=False) == pytest.approx(reached, abs=1e-5)
+
+
+# --- Runs -----------------------------------------------------------------------------------------
+
+
+def made(case: Case, seed: int) -> ASGD:
+    return ASGD(case.problem, case.space, zeros(case), ASGDSettings(), seed=seed)
+
+
+def test_the_seed_decides_and_nothing_else(variant: str) -> None:
+    case, runs = random_case(1, lengths=(3, 2, 4) * 5), []
+    for seed in (1, 1, 2):
+        optimiser = made(case, seed)
+        runs.append([(optimiser.step(), optimiser.theta().tolist()) for _ in range(3)])
+    assert runs[0] == runs[1]
+    assert runs[0] != runs[2]
+
+
+@pytest.mark.parametrize("after", [0, 1, 4])
+def test_a_restored_state_goes_on_with_the_same_bits(after: int) -> None:
+    case = random_case(1, lengths=(3, 2, 4) * 5)
+    one, other = made(case, 3), made(case, 3)
+    for _ in range(after):
+        one.step()
+    other.restore({name: array.copy() for name, array in one.state().items()})
+    for _ in range(3):
+        assert np.array_equal(one.theta(), other.theta())
+        assert one.step() == other.step()
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (lambda: random_case(0, partial=True), "labels that are not known: train with .*'lbfgs'"),
+        (lambda: random_case(0, arcs=True), "B features of the input: train with .*'lbfgs'"),
+    ],
+)
+def test_what_needs_a_batch_objective(case: Callable[[], Case], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        made(case(), 0)
+
+
+def test_steps_that_diverge_say_where() -> None:
+    case = random_case(0, values=True)
+    far = ASGD(case.problem, case.space, zeros(case), ASGDSettings(), first_rate=1e30)
+    with pytest.raises(NumericError, match=r"epoch 1: the weights grow .* at sentence [0-9]+"):
+        fit(far, max_iterations=5)
+    wild = ASGD(case.problem, case.space, zeros(case), ASGDSettings(l2=0.0), first_rate=1e4)
+    start, found = wild.theta(), fit(wild, max_iterations=5)
+    assert re.match(
+        r"diverged after iteration 1: epoch 2 with steps from .* ended far", found.reason
+    )
+    assert found.reason.endswith("; the weights kept are those at the start")
+    assert np.array_equal(found.theta, start)
+
+
+def test_the_best_weights_are_kept_where_later_steps_diverge() -> None:
+    case = random_case(0, values=True)
+    optimiser = made(case, 0)
+    steps, kept = iter(range(10)), []
+
+    def grow() -> Any:
+        kept.append(optimiser.theta())
+        if next(steps) == 3:
+            optimiser.first_rate = 1e35
+        return ASGD.step(optimiser)
+
+    optimiser.step = grow  # type: ignore[method-assign]
+    found = fit(optimiser, max_iterations=10)
+    assert found.reason.startswith("diverged after iteration 3: epoch 4: ")
+    assert any(np.array_equal(found.theta, one) for one in kept[1:])
+
+
+def test_no_step_size_converges() -> None:
+    case = random_case(0, values=True)
+    with pytest.raises(NumericError, match=r"no step size converges, .* lower calibration_rate"):
+        ASGD(case.problem, case.space, np.full(case.space.size, 1e39), ASGDSettings())
+
+
+SENTENCES = [
+    {"word": ["the", "big", "dog", "ran"], "y": ["B-X", "I-X", "I-X", "O"]},
+    {"word": ["a", "dog", "ran", "home"], "y": ["B-X", "I-X", "O", "B-Y"]},
+    {"word": ["ran"], "y": ["O"]},
+]
+TEMPLATE = "U1:%x[0,word]\nU2:%x[0,suffix(word,1)]\nB\n"
+
+
+def train(data: Any = SENTENCES, **more: Any) -> CRF:
+    return CRF.train(data, "y", TEMPLATE, method="asgd", **more)
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.5, 50.0])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_small_corpora(n: int, l2: float) -> None:
+    """Of one sentence, too; labels that occur once; no penalty."""
+    tagger = train(SENTENCES[:n], l2=l2)
+    assert np.isfinite(tagger.theta).all()
+    if not l2:
+        assert tagger.tag_all(SENTENCES[:n]) == [one["y"] for one in SENTENCES[:n]]
+
+
+def test_any_number_of_threads_gives_the_same_bits() -> None:
+    found = [train(threads=n).theta for n in (1, 2, 7)]
+    assert all(np.array_equal(found[0], one) for one in found)
+
+
+def test_an_l1_penalty_is_refused_by_name() -> None:
+    with pytest.raises(OptionError, match="l1 needs method 'lbfgs', not 'asgd'"):
+        train(l1=0.1)
+
+
+def test_a_warm_start_keeps_what_does_not_occur() -> None:
+    first = train(l2=0.0)
+    again = train(SENTENCES[2:], l2=0.0, warm_start=first)
+    assert again.theta.any()
+    assert again.tag_all(SENTENCES) == first.tag_all(SENTENCES)
