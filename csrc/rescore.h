@@ -58,19 +58,19 @@ static inline double joined(tensor *m, semiring K, int64_t t, int64_t T) {
     return top + log(sum);
 }
 
-/* Suffixes (backward) and forward rows of a sentence. */
-static inline outcome trace_sentence(tensor *m, semiring K, int64_t first, int64_t T, trace *w,
-                                     double *total) {
+/* Suffixes (backward) of a sentence, and forward rows up to its token `last`. */
+static inline outcome trace_sentence(tensor *m, semiring K, int64_t first, int64_t T, int64_t last,
+                                     trace *w, double *total) {
     const outcome result = backward(m, K, first, T, total);
     if (result != DONE) return result;
     for (int64_t t = T - 1; t >= 0; t--)
         w->behind[t] = m->read[t] + (t + 1 < T ? m->step[t + 1] + w->behind[t + 1] : 0.0);
     spread_ends(m, K, m->initial, m->ends[0], m->x);
     double scale = 0.0;
-    for (int64_t t = 0; t < T; t++) {
+    for (int64_t t = 0; t <= last; t++) {
         memcpy(w->forward + t * m->full, m->x, (size_t)m->full * sizeof *m->x);
         w->before[t] = scale;
-        scale += m->shifts[t] + read_and_step(m, K, first, t, T, m->node + t * m->plane);
+        if (t < last) scale += m->shifts[t] + read_and_step(m, K, first, t, T, m->node + t * m->plane);
     }
     return K == SUM_TIMES && any_lost(m) ? LOST : DONE;
 }
@@ -110,10 +110,13 @@ static inline outcome variants(tensor *m, semiring K, int64_t first, int64_t T, 
                                int64_t from, int64_t to, const int64_t *ptr, const int32_t *token,
                                const double *node, double *total) {
     double whole;
-    outcome result = trace_sentence(m, K, first, T, w, &whole);
+    int64_t last = -1; /* at which a variant begins to differ */
+    for (int64_t c = from; c < to; c++)
+        if (ptr[c] < ptr[c + 1] && token[ptr[c]] > last) last = token[ptr[c]];
+    outcome result = trace_sentence(m, K, first, T, last, w, &whole);
     if (result == LOST && K == SUM_TIMES) {
         K = LOG_PLUS;
-        result = trace_sentence(m, K, first, T, w, &whole);
+        result = trace_sentence(m, K, first, T, last, w, &whole);
     }
     for (int64_t c = from; c < to; c++) {
         const int64_t n = ptr[c + 1] - ptr[c];
@@ -125,7 +128,7 @@ static inline outcome variants(tensor *m, semiring K, int64_t first, int64_t T, 
         total[c] = variant_total(m, K, first, T, w, n, token + ptr[c], node + ptr[c] * m->S);
         if (K == SUM_TIMES && (any_lost(m) || !(total[c] > FC_NEVER))) {
             K = LOG_PLUS;
-            result = trace_sentence(m, K, first, T, w, &whole);
+            result = trace_sentence(m, K, first, T, last, w, &whole);
             c--; /* again */
         }
     }

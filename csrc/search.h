@@ -141,6 +141,11 @@ static inline int64_t row_into(const tensor *m, semiring K, int64_t first, int64
         first_row(m, K, row);
         return m->full;
     }
+    if (K == MAX_PLUS && m->single && m->axis[0].dense && !m->axis[0].axis->moving) {
+        const double *arcs = m->axis[0].weight + path[t - 1] * m->P, *suffix = m->suffix + t * m->P;
+        for (int64_t j = 0; j < m->P; j++) row[j] = arcs[j] + suffix[j];
+        return m->P;
+    }
     successor_row(m, K, first + t, path[t - 1], m->suffix + t * m->full + q[t - 1] * m->plane, row);
     return m->plane;
 }

@@ -108,6 +108,7 @@ class Around:
     ) -> None:
         self.stage, self.corpus, self.labels = stage, corpus, labels
         self.given, self._potentials = potentials(corpus), potentials
+        self._known: tuple[Longs, Floats] | None = None  # node potentials by token and labels
 
     def best(self, prefixes: Prefixes) -> tuple[Floats, Floats]:
         """Return the score of the best labels under each prefix, and the weighted log Z, [P]."""
@@ -117,11 +118,11 @@ class Around:
             best = kernel.best_paths(stage.legal_bound(given))[1]
             return best, stage.weight * stage.log_z(given)
         changes = self._changes(prefixes)
-        kept, place = np.unique(prefixes.sentence, return_inverse=True)
-        base, bounds = self.given.of(kept), prefixes.bounds
+        new = np.append(True, np.diff(prefixes.sentence) > 0)
+        base, bounds = self.given.of(prefixes.sentence[new]), prefixes.bounds
         which = np.searchsorted(bounds, changes.at, side="right") - 1
         variants = kernel.Variants(
-            place.astype(np.int64),
+            np.cumsum(new) - 1,
             np.searchsorted(changes.at, bounds).astype(np.int64),
             (changes.at - bounds[which]).astype(np.int32),
             changes.node,
@@ -160,7 +161,25 @@ class Around:
         key = where
         for tagger, mine in zip(self.stage.earlier, labels, strict=True):
             key = key * len(tagger.labels) + mine
-        _, first, place = np.unique(key, return_index=True, return_inverse=True)
-        distinct = [mine[first] for mine in labels]
-        node = self.stage.relabelled(self.given, where[first], distinct)
-        return _Changes(at, where, node[place])
+        keys, first, place = np.unique(key, return_index=True, return_inverse=True)
+        return _Changes(at, where, self._relabelled(keys, where, labels, first)[place])
+
+    def _relabelled(self, keys: Longs, where: Longs, labels: list[Ints], first: Longs) -> Floats:
+        """Return node potentials under the labels at `first`; what was asked last is remembered.
+
+        `keys` are the numbers of tokens and labels there, rising.
+        """
+        if self._known is None or not len(self._known[0]):
+            node = self.stage.relabelled(self.given, where[first], [m[first] for m in labels])
+        else:
+            known, rows = self._known
+            place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+            node = rows[place]
+            new = np.flatnonzero(known[place] != keys)
+            if len(new):
+                some = first[new]
+                node[new] = self.stage.relabelled(
+                    self.given, where[some], [m[some] for m in labels]
+                )
+        self._known = keys, node
+        return node

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -275,9 +274,9 @@ def repeated(offsets: Longs, sentences: Longs) -> Longs:
 
 def bounds_of(offsets: Longs, sentences: Longs) -> Longs:
     """Return the offsets of sentences put one after the other."""
-    return np.fromiter(
-        itertools.accumulate(np.diff(offsets)[sentences].tolist(), initial=0), dtype=np.int64
-    )
+    bounds = np.zeros(len(sentences) + 1, dtype=np.int64)
+    np.cumsum(np.diff(offsets)[sentences], out=bounds[1:])
+    return bounds
 
 
 def _label_ids(corpus: Corpus, tagger: Model) -> Ints:
