@@ -70,7 +70,8 @@ static inline outcome trace_sentence(tensor *m, semiring K, int64_t first, int64
     for (int64_t t = 0; t <= last; t++) {
         memcpy(w->forward + t * m->full, m->x, (size_t)m->full * sizeof *m->x);
         w->before[t] = scale;
-        if (t < last) scale += m->shifts[t] + read_and_step(m, K, first, t, T, m->node + t * m->plane);
+        if (t < last)
+            scale += m->shifts[t] + read_and_step(m, K, first, t, T, m->node + t * m->plane);
     }
     return K == SUM_TIMES && any_lost(m) ? LOST : DONE;
 }

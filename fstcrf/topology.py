@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from fstcrf import openfst
-    from fstcrf.openfst import Machine
 else:
     openfst = LazyModule("fstcrf.openfst")
 
@@ -460,7 +459,7 @@ def topology_machine(
     arc_slots: Floats | None = None,
     initial: Floats | None = None,
     final: Floats | None = None,
-) -> Machine:
+) -> openfst.Machine:
     """Return a topology as a transducer from arc classes to labels.
 
     Parameters
@@ -473,7 +472,7 @@ def topology_machine(
 
     Returns
     -------
-    Machine
+    fstcrf.openfst.Machine
         Without what lies on no path. Input symbol k + 1 is class k of `arc_classes`.
 
     Raises

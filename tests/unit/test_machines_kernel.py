@@ -436,12 +436,18 @@ def test_axes_whose_arcs_are_wanted(axis: int) -> None:
         np.zeros((2, TOKENS + 1)),
         np.zeros((1, 2, TOKENS)),
         np.zeros((2, TOKENS), dtype=np.float32),
-        strided(2, TOKENS),
     ],
 )
 def test_uniform_numbers(uniform: Floats) -> None:
     with pytest.raises(ShapeError):
         decoding.sample_paths(Bound(machine(), OFFSETS, per_token()), uniform)
+
+
+def test_uniform_numbers_that_lie_apart() -> None:
+    bound = Bound(machine(), OFFSETS, per_token())
+    apart = np.random.default_rng(0).random((2, 2 * TOKENS))[:, ::2]
+    found = decoding.sample_paths(bound, apart)
+    assert found.tolist() == decoding.sample_paths(bound, np.ascontiguousarray(apart)).tolist()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -0.1, 1.0, 2.0])
