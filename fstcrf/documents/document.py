@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -369,21 +370,21 @@ class _File(_Head, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class DeclaredModel:
+class DeclaredModel(ABC):
     """A model of declared violations: JSON on disk that can be read and written by hand."""
 
     violations: Sequence[Any]
     column: str = "word"  # that it reads
     tape: str | None = None  # whose labels it reads, where a tagger has several
 
+    @abstractmethod
     def rows(self) -> list[msgspec.Struct]:
         """Return the violations as a file has them."""
-        raise NotImplementedError
 
     @staticmethod
+    @abstractmethod
     def parsed(rows: list[Any]) -> list[Any]:
         """Return the violations of a file."""
-        raise NotImplementedError
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

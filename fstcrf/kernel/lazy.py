@@ -68,9 +68,10 @@ class Budget:
         except TypeError:
             enough = False
         if not enough:
+            within = "" if self.seconds is None else f" and {self.seconds!r} seconds"
             raise OptionError(
-                f"budget of {self.states!r} states and {self.seconds!r} seconds: expected a whole "
-                "number below 2⁶³ and a number, both more than 0"
+                f"budget of {self.states!r} states{within}: expected a whole number of states "
+                "below 2⁶³, and seconds, both more than 0"
             )
 
     @property
